@@ -11,6 +11,7 @@
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
 //! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
+//! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
 //! | [`Queue::events`](crate::Queue::events) | [`EventStream`]: read what happened to jobs |
 //! | [`Queue::steps`](crate::Queue::steps) | [`StepLedgers`]: show a job's steps, and decide about those with an unknown outcome |
 //!
@@ -32,10 +33,11 @@
 pub use crate::broker::{
     Action, Attempt, AuditLog, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable,
     DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided, Decider, Delayed, Due, EditError,
-    EventStream, Evicted, FoundJob, Holdings, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept,
-    LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Part, PastAction,
-    PastEvent, Progress, QueueSnapshot, RedisMemory, Replayed, SelectedPage, Selection, SelectionPlan,
-    Server, Status, Step, StepLedgers, StepsStatus, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, JobCursor, JobHolder, JobPage, JobSearch,
+    Joined, Kept, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing,
+    Part, PastAction, PastEvent, Progress, QueueSnapshot, RedisMemory, Replayed, Room, SelectedPage,
+    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, UnknownType, Unread, Upcoming,
+    WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
 pub use crate::job::patch::{Patch, PatchError};

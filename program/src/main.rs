@@ -17,11 +17,13 @@ mod enqueue;
 mod events;
 mod exit;
 mod filter;
+mod gates;
 mod healthcheck;
 mod jobs;
 mod man;
 mod metrics;
 mod output;
+mod pause;
 mod payload;
 mod queues;
 mod results;
@@ -29,6 +31,7 @@ mod status;
 mod steps;
 mod times;
 mod top;
+mod unserved;
 mod watch;
 mod worker;
 mod workers;
@@ -112,6 +115,12 @@ enum Command {
     Cancel(cancel::Args),
     /// Find jobs by state, type, payload, header, text or time. A signal ends the search, and shows what was found.
     Jobs(Box<jobs::Args>),
+    /// Pause a queue, a type or a field's value: no further job starts, and running ones finish.
+    Pause(pause::PauseArgs),
+    /// Resume what was paused.
+    Resume(pause::ResumeArgs),
+    /// List gates, or change how many jobs they let through.
+    Gates(gates::Args),
     /// Count the jobs of each queue.
     Queues(queues::Args),
     /// Show the queues and the jobs that run longest, again and again.
@@ -186,6 +195,9 @@ impl Command {
             Self::Steps(args) => steps::run(args, context).await,
             Self::Cancel(args) => cancel::run(args, context).await,
             Self::Jobs(args) => jobs::run(*args, context).await,
+            Self::Pause(args) => pause::pause(args, context).await,
+            Self::Resume(args) => pause::resume(args, context).await,
+            Self::Gates(args) => gates::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
             Self::Top(args) => top::run(args, context).await,
             Self::Workers(args) => workers::run(args, context).await,

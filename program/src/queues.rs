@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
+use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, UnknownType, Unread};
 use streamfleet::config::nearest;
-use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
+use streamfleet::job::{EntryId, JobType, Lane, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, RedisError};
 
 use super::Context;
@@ -21,6 +21,9 @@ use pace::{Looks, Pace};
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 16;
+
+/// The most types of one queue that are named because no live worker knows them.
+const MAX_TYPES: usize = 100;
 
 /// How `queues` is used.
 const EXAMPLES: &str = "\
@@ -62,6 +65,11 @@ struct Report {
     running: Option<u64>,
     delayed: Option<u64>,
     dead: Option<u64>,
+    /// Those of the waiting ones that a gate does not let pass.
+    in_rooms: Option<u64>,
+    /// Since when the queue is paused.
+    paused_since: Option<String>,
+    paused_since_ms: Option<u64>,
     /// Waiting, running, or due within a minute.
     backlog: Option<u64>,
     lanes: Vec<LaneReport>,
@@ -81,6 +89,9 @@ struct Report {
     /// Why that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_error: Option<String>,
+    /// The types of waiting jobs that no live worker knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unserved_types: Vec<UnservedReport>,
     /// The keys that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<Unread>,
@@ -99,6 +110,18 @@ struct LaneReport {
     lane: &'static str,
     waiting: Option<u64>,
     running: Option<u64>,
+}
+
+/// A type whose jobs wait because no live worker knows it, for JSON output.
+#[derive(Serialize)]
+struct UnservedReport {
+    #[serde(rename = "type")]
+    job_type: String,
+    jobs: u64,
+    unserved_for_ms: u64,
+    /// A similar type that a live worker knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    did_you_mean: Option<String>,
 }
 
 /// Counts the jobs of the queues.
@@ -177,7 +200,8 @@ async fn read_queue(queue: Queue, with_memory: bool) -> Report {
     let looking = async {
         let snapshot = queue.snapshot().await?;
         let consumers = consumers(&queue, &snapshot.unread).await?;
-        Ok(report(&queue, &snapshot, consumers.len()))
+        let unserved_types = unserved_types(&queue).await;
+        Ok(Report { unserved_types, ..report(&queue, &snapshot, consumers.len()) })
     };
     let mut report = looking.await.unwrap_or_else(|error| unknown(&queue, &error));
     if with_memory && report.error.is_none() {
@@ -194,6 +218,26 @@ impl Report {
     fn pace(&self, looks: &Looks) -> Option<Pace> {
         looks.note(&self.queue, self.now?, self.waiting?)
     }
+}
+
+/// The types of waiting jobs that no live worker knows, at most [`MAX_TYPES`]. Without the right to ask, nothing is shown.
+async fn unserved_types(queue: &Queue) -> Vec<UnservedReport> {
+    let unknown = queue.unknown_types(MAX_TYPES).await.unwrap_or_default();
+    if unknown.iter().all(|unknown| unknown.unserved_for.is_none()) {
+        return Vec::new();
+    }
+    let known = queue.known_types().await.ok().flatten().unwrap_or_default();
+    let report = |unknown: UnknownType| {
+        let unserved_for = unknown.unserved_for.filter(|_| unknown.jobs > 0)?;
+        let near = nearest(unknown.job_type.as_str(), known.iter().map(JobType::as_str));
+        Some(UnservedReport {
+            job_type: unknown.job_type.to_string(),
+            jobs: unknown.jobs,
+            unserved_for_ms: u64::try_from(unserved_for.as_millis()).unwrap_or(u64::MAX),
+            did_you_mean: near.map(str::to_owned),
+        })
+    };
+    unknown.into_iter().filter_map(report).collect()
 }
 
 /// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.
@@ -257,6 +301,9 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         running: lanes.then(|| snapshot.running()),
         delayed: is_known(Part::Delayed).then_some(snapshot.delayed),
         dead: is_known(Part::Dead).then_some(snapshot.dead),
+        in_rooms: is_known(Part::Rooms).then_some(snapshot.in_rooms),
+        paused_since: snapshot.closed_since.map(rfc3339),
+        paused_since_ms: snapshot.closed_since.map(|time| time.as_ms()),
         backlog: snapshot.uncounted().next().is_none().then(|| snapshot.jobs()),
         lanes: Lane::ALL.into_iter().zip(&snapshot.lanes).map(lane).collect(),
         next_due: snapshot.next_due.map(rfc3339),
@@ -269,6 +316,7 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         pace: None,
         memory_bytes: None,
         memory_error: None,
+        unserved_types: Vec::new(),
         unread: snapshot.unread.clone(),
         error: None,
         due: snapshot.next_due.map(|due| (due, snapshot.now)),
@@ -285,6 +333,9 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         running: None,
         delayed: None,
         dead: None,
+        in_rooms: None,
+        paused_since: None,
+        paused_since_ms: None,
         backlog: None,
         lanes: Lane::ALL.into_iter().map(unknown).collect(),
         next_due: None,
@@ -297,6 +348,7 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         pace: None,
         memory_bytes: None,
         memory_error: None,
+        unserved_types: Vec::new(),
         unread: Vec::new(),
         error: Some(queue.with_keys(error)),
         due: None,
@@ -352,6 +404,30 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
         table.add_row(cells);
     }
     let mut view = View::from(table);
+    for (queue, unserved) in
+        reports.iter().flat_map(|report| report.unserved_types.iter().map(move |of| (&report.queue, of)))
+    {
+        let UnservedReport { job_type, jobs, did_you_mean, .. } = unserved;
+        let hint = did_you_mean.as_ref().map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        let count = if *jobs == 1 { "1 job waits".to_owned() } else { format!("{jobs} jobs wait") };
+        view = view
+            .then(format!("{count} in the queue {queue}: no live worker knows the type {job_type}{hint}"));
+    }
+    for report in reports {
+        if let Some(since) = report.paused_since_ms.and_then(Timestamp::from_ms) {
+            view = view.then(format!(
+                "{} is paused since {}; see `streamfleet gates list`",
+                report.queue,
+                clock.time(since)
+            ));
+        }
+        if let Some(jobs) = report.in_rooms.filter(|jobs| *jobs > 0) {
+            let queue = &report.queue;
+            view = view.then(format!(
+                "{queue}: {jobs} of the waiting jobs wait for a gate, or for a worker that knows their type; see `streamfleet gates list`"
+            ));
+        }
+    }
     for unread in reports.iter().flat_map(|report| &report.unread) {
         view = view.then(unread.to_string());
     }

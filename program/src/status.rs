@@ -4,14 +4,14 @@ use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use streamfleet::admin::{Attempt, LogLine, Progress, Status};
-use streamfleet::job::{JobId, Lane, QueueName};
+use streamfleet::job::{JobId, JobType, Lane, QueueName, State};
 use streamfleet::{Broker, Queue};
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
 use super::payload::Input;
 use super::times::{Clock, rfc3339, short};
-use super::{Context, Wrong, results, steps, watch};
+use super::{Context, Wrong, results, steps, unserved, watch};
 
 /// How many entries of each lane are searched for a job that nothing points to.
 const MAX_SEARCHED: u64 = 10_000;
@@ -63,6 +63,9 @@ pub(super) struct Report {
     due: Option<String>,
     due_ms: Option<u64>,
     entry: Option<String>,
+    /// The gate that does not let it pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<String>,
     worker: Option<String>,
     progress: Option<ProgressReport>,
     attempts: Vec<AttemptReport>,
@@ -75,6 +78,9 @@ pub(super) struct Report {
     /// The state of its steps, in words; absent if the job has no steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<String>,
+    /// Says that no live worker knows its type; absent if one does, if it does not wait, or if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unserved: Option<String>,
     /// What it got; absent if its fields are gone.
     #[serde(flatten)]
     input: Option<Input>,
@@ -132,10 +138,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         None
     });
     let input = fields.map(|fields| Input::of(&fields, args.full));
-    let report = Report { steps, input, ..report(&queue, &status) };
+    let unserved = remark_on_type(&queue, &status).await;
+    let report = Report { steps, unserved, input, ..report(&queue, &status) };
     let show = |report: &Report| {
         let view = show(&queue, &status, report.steps.clone(), &context.clock);
-        view.then(report.input.as_ref().map(Input::view))
+        view.then(report.input.as_ref().map(Input::view)).then(report.unserved.clone())
     };
     context.output.print_named(&report, |report| vec![report.id.clone()], show)?;
     Ok(Exit::Done)
@@ -172,6 +179,13 @@ async fn find_anywhere(broker: &Broker, id: &JobId) -> anyhow::Result<(Queue, Op
         return Err(Wrong(format!("several queues have a job {id}; choose one with --queue: {names}")).into());
     }
     Ok(found.pop().map_or((usual, None), |(queue, status)| (queue, Some(status))))
+}
+
+/// Returns a remark if the job waits and no live worker knows its type.
+async fn remark_on_type(queue: &Queue, status: &Status) -> Option<String> {
+    let waits = matches!(status.state, State::Waiting | State::Scheduled | State::Retrying);
+    let job_type: JobType = status.job_type.parse().ok().filter(|_| waits)?;
+    unserved::remark(queue, &job_type).await
 }
 
 /// Reports that a job is unknown.
@@ -211,6 +225,7 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
         due: status.due.map(rfc3339),
         due_ms: status.due.map(|time| time.as_ms()),
         entry: status.entry.map(|entry| entry.to_string()),
+        gate: status.room.clone(),
         worker: status.worker.clone(),
         progress: status.progress.as_ref().map(progress),
         attempts: status.attempts.iter().map(attempt).collect(),
@@ -221,6 +236,7 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
         cancelled_by: status.cancelled_by.clone(),
         dead_letter: status.dead.map(|entry| entry.to_string()),
         steps: None,
+        unserved: None,
         input: None,
     }
 }
@@ -264,6 +280,10 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
         ("state", Some(status.state.to_string())),
         ("created", status.created.map(time)),
         ("due", status.due.map(time)),
+        (
+            "waits for",
+            status.room.as_ref().map(|gate| format!("the gate {gate}; see `streamfleet gates list`")),
+        ),
         ("worker", status.worker.clone()),
         (
             "progress",

@@ -19,16 +19,35 @@ impl Config {
         let queue = |(name, section): (&_, &QueueSection)| {
             let QueueSection { concurrency, tracking, retention, max_depth, .. } = *section;
             let QueueSection { dead_retention, dead_max, .. } = *section;
-            let queue =
-                worker::QueueConfig { concurrency, tracking, retention, max_depth, dead_retention, dead_max };
+            let limits = section.limits.limits();
+            let keys = section.keys.iter().map(|(key, limits)| (key.gate().clone(), limits.limits()));
+            let queue = worker::QueueConfig {
+                concurrency,
+                tracking,
+                retention,
+                max_depth,
+                dead_retention,
+                dead_max,
+                limits,
+                key_limits: keys.collect(),
+            };
             (Clone::clone(name), queue)
         };
         let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after, .. } = self.worker;
         let WorkerSection { max_jobs, max_lifetime, max_rss, .. } = self.worker;
         let recycle = worker::Recycle { max_jobs, max_lifetime, max_rss };
         let queues = self.queues.iter().map(queue).collect();
-        let worker =
-            worker::Config { lease, drain_timeout, prefetch, retention, unroutable_after, recycle, queues };
+        let type_limits = self.types.iter().map(|(name, section)| (name.clone(), section.limits.limits()));
+        let worker = worker::Config {
+            lease,
+            drain_timeout,
+            prefetch,
+            retention,
+            unroutable_after,
+            recycle,
+            type_limits: type_limits.collect(),
+            queues,
+        };
         let EventsSection { publish, max_length, queue_length_every } = self.events;
         let events = hooks::Config { publish, max_length, queue_length_every, ..hooks::Config::default() };
         FleetConfig { redis: self.redis.clone(), worker, events }

@@ -3,11 +3,12 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::limits::LimitsSection;
 use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSection};
 use super::{objectives, steps};
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::format_duration;
-use crate::job::{CronName, JobSpec, JobType};
+use crate::job::{CronName, JobSpec, JobType, Rules};
 use crate::producer::MAX_PAYLOAD_BYTES;
 
 /// A key's path and what is wrong with it.
@@ -50,6 +51,16 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
                 wrong.push((path(&["queues", name.as_str(), key]), reason));
             }
         }
+        let at = path(&["queues", name.as_str(), "limits"]);
+        wrong.extend(limits(&at, &queue.limits));
+        if queue.keys.len() > Rules::MAX_FIELDS {
+            let reason =
+                format!("has {} keys, but must have at most {}", queue.keys.len(), Rules::MAX_FIELDS);
+            wrong.push((path(&["queues", name.as_str(), "keys"]), reason));
+        }
+        for (key, section) in &queue.keys {
+            wrong.extend(limits(&path(&["queues", name.as_str(), "keys", &key.to_string()]), section));
+        }
         if queue.max_payload > MAX_PAYLOAD_BYTES {
             let reason = format!("is {}, but must be at most {MAX_PAYLOAD_BYTES}", queue.max_payload);
             wrong.push((path(&["queues", name.as_str(), "max_payload"]), reason));
@@ -70,6 +81,10 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     wrong.extend(events(&config.events));
     wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
     wrong
+}
+
+fn limits(at: &[String], section: &LimitsSection) -> Vec<Wrong> {
+    section.check().into_iter().map(|(key, reason)| ([at, &path(&[key])].concat(), reason)).collect()
 }
 
 fn worker(section: &WorkerSection) -> Vec<Wrong> {
@@ -122,6 +137,7 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
         wrong.push((key("jitter"), format!("is {jitter}, but must be between 0 and 1")));
     }
     wrong.extend(backoff.validate().err().map(|reason| (key("backoff"), reason)));
+    wrong.extend(limits(&key("limits"), &section.limits));
     if let Some(of_steps) = &section.steps {
         if handler.is_some() {
             let reason = "the type has both a handler and steps, but may have only one of them";

@@ -7,6 +7,7 @@
 
 mod assemble;
 mod check;
+mod limits;
 mod objectives;
 mod problem;
 mod read;
@@ -17,6 +18,7 @@ mod steps;
 mod tree;
 mod values;
 
+pub use limits::{BreakerSection, KeyName, LimitsSection};
 pub use objectives::ObjectivesSection;
 pub use problem::{Invalid, Problem, nearest};
 pub use sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection};

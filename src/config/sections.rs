@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::{KeyName, LimitsSection};
 use super::objectives::ObjectivesSection;
 use super::steps::StepSection;
 use super::values;
@@ -71,7 +72,7 @@ pub struct WorkerSection {
     /// How long the record of a finished or cancelled job is kept.
     #[serde(with = "duration")]
     pub retention: Duration,
-    /// How long jobs of unknown types are offered to other workers.
+    /// How long jobs wait for a worker that knows their type, while no live worker does, before they are dead.
     #[serde(with = "duration")]
     pub unroutable_after: Duration,
     /// The worker stops after this many attempts, for its supervisor to restart it; see [`worker::Recycle`].
@@ -94,6 +95,7 @@ impl Default for WorkerSection {
             retention,
             unroutable_after,
             recycle,
+            type_limits: _,
             queues: _,
         } = worker::Config::default();
         let worker::Recycle { max_jobs, max_lifetime, max_rss } = recycle;
@@ -127,14 +129,28 @@ pub struct QueueSection {
     /// The largest payload in bytes that `streamfleet enqueue` accepts.
     #[serde(deserialize_with = "values::count")]
     pub max_payload: usize,
+    /// What the queue's gate lets through at most, over the whole fleet.
+    #[serde(skip_serializing_if = "LimitsSection::is_empty")]
+    pub limits: LimitsSection,
+    /// The same for fields of its jobs: for each value, or for one.
+    #[serde(with = "values::named", skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<KeyName, LimitsSection>,
     /// The queue's service objectives.
     pub objectives: ObjectivesSection,
 }
 
 impl Default for QueueSection {
     fn default() -> Self {
-        let worker::QueueConfig { concurrency, tracking, retention, max_depth, dead_retention, dead_max } =
-            worker::QueueConfig::default();
+        let worker::QueueConfig {
+            concurrency,
+            tracking,
+            retention,
+            max_depth,
+            dead_retention,
+            dead_max,
+            limits: _,
+            key_limits: _,
+        } = worker::QueueConfig::default();
         let (max_payload, objectives) = (MAX_PAYLOAD_BYTES, ObjectivesSection::default());
         Self {
             concurrency,
@@ -144,6 +160,8 @@ impl Default for QueueSection {
             dead_retention,
             dead_max,
             max_payload,
+            limits: LimitsSection::default(),
+            keys: BTreeMap::new(),
             objectives,
         }
     }
@@ -216,6 +234,9 @@ pub struct TypeSection {
     /// How many attempts of the type with the same key may run at once in one process.
     #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
     pub concurrency_per_key: Option<usize>,
+    /// What the gate of the type lets through at most in each queue, over the whole fleet.
+    #[serde(skip_serializing_if = "LimitsSection::is_empty")]
+    pub limits: LimitsSection,
 }
 
 impl Default for TypeSection {
@@ -235,6 +256,7 @@ impl Default for TypeSection {
             concurrency: None,
             limit_key: None,
             concurrency_per_key: None,
+            limits: LimitsSection::default(),
         }
     }
 }

@@ -42,7 +42,7 @@ impl<'a> Finished<'a> {
     ) -> Self {
         let (ending, error, delay) = match settlement {
             Settlement::Ack => (Ending::Succeeded, None, None),
-            Settlement::Release => (Ending::Interrupted, None, None),
+            Settlement::Release | Settlement::Park(_) => (Ending::Interrupted, None, None),
             Settlement::Cancel(why) => (Ending::Cancelled, Some(why.as_str()), None),
             Settlement::Defer(to) => {
                 let ending = if to.error.is_some() { Ending::Retried } else { Ending::Snoozed };

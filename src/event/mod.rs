@@ -121,6 +121,24 @@ pub enum Event<'a> {
         /// What Redis said.
         error: &'a str,
     },
+    /// A gate refused to let a job start now, and the job waits in that gate's room.
+    Parked {
+        /// The queue that the job came from.
+        queue: &'a QueueName,
+        /// The type of the job.
+        job_type: &'a JobType,
+        /// The job.
+        job: &'a JobId,
+        /// The name of the gate.
+        room: &'a str,
+    },
+    /// Jobs that waited in rooms were let out by the leader.
+    LetOut {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        jobs: u64,
+    },
     /// A running job's lease was lost, and its handler is cancelled.
     LeaseLost {
         /// The queue that the job came from.
@@ -153,6 +171,27 @@ pub enum Event<'a> {
     PromoterPolled {
         /// The queue.
         queue: &'a QueueName,
+    },
+    /// Jobs wait because no live worker knows their type. Reported by the queue's leader when it notices this, and every ten
+    /// minutes; of at most a hundred types.
+    TypeUnserved {
+        /// The queue.
+        queue: &'a QueueName,
+        /// The type.
+        job_type: &'a JobType,
+        /// How many of its jobs wait.
+        jobs: u64,
+        /// A similar type that a live worker knows, and that may have been meant.
+        near: Option<&'a str>,
+    },
+    /// How many jobs wait because no live worker knows their types. Reported by the queue's leader every few seconds.
+    UnservedTypes {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many types.
+        types: u64,
+        /// How many jobs.
+        jobs: u64,
     },
     /// Retention dropped dead letters.
     Evicted {

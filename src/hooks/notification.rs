@@ -126,11 +126,15 @@ impl Notification {
             | Event::Limited { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::TypeUnserved { .. }
+            | Event::UnservedTypes { .. }
             | Event::Surveyed { .. }
             | Event::RoundTrip { .. }
             | Event::Reconnected { .. }
             | Event::Failed { .. }
             | Event::Fenced { .. }
+            | Event::Parked { .. }
+            | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }
             | Event::Served { .. }

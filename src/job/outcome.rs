@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::Parking;
+
 /// What happened to one attempt.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -17,6 +19,8 @@ pub enum Outcome {
     Interrupted,
     /// The entry was read before it was due, or while as many of its type or key ran as may. It should run after this delay.
     NotDue(Duration),
+    /// The attempt may not start now: the job has to wait in a room. No attempt is spent.
+    Parked(Parking),
     /// No handler of this worker knows the type. Another worker may know it.
     Unroutable,
     /// The job had not started when its `expires_at_ms` passed.

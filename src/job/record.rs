@@ -48,8 +48,10 @@ pub struct JobSpec {
     pub life: Life,
     /// Its type, which selects the handler.
     pub job_type: JobType,
-    /// The lane it came from, and returns to.
+    /// The lane that this entry is in.
     pub lane: Lane,
+    /// The lane that the job belongs to. Its retries and replays go there. Another lane may have it for once.
+    pub home: Lane,
     /// The entry of this attempt.
     pub entry: EntryId,
     /// When its life began. This never changes.
@@ -66,8 +68,6 @@ pub struct JobSpec {
     pub encoding: Encoding,
     /// What the handler gets.
     pub payload: Bytes,
-    /// When it was first offered to a worker that did not know its type; `None` if a worker has known the type since.
-    pub unroutable_since: Option<Timestamp>,
     /// The job must not start before this time, if the entry sets it.
     pub not_before: Option<Timestamp>,
     /// The job must not start after this time, if the entry sets it.
@@ -175,9 +175,9 @@ struct Draft {
     lost: u32,
     replayed: bool,
     life: Option<Life>,
+    home: Option<Lane>,
     former: Option<Box<Former>>,
     created: Option<Timestamp>,
-    unroutable_since: Option<Timestamp>,
     run_at: Option<Timestamp>,
     delay: Option<Duration>,
     expires_at: Option<Timestamp>,
@@ -200,12 +200,12 @@ impl Draft {
             b"attempt" => self.attempt = counter("attempt", value)?,
             b"lost" => self.lost = counter("lost", value)?,
             b"life" => self.life = Some(parsed("life", value)?),
+            b"lane" => self.home = known(value),
             b"replay_of" | b"dead_reason" => self.replayed = true,
             b"root" | b"dead_root" => self.former().root = known(value),
             b"dead_life" => self.former().life = known(value),
             b"dead_at_ms" => self.former().dead_at = known(value),
             b"created_ms" => self.created = Some(instant("created_ms", value)?),
-            b"unroutable_ms" => self.unroutable_since = known(value).and_then(Timestamp::from_ms),
             b"run_at_ms" => self.run_at = Some(instant("run_at_ms", value)?),
             b"delay_ms" => self.delay = Some(Duration::from_millis(instant("delay_ms", value)?.as_ms())),
             b"expires_at_ms" => self.expires_at = Some(instant("expires_at_ms", value)?),
@@ -248,6 +248,7 @@ impl Draft {
             job_type: self.job_type.ok_or_else(|| Malformed::new("the field type is missing"))?,
             id: self.id.unwrap_or_else(|| JobId::derived(entry, lane)),
             lane,
+            home: self.home.unwrap_or(lane),
             entry,
             created,
             attempt: self.attempt,
@@ -256,7 +257,6 @@ impl Draft {
             former: self.former,
             encoding: self.encoding,
             payload: self.payload,
-            unroutable_since: self.unroutable_since,
             not_before: self.run_at.max(delayed),
             expires_at: self.expires_at,
             max_attempts: self.max_attempts,
@@ -367,6 +367,15 @@ mod tests {
         assert_eq!((job.attempt, job.lost, job.payload.len()), (0, 0, 0));
         assert_eq!(job.encoding, Encoding::Json);
         assert_eq!(job.created.as_ms(), 5_000);
+    }
+
+    #[test]
+    fn a_job_that_another_lane_has_for_once_knows_its_own() {
+        let job = parse(&[("type", "a"), ("lane", "low")]).unwrap();
+        assert_eq!((job.lane, job.home), (Lane::Normal, Lane::Low));
+        for lane in ["", "fast"] {
+            assert_eq!(parse(&[("type", "a"), ("lane", lane)]).unwrap().home, Lane::Normal);
+        }
     }
 
     #[test]

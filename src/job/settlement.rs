@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{DeadReason, Failure, JobSpec, Outcome, Policy, Retry, Timestamp};
+use super::{DeadReason, Failure, JobSpec, Outcome, Parking, Policy, Retry};
 
 /// What must be done about one attempt, so that the job ends up in exactly one place.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,8 @@ pub enum Settlement {
     Cancel(String),
     /// Append the job to its stream again, unchanged: no attempt was spent.
     Release,
+    /// Move the job to a room, unchanged: no attempt was spent.
+    Park(Parking),
 }
 
 /// How a job goes to the delayed set.
@@ -32,17 +34,6 @@ pub struct Deferral {
     pub lost: u32,
     /// What to note in the job's record; `None` if nothing failed.
     pub error: Option<String>,
-    /// Since when no worker has known the job's type, to be written into the entry; `None` if a worker does.
-    pub unroutable: Option<Unroutable>,
-}
-
-/// Since when no worker has known a job's type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unroutable {
-    /// Since this attempt to start it.
-    Now,
-    /// Since an earlier one.
-    Since(Timestamp),
 }
 
 /// How a job goes to the dead stream.
@@ -57,37 +48,16 @@ pub struct Burial {
     pub attempts: u32,
 }
 
-/// How long, and how often, jobs of unknown types are offered to other workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Routing {
-    /// If no worker knows the type for this long, the job is dead.
-    pub give_up_after: Duration,
-    /// The time between two offers.
-    pub offer_every: Duration,
-}
-
-impl Default for Routing {
-    fn default() -> Self {
-        Self { give_up_after: Duration::from_secs(24 * 3600), offer_every: Duration::from_secs(10) }
-    }
-}
-
 /// Decides what follows from `outcome`. `roll` is a random number in 0..1 that spreads retries.
-pub(crate) fn settle(
-    job: &JobSpec,
-    policy: &Policy,
-    routing: Routing,
-    outcome: &Outcome,
-    roll: f64,
-) -> Settlement {
+pub(crate) fn settle(job: &JobSpec, policy: &Policy, outcome: &Outcome, roll: f64) -> Settlement {
     match outcome {
         Outcome::Done(_) => Settlement::Ack,
         Outcome::Interrupted => Settlement::Release,
         Outcome::Cancelled => Settlement::Cancel("cancelled while it ran".to_owned()),
         Outcome::Dropped(why) => Settlement::Cancel(why.clone()),
         Outcome::Snoozed(delay) | Outcome::NotDue(delay) => later(job, *delay),
-        Outcome::Unroutable => settle_unroutable(job, routing, roll),
+        Outcome::Parked(parking) => Settlement::Park(parking.clone()),
+        Outcome::Unroutable => settle_unroutable(job),
         Outcome::Expired => bury(job.attempt, DeadReason::Expired, "not started by expires_at_ms".to_owned()),
         Outcome::Malformed(error) => bury(job.attempt, DeadReason::Malformed, error.clone()),
         Outcome::Failed(failure) => settle_failure(job, policy, failure, roll),
@@ -105,14 +75,14 @@ fn settle_failure(job: &JobSpec, policy: &Policy, failure: &Failure, roll: f64) 
         Retry::Bury(reason) => return bury(attempt, reason, failure.error.clone()),
         Retry::Steps(delay) => {
             let error = Some(failure.error.clone());
-            return Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error, unroutable: None });
+            return Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error });
         }
     };
     if attempt >= job.max_attempts.unwrap_or(policy.max_attempts) {
         return bury(attempt, DeadReason::Exhausted, failure.error.clone());
     }
     let error = Some(failure.error.clone());
-    Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error, unroutable: None })
+    Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error })
 }
 
 fn settle_loss(job: &JobSpec, policy: &Policy, roll: f64) -> Settlement {
@@ -122,32 +92,26 @@ fn settle_loss(job: &JobSpec, policy: &Policy, roll: f64) -> Settlement {
         return bury(job.attempt, DeadReason::Lost, error);
     }
     let delay = policy.backoff.delay(lost, policy.jitter, roll);
-    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost, error: Some(error), unroutable: None })
+    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost, error: Some(error) })
 }
 
 fn later(job: &JobSpec, delay: Duration) -> Settlement {
-    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost: job.lost, error: None, unroutable: None })
+    Settlement::Defer(Deferral { delay, attempt: job.attempt, lost: job.lost, error: None })
 }
 
-/// Decides about a job of an unknown type. Its time limit starts with the first worker that did not know the type, no
-/// matter how old the job is. A job that is offered before it is due waits until then first.
-fn settle_unroutable(job: &JobSpec, routing: Routing, roll: f64) -> Settlement {
-    let (attempt, lost) = (job.attempt, job.lost);
+/// Decides about a job of an unknown type: it waits in a room for a worker that knows the type. A job that is offered
+/// before it is due waits until then first.
+fn settle_unroutable(job: &JobSpec) -> Settlement {
     if job.not_before.is_some_and(|due| due > job.entry_created()) {
-        let unroutable = job.unroutable_since.map(Unroutable::Since);
-        let delay = Duration::ZERO;
-        return Settlement::Defer(Deferral { delay, attempt, lost, error: None, unroutable });
+        return later(job, Duration::ZERO);
     }
-    let unroutable = match job.unroutable_since {
-        Some(since) if job.entry_created().since(since) >= routing.give_up_after => {
-            let error = format!("no worker served the type {} for {:?}", job.job_type, routing.give_up_after);
-            return bury(attempt, DeadReason::Unroutable, error);
-        }
-        Some(since) => Unroutable::Since(since),
-        None => Unroutable::Now,
-    };
-    let delay = routing.offer_every.mul_f64(0.75 + roll / 2.0).min(routing.give_up_after);
-    Settlement::Defer(Deferral { delay, attempt, lost, error: None, unroutable: Some(unroutable) })
+    Settlement::Park(Parking::unknown(&job.job_type))
+}
+
+/// Decides about a job that has waited in its room for this long, while no worker knew its type.
+pub(crate) fn settle_unserved(job: &JobSpec, waited: Duration) -> Settlement {
+    let error = format!("no worker knew the type {} for {waited:?}", job.job_type);
+    bury(job.attempt, DeadReason::Unroutable, error)
 }
 
 fn bury(attempts: u32, reason: DeadReason, error: String) -> Settlement {
@@ -176,7 +140,7 @@ mod tests {
     }
 
     fn decide(job: &JobSpec, policy: &Policy, outcome: &Outcome) -> Settlement {
-        settle(job, policy, Routing::default(), outcome, 0.5)
+        settle(job, policy, outcome, 0.5)
     }
 
     fn failed(retry: Retry) -> Outcome {
@@ -254,25 +218,23 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_type_is_offered_again_until_its_time_is_up() {
-        let give_up_after = Duration::from_secs(60);
-        let routing = Routing { give_up_after, ..Routing::default() };
-        let settled = |job: &JobSpec| settle(job, &policy(1, 1), routing, &Outcome::Unroutable, 0.5);
-        let instant = |ms| Timestamp::from_ms(ms).unwrap();
-        let deferred = |unroutable| {
-            let delay = Duration::from_secs(10);
-            Settlement::Defer(Deferral { delay, attempt: 0, lost: 0, error: None, unroutable })
-        };
-        // The time limit starts with the first offer, no matter how old the job is.
-        let mut old = JobSpec { entry: EntryId::new(3_600_000, 0), created: instant(1), ..job(0, 0) };
-        assert_eq!(settled(&old), deferred(Some(Unroutable::Now)));
-        old.unroutable_since = Some(instant(3_540_001));
-        assert_eq!(settled(&old), deferred(Some(Unroutable::Since(instant(3_540_001)))));
-        old.unroutable_since = Some(instant(3_540_000));
-        assert!(matches!(settled(&old), Settlement::Bury(Burial { reason: DeadReason::Unroutable, .. })));
-        // Nothing counts before the job is due.
-        let early = JobSpec { not_before: Some(instant(3_600_001)), ..old };
-        assert!(matches!(settled(&early), Settlement::Defer(Deferral { delay: Duration::ZERO, .. })));
+    fn a_job_of_an_unknown_type_waits_in_the_room_of_its_type_once_it_is_due() {
+        let due = JobSpec { entry: EntryId::new(3_600_000, 0), ..job(1, 1) };
+        let parking = Parking { room: "unknown:mail.send".to_owned(), gates: Vec::new() };
+        assert_eq!(decide(&due, &policy(1, 1), &Outcome::Unroutable), Settlement::Park(parking));
+        let not_before = crate::job::Timestamp::from_ms(3_600_001);
+        let early = JobSpec { not_before, ..due };
+        let settlement = decide(&early, &policy(1, 1), &Outcome::Unroutable);
+        let want = Deferral { delay: Duration::ZERO, attempt: 1, lost: 1, error: None };
+        assert_eq!(settlement, Settlement::Defer(want));
+    }
+
+    #[test]
+    fn a_job_that_waited_for_too_long_is_dead_without_another_attempt() {
+        let settlement = settle_unserved(&job(2, 1), Duration::from_secs(3600));
+        let error = "no worker knew the type mail.send for 3600s".to_owned();
+        let want = Burial { reason: DeadReason::Unroutable, error, attempts: 2 };
+        assert_eq!(settlement, Settlement::Bury(want));
     }
 
     proptest! {
@@ -288,7 +250,7 @@ mod tests {
                 _ => Outcome::NotDue(Duration::from_secs(1)),
             };
             let (job, policy) = (job(attempt, lost), policy(max_attempts, max_losses));
-            if let Settlement::Defer(to) = settle(&job, &policy, Routing::default(), &outcome, roll) {
+            if let Settlement::Defer(to) = settle(&job, &policy, &outcome, roll) {
                 prop_assert!(to.attempt + to.lost <= attempt + lost + 1);
                 prop_assert!(to.attempt == attempt || to.attempt < max_attempts);
                 prop_assert!(to.lost == lost || to.lost < max_losses);

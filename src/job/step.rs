@@ -234,6 +234,7 @@ pub(crate) fn end_step(
         | Outcome::Cancelled
         | Outcome::Lost
         | Outcome::Expired
+        | Outcome::Parked(_)
         | Outcome::Unroutable
         | Outcome::Malformed(_) => match kind {
             StepKind::Auto => end(StepState::Pending, attempts),

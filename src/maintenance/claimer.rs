@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+pub(super) use lost::retry;
+
 use super::Context;
 use crate::broker::{ClaimFrom, Error};
 use crate::event::Event;
@@ -45,7 +47,7 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
 
 /// Names the separate consumer that owns claimed entries until they are settled. If they belonged to this process's own
 /// consumer, its reader would take them for a delivery whose reply was lost.
-fn claimant(consumer: &ConsumerName) -> ConsumerName {
+pub(super) fn claimant(consumer: &ConsumerName) -> ConsumerName {
     format!("{consumer}.claims").parse().unwrap_or_else(|_| consumer.clone())
 }
 

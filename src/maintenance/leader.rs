@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
-use super::{Context, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
+use super::{Context, claimer, gauge, promoter, reaper, rooms, sweeper, trimmer, unserved, waker};
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
 
@@ -165,6 +165,11 @@ impl Term {
         tasks.spawn(watch("waker", Box::pin(waker)));
         tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("rooms", Box::pin(rooms::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch(
+            "watch over unserved types",
+            Box::pin(unserved::run(context.clone(), stop.clone())),
+        ));
         tasks.spawn(watch(
             "gauge",
             Box::pin(gauge::run(context.clone(), Arc::clone(unhandled), stop.clone())),

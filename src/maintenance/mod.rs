@@ -4,8 +4,9 @@
 //! The [leader](leader) takes the lease. While it holds the lease, it runs the [promoter](promoter) (due jobs to their
 //! lanes), the [claimer](claimer) (entries of silent consumers), the [waker](waker) (standby workers), the
 //! [reaper](reaper) (consumers whose processes are gone), the [sweeper](sweeper) (cancellation requests that can no
-//! longer take effect), the [trimmer](trimmer) (dead letters beyond the queue's limits) and the [gauge](gauge) (the
-//! queue's state). Recurring jobs need no leader: every process handles [them](cron).
+//! longer take effect), the [trimmer](trimmer) (dead letters beyond the queue's limits), the [rooms](rooms) (jobs that
+//! wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker knows) and the
+//! [gauge](gauge) (the queue's state). Recurring jobs need no leader: every process handles [them](cron).
 
 mod claimer;
 mod cron;
@@ -14,8 +15,10 @@ mod leader;
 mod leader_view;
 mod promoter;
 mod reaper;
+mod rooms;
 mod sweeper;
 mod trimmer;
+mod unserved;
 mod waker;
 
 use std::sync::Arc;
@@ -24,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::broker::{LetterLimits, Queue};
+use crate::broker::{Broker, LetterLimits, Queue};
 use crate::cron::Entry;
 use crate::event::Events;
 use crate::health::Liveness;
@@ -33,6 +36,7 @@ use crate::job::{ConsumerName, Policies, Timestamp, Tracking};
 /// What the maintenance of one queue needs.
 #[derive(Clone)]
 pub(crate) struct Context {
+    pub(crate) broker: Broker,
     pub(crate) queue: Queue,
     pub(crate) consumer: ConsumerName,
     pub(crate) lease: Duration,
@@ -40,6 +44,8 @@ pub(crate) struct Context {
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
+    /// How long a job waits for a worker that knows its type before it is dead.
+    pub(crate) unroutable_after: Duration,
     /// Which dead letters are kept.
     pub(crate) letters: LetterLimits,
     pub(crate) events: Events,

@@ -133,6 +133,8 @@ impl Metrics {
             | Event::LongestRun { .. }
             | Event::Limited { .. }
             | Event::Fenced { .. }
+            | Event::Parked { .. }
+            | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }
             | Event::Served { .. }
@@ -143,6 +145,8 @@ impl Metrics {
             | Event::Promoted { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::TypeUnserved { .. }
+            | Event::UnservedTypes { .. }
             | Event::CronTicked { .. }
             | Event::CronSkipped { .. }
             | Event::GroupRecreated { .. }
@@ -174,6 +178,8 @@ impl Metrics {
                 self.with(queue, |series| series.clock_set_back.increment(1));
             }
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
+            Event::Parked { queue, .. } => self.with(queue, |series| series.parked.increment(1)),
+            Event::LetOut { queue, jobs } => self.with(queue, |series| series.let_out.increment(jobs)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),
             Event::BodiesLost { queue, entries } => {
@@ -185,6 +191,9 @@ impl Metrics {
             }),
             Event::PromoterPolled { queue } => self.with(queue, |series| series.state.promoter_polled()),
             Event::Evicted { queue, letters } => self.with(queue, |series| series.evicted.increment(letters)),
+            Event::UnservedTypes { queue, types, jobs } => {
+                self.with(queue, |series| series.state.unserved(types, jobs));
+            }
             Event::CronTicked { queue, jobs, entry: _, late: _ } => {
                 self.with(queue, |series| series.cron_ticks.increment(jobs as u64));
             }
@@ -205,7 +214,7 @@ impl Metrics {
                 self.with(queue, |series| series.state.set(snapshot, cron_overdue, took));
                 snapshot.memory.into_iter().for_each(|memory| self.shared.redis.memory(memory));
             }
-            // `QueueLength`: the survey reports the same and more.
+            // `QueueLength`: the survey reports the same and more. `TypeUnserved`: a type that no worker knows is no label.
             _ => {}
         }
     }

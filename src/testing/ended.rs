@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::job::{Burial, DeadReason, JobSpec, Outcome, Policy, Routing, Settlement, settle};
+use crate::job::{Burial, DeadReason, JobSpec, Outcome, Policy, Settlement, settle};
 use crate::worker::Inline;
 
 /// An attempt that ended.
@@ -73,7 +73,7 @@ impl Ended {
         // The middle of the range neither lengthens a pause nor shortens it.
         const NO_CHANCE: f64 = 0.5;
         match &self.job {
-            Some(job) => settle(job, policy, Routing::default(), self.outcome(), NO_CHANCE),
+            Some(job) => settle(job, policy, self.outcome(), NO_CHANCE),
             None => Settlement::Bury(Burial {
                 reason: DeadReason::Malformed,
                 error: self.error().unwrap_or_default().to_owned(),

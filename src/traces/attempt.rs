@@ -103,6 +103,7 @@ impl AttemptSpan {
             | Outcome::Cancelled
             | Outcome::Dropped(_)
             | Outcome::NotDue(_)
+            | Outcome::Parked(_)
             | Outcome::Unroutable
             | Outcome::Expired
             | Outcome::Lost

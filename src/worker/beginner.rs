@@ -1,5 +1,6 @@
 //! Asks Redis whether attempts may start: one script asks for all slots that have come to this point while the questions
-//! before are on their way. So a quiet queue waits for nothing, and a busy one sends few scripts.
+//! before are on their way. So a quiet queue waits for nothing, and a busy one sends few scripts. A job that has to pass
+//! gates passes them first, because its start has consequences.
 
 use std::sync::Arc;
 
@@ -8,8 +9,8 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
 use super::delivery::Delivery;
-use crate::broker::{Begun, Candidate, Error, MAX_JOBS, Queue};
-use crate::job::{ConsumerName, Lane};
+use crate::broker::{Admitted, Begun, Candidate, Error, MAX_JOBS, Queue};
+use crate::job::{ConsumerName, GateName, Lane};
 
 /// The most scripts in flight.
 const UNDER_WAY: usize = 2;
@@ -23,17 +24,41 @@ pub(crate) struct Beginner {
 /// What the slots ask.
 pub(crate) type Questions = mpsc::Receiver<Question>;
 
+/// What has to be asked about an attempt.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// The gates that it has to pass.
+    pub(crate) gates: Arc<[GateName]>,
+    /// Whether its job has a record, if its start has to be noted or checked at all.
+    pub(crate) keeps_record: Option<bool>,
+}
+
+/// The answer about an attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MayStart {
+    /// It has passed its gates, and this is the rest.
+    Begun(Begun),
+    /// This one of its gates, counted from 0, refuses it.
+    Refused(usize),
+}
+
 /// May this attempt start?
 #[derive(Debug)]
 pub(crate) struct Question {
     delivery: Arc<Delivery>,
-    keeps_record: bool,
-    answer: oneshot::Sender<Result<Begun, Error>>,
+    request: Request,
+    answer: oneshot::Sender<Result<MayStart, Error>>,
 }
 
 impl Question {
     fn candidate(&self) -> Candidate<'_> {
-        Candidate { job: &self.delivery.job, keeps_record: self.keeps_record }
+        let keeps_record = self.request.keeps_record.unwrap_or(false);
+        Candidate { job: &self.delivery.job, keeps_record }
+    }
+
+    fn answer(self, answer: Result<MayStart, Error>) {
+        // A slot that is gone needs no answer.
+        self.answer.send(answer).ok();
     }
 }
 
@@ -46,9 +71,9 @@ impl Beginner {
 
     /// Asks once whether an attempt may start. The future may be dropped: then the attempt does not start, although Redis may
     /// count it as begun until it is given back.
-    pub(crate) async fn ask(&self, delivery: &Arc<Delivery>, keeps_record: bool) -> Result<Begun, Error> {
+    pub(crate) async fn ask(&self, delivery: &Arc<Delivery>, request: Request) -> Result<MayStart, Error> {
         let (answer, answered) = oneshot::channel();
-        let question = Question { delivery: Arc::clone(delivery), keeps_record, answer };
+        let question = Question { delivery: Arc::clone(delivery), request, answer };
         // Only a bug ends the task that answers.
         self.questions.send(question).await.map_err(|_| Error::contract("begin", "no answer"))?;
         answered.await.unwrap_or_else(|_| Err(Error::contract("begin", "no answer")))
@@ -79,13 +104,52 @@ fn take_lane(asked: &mut Vec<Question>, lane: Lane) -> Vec<Question> {
 }
 
 async fn ask(queue: &Queue, consumer: &ConsumerName, lane: Lane, questions: Vec<Question>) {
-    let candidates: Vec<_> = questions.iter().map(Question::candidate).collect();
+    let (gated, free): (Vec<_>, Vec<_>) =
+        questions.into_iter().partition(|question| !question.request.gates.is_empty());
+    let mut passed = admit(queue, consumer, lane, gated).await;
+    passed.extend(free);
+    let (begins, others): (Vec<_>, Vec<_>) =
+        passed.into_iter().partition(|question| question.request.keeps_record.is_some());
+    for question in others {
+        question.answer(Ok(MayStart::Begun(Begun::Start)));
+    }
+    if begins.is_empty() {
+        return;
+    }
+    let candidates: Vec<_> = begins.iter().map(Question::candidate).collect();
     let answers = match queue.begin(consumer, lane, &candidates).await {
+        Ok(answers) => answers,
+        Err(error) => vec![Err(error); begins.len()],
+    };
+    for (question, answer) in begins.into_iter().zip(answers) {
+        question.answer(answer.map(MayStart::Begun));
+    }
+}
+
+/// Answers those that do not pass their gates, and returns the others.
+async fn admit(
+    queue: &Queue,
+    consumer: &ConsumerName,
+    lane: Lane,
+    questions: Vec<Question>,
+) -> Vec<Question> {
+    if questions.is_empty() {
+        return questions;
+    }
+    let asking: Vec<_> =
+        questions.iter().map(|question| (&question.delivery.job, &*question.request.gates)).collect();
+    let answers = match queue.admit(consumer, lane, &asking).await {
         Ok(answers) => answers,
         Err(error) => vec![Err(error); questions.len()],
     };
+    let mut passed = Vec::new();
     for (question, answer) in questions.into_iter().zip(answers) {
-        // A slot that is gone needs no answer.
-        question.answer.send(answer).ok();
+        match answer {
+            Ok(Admitted::Start) => passed.push(question),
+            Ok(Admitted::Stale) => question.answer(Ok(MayStart::Begun(Begun::Stale))),
+            Ok(Admitted::Refused(gate)) => question.answer(Ok(MayStart::Refused(gate))),
+            Err(error) => question.answer(Err(error)),
+        }
     }
+    passed
 }

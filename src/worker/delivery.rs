@@ -1,15 +1,15 @@
 //! A job that was delivered to this process. It is one allocation, shared by the slot that runs it, the handler that
 //! sees it, the heartbeat that keeps its lease and the settler that ends it.
 
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::lease::{EntryKey, HeldLease};
 use super::load::Burden;
 use super::report::Report;
 use crate::broker::{Entry, Error};
-use crate::job::{Envelope, JobSpec, Outcome, TraceContext};
+use crate::job::{Envelope, GateName, JobSpec, Outcome, TraceContext};
 
 /// A job with the entry that carries it, owned by this process until it is settled.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct Delivery {
     pub(crate) refusals: AtomicU32,
     /// Its share in what is put off; empty if it is not put off.
     pub(super) burden: OnceLock<Burden>,
+    /// The gates in which it may hold places. Most deliveries meet none.
+    gates: Mutex<Vec<GateName>>,
 }
 
 impl Delivery {
@@ -37,7 +39,23 @@ impl Delivery {
             trace: OnceLock::new(),
             refusals: AtomicU32::new(0),
             burden: OnceLock::new(),
+            gates: Mutex::default(),
         }
+    }
+
+    /// Notes that it may hold places in these gates from now on.
+    pub(crate) fn note_gates(&self, gates: &[GateName]) {
+        let mut known = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        for gate in gates {
+            if !known.contains(gate) {
+                known.push(gate.clone());
+            }
+        }
+    }
+
+    /// Returns the gates in which it may hold places, and forgets them.
+    pub(crate) fn take_gates(&self) -> Vec<GateName> {
+        std::mem::take(&mut self.gates.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the span of its attempt, if it has one.

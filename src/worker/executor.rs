@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use super::admission::Admission;
 use super::backoff::RedisBackoff;
-use super::beginner::Beginner;
+use super::beginner::{Beginner, MayStart, Request};
 use super::clock::ServerClock;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
@@ -18,7 +19,7 @@ use super::reporter::Reporter;
 use super::steps;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished};
-use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Policy, Retry, Routing, Tracking, settle};
+use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Parking, Policy, Retry, Tracking, settle};
 use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
 
@@ -37,6 +38,7 @@ pub(crate) struct Executor {
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) beginner: Beginner,
+    pub(crate) admission: Arc<Admission>,
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) reporter: Arc<Reporter>,
@@ -67,9 +69,12 @@ impl Executor {
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
         let is_shown = || job.is_named_by_entry() || job.is_noted(&delivery.envelope);
         let is_known = has_steps || (tracked && !is_shown());
-        if is_known || job.not_before.is_some() || job.expires_at.is_some() {
+        let begins = is_known || job.not_before.is_some() || job.expires_at.is_some();
+        let gates = self.admission.gates_of(&delivery);
+        if begins || !gates.is_empty() {
             self.dispatcher.yield_to_next();
-            match self.begin(&delivery, tracked).await {
+            let request = Request { gates, keeps_record: begins.then_some(tracked) };
+            match self.begin(&delivery, &request).await {
                 Ok(None) => now = Instant::now(),
                 Ok(Some(outcome)) => {
                     return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
@@ -128,7 +133,7 @@ impl Executor {
         };
         let elapsed = started.elapsed();
         if let Some(span) = span {
-            let settlement = settle(job, policy, Routing::default(), &outcome, 0.0);
+            let settlement = settle(job, policy, &outcome, 0.0);
             span.end(&outcome, Finished::new(queue, job, &settlement, (elapsed, Duration::ZERO)).ending);
         }
         self.events.emit(&Event::Ran { queue, job_type, elapsed });
@@ -165,15 +170,21 @@ impl Executor {
 
     /// Asks until there is an answer: without one, the attempt must not start. Returns an outcome if it must not start.
     /// An error means that Redis refuses this job alone: a slot must not wait until a person has fixed that.
-    async fn begin(&self, delivery: &Arc<Delivery>, tracked: bool) -> Result<Option<Outcome>, Error> {
+    async fn begin(&self, delivery: &Arc<Delivery>, request: &Request) -> Result<Option<Outcome>, Error> {
         let mut backoff = RedisBackoff::new();
+        delivery.note_gates(&request.gates);
         loop {
             let answer = tokio::select! {
                 biased;
-                answer = self.beginner.ask(delivery, tracked) => answer,
+                answer = self.beginner.ask(delivery, request.clone()) => answer,
                 () = delivery.held_lease.token().cancelled() => return Ok(Some(Outcome::Interrupted)),
             };
-            match answer {
+            let begun = match answer {
+                Ok(MayStart::Begun(begun)) => Ok(begun),
+                Ok(MayStart::Refused(nth)) => return Ok(Some(parked(request, nth))),
+                Err(error) => Err(error),
+            };
+            match begun {
                 Ok(Begun::Start) => return Ok(None),
                 // Giving the entry back finds out what it is, and ends it.
                 Ok(Begun::Stale | Begun::DoneAlready) => return Ok(Some(Outcome::Interrupted)),
@@ -211,6 +222,13 @@ impl Executor {
         let running = within(span, handler.run(context));
         bounded(running, &delivery.held_lease, bounds, || self.dispatcher.yield_to_next()).await
     }
+}
+
+/// Returns the outcome of an attempt that the n-th of its gates refuses: its job waits in that gate's room.
+fn parked(request: &Request, nth: usize) -> Outcome {
+    let gates = request.gates.to_vec();
+    let room = gates.get(nth).or(gates.first()).map(ToString::to_string).unwrap_or_default();
+    Outcome::Parked(Parking { room, gates })
 }
 
 /// Returns what a handler says within its grace period. If this process was frozen, what the handler waits for may have

@@ -259,9 +259,9 @@ impl JobContext {
         &self.reports.queue
     }
 
-    /// Returns the lane that the job came from.
+    /// Returns the lane that the job belongs to.
     pub fn lane(&self) -> Lane {
-        self.job().lane
+        self.job().home
     }
 
     /// Returns the step that is running, if the job is made of steps.

@@ -11,12 +11,14 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Admission;
 use super::clock::ServerClock;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
 use super::outbox::Outbox;
+use super::rooms::Rooms;
 use crate::broker::{Broker, Error, Link, Queue, Role, RunningAttempt, attempts_text};
 use crate::event::{Event, Events};
 use crate::health::{Liveness, Monitor, QueueHealth};
@@ -38,6 +40,8 @@ pub(crate) struct JoinedQueue {
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) rooms: Arc<Rooms>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,
     pub(crate) slots: usize,
@@ -236,6 +240,7 @@ impl Heartbeat {
         if is_due(&mut last.cancels_checked, CANCEL_EVERY) {
             join_all(queues.iter().map(|joined| self.cancel_requested(link, joined))).await;
         }
+        join_all(queues.iter().map(|joined| self.find_rooms(link, joined))).await;
         let pacing = all.iter().map(|joined| joined.health.pacing()).max().unwrap_or(Pacing::of(1));
         self.liveness.expect_answers_within(pacing.max_answer_gap());
         let due = link.is_broken() || last.reported.is_none_or(|at| at.elapsed() >= last.report_again_after);
@@ -297,8 +302,13 @@ impl Heartbeat {
         let lives: Vec<&Life> = held.iter().map(|(_, delivery)| &delivery.job.life).collect();
         let requested: HashSet<_> =
             match joined.monitor.ask(Duration::ZERO, joined.queue.cancel_requests(link, &lives)).await {
-                Ok(lives) if lives.is_empty() => return,
-                Ok(lives) => lives.into_iter().collect(),
+                Ok((lives, news)) => {
+                    joined.admission.note_news(news);
+                    if lives.is_empty() {
+                        return;
+                    }
+                    lives.into_iter().collect()
+                }
                 Err(error) => return self.report_error(&error),
             };
         for (_, delivery) in &held {
@@ -311,6 +321,20 @@ impl Heartbeat {
             joined
                 .outbox
                 .push_now(SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Cancelled)));
+        }
+    }
+
+    /// Finds the rooms with jobs of types that this process knows. A process that runs something asks as often as it asks
+    /// what should be cancelled. Those that do not share a small number of questions.
+    async fn find_rooms(&self, link: &Link, joined: &JoinedQueue) {
+        let pause = match joined.dispatcher.running() {
+            0 => joined.health.pacing().rooms_asked_every(),
+            _ => CANCEL_EVERY,
+        };
+        let Some(types) = joined.rooms.question(pause, Instant::now()) else { return };
+        match joined.monitor.ask(Duration::ZERO, joined.queue.waiting_types(link, &types)).await {
+            Ok(found) => joined.rooms.note(found),
+            Err(error) => self.report_error(&error),
         }
     }
 

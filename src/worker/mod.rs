@@ -7,6 +7,7 @@
 //!
 //! Users of the library write a [`Handler`], [`Middleware`] around it, or the [`Steps`] of a job; each has an example.
 
+mod admission;
 mod aside;
 mod backlog;
 mod backoff;
@@ -34,6 +35,7 @@ mod reader;
 mod registry;
 mod report;
 mod reporter;
+mod rooms;
 mod settler;
 mod steps;
 
@@ -50,7 +52,7 @@ pub(crate) use registry::Registry;
 pub use steps::{Steps, StepsBuilder};
 
 use crate::broker::LetterLimits;
-use crate::job::{QueueName, Tracking};
+use crate::job::{GateName, JobType, Limits, QueueName, Tracking};
 
 /// The settings of a worker; see the [example](crate::FleetConfig).
 #[derive(Debug, Clone, PartialEq)]
@@ -64,10 +66,12 @@ pub struct Config {
     pub prefetch: usize,
     /// How long the record of a done or cancelled job is kept. That of a dead job is kept with its dead letter.
     pub retention: Duration,
-    /// How long jobs of unknown types are offered to other workers.
+    /// How long jobs wait for a worker that knows their type, while no live worker does, before they are dead.
     pub unroutable_after: Duration,
     /// When the worker stops on its own, to be started again.
     pub recycle: Recycle,
+    /// What the gates of types let through at most, in each queue. They apply to the whole fleet.
+    pub type_limits: BTreeMap<JobType, Limits>,
     /// The queues to serve.
     pub queues: BTreeMap<QueueName, QueueConfig>,
 }
@@ -94,7 +98,7 @@ pub struct Recycle {
 }
 
 /// How one queue is served; see the [example](crate::FleetConfig).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QueueConfig {
     /// The number of handlers of this queue that run at once in this process.
@@ -109,6 +113,10 @@ pub struct QueueConfig {
     pub dead_retention: Option<Duration>,
     /// The number of dead letters to keep, the newest ones; `None` for all.
     pub dead_max: Option<u64>,
+    /// What the queue's gate lets through at most. This applies to the whole fleet.
+    pub limits: Limits,
+    /// The same for the gates of fields: `key:<field>` for each value, `key:<field>=<value>` for one.
+    pub key_limits: BTreeMap<GateName, Limits>,
 }
 
 impl Config {
@@ -121,10 +129,14 @@ impl Config {
         prefetch: usize;
         /// Sets how long the record of a done or cancelled job is kept: 1 s to 365 days, by default 3 days.
         retention: Duration;
-        /// Sets how long jobs of unknown types are offered to other workers: at most 365 days, by default 24 h.
+        /// Sets how long jobs wait for a worker that knows their type, while no live worker does: at most 365 days, by default
+        /// 24 h.
         unroutable_after: Duration;
         /// Sets when the worker stops on its own; by default, never.
         recycle: Recycle;
+        /// Sets what the gates of types let through at most, over the whole fleet; by default, everything. This is for
+        /// the types that the process has handlers for.
+        type_limits: impl IntoIterator<Item = (JobType, Limits)> => type_limits.into_iter().collect();
         /// Sets the queues to serve; by default, the one that is named `default`.
         queues: impl IntoIterator<Item = (QueueName, QueueConfig)> => queues.into_iter().collect();
     }
@@ -171,6 +183,10 @@ impl QueueConfig {
         dead_retention: impl Into<Option<Duration>> => dead_retention.into();
         /// Sets how many dead letters are kept, the newest ones: at least 1, or `None` for all, the default.
         dead_max: impl Into<Option<u64>> => dead_max.into();
+        /// Sets what the queue's gate lets through at most, over the whole fleet; by default, everything.
+        limits: Limits;
+        /// Sets the same for the gates of fields, at most 8 of them; by default, there are none.
+        key_limits: impl IntoIterator<Item = (GateName, Limits)> => key_limits.into_iter().collect();
     }
 }
 
@@ -183,6 +199,7 @@ impl Default for Config {
             retention: Duration::from_secs(3 * 24 * 3600),
             unroutable_after: Duration::from_secs(24 * 3600),
             recycle: Recycle::default(),
+            type_limits: BTreeMap::new(),
             queues: BTreeMap::from([(
                 "default".parse().expect("default is a valid queue name"),
                 QueueConfig::default(),
@@ -200,6 +217,8 @@ impl Default for QueueConfig {
             max_depth: None,
             dead_retention: None,
             dead_max: None,
+            limits: Limits::default(),
+            key_limits: BTreeMap::new(),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::joiner::{Joiner, OnJoined, QueueWorkers};
 use super::queue_worker::Shared;
 use super::quota::Quota;
 use super::registry::Registry;
-use crate::broker::{Broker, Error, Queue};
+use crate::broker::{Broker, Error, MAX_TYPES, Queue};
 use crate::event::Events;
 use crate::health::{Liveness, QueueHealth};
 use crate::job::{ConsumerName, Timestamp};
@@ -198,14 +198,16 @@ fn heartbeat(
 }
 
 fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<DescribeWorker> {
-    let types: Vec<_> = registry.types().iter().map(ToString::to_string).collect();
+    let all = registry.types();
+    let types: Vec<_> = all.iter().take(MAX_TYPES).map(ToString::to_string).collect();
+    let left_out = all.len() - types.len();
     Box::new(move |queues| {
         let mut names: Vec<_> = queues.iter().map(|joined| joined.queue.name().as_str()).collect();
         names.sort_unstable();
         let slots: usize = queues.iter().map(|joined| joined.slots).sum();
         let running: usize = queues.iter().map(|joined| joined.dispatcher.running()).sum();
         let state = if draining.is_cancelled() { "draining" } else { "running" };
-        vec![
+        let mut facts = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("queues", names.join(",")),
             ("types", types.join(",")),
@@ -213,6 +215,10 @@ fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<Desc
             ("running", running.to_string()),
             ("state", state.to_owned()),
             ("pid", std::process::id().to_string()),
-        ]
+        ];
+        if left_out > 0 {
+            facts.push(("types_left_out", left_out.to_string()));
+        }
+        facts
     })
 }

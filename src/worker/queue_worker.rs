@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Admission;
 use super::beginner::{self, Beginner};
 use super::clock::ServerClock;
 use super::delivery::{FinishedAttempt, SettlerInput};
@@ -19,12 +20,13 @@ use super::quota::Quota;
 use super::reader::{Reader, Reading};
 use super::registry::Registry;
 use super::reporter::{Reporter, Reports};
+use super::rooms::Rooms;
 use super::settler::Settler;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
 use crate::health::{Liveness, QueueHealth};
-use crate::job::{ConsumerName, Lease, Outcome, QueueName, Routing};
+use crate::job::{self, ConsumerName, GateName, Lease, Outcome, QueueName};
 use crate::traces::Tracer;
 
 /// A queue with at least this concurrency has a second reader.
@@ -80,12 +82,25 @@ impl Shared {
             consumer: self.consumer.clone(),
             held_leases: Arc::clone(&parts.held_leases),
             policies: Arc::new(self.registry.policies()),
-            routing: Routing { give_up_after: worker.unroutable_after, ..Routing::default() },
             events: self.events.clone(),
             clock: Arc::clone(&self.clock),
             dispatcher: Arc::clone(&parts.dispatcher),
+            admission: Arc::clone(&parts.admission),
             lease,
         }
+    }
+
+    /// Returns the limits of the gates of a queue that this process's configuration sets, and those that it knows and
+    /// does not limit.
+    fn gate_limits(&self, own: &QueueConfig) -> Vec<(GateName, job::Limits)> {
+        let mut limits = vec![(GateName::queue(), own.limits)];
+        limits.extend(own.key_limits.iter().map(|(gate, limits)| (gate.clone(), *limits)));
+        let types = self.registry.types();
+        limits.extend(types.iter().map(|name| {
+            let limits = self.config.type_limits.get(name).copied().unwrap_or_default();
+            (GateName::of_type(name), limits)
+        }));
+        limits
     }
 
     fn reporter(&self, queue: Queue) -> Reporter {
@@ -99,7 +114,11 @@ impl Shared {
     }
 
     /// Starts the tasks that serve running attempts.
-    fn serving(&self, queue: &Queue, parts: &Parts, slots: usize) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
+    fn serving(
+        &self,
+        queue: &Queue,
+        (parts, slots): (&Parts, usize),
+    ) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
         let (mut tasks, name) = (JoinSet::new(), queue.name());
         let reporter = Arc::new(self.reporter(queue.clone()));
         let reporting = Arc::clone(&reporter).run();
@@ -112,6 +131,9 @@ impl Shared {
             let relieving = relieve(dispatcher, outbox, name.clone(), self.events.clone());
             tasks.spawn(self.liveness.watch(format!("the backlog of {name}"), relieving));
         }
+        let tending = Arc::clone(&parts.admission);
+        let tending = tending.tend(Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
+        tasks.spawn(self.liveness.watch(format!("the admission of {name}"), tending));
         (tasks, reporter, beginner)
     }
 
@@ -124,6 +146,7 @@ impl Shared {
         Executor {
             queue,
             beginner,
+            admission: Arc::clone(&parts.admission),
             starts_within: Lease::of(lease).starts_within(),
             tracking: own.tracking,
             reporter: Arc::clone(reporter),
@@ -144,6 +167,32 @@ struct Parts {
     held_leases: Arc<HeldLeases>,
     health: Arc<QueueHealth>,
     outbox: Arc<Outbox>,
+    rooms: Arc<Rooms>,
+    admission: Arc<Admission>,
+}
+
+impl Parts {
+    /// Creates the parts, and reads the rules of the gates: this comes before the first job is read.
+    async fn new(
+        shared: &Shared,
+        settling: &Queue,
+        (own, health): (&QueueConfig, &Arc<QueueHealth>),
+    ) -> Result<Self, Error> {
+        let admission = Admission::new(settling.clone(), shared.events.clone());
+        admission.begin(&shared.gate_limits(own)).await?;
+        let (prefetch, room) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);
+        let dispatcher = Dispatcher::new(own.concurrency, prefetch, threads());
+        Ok(Self {
+            dispatcher: Arc::new(
+                dispatcher.with_quota(shared.quota.clone()).with_limits(shared.limits.clone()),
+            ),
+            held_leases: Arc::new(HeldLeases::default()),
+            health: Arc::clone(health),
+            outbox: Arc::new(Outbox::new(2 * room + 100)),
+            rooms: Arc::new(Rooms::new(shared.registry.types())),
+            admission: Arc::new(admission),
+        })
+    }
 }
 
 /// The connections of one queue, besides those that all queues share.
@@ -173,27 +222,17 @@ impl QueueWorker {
         lease: Duration,
         (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
-        let worker = &shared.config;
         // A second connection pays off only if many quick jobs run at once.
         let readers = if own.concurrency >= MANY_SLOTS { 2 } else { 1 };
         // This comes first, so that nothing must be undone if one of them cannot be opened.
         let links = Links::open(&queue, readers).await?;
-        let room = own.concurrency + worker.prefetch;
-        let dispatcher = Dispatcher::new(own.concurrency, worker.prefetch, threads());
-        let parts = Parts {
-            dispatcher: Arc::new(
-                dispatcher.with_quota(shared.quota.clone()).with_limits(shared.limits.clone()),
-            ),
-            held_leases: Arc::new(HeldLeases::default()),
-            health: Arc::clone(health),
-            outbox: Arc::new(Outbox::new(2 * room + 100)),
-        };
         let settling = queue.over(&links.settling);
+        let parts = Parts::new(shared, &settling, (own, health)).await?;
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
         let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
         settler.spawn(liveness.watch(format!("the settler of {name}"), settling_loop));
-        let (serving, reporter, beginner) = shared.serving(&settling, &parts, own.concurrency);
+        let (serving, reporter, beginner) = shared.serving(&settling, (&parts, own.concurrency));
         let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, beginner)));
         for _ in 0..own.concurrency {
             let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
@@ -214,6 +253,8 @@ impl QueueWorker {
                 dispatcher: Arc::clone(&parts.dispatcher),
                 held_leases: Arc::clone(&parts.held_leases),
                 outbox: Arc::clone(&parts.outbox),
+                rooms: Arc::clone(&parts.rooms),
+                admission: Arc::clone(&parts.admission),
                 health: Arc::clone(&parts.health),
                 monitor: liveness.monitor(who, Some(&name)),
                 events: shared.events.clone(),
@@ -252,6 +293,8 @@ impl QueueWorker {
             held_leases: Arc::clone(&self.parts.held_leases),
             dispatcher: Arc::clone(&self.parts.dispatcher),
             outbox: Arc::clone(&self.parts.outbox),
+            rooms: Arc::clone(&self.parts.rooms),
+            admission: Arc::clone(&self.parts.admission),
             health: Arc::clone(&self.parts.health),
             slots: self.slots,
             lease: self.lease,
@@ -293,6 +336,12 @@ impl QueueWorker {
         let ended = async { while self.settler.join_next().await.is_some() {} };
         if tokio::time::timeout(Duration::from_secs(10), ended).await.is_err() {
             tracing::warn!(queue = %self.queue.name(), "redis did not accept the last outcomes; the jobs will run again");
+        }
+        // Others need not wait until Redis finds out by itself.
+        match tokio::time::timeout(Duration::from_secs(2), self.parts.admission.give_back()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "failed to give back places in gates"),
+            Err(_late) => tracing::debug!("places in gates were not given back in time"),
         }
         match self.queue.reap(self.queue.link(), consumer.as_str()).await {
             Ok(true) => {}

@@ -1,11 +1,15 @@
 //! Stage 1: reads new entries while there is room for them. It reads only entries that nobody has been given (`>`). If
 //! a reply is lost, its entries are delivered to us anyway, and the reader finds them among our own pending entries.
 
+mod standby;
+mod take;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::admission::{Admission, FRESH_FOR};
 use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::{Dispatcher, Pushed};
@@ -13,6 +17,7 @@ use super::held_leases::HeldLeases;
 use super::lease::HeldLease;
 use super::outbox::Outbox;
 use super::read_clock::ReadClock;
+use super::rooms::Rooms;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::health::{Monitor, QueueHealth};
@@ -23,9 +28,6 @@ const LATE: Duration = Duration::from_secs(2);
 
 /// A new connection must end a read within this time.
 const REPLACED_WITHIN: Duration = Duration::from_secs(8);
-
-/// How often a standby reader reports that it has nothing to read.
-const STANDBY_REPORT_EVERY: Duration = Duration::from_secs(20);
 
 /// How often a reader without room reports that it has a reason not to read.
 const REST_EVERY: Duration = Duration::from_secs(2);
@@ -72,6 +74,9 @@ pub(crate) struct Reader {
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) outbox: Arc<Outbox>,
+    /// The rooms of unknown types that the first reader takes jobs from.
+    pub(crate) rooms: Arc<Rooms>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,
     pub(crate) events: Events,
@@ -113,7 +118,7 @@ impl Reader {
     /// Reads until stopped. No error ends it.
     pub(crate) async fn run(self) {
         let (mut mode, mut round, mut backoff) = (Mode::Drain, 0u32, RedisBackoff::new());
-        let mut empty = Empty::default();
+        let (mut empty, mut has_taken) = (Empty::default(), false);
         let mut portion = Portion::new(FIRST_ENTRIES, MAX_ENTRIES, READ_BYTES);
         while !self.stop.is_cancelled() {
             if self.helps && mode != Mode::Drain {
@@ -123,7 +128,16 @@ impl Reader {
                     () = self.stop.cancelled() => return,
                 }
             }
+            if !self.is_open().await {
+                return;
+            }
             let Some(room) = self.room().await else { return };
+            // After each room the lanes have their turn, without waiting, because there may be other rooms.
+            has_taken = !has_taken && self.take_next(room, &mut backoff).await;
+            if has_taken {
+                mode = Mode::Drain;
+                continue;
+            }
             if mode == Mode::Wait && self.health.pacing().stands_by(rand::random()) {
                 let called = self.stand_by().await;
                 self.dispatcher.free(room);
@@ -154,6 +168,9 @@ impl Reader {
                         portion.reset();
                     }
                     portion.record_sizes(batch.entries.iter().map(Entry::size));
+                    if read > 0 {
+                        self.admission.refresh(self.queue.link()).await;
+                    }
                     let taken = self.accept(batch, room).await;
                     drop(reading);
                     self.dispatcher.free(room - taken);
@@ -183,6 +200,27 @@ impl Reader {
         }
     }
 
+    /// Waits while the queue is closed. Returns false if the reader is stopped.
+    async fn is_open(&self) -> bool {
+        if self.admission.is_crowded() {
+            self.admission.refresh(self.queue.link()).await;
+        }
+        while self.admission.is_closed() {
+            // Many workers ask less often each.
+            let members = u32::try_from(self.health.pacing().members() / 64).unwrap_or(u32::MAX);
+            let pause = FRESH_FOR.saturating_mul(members.clamp(1, 100));
+            self.monitor.idle();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return false,
+                () = tokio::time::sleep(pause) => {}
+            }
+            let answered = self.admission.refresh(self.queue.link()).await;
+            self.note(answered.then_some(0));
+        }
+        true
+    }
+
     /// Waits for room, then a little longer for more of it: a few large reads cost Redis less than many small ones.
     async fn room(&self) -> Option<usize> {
         let mut room = loop {
@@ -210,7 +248,9 @@ impl Reader {
     /// Reads what is waiting, lane by lane.
     async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<ReadBatch, Error> {
         let (since, mut entries) = (Instant::now(), Vec::new());
-        for lane in order(round) {
+        let crowded = self.admission.is_crowded();
+        // Jobs that the queue's own gate lets pass are in the lane that is read first; others would only wait.
+        for lane in order(round).into_iter().filter(|lane| !crowded || *lane == Lane::High) {
             let quiet = empty[lane as usize].is_some_and(|since| since.elapsed() < QUIET_FOR);
             if entries.len() < room && !quiet {
                 let count = room - entries.len();
@@ -232,39 +272,14 @@ impl Reader {
         Ok(ReadBatch { entries, since })
     }
 
-    /// Waits for the first entry of any lane.
+    /// Waits for the first entry of any lane, or of the high one alone while too many jobs wait for the queue's own gate.
     async fn wait(&self, room: usize) -> Result<ReadBatch, Error> {
-        let longest = self.health.pacing().read_wait(rand::random());
-        let read = self.queue.read_waiting(&self.link, &self.consumer, per_lane(room), longest);
+        let crowded = self.admission.is_crowded();
+        let longest = if crowded { FRESH_FOR } else { self.health.pacing().read_wait(rand::random()) };
+        let all: &'static [Lane] = &Lane::ALL;
+        let lanes = if crowded { &all[..1] } else { all };
+        let read = self.queue.read_waiting(&self.link, &self.consumer, lanes, (per_lane(room), longest));
         self.await_read(read, longest).await
-    }
-
-    /// Leaves the waiting to others until one of them calls. Returns true if one did. Nothing is lost if this future is dropped.
-    async fn stand_by(&self) -> Result<bool, Error> {
-        let longest = self.health.pacing().standby_time(rand::random());
-        // Others waiting is a good reason not to read.
-        self.monitor.idle();
-        let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
-        let mut call = std::pin::pin!(call);
-        let called = loop {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return Ok(false),
-                called = &mut call => break called,
-                // Whatever watches the reader must not take it for stuck.
-                () = tokio::time::sleep(STANDBY_REPORT_EVERY) => self.note(Some(0)),
-            }
-        };
-        let called = called.unwrap_or_else(|_late| {
-            self.link.reconnect();
-            let detail = "the wait for a call timed out".to_owned();
-            Err(Error::Unknown { command: "blpop", detail })
-        });
-        if called.is_ok() {
-            self.monitor.note_answer();
-        }
-        self.note(called.as_ref().ok().map(|_| 0));
-        called
     }
 
     /// Awaits a read to its end, and makes sure that it ends: a dropped read would still be delivered, to nobody.
@@ -277,10 +292,13 @@ impl Reader {
         let (asked, deadline) = (Instant::now(), longest.max(LATE) + LATE);
         let mut clock = ReadClock::new(asked, self.lease);
         let (mut unblocked, mut due) = (false, asked + deadline);
+        // Only a read that waits is ended for a room.
+        let (waits, mut has_room) = (!self.helps && !longest.is_zero(), false);
         loop {
             let rest = due.saturating_duration_since(Instant::now());
             // A waiting reader checks often enough to know roughly when it was given something.
-            let pause = if self.stop.is_cancelled() { Duration::from_millis(100) } else { clock.pause() };
+            let ends = self.stop.is_cancelled() || has_room;
+            let pause = if ends { Duration::from_millis(100) } else { clock.pause() };
             tokio::select! {
                 biased;
                 result = &mut read => {
@@ -288,10 +306,11 @@ impl Reader {
                     return result.map(|entries| ReadBatch { entries, since: clock.unanswered() });
                 }
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
+                () = self.rooms.arrived(), if waits && !has_room => has_room = self.rooms.have_any(),
                 () = tokio::time::sleep(pause.min(rest)) => {}
             }
             clock.observe(Instant::now());
-            if self.stop.is_cancelled() {
+            if self.stop.is_cancelled() || has_room {
                 self.link.unblock().await;
             }
             if asked.elapsed() >= deadline + REPLACED_WITHIN {
@@ -399,6 +418,8 @@ impl Reader {
     async fn accept(&self, ReadBatch { entries, since }: ReadBatch, room: usize) -> usize {
         let mut deliveries = Vec::with_capacity(entries.len());
         let (mut held, mut aside) = (Vec::with_capacity(entries.len()), Vec::new());
+        // What was read while somebody closed the queue goes back.
+        let room = if self.admission.is_closed() { 0 } else { room };
         for entry in entries {
             let key = (entry.lane, entry.id);
             match parse(entry) {

@@ -13,6 +13,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use self::attempts::{Decided, Fate};
+use super::admission::Admission;
 use super::aside::{Aside, Task};
 use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
@@ -24,7 +25,7 @@ use super::outbox::{MIN_BATCH, Outbox};
 use crate::broker::{Error, Queue, grouped};
 use crate::event::{Event, Events};
 use crate::health::Monitor;
-use crate::job::{ConsumerName, Outcome, Policies, Routing, Tracking};
+use crate::job::{ConsumerName, Outcome, Policies, Tracking};
 
 /// The most batches and groups in flight, so that Redis need not wait while the next one is put together.
 const UNDER_WAY: usize = 4;
@@ -41,8 +42,8 @@ pub(crate) struct Settler {
     pub(crate) consumer: ConsumerName,
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) policies: Arc<Policies>,
-    pub(crate) routing: Routing,
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,

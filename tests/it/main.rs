@@ -21,6 +21,8 @@ mod exec;
 #[cfg(test)]
 mod failpoints;
 #[cfg(test)]
+mod gates;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hooks;
@@ -82,3 +84,5 @@ mod tls;
 mod traces;
 #[cfg(test)]
 mod traps;
+#[cfg(test)]
+mod unknown;

@@ -24,6 +24,7 @@ use streamfleet::{Accepted, Durability, Producer, Queue, SubmitError, Submitted,
 use super::exit::Exit;
 use super::output;
 use super::times;
+use super::unserved;
 use super::{Context, Wrong};
 
 /// The ways to use `enqueue`. The one that clap derives leaves out `--bulk`.
@@ -224,6 +225,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let lane = args.priority.map_or(args.lane, Priority::lane);
     let (name, wait) = (args.queue.clone(), args.wait);
     let (expires_in, confirm_within) = (args.expires_in, args.confirm_within);
+    let job_type = args.job_type.clone();
     let mut draft = args.draft()?;
     let state = if draft.when == When::Now { State::Waiting } else { State::Scheduled };
     let max_payload = limits(&name, context).max_payload;
@@ -235,6 +237,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         draft.expires_at = Some(now.after(length));
     }
     let submission = draft.submission(max_payload).map_err(refused)?;
+    if let Some(job_type) = &job_type
+        && let Some(remark) = unserved::remark(&target.queue, job_type).await
+    {
+        output::print_stderr(&format!("{remark}. The job waits for a worker that does"));
+    }
     if let Some(longest) = wait {
         let longest = longest.unwrap_or(Duration::MAX);
         return wait::run(&target.producer, submission, (&target.name, longest), context.output).await;

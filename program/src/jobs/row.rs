@@ -19,8 +19,11 @@ pub(super) struct Row {
     job_type: String,
     state: &'static str,
     lane: Option<&'static str>,
-    /// Its entry in the lane, or its dead letter.
+    /// Its entry in a lane or a room, or its dead letter.
     entry: Option<String>,
+    /// The gate that does not let it pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<String>,
     created: Option<String>,
     created_ms: Option<u64>,
     attempts: u64,
@@ -60,6 +63,7 @@ impl Row {
             state: job.state.as_str(),
             lane: job.lane.map(Lane::as_str),
             entry: job.entry.as_ref().map(EntryId::to_string),
+            gate: job.room.clone(),
             created: job.created.map(rfc3339),
             created_ms: job.created.map(Timestamp::as_ms),
             attempts: job.attempts,
@@ -90,7 +94,10 @@ impl Row {
                 Some(due) if due > self.now => format!("due in {}", short(due.since(self.now))),
                 Some(_) | None => "due".to_owned(),
             },
-            (None, State::Waiting | State::Running) => format!("lane {lane}"),
+            (None, State::Waiting | State::Running) => match &self.gate {
+                Some(gate) => format!("gate {}", harmless(gate)),
+                None => format!("lane {lane}"),
+            },
             (None, State::Dead) => format!("letter {}", self.entry.as_deref().unwrap_or("?")),
             (None, State::Done | State::Cancelled) => "record".to_owned(),
         }

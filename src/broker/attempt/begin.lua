@@ -21,7 +21,8 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, li
   local is_owner, facts = false, nil
   if keeps == '1' then is_owner, facts = owns(record, life) end
   if is_owner then
-    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'running', 'entry', entry)
+    -- A job that left a room may be in another lane than before.
+    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'running', 'entry', entry, 'lane', lane)
     if facts.state then redis.call('PERSIST', record) end
   end
   if unlocks == '1' and redis.call('GET', lock) == id then redis.call('DEL', lock) end

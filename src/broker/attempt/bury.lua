@@ -1,13 +1,13 @@
 -- bury: move attempts to the dead stream.
 -- Each job has six keys: record, lock, batch, ledger, offloaded, kept. kept: the key of the letter's large fields.
 -- is_repeated: '0' if this was the first attempt of its life. job_type: '' for bytes that are not a job. root: the first
--- life of its series of replays, if it is another, or ''. told_steps: what its fields say about its steps, or ''. Then
--- its fields, flat.
+-- life of its series of replays, if it is another, or ''. told_steps: what its fields say about its steps, or ''. origin:
+-- its own lane. Then its fields, flat.
 -- returns {1, {an answer or an error for each job}}: 1 buried, 0 stale (another process settled this entry; nothing was
 --   changed), 2 already done: removed, 3 its cancellation was requested: nothing was changed
 local stream, receipts, cancels, dead = unpack(KEYS, 1, 4)
 local consumer, lane = unpack(ARGV, 1, 2)
-local FIRST_KEY, KEYS_EACH, FIRST_FIELD = 5, 6, 16
+local FIRST_KEY, KEYS_EACH, FIRST_FIELD = 5, 6, 17
 local now, has_requests = now_ms(), redis.pcall('ZCARD', cancels) ~= 0
 -- What a replay must know about the steps if the ledger is gone: 'name=state name=state'.
 local function steps(ledger, told_steps)
@@ -23,7 +23,7 @@ end
 return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, lock, batch, ledger, offloaded, kept = unpack(KEYS, key, key + 5)
   local id, is_repeated, reason, error_text, failures, elapsed_ms, outcome, worker, job_type, created_ms, fingerprint, ends,
-    root, letter_life, letter_ms, told_steps = unpack(ARGV, first, first + FIRST_FIELD - 1)
+    root, letter_life, letter_ms, told_steps, origin = unpack(ARGV, first, first + FIRST_FIELD - 1)
   local before, what = settled('bury', stream, held, entry, receipts, record, life, offloaded, is_repeated)
   if before then return before, what end
   if job_type ~= '' and has_requests and is_unwanted(cancels, life) then return 3 end
@@ -44,7 +44,7 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   add('dead_at_ms', ms_text(now))
   add('dead_first_failed_ms', first_failed)
   add('dead_worker', worker)
-  add('dead_origin', lane)
+  add('dead_origin', origin)
   add('dead_life', life)
   add('dead_root', root)
   add('dead_steps', steps(ledger, told_steps))

@@ -26,7 +26,8 @@ const TIMES: [([&[u8]; 2], &[u8]); 2] = [
 /// What is buried: a job, or bytes that are not a job.
 pub(in crate::broker) struct Letter<'a> {
     entry: EntryId,
-    lane: Lane,
+    /// Its own lane.
+    home: Lane,
     id: JobId,
     job_type: &'a str,
     created_ms: u64,
@@ -50,7 +51,7 @@ impl<'a> Letter<'a> {
     ) -> Self {
         Self {
             entry: job.entry,
-            lane: job.lane,
+            home: job.home,
             id: job.id.clone(),
             job_type: job.job_type.as_str(),
             created_ms: job.created.as_ms(),
@@ -71,14 +72,21 @@ impl<'a> Letter<'a> {
         let id = self.id.to_string();
         let broken = [(b"dead_job".as_slice(), id.as_bytes())];
         if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
-            let packed = self.envelope.pack(self.lane);
+            let packed = self.envelope.pack(self.home);
             let raw = [(b"raw".as_slice(), packed.as_slice()), broken[0]];
             return Envelope::new(raw.into_iter());
         }
         let fleet = |name: &[u8]| {
             matches!(
                 name,
-                b"attempt" | b"lost" | b"created_ms" | b"life" | b"root" | b"delay_ms" | b"run_at_ms"
+                b"attempt"
+                    | b"lost"
+                    | b"created_ms"
+                    | b"life"
+                    | b"lane"
+                    | b"root"
+                    | b"delay_ms"
+                    | b"run_at_ms"
             ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms" | b"unroutable_ms")
                 || name.starts_with(b"dead_")
         };
@@ -113,7 +121,7 @@ impl Queue {
         let id = JobId::derived(entry.id, entry.lane);
         let letter = Letter {
             entry: entry.id,
-            lane: entry.lane,
+            home: entry.lane,
             id: id.clone(),
             job_type: "",
             created_ms: entry.id.ms,
@@ -167,6 +175,7 @@ impl Queue {
         ];
         args.extend(letter.former);
         args.push(letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes));
+        args.push(letter.home.as_str().into());
         flatten(&fields, &mut args);
         call.add(
             (letter.entry, &letter.life),

@@ -1,15 +1,17 @@
 -- cancel: end a life of a job at once if no worker holds it; otherwise note the request. The worker that holds it
 -- checks for such requests twice a second, and no later attempt of it starts.
--- stream: that of its entry. entry, created_ms: '' if not known. insists: '1' to note the request even if its entry is
--- not known. life: the life that was found, or '' if its fields name none.
+-- stream: that of its lane. place: the stream that has its entry, which is its lane or a room. places: job id to its
+-- entry and room, for each job in a room. entry, created_ms: '' if not known. insists: '1' to note the request even if
+-- its entry is not known. life: the life that was found, or '' if its fields name none.
 -- returns {1} cancelled, {2} the request is noted, {0} unknown job, {3, state} it has already ended, {4} it has moved
-local delayed, packs, record, cancels, stream, lock, batch, ledger, places, endings, offloaded = unpack(KEYS)
+local delayed, packs, record, cancels, stream, lock, batch, ledger, cancel_places, endings, offloaded, place,
+  places = unpack(KEYS)
 local id, entry, retention_ms, who, job_type, lane, created_ms, ends, insists, life = unpack(ARGV)
 local now = now_ms()
 local function cancelled()
   -- Redis allows this even when it is out of memory, and then admits the other writes.
   redis.call('ZREM', cancels, life)
-  redis.call('HDEL', places, life)
+  redis.call('HDEL', cancel_places, life)
   local is_owner, facts = owns(record, life)
   if is_owner then
     redis.call('HSET', record, 'state', 'cancelled', 'error', 'cancelled by ' .. who, 'cancelled_by', who)
@@ -22,10 +24,10 @@ local function cancelled()
   drop_offloaded(offloaded, life, record)
   leave_word(endings, id, job_type, 'cancelled by ' .. who)
 end
-local function wished(place)
+local function wished(spot)
   redis.call('ZREM', cancels, life)
   redis.call('ZADD', cancels, now, life)
-  if place then redis.call('HSET', places, life, place .. ' ' .. who) end
+  if spot then redis.call('HSET', cancel_places, life, spot .. ' ' .. who) end
   local told = redis.call('HMGET', record, 'life', 'state')
   if told[2] and (not told[1] or told[1] == life) then redis.call('HSET', record, 'cancelled_by', who) end
   return { 2 }
@@ -42,8 +44,9 @@ if member then
   return { 1 }
 end
 if entry ~= '' then
-  if pending_of(stream, entry) then return wished(lane .. ' ' .. entry) end
-  if redis.call('XDEL', stream, entry) == 1 then
+  if place == stream and pending_of(stream, entry) then return wished(lane .. ' ' .. entry) end
+  if redis.call('XDEL', place, entry) == 1 then
+    if place ~= stream then redis.call('HDEL', places, id) end
     cancelled()
     return { 1 }
   end

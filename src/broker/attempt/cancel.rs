@@ -13,7 +13,7 @@ use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
 use crate::broker::client::script::{Answer, scripts};
 use crate::broker::{Queue, bytes, millis};
-use crate::job::{End, EntryId, Envelope, JobId, JobSpec, JobType, Lane, Life, State, cut};
+use crate::job::{End, EntryId, Envelope, GateName, JobId, JobSpec, JobType, Lane, Life, State, cut};
 
 scripts! { CANCEL "cancel", CANCELS "cancels", ENDINGS "endings", WISHES "wishes" }
 
@@ -45,6 +45,15 @@ pub enum Cancellation {
     Unknown,
 }
 
+/// What a worker learns about the gates while it asks something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GateNews {
+    /// The revision of the rules; `None` if it cannot be read.
+    pub(crate) revision: Option<u64>,
+    /// How many jobs wait in the room of the queue's own gate.
+    pub(crate) waiting: u64,
+}
+
 /// A job and its last known place.
 #[derive(Debug, Default)]
 struct Found {
@@ -52,6 +61,8 @@ struct Found {
     lane: Lane,
     /// Its entry, unless it is delayed.
     entry: Option<EntryId>,
+    /// The room that has its entry, if none of the lanes has.
+    room: Option<String>,
 }
 
 impl Queue {
@@ -123,6 +134,8 @@ impl Queue {
                 || self.keys.offloaded(""),
                 |job| self.offloaded_of(TakenJob { job, envelope: &found.envelope, trace: None }),
             ),
+            self.keys.place(found.lane, found.room.as_deref()),
+            self.keys.room_places.clone(),
         ];
         let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
         let args = vec![
@@ -145,47 +158,58 @@ impl Queue {
         let (parked, entry) = self.place(id).await?;
         if let Some((mut envelope, lane)) = parked {
             self.restore_fields(&self.link, &mut envelope).await?;
-            return Ok(Some(Found { envelope, lane, entry: None }));
+            return Ok(Some(Found { envelope, lane, entry: None, room: None }));
         }
-        if let Some((entry, lane)) = entry
-            && let Some(envelope) = self.entry(entry, lane).await?
+        if let Some((entry, lane, room)) = entry
+            && let Some(envelope) = self.entry(entry, lane, room.as_deref()).await?
         {
-            return Ok(Some(Found { envelope, lane, entry: Some(entry) }));
+            let home = envelope.get(b"lane").and_then(|lane| std::str::from_utf8(lane).ok()?.parse().ok());
+            // The jobs that follow it go to its own lane.
+            let lane = if room.is_some() { home.unwrap_or(lane) } else { lane };
+            return Ok(Some(Found { envelope, lane, entry: Some(entry), room }));
         }
         for lane in Lane::ALL {
             if let Some(entry) = self.seek_entry(id, lane, MAX_SEARCHED).await?
-                && let Some(envelope) = self.entry(entry, lane).await?
+                && let Some(envelope) = self.entry(entry, lane, None).await?
             {
-                return Ok(Some(Found { envelope, lane, entry: Some(entry) }));
+                return Ok(Some(Found { envelope, lane, entry: Some(entry), room: None }));
             }
         }
         Ok(None)
     }
 
-    async fn entry(&self, entry: EntryId, lane: Lane) -> Result<Option<Envelope>, Error> {
+    async fn entry(&self, entry: EntryId, lane: Lane, room: Option<&str>) -> Result<Option<Envelope>, Error> {
         let client = self.link.client();
-        let reply =
-            client.xrange(self.keys.stream(lane).clone(), entry.to_string(), entry.to_string(), Some(1));
+        let reply = client.xrange(self.keys.place(lane, room), entry.to_string(), entry.to_string(), Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;
         let mut entries = decode::entries("xrange", &reply, lane)?;
         self.restore(&self.link, &mut entries).await?;
         Ok(entries.pop().and_then(|entry| entry.envelope))
     }
 
-    /// Returns those of these lives that somebody has asked to cancel. Costs almost nothing while there are no
-    /// requests.
-    pub(crate) async fn cancel_requests(&self, link: &Link, lives: &[&Life]) -> Result<Vec<Life>, Error> {
+    /// Returns those of these lives that somebody has asked to cancel, and what is new about the gates. Costs almost
+    /// nothing while there are no requests.
+    pub(crate) async fn cancel_requests(
+        &self,
+        link: &Link,
+        lives: &[&Life],
+    ) -> Result<(Vec<Life>, GateNews), Error> {
         let mut unwanted = Vec::new();
-        let keys = || vec![self.keys.cancels.clone()];
-        if link.run(&CANCELS, keys(), vec![]).await?.status == 0 {
-            return Ok(unwanted);
+        let keys =
+            || vec![self.keys.cancels.clone(), self.keys.gates.clone(), self.keys.room(GateName::QUEUE)];
+        let answer = link.run(&CANCELS, keys(), vec![]).await?;
+        let number = |at: usize| answer.rest.get(at).and_then(decode::number);
+        let news = GateNews { revision: number(0), waiting: number(1).unwrap_or(0) };
+        if answer.status == 0 {
+            return Ok((unwanted, news));
         }
         for lives in lives.chunks(MAX_LIVES) {
             let args = lives.iter().map(text).collect();
             let answer = link.run(&CANCELS, keys(), args).await?;
-            unwanted.extend(answer.rest.iter().filter_map(|life| decode::text(life).parse::<Life>().ok()));
+            let asked = answer.rest.iter().skip(2);
+            unwanted.extend(asked.filter_map(|life| decode::text(life).parse::<Life>().ok()));
         }
-        Ok(unwanted)
+        Ok((unwanted, news))
     }
 
     /// Takes some of the jobs that were cancelled while no worker held them and that have not been reported yet: the

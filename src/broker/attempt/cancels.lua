@@ -1,10 +1,14 @@
 -- cancels: which of these lives, at most 500, somebody has asked to cancel. Without any, only the number of requests is
--- looked up.
--- returns {requests, life, life, ...}
-local cancels, lives = KEYS[1], ARGV
+-- looked up. It also says whether the rules of the queue's gates have changed.
+-- room: that of the queue's own gate.
+-- returns {requests, revision of the rules or -1 if nobody can read it, jobs that wait in the room, life, life, ...}
+local cancels, gates, room = unpack(KEYS)
+local lives = ARGV
 local count = redis.call('ZCARD', cancels)
-if count == 0 or #lives == 0 then return { count } end
-local answer = { count }
+local revision, waiting = redis.pcall('HGET', gates, '@rev'), redis.pcall('XLEN', room)
+revision = type(revision) == 'table' and -1 or tonumber(revision or 0)
+local answer = { count, revision, type(waiting) == 'number' and waiting or 0 }
+if count == 0 or #lives == 0 then return answer end
 for nth, wished in ipairs(redis.call('ZMSCORE', cancels, unpack(lives))) do
   if wished then answer[#answer + 1] = lives[nth] end
 end

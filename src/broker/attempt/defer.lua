@@ -1,8 +1,7 @@
 -- defer: move attempts to the delayed set.
 -- Each job has three keys: record, offloaded, kept. kept: the key of the large fields of the pack, the packed fields.
 -- is_repeated: '0' if this was the first attempt of its life. state: 'retrying', which is noted in the record, or
--- 'scheduled', which is not. earliest_ms: the earliest due time or ''. stamps: '1' to write the current time over the
--- last 13 bytes of the pack. keeps: '1' if the job has a record while it lives.
+-- 'scheduled', which is not. earliest_ms: the earliest due time or ''. keeps: '1' if the job has a record while it lives.
 -- returns {1, {an answer or an error for each job}}: 1 moved, 0 stale (another process settled this entry; nothing was
 --   changed), 2 already done: removed, 3 its cancellation was requested: nothing was changed
 local stream, receipts, cancels, delayed, packs, wake = unpack(KEYS, 1, 6)
@@ -24,7 +23,7 @@ end
 local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, offloaded, kept = unpack(KEYS, key, key + 2)
   local id, is_repeated, delay_ms, pack, state, elapsed_ms, outcome, worker, error_text, job_type, created_ms, earliest_ms,
-    stamps, keeps = unpack(ARGV, first, last)
+    keeps = unpack(ARGV, first, last)
   local before, what = settled('defer', stream, held, entry, receipts, record, life, offloaded, is_repeated)
   if before then return before, what end
   if has_requests and is_unwanted(cancels, life) then return 3 end
@@ -33,7 +32,6 @@ local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS
   local is_owner, facts = owns(record, life)
   local due = now + tonumber(delay_ms)
   if earliest_ms ~= '' then due = math.max(due, tonumber(earliest_ms)) end
-  if stamps == '1' then pack = string.sub(pack, 1, -14) .. string.format('%013.0f', now) end
   due = ms_text(due)
   local member = free_place(id, life, entry)
   if state == 'retrying' and is_owner then

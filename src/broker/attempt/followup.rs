@@ -5,7 +5,7 @@ use fred::types::{Key, Value};
 
 use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
-use crate::job::{End, Envelope, Life, Policy, callback_of_type};
+use crate::job::{End, Envelope, Lane, Life, Policy, callback_of_type};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
@@ -31,9 +31,10 @@ impl FollowUpArgs {
         }
         let follow = own.map(|own| own.follow(job, trace, end)).unwrap_or_default();
         let (lock, batch) = (own.and_then(|own| own.unique.as_ref()), own.and_then(|own| own.batch.as_ref()));
+        let home = Some(job.home).filter(|home| *home != job.lane);
         Self {
             keys: [keys.lock(lock), keys.batch(batch)],
-            ends: Value::Bytes(pack(end, job.root(), &follow, of_type.as_ref()).into()),
+            ends: Value::Bytes(pack((end, home), job.root(), &follow, of_type.as_ref()).into()),
         }
     }
 
@@ -43,16 +44,22 @@ impl FollowUpArgs {
     }
 }
 
-/// Packs one flat MessagePack array of texts: how the job ended, the life it is noted for, then for each following job
-/// how often it follows, the number of its names and values together, and these. What the job itself names follows once
-/// for all its replays, what its type names follows each end.
-fn pack(end: End<'_>, root: &Life, own: &[Envelope], of_type: Option<&Envelope>) -> Vec<u8> {
+/// Packs one flat MessagePack array of texts: how the job ended, with its own lane if it is in another one; the life it is
+/// noted for; then for each following job how often it follows, the number of its names and values together, and these.
+/// What the job itself names follows once for all its replays, what its type names follows each end.
+fn pack(
+    (end, home): (End<'_>, Option<Lane>),
+    root: &Life,
+    own: &[Envelope],
+    of_type: Option<&Envelope>,
+) -> Vec<u8> {
     let word = match end {
         End::Done(_) => "done",
         End::Dead(..) => "dead",
         End::Cancelled => "cancelled",
     };
-    let mut items = vec![word.as_bytes().to_vec(), root.to_string().into_bytes()];
+    let word = home.map_or_else(|| word.to_owned(), |home| format!("{word} {home}"));
+    let mut items = vec![word.into_bytes(), root.to_string().into_bytes()];
     let follow = own.iter().map(|envelope| ("once", envelope));
     for (often, envelope) in follow.chain(of_type.map(|envelope| ("each", envelope))) {
         items.push(often.as_bytes().to_vec());

@@ -36,7 +36,7 @@ pub(crate) fn is_followed(job: &JobSpec, policy: &Policy, settlement: &Settlemen
     let by_type = match settlement {
         Settlement::Ack => policy.on_success.is_some(),
         Settlement::Bury(_) => policy.on_failure.is_some(),
-        Settlement::Defer(_) | Settlement::Cancel(_) | Settlement::Release => false,
+        Settlement::Defer(_) | Settlement::Cancel(_) | Settlement::Release | Settlement::Park(_) => false,
     };
     by_type || job.follow_ups.is_some()
 }

@@ -11,3 +11,4 @@ pub(super) mod progress;
 pub(super) mod read;
 pub(super) mod settle;
 pub(super) mod steps;
+pub(super) mod take;

@@ -97,7 +97,7 @@ impl Queue {
         .await
     }
 
-    /// Takes up to `count` new entries of each lane, waiting up to `block` for the first.
+    /// Takes up to `count` new entries of each of these lanes, waiting up to `block` for the first.
     ///
     /// The future must be awaited to its end: an entry that is delivered to a dropped future stays pending, and nobody
     /// knows it.
@@ -105,16 +105,11 @@ impl Queue {
         &self,
         link: &Link,
         consumer: &ConsumerName,
-        count: usize,
-        block: Duration,
+        lanes: &[Lane],
+        (count, block): (usize, Duration),
     ) -> Result<Vec<Entry>, Error> {
-        self.read(
-            link,
-            consumer,
-            self.keys.streams().to_vec(),
-            Take { count, block: Some(block), after: ">" },
-        )
-        .await
+        let streams = lanes.iter().map(|lane| self.keys.stream(*lane).clone()).collect();
+        self.read(link, consumer, streams, Take { count, block: Some(block), after: ">" }).await
     }
 
     /// Returns up to `count` entries of one lane that are pending for this consumer, after the entry `after`.

@@ -14,12 +14,12 @@ use crate::broker::submit::enqueue::optional;
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
-    ConsumerName, Deferral, End, Envelope, JobId, JobSpec, Lane, Policy, Settlement, Timestamp, TraceContext,
-    Tracking, Unroutable,
+    ConsumerName, Deferral, End, Envelope, GateName, JobId, JobSpec, Lane, Parking, Policy, Settlement,
+    Timestamp, TraceContext, Tracking,
 };
 use crate::sabotage::{self, Sabotage};
 
-scripts! { CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", RELEASE "release" }
+scripts! { CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", PARK "park", RELEASE "release" }
 
 /// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl EndedAttempt<'_> {
         let error = match self.settlement {
             Settlement::Defer(to) => to.error.as_deref(),
             Settlement::Bury(burial) => Some(burial.error.as_str()),
-            Settlement::Ack | Settlement::Release | Settlement::Cancel(_) => None,
+            Settlement::Ack | Settlement::Release | Settlement::Park(_) | Settlement::Cancel(_) => None,
         };
         let why = error.map(|error| format!("cancelled; its last attempt: {error}"));
         Settlement::Cancel(why.unwrap_or_else(|| "cancelled".to_owned()))
@@ -162,6 +162,7 @@ impl Queue {
                 begun(&DEFER, &[&own.cancels, &own.delayed, &own.delayed_fields, &own.wake])
             }
             Settlement::Release => begun(&RELEASE, &[&own.cancels]),
+            Settlement::Park(_) => begun(&PARK, &[&own.cancels, &own.rooms, &own.room_places]),
             Settlement::Bury(_) => self.burial_call(consumer, lane),
             Settlement::Cancel(_) => begun(&CANCELLED, &[&own.cancels, &own.cancel_places]),
         };
@@ -170,6 +171,7 @@ impl Queue {
                 Settlement::Ack => self.add_completion(&mut call, ended),
                 Settlement::Defer(to) => self.add_deferral(&mut call, ended, to).await?,
                 Settlement::Release => self.add_release(&mut call, ended).await?,
+                Settlement::Park(parking) => self.add_parking(&mut call, ended, parking).await?,
                 Settlement::Bury(burial) => {
                     let TakenJob { job, .. } = ended.taken;
                     let end = End::Dead(burial.reason, &burial.error);
@@ -234,7 +236,7 @@ impl Queue {
             text(&job.id),
             flag(job.is_repeated()),
             millis(to.delay),
-            Value::Bytes(next.envelope.pack(job.lane).into()),
+            Value::Bytes(next.envelope.pack(job.home).into()),
             if to.error.is_some() { "retrying" } else { "scheduled" }.into(),
             millis(ran.elapsed),
             ran.outcome.into(),
@@ -243,7 +245,6 @@ impl Queue {
             job.job_type.as_str().into(),
             created(job),
             time(job.not_before),
-            flag(to.unroutable == Some(Unroutable::Now)),
             flag(keep.while_alive(job)),
         ];
         call.add((job.entry, &job.life), keys, args);
@@ -257,11 +258,7 @@ impl Queue {
         EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>,
     ) -> Result<(), Error> {
         let job = taken.job;
-        let (id, since, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
-        let identity: [(&[u8], &[u8]); 3] =
-            [(b"id", id.as_bytes()), (b"created_ms", since.as_bytes()), (b"life", life.as_bytes())];
-        let replaced = |name: &[u8]| matches!(name, b"id" | b"created_ms" | b"life");
-        let fields = edited(taken.envelope, taken.trace, replaced, &identity);
+        let fields = identified(*taken, None);
         let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
         let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded];
         // A handler that was interrupted within its first millisecond did run.
@@ -273,6 +270,31 @@ impl Queue {
             flag(keep.while_alive(job)),
             job.job_type.as_str().into(),
             created(job),
+        ];
+        flatten(&fields, &mut args);
+        call.add((job.entry, &job.life), keys, args);
+        Ok(())
+    }
+
+    /// Moves an entry to a room, with the lane and the gates of its job. See `park.lua`.
+    async fn add_parking(
+        &self,
+        call: &mut JobsCall,
+        EndedAttempt { taken, keep, .. }: &EndedAttempt<'_>,
+        parking: &Parking,
+    ) -> Result<(), Error> {
+        let job = taken.job;
+        let fields = identified(*taken, Some(parking));
+        let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
+        let room = self.keys.room(&parking.room);
+        let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded, room];
+        let mut args = vec![
+            text(&job.id),
+            flag(job.is_repeated()),
+            flag(keep.while_alive(job)),
+            job.job_type.as_str().into(),
+            created(job),
+            bytes(parking.room.as_bytes()),
         ];
         flatten(&fields, &mut args);
         call.add((job.entry, &job.life), keys, args);
@@ -350,6 +372,29 @@ impl KeepRecord<'_> {
     }
 }
 
+/// The fields that an entry has in a room beside its own: its lane, and the gates that it has to pass, one per line.
+const HOME: &[u8] = b"lane";
+const ROOM_GATES: &[u8] = b"room_gates";
+
+/// Returns the fields of an entry that is moved as it is, with the identity that its first entry gave the job. In a room,
+/// they also say where the job has to go from there.
+fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Envelope {
+    let job = taken.job;
+    let (id, since, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
+    let gates =
+        parking.map(|parking| parking.gates.iter().map(GateName::as_str).collect::<Vec<_>>().join("\n"));
+    let mut add: Vec<(&[u8], &[u8])> =
+        vec![(b"id", id.as_bytes()), (b"created_ms", since.as_bytes()), (b"life", life.as_bytes())];
+    if let Some(gates) = &gates {
+        add.extend([(HOME, job.home.as_str().as_bytes()), (ROOM_GATES, gates.as_bytes())]);
+    }
+    let replaced = |name: &[u8]| {
+        matches!(name, b"id" | b"created_ms" | b"life")
+            || (gates.is_some() && (name == HOME || name == ROOM_GATES))
+    };
+    edited(taken.envelope, taken.trace, replaced, &add)
+}
+
 /// Returns the fields of the next attempt: counters updated, times that have passed removed, identity fixed.
 fn next_attempt(taken: TakenJob<'_>, to: &Deferral) -> Envelope {
     let job = taken.job;
@@ -378,20 +423,13 @@ fn next_attempt(taken: TakenJob<'_>, to: &Deferral) -> Envelope {
     let replaced = |name: &[u8]| {
         matches!(name, b"id" | b"created_ms" | b"life" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
             || name == UNROUTABLE
+            || name == HOME
     };
     // Scripts read the life from the beginning of the packed fields.
-    let next = edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes());
-    // Scripts write the current time over the end.
-    match to.unroutable {
-        None => next,
-        Some(Unroutable::Now) => next.edited(|_| false, &[(UNROUTABLE, b"0000000000000")]),
-        Some(Unroutable::Since(at)) => {
-            next.edited(|_| false, &[(UNROUTABLE, at.as_ms().to_string().as_bytes())])
-        }
-    }
+    edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes())
 }
 
-/// The field with the time since which no worker has known the job's type.
+/// The field in which older versions wrote since when no worker had known the job's type.
 const UNROUTABLE: &[u8] = b"unroutable_ms";
 
 /// Tells `begin` and `bury` about the dead letter whose fields a job has: which life ended in it, and when.

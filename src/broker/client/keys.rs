@@ -2,7 +2,7 @@
 
 use fred::types::Key;
 
-use crate::job::{BatchId, ConsumerName, EntryId, JobId, Lane, Namespace, QueueName, UniqueKey};
+use crate::job::{BatchId, ConsumerName, EntryId, GateName, JobId, Lane, Namespace, QueueName, UniqueKey};
 
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
@@ -45,6 +45,14 @@ pub(crate) struct Keys {
     pub(crate) cron_ticks: Key,
     /// The stream of events about the queue's jobs.
     pub(crate) events: Key,
+    /// The rules of the gates. The keys with their states lie beside it; see `gate_key` in the prelude.
+    pub(crate) gates: Key,
+    /// The rooms in which jobs wait: room to the time since when.
+    pub(crate) rooms: Key,
+    /// The jobs that wait in rooms: job id to its entry and room.
+    pub(crate) room_places: Key,
+    /// The rooms of unknown types: room to when a worker that knows the type last asked.
+    pub(crate) rooms_asked: Key,
 }
 
 impl Keys {
@@ -71,6 +79,10 @@ impl Keys {
             cron: key("cron"),
             cron_ticks: key("cron:ticks"),
             events: key("events"),
+            gates: key("gates"),
+            rooms: key("rooms"),
+            room_places: key("rooms:places"),
+            rooms_asked: key("rooms:asked"),
             prefix,
         }
     }
@@ -134,6 +146,21 @@ impl Keys {
     /// The large fields of a job; for an empty token, a key that never exists.
     pub(crate) fn offloaded(&self, token: &str) -> Key {
         Key::from(format!("{}:offloaded:{token}", self.prefix))
+    }
+
+    /// A key of a gate's state; see `gate_key` in the prelude.
+    pub(crate) fn gate(&self, kind: &str, gate: &GateName) -> Key {
+        Key::from(format!("{}:{kind}:{gate}", self.prefix))
+    }
+
+    /// The stream of the jobs that wait in a room.
+    pub(crate) fn room(&self, name: &str) -> Key {
+        Key::from(format!("{}:room:{name}", self.prefix))
+    }
+
+    /// The stream of a lane, or of a room if one is named.
+    pub(crate) fn place(&self, lane: Lane, room: Option<&str>) -> Key {
+        room.map_or_else(|| self.stream(lane).clone(), |room| self.room(room))
     }
 
     /// A job's record.
@@ -219,6 +246,8 @@ mod tests {
         all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone()]);
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
+        all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
+        all.push(keys.rooms_asked.clone());
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The commands whose round trips are measured separately: scripts by their names, and the plain commands that workers
 /// send. All others are `other`.
 #[cfg(any(feature = "service", test))]
-pub(crate) const COMMANDS: [&str; 28] = [
+pub(crate) const COMMANDS: [&str; 33] = [
     "xreadgroup",
     "acknowledge",
     "xrange",
@@ -17,9 +17,14 @@ pub(crate) const COMMANDS: [&str; 28] = [
     "complete",
     "defer",
     "release",
+    "park",
+    "admit",
+    "drain",
     "bury",
     "cancelled",
     "cancels",
+    "known",
+    "take",
     "step_begin",
     "step_end",
     "report",

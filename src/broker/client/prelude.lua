@@ -475,6 +475,43 @@ local function set_aside(dead, packed, job, why, now)
   return write_letter(dead, fields, string.sub(redis.sha1hex('malformed ' .. why), 1, 16), 1, now, '', 'malformed', why)
 end
 
+-- The first of these lanes in which no entry waits for a worker, or whose group is missing; nil if there is none. What a
+-- script appends to such a lane is all that a read in the same script returns.
+local function idle_lane(lanes)
+  for _, lane in ipairs(lanes) do
+    local group = fleet_group(redis.pcall('XINFO', 'GROUPS', lane))
+    if not group or redis.call('XLEN', lane) <= group.pending then return lane end
+  end
+end
+
+-- Calls `one` with the id and the flat fields of entries from the head of a room: of at most `most`, and until they have
+-- `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries are, so each page is at
+-- most twice as long as the one before, and no longer than fits if its entries are like the largest so far.
+local function each_in_room(room, most, most_bytes, one)
+  local from, left, bytes, largest, count = '-', most, 0, 1, 1
+  while left > 0 and bytes < most_bytes do
+    count = math.min(count, left, math.max(1, math.floor((most_bytes - bytes) / largest)))
+    local page = redis.call('XRANGE', room, from, '+', 'COUNT', count)
+    for _, entry in ipairs(page) do
+      local size = 0
+      for _, text in ipairs(entry[2]) do size = size + #text end
+      bytes, largest, left = bytes + size, math.max(largest, size), left - 1
+      if one(entry[1], entry[2]) == false then return end
+    end
+    if #page < count then return end
+    from, count = '(' .. page[#page][1], 2 * count
+  end
+end
+
+-- Forgets a room if it has no more jobs. Returns 1 if it has more, else 0.
+local function has_more(room, rooms, asked, name)
+  if redis.call('XLEN', room) > 0 then return 1 end
+  redis.call('DEL', room)
+  redis.call('HDEL', rooms, name)
+  redis.call('HDEL', asked, name)
+  return 0
+end
+
 -- The fields of a record that note an attempt which ended now in the ring of the last 20: 'start end outcome worker
 -- error'. noted: the number of attempts noted before, or false.
 local function attempt_fields(noted, now, elapsed, outcome, worker, error)
@@ -527,25 +564,27 @@ local function is_placeholder(key)
   return string.find(key, '^[^}]*}:%a+:$') ~= nil
 end
 
--- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow,
--- `ends` is '' or a packed list: how it ended, the first life of its series of replays, then for each following job
--- 'once' or 'each', the number of its names and values together, and these. once: the job itself names it, and it follows
--- once for each way to end, however often the job is replayed. each: its type names it, and it follows each end; a life
--- ends once. It must come after the first write of its script. A lock belongs to the life that owns the record. batches:
--- what that record says, for a success.
+-- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow.
+-- `ends` is '' or a packed list: how it ended, with its own lane if a gate let it pass into another one; the first life of
+-- its series of replays; then for each following job 'once' or 'each', the number of its names and values together, and
+-- these. once: the job itself names it, and it follows once for each way to end, however often the job is replayed. each:
+-- its type names it, and it follows each end; a life ends once. It must come after the first write of its script. A lock
+-- belongs to the life that owns the record. batches: what that record says, for a success.
 local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
   if ends == '' then return end
   local list = cmsgpack.unpack(ends)
+  local how, home = string.match(list[1], '^(%a+) ?(%a*)$')
+  if home ~= '' then stream = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home) end
   local at, is_first = 3, nil
   while at < #list do
     local often, last = list[at], at + 1 + tonumber(list[at + 1])
     if often == 'once' and is_first == nil then
-      is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1
+      is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. how, 1) == 1
     end
     if often == 'each' or is_first then must_append(stream, list, at + 2, last) end
     at = last + 1
   end
-  if list[1] == 'done' then
+  if how == 'done' then
     if not is_placeholder(batch) then tell_batch(batch, id, stream) end
     -- Other batches that count this job's success for a member of theirs; see submit.
     for _, other in ipairs(is_owner and batches and cmsgpack.unpack(batches) or {}) do tell_batch(other, id, stream) end
@@ -599,8 +638,10 @@ end
 
 -- The answer to a producer if `more` further jobs do not fit; nil if they do.
 local function overfull(limit, more, delayed, high, normal, low)
+  -- Jobs in rooms wait, too. A login that may not count them, as older ones, is not refused for that.
+  local in_rooms = redis.pcall('HLEN', (string.gsub(delayed, 'delayed$', 'rooms:places')))
   local depth = redis.call('ZCARD', delayed) + redis.call('XLEN', high) + redis.call('XLEN', normal)
-    + redis.call('XLEN', low)
+    + redis.call('XLEN', low) + (type(in_rooms) == 'number' and in_rooms or 0)
   if depth + more > limit then return { -1, depth, limit } end
 end
 
@@ -738,6 +779,147 @@ local function back_to_lane(dead, letter, record, streams, all_steps)
   remove_letter(dead, letter)
   unmark_letter(record, letter[1])
   return entry
+end
+
+-- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker or room.
+local function gate_key(gates, kind, name)
+  return string.sub(gates, 1, -6) .. kind .. ':' .. name
+end
+
+-- A gate as one call sees it: whether it is closed, and its limits. Those that were set at run time replace those of the
+-- configuration, and those of one value of a field replace those for each value. A gate whose rule cannot be read is closed.
+local function gate_of(gates, name, now)
+  local gate, limits = { name = name, held = gate_key(gates, 'held', name), closed = false }, nil
+  for _, named in ipairs({ name, (string.match(name, '^(key:[^=]+)=')) }) do
+    local told = redis.call('HMGET', gates, 'p:' .. named, 'r:' .. named, 'c:' .. named)
+    if told[1] then
+      local till = tonumber(string.match(told[1], '^%d+ (%d+) ') or '0')
+      if till == 0 or till > now then gate.closed = true end
+    end
+    limits = limits or told[2] or told[3]
+  end
+  local read = not limits or pcall(function()
+    local told = cjson.decode(limits)
+    gate.concurrency = told.concurrency and told.concurrency + 0
+    gate.interval = told.rate and told.rate.per_ms / told.rate.n
+    gate.burst = told.rate and told.rate.burst + 0
+    if told.rate and not (gate.interval > 0 and gate.interval < 1e9 and gate.burst >= 1) then error('no rate') end
+    local breaker = told.breaker
+    if breaker then
+      gate.breaker = { key = gate_key(gates, 'breaker', name), ratio = breaker.ratio + 0, min = breaker.min + 0,
+        window = breaker.window_ms + 0, cooldown = breaker.cooldown_ms + 0 }
+    end
+  end)
+  if not read then gate.closed = true end
+  gate.rate = gate.interval and gate_key(gates, 'rate', name)
+  gate.limits = gate.concurrency or gate.interval or gate.breaker
+  return gate
+end
+
+-- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
+-- back. An entry that is not pending is waiting to be read, or has ended.
+local function forget_ended(held, most, lanes)
+  for _, member in ipairs(redis.call('HRANDFIELD', held, most)) do
+    local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
+    local stream = lane and lanes[lane]
+    if not stream or not (pending_of(stream, entry) or redis.call('XRANGE', stream, entry, entry)[1]) then
+      redis.call('HDEL', held, member)
+    end
+  end
+end
+
+-- The same, with its places. Nobody gives back the place of an entry that ended with its process, so a few of those that
+-- are taken are checked, and more if all are.
+local function open_gate(gates, name, lanes, now)
+  local gate = gate_of(gates, name, now)
+  if gate.limits then
+    local is_full = gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency
+    forget_ended(gate.held, is_full and 32 or 1, lanes)
+  end
+  return gate
+end
+
+-- Whether a breaker is open: false if not, otherwise the ms for which it stays so, or -1 while another job is tried.
+local function is_tripped(gate, now)
+  local told = redis.call('HMGET', gate.breaker.key, 'until_ms', 'probe')
+  if not told[1] then return false end
+  if tonumber(told[1]) > now then return tonumber(told[1]) - now end
+  if told[2] and redis.call('HEXISTS', gate.held, told[2]) == 1 then return -1 end
+  gate.tries = true
+  return false
+end
+
+-- Whether a gate refuses that one more job starts now: false if not, otherwise the ms after which to ask again, or -1 if
+-- nobody knows. Of a rate, one time is kept: when the next job starts if all start at even intervals. It may be ahead of
+-- the clock by the burst. If nobody asked in time, up to a quarter of a second is made up for.
+local function is_refused(gate, now)
+  if gate.closed then return -1 end
+  if gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency then return -1 end
+  if gate.interval then
+    local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
+    local ahead = gate.burst * gate.interval
+    local slack = kept > 0 and math.min(gate.interval, 250) or 0
+    gate.next = math.min(math.max(kept, now - slack), now + ahead)
+    local early = gate.next - now - ahead + gate.interval
+    if early > 0 then return math.ceil(early) end
+  end
+  return gate.breaker and is_tripped(gate, now)
+end
+
+-- Lets an entry, named by its lane and its id, pass a gate that does not refuse it. It holds its place until it ends.
+local function pass_gate(gate, member, now)
+  if not gate.limits or redis.call('HSETNX', gate.held, member, ms_text(now)) == 0 then return end
+  if gate.interval then
+    local next = gate.next + gate.interval
+    redis.call('SET', gate.rate, string.format('%.3f', next), 'PX', math.ceil(math.max(next - now, 0)) + 1000)
+  end
+  if gate.breaker and gate.tries then
+    redis.call('HSET', gate.breaker.key, 'probe', member)
+    gate.tries = false
+  end
+end
+
+-- Opens a breaker for so many ms.
+local function trip(breaker, cooldown, now)
+  redis.call('DEL', breaker.key)
+  redis.call('HSET', breaker.key, 'until_ms', ms_text(now + cooldown), 'cooldown_ms', ms_text(cooldown))
+  -- An hour without any job is long enough to forget the failures.
+  redis.call('PEXPIRE', breaker.key, cooldown + 3600000)
+end
+
+-- Notes for a gate's breaker how an attempt ended: 'ok', 'failed', or 'other' if it says nothing. Ends are counted in
+-- windows, of which the last two count.
+local function note_end(gate, member, how, now)
+  local breaker = gate.breaker
+  local told = redis.call('HMGET', breaker.key, 'until_ms', 'probe', 'cooldown_ms', 'window', 'ends', 'failed', 'old_ends',
+    'old_failed')
+  if told[1] then
+    -- Jobs that started before it opened say nothing.
+    if told[2] ~= member then return end
+    if how == 'ok' then
+      redis.call('DEL', breaker.key)
+    elseif how == 'failed' then
+      trip(breaker, math.min(2 * tonumber(told[3] or breaker.cooldown), 64 * breaker.cooldown), now)
+    else
+      redis.call('HDEL', breaker.key, 'probe')
+    end
+    return
+  end
+  if how == 'other' then return end
+  local window, known = math.floor(now / breaker.window), tonumber(told[4] or '-1')
+  local ends, failed, old_ends, old_failed = tonumber(told[5] or 0), tonumber(told[6] or 0), tonumber(told[7] or 0),
+    tonumber(told[8] or 0)
+  if known ~= window then
+    if known == window - 1 then old_ends, old_failed = ends, failed else old_ends, old_failed = 0, 0 end
+    ends, failed = 0, 0
+  end
+  ends, failed = ends + 1, failed + (how == 'failed' and 1 or 0)
+  local all, bad = ends + old_ends, failed + old_failed
+  if how == 'failed' and all >= breaker.min and bad / all >= breaker.ratio then
+    return trip(breaker, breaker.cooldown, now)
+  end
+  redis.call('HSET', breaker.key, 'window', window, 'ends', ends, 'failed', failed, 'old_ends', old_ends, 'old_failed', old_failed)
+  redis.call('PEXPIRE', breaker.key, 2 * breaker.window)
 end
 
 -- The keys that could not be read, by their numbers, each with its error; see ask.

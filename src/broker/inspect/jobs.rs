@@ -1,4 +1,4 @@
-//! Finding jobs page by page: in the lanes, in the delayed set, among the dead letters, and among the records. A page is
+//! Finding jobs page by page: in the lanes, in rooms, in the delayed set, among the dead letters, and among the records. A page is
 //! bounded in count and bytes, and changes nothing. Jobs that move while pages are read may be missing, or found twice.
 
 mod places;
@@ -64,10 +64,12 @@ pub struct FoundJob {
     pub state: State,
     /// Its type; empty if its fields cannot be read.
     pub job_type: String,
-    /// Its lane, if known.
+    /// Its own lane, if known.
     pub lane: Option<Lane>,
-    /// Its entry in the lane, or its dead letter.
+    /// Its entry in a lane or a room, or its dead letter.
     pub entry: Option<EntryId>,
+    /// The gate in whose room it waits, if it does.
+    pub room: Option<String>,
     /// When its life began, if known.
     pub created: Option<Timestamp>,
     /// How many attempts have failed or were lost.
@@ -92,6 +94,7 @@ impl FoundJob {
             job_type: String::new(),
             lane: None,
             entry: None,
+            room: None,
             created: None,
             attempts: 0,
             due: None,
@@ -130,14 +133,14 @@ pub struct JobPage {
 }
 
 impl JobPage {
-    /// Leaves out jobs beyond this number, so that the next page begins with them. Among the records, there are places to
-    /// begin only between pages, so nothing is left out.
+    /// Leaves out jobs beyond this number, so that the next page begins with them. In rooms and among the records, there are
+    /// places to begin only between pages, so nothing is left out.
     #[must_use]
     pub fn cut(mut self, most: usize) -> Self {
         let last = most.checked_sub(1).and_then(|last| self.jobs.get(last)).map(|job| job.cursor);
         if let Some(last) = last
             && self.jobs.len() > most
-            && last.place != Place::Records
+            && !last.place.is_scanned()
         {
             self.jobs.truncate(most);
             self.next = Some(last);
@@ -159,8 +162,8 @@ impl JobPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobCursor {
     place: Place,
-    /// The last position that was read. In the delayed set, the due time and how many jobs with it were read; among the
-    /// records, the cursor of `SCAN`.
+    /// The last position that was read. In the delayed set, the due time and how many jobs with it were read; in rooms
+    /// and among the records, the cursor of the scan.
     after: Option<EntryId>,
 }
 
@@ -171,6 +174,8 @@ enum Place {
     Held(Lane),
     /// Entries of a lane that no worker has taken.
     Waiting(Lane),
+    /// Entries of all rooms.
+    Rooms,
     Delayed,
     Dead,
     Records,
@@ -179,17 +184,26 @@ enum Place {
 impl Place {
     fn all() -> impl Iterator<Item = Self> {
         let held = Lane::ALL.into_iter().map(Self::Held);
-        held.chain(Lane::ALL.into_iter().map(Self::Waiting)).chain([Self::Delayed, Self::Dead, Self::Records])
+        let others = [Self::Rooms, Self::Delayed, Self::Dead, Self::Records];
+        held.chain(Lane::ALL.into_iter().map(Self::Waiting)).chain(others)
     }
 
     /// The states of the jobs there.
     fn states(self) -> &'static [State] {
         match self {
             Self::Held(_) => &[State::Running],
-            Self::Waiting(_) => &[State::Waiting],
+            Self::Waiting(_) | Self::Rooms => &[State::Waiting],
             Self::Delayed => &[State::Scheduled, State::Retrying],
             Self::Dead => &[State::Dead],
             Self::Records => &[State::Done, State::Cancelled],
+        }
+    }
+
+    /// Returns true if its jobs are scanned in no order, so that a page begins only where an earlier one ended.
+    fn is_scanned(self) -> bool {
+        match self {
+            Self::Rooms | Self::Records => true,
+            Self::Held(_) | Self::Waiting(_) | Self::Delayed | Self::Dead => false,
         }
     }
 }
@@ -199,6 +213,7 @@ impl fmt::Display for Place {
         match self {
             Self::Held(lane) => write!(out, "running-{lane}"),
             Self::Waiting(lane) => write!(out, "waiting-{lane}"),
+            Self::Rooms => out.write_str("rooms"),
             Self::Delayed => out.write_str("delayed"),
             Self::Dead => out.write_str("dead"),
             Self::Records => out.write_str("records"),
@@ -253,6 +268,7 @@ impl Queue {
         let read = match place {
             Place::Held(lane) => self.page_held(lane, after, &search.holdings).await,
             Place::Waiting(lane) => self.page_waiting(lane, after).await,
+            Place::Rooms => self.page_rooms(after).await,
             Place::Delayed => self.page_delayed(after).await,
             Place::Dead => self.page_dead(after).await,
             Place::Records => self.page_records(after).await,
@@ -338,7 +354,8 @@ mod tests {
         assert_eq!(places(&[State::Dead, State::Done]), [Place::Dead, Place::Records]);
         assert!(places(&[]).is_empty());
         let usual: Vec<_> = JobSearch::new().places().collect();
-        assert!(usual.len() == 8 && !usual.contains(&Place::Records), "{usual:?}");
-        assert!(State::ALL.iter().all(|state| places(&[*state]).len() % 2 == 1), "each state has a place");
+        assert!(usual.len() == 9 && !usual.contains(&Place::Records), "{usual:?}");
+        assert_eq!(places(&[State::Waiting]).last(), Some(&Place::Rooms));
+        assert!(State::ALL.iter().all(|state| !places(&[*state]).is_empty()), "each state has a place");
     }
 }

@@ -3,8 +3,9 @@
 -- from_entry, from_lane: the entry and the lane it was derived from or ''. names: those of the record's fields to read.
 -- returns {now ms, those of the fields that exist, flat, due ms or nil, its member of the delayed set, if that has fields, or
 --   nil, the life in the record or nil, ms of the request to cancel that life or nil, {lane, entry id, consumer it is pending
---   on or ''} for each entry that may be the job's}
-local record, delayed, high, normal, low, cancels, packs = unpack(KEYS)
+--   on or '', room or ''} for each entry that may be the job's}
+-- places: job id to its entry and room, for each job in a room.
+local record, delayed, high, normal, low, cancels, packs, places = unpack(KEYS)
 local id, from_entry, from_lane, names = ARGV[1], ARGV[2], ARGV[3], { unpack(ARGV, 4) }
 local fields = {}
 for at, value in ipairs(redis.call('HMGET', record, unpack(names))) do
@@ -26,8 +27,11 @@ local lanes = { high = high, normal = normal, low = low }
 local function place(lane, entry)
   if not lane or not entry or not lanes[lane] then return end
   local pending = pending_of(lanes[lane], entry)
-  answer[#answer + 1] = { lane, entry, pending and pending[2] or '' }
+  answer[#answer + 1] = { lane, entry, pending and pending[2] or '', '' }
 end
+local spot = redis.pcall('HGET', places, id)
+local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%d+%-%d+) (.+)$')
+if parked then answer[#answer + 1] = { 'normal', parked, '', room } end
 place(from_lane, from_entry)
 if told[3] ~= from_entry or told[4] ~= from_lane then place(told[4], told[3]) end
 return answer

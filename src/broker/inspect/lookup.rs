@@ -66,7 +66,9 @@ impl Queue {
     /// Returns the fields of a job in the delayed set, or the entry of a job in a stream.
     pub(in crate::broker) async fn place(&self, id: &JobId) -> Result<Place, Error> {
         let found = self.lookup(id, id.origin(), false).await?;
-        Ok((found.parked.filter(|_| found.due.is_some()), found.entry.zip(found.lane)))
+        let room = found.room;
+        let entry = found.entry.zip(found.lane).map(|(entry, lane)| (entry, lane, room));
+        Ok((found.parked.filter(|_| found.due.is_some()), entry))
     }
 
     /// The result of one run of the script is a snapshot, and an entry that is found afterwards existed at that time
@@ -84,7 +86,8 @@ impl Queue {
             let answer = self.run_lookup(id, origin, with_log).await?;
             let fresh = answer.places.iter().filter(|place| !gone.contains(&(place.lane, place.entry)));
             let fresh: Vec<Held> = fresh.cloned().collect();
-            let entries = fresh.iter().map(|place| self.bare_entry(place.lane, place.entry));
+            let entries =
+                fresh.iter().map(|place| self.bare_entry(place.lane, place.room.as_deref(), place.entry));
             let packed = async {
                 match &answer.member {
                     Some(member) => self.packed(member).await,
@@ -113,7 +116,8 @@ impl Queue {
     ) -> Result<LookupAnswer, Error> {
         let mut keys = vec![self.keys.record(id), self.keys.delayed.clone()];
         keys.extend(self.keys.streams().clone());
-        keys.extend([self.keys.cancels.clone(), self.keys.delayed_fields.clone()]);
+        let own = &self.keys;
+        keys.extend([own.cancels.clone(), own.delayed_fields.clone(), own.room_places.clone()]);
         let (entry, lane) =
             origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
         let mut args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
@@ -125,9 +129,15 @@ impl Queue {
         };
         let place = |place: &Value| {
             let Value::Array(parts) = place else { return None };
-            let [lane, entry, worker] = &parts[..] else { return None };
-            let worker = Some(decode::text(worker)).filter(|name| !name.is_empty());
-            Some(Held { lane: decode::text(lane).parse().ok()?, entry: decode::entry_id(entry)?, worker })
+            let [lane, entry, worker, room] = &parts[..] else { return None };
+            let [worker, room] =
+                [worker, room].map(|text| Some(decode::text(text)).filter(|text| !text.is_empty()));
+            Some(Held {
+                lane: decode::text(lane).parse().ok()?,
+                entry: decode::entry_id(entry)?,
+                worker,
+                room,
+            })
         };
         Ok(LookupAnswer {
             now: timestamp(answer.status.cast_unsigned()),
@@ -140,10 +150,15 @@ impl Queue {
         })
     }
 
-    /// Returns one entry as it is in its lane, without its offloaded fields; `None` if it no longer exists.
-    pub(super) async fn bare_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
+    /// Returns one entry as it is in its lane or room, without its offloaded fields; `None` if it no longer exists.
+    pub(super) async fn bare_entry(
+        &self,
+        lane: Lane,
+        room: Option<&str>,
+        id: EntryId,
+    ) -> Result<Option<Entry>, Error> {
         let (client, text) = (self.link.client(), id.to_string());
-        let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
+        let reply = client.xrange(self.keys.place(lane, room), text.clone(), text, Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;
         Ok(decode::entries("xrange", &reply, lane)?.pop())
     }
@@ -156,6 +171,7 @@ impl Queue {
         packed: Option<Value>,
     ) -> Result<JobView, Error> {
         let (mut cancel_requested, mut job_type, mut created) = (answer.cancel_requested, None, None);
+        let mut home = None;
         let mut cancelled_by = answer.record.text("cancelled_by");
         if let Some((place, entry)) = &found {
             let field = |name: &str| {
@@ -164,6 +180,7 @@ impl Queue {
             };
             let began = field("created_ms");
             job_type = field("type").filter(|name| !name.is_empty());
+            home = field("lane").and_then(|lane| lane.parse().ok());
             // An entry that names no time is the first of its job.
             created = began.as_ref().and_then(|ms| ms.parse().ok()).or(Some(place.entry.ms)).map(timestamp);
             let life = field("life").or(began);
@@ -183,6 +200,8 @@ impl Queue {
             parked: packed.and_then(|packed| Envelope::unpack(decode::data(&packed)).ok()),
             lane: place.as_ref().map(|place| place.lane),
             entry: place.as_ref().map(|place| place.entry),
+            room: place.as_ref().and_then(|place| place.room.clone()),
+            home,
             worker: place.and_then(|place| place.worker),
             job_type,
             created,
@@ -228,6 +247,8 @@ struct Held {
     lane: Lane,
     entry: EntryId,
     worker: Option<String>,
+    /// The room that it waits in, if it is not in a lane.
+    room: Option<String>,
 }
 
 impl LookupAnswer {
@@ -244,6 +265,10 @@ struct JobView {
     parked: Option<(Envelope, Lane)>,
     lane: Option<Lane>,
     entry: Option<EntryId>,
+    /// The room that its entry waits in.
+    room: Option<String>,
+    /// The lane that its entry names as its own.
+    home: Option<Lane>,
     worker: Option<String>,
     /// The type that its entry names.
     job_type: Option<String>,
@@ -255,8 +280,8 @@ struct JobView {
     cancelled_by: Option<String>,
 }
 
-/// The fields and lane of a delayed job; the entry and lane of one in a stream.
-pub(in crate::broker) type Place = (Option<(Envelope, Lane)>, Option<(EntryId, Lane)>);
+/// The fields and lane of a delayed job; the entry, lane and room of one in a stream.
+pub(in crate::broker) type Place = (Option<(Envelope, Lane)>, Option<(EntryId, Lane, Option<String>)>);
 
 impl JobView {
     fn status(self, id: &JobId) -> Option<Status> {
@@ -275,7 +300,8 @@ impl JobView {
             state,
             job_type: job_type.unwrap_or_default(),
             lane: self
-                .lane
+                .home
+                .or(self.lane)
                 .or(self.record.text("lane").and_then(|lane| lane.parse().ok()))
                 .unwrap_or_default(),
             created: self
@@ -286,6 +312,8 @@ impl JobView {
                 .or_else(|| id.origin().map(|(entry, _)| timestamp(entry.ms))),
             due: self.due,
             entry: self.entry,
+            stream: self.lane.unwrap_or_default(),
+            room: self.room.clone(),
             worker: self.worker.clone(),
             error: self.record.text("error").filter(|_| state != State::Done),
             result: self.record.text("result"),

@@ -8,12 +8,18 @@ use crate::broker::Queue;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 
+/// The most rooms that are measured.
+const MOST_ROOMS: usize = 1000;
+
+/// How many keys are measured at once.
+const AT_ONCE: usize = 50;
+
 /// How many items of each key Redis measures. The others count as much as these on average.
 const SAMPLES: i64 = 10;
 
 impl Queue {
-    /// Returns about how many bytes Redis uses for the queue's lanes, its delayed jobs and its dead letters. Records, the
-    /// ledgers of steps and large fields have keys of their own, and are not included.
+    /// Returns about how many bytes Redis uses for the queue's lanes, at most 1000 of its rooms, its delayed jobs and its dead
+    /// letters. Records, the ledgers of steps and large fields have keys of their own, and are not included.
     ///
     /// Redis measures a few items of each key, so the cost does not depend on the number of jobs, and the answer is an
     /// estimate.
@@ -29,9 +35,14 @@ impl Queue {
     /// [`Error`] if Redis does not answer, or refuses `MEMORY USAGE`.
     pub async fn memory(&self) -> Result<u64, Error> {
         let keys = [&self.keys.delayed, &self.keys.delayed_fields, &self.keys.dead];
-        let keys = keys.into_iter().chain(self.keys.streams());
-        let bytes = try_join_all(keys.map(|key| self.memory_of(key))).await?;
-        Ok(bytes.into_iter().sum())
+        let mut keys: Vec<Key> = keys.into_iter().chain(self.keys.streams()).cloned().collect();
+        keys.push(self.keys.room_places.clone());
+        keys.extend(self.gates().rooms(MOST_ROOMS).await?.iter().map(|room| self.keys.room(&room.name)));
+        let mut bytes = 0;
+        for some in keys.chunks(AT_ONCE) {
+            bytes += try_join_all(some.iter().map(|key| self.memory_of(key))).await?.into_iter().sum::<u64>();
+        }
+        Ok(bytes)
     }
 
     /// Returns about how many bytes a key takes; 0 if there is none.

@@ -14,3 +14,4 @@ pub(super) mod server;
 pub(super) mod snapshot;
 pub(super) mod status;
 pub(super) mod unread;
+pub(super) mod unserved;

@@ -273,6 +273,14 @@ impl Broker {
     }
 }
 
+/// Returns what a worker reports about itself; nothing if it is not live.
+pub(in crate::broker) async fn worker_facts(
+    broker: &Broker,
+    consumer: &ConsumerName,
+) -> Result<BTreeMap<String, String>, Error> {
+    hash(&broker.link_for(consumer), keys::worker(broker.namespace(), consumer)).await
+}
+
 /// Returns all keys of a server that match the pattern.
 async fn scan(link: &Link, pattern: &str) -> Result<Vec<Key>, Error> {
     let (mut found, mut cursor) = (Vec::new(), "0".to_owned());

@@ -59,6 +59,10 @@ pub struct QueueSnapshot {
     pub members: Option<Members>,
     /// What Redis reports about its memory, if this is a leader's survey and Redis reports it.
     pub memory: Option<RedisMemory>,
+    /// Jobs that wait in rooms, because a gate does not let them pass.
+    pub in_rooms: u64,
+    /// Since when the whole queue is closed, if it is.
+    pub closed_since: Option<Timestamp>,
     /// Keys that cannot be read. Their figures are missing: the zeros here mean nothing.
     pub unread: Vec<Unread>,
 }
@@ -106,8 +110,12 @@ impl QueueSnapshot {
     /// Work that is due within this time counts, because an additional worker takes about as long to start.
     pub const SOON: Duration = Duration::from_secs(60);
 
-    /// Jobs that no worker has taken, over all lanes.
+    /// Jobs that no worker has taken, over all lanes and rooms.
     pub fn waiting(&self) -> u64 {
+        self.waiting_in_lanes() + self.in_rooms
+    }
+
+    fn waiting_in_lanes(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.waiting).sum()
     }
 
@@ -118,16 +126,22 @@ impl QueueSnapshot {
 
     /// The amount of work now and soon: jobs that wait, run, are due soon, or will be submitted by recurring jobs soon.
     ///
-    /// It is 0 only if there are no jobs and none are due soon, so a fleet that follows this figure may scale to zero.
+    /// Jobs in rooms wait for a gate and not for a worker, so all of them together count as one. Nothing but running jobs
+    /// counts while the queue is closed. Otherwise, it is 0 only if there are no jobs and none are due soon, so a fleet that
+    /// follows this figure may scale to zero.
     pub fn jobs(&self) -> u64 {
-        self.waiting() + self.running() + self.due_soon + self.ticks.unwrap_or(0)
+        if self.closed_since.is_some() {
+            return self.running();
+        }
+        let rooms = self.in_rooms.min(1);
+        self.waiting_in_lanes() + rooms + self.running() + self.due_soon + self.ticks.unwrap_or(0)
     }
 
     /// Keys that cannot be read and whose jobs [`jobs`](Self::jobs) therefore lacks.
     pub fn uncounted(&self) -> impl Iterator<Item = &Unread> {
         self.unread.iter().filter(|unread| match unread.part {
-            Part::Delayed | Part::Lane(_) | Part::Cron | Part::Queue => true,
-            Part::Dead | Part::Leader => false,
+            Part::Delayed | Part::Lane(_) | Part::Cron | Part::Rooms | Part::Queue => true,
+            Part::Dead | Part::Leader | Part::Gates => false,
         })
     }
 
@@ -176,7 +190,7 @@ pub(super) struct Hints {
 }
 
 /// The part of the queue behind each key of the script.
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 9] = [
     Part::Delayed,
     Part::Dead,
     Part::Leader,
@@ -184,6 +198,8 @@ const PARTS: [Part; 7] = [
     Part::Lane(Lane::Normal),
     Part::Lane(Lane::Low),
     Part::Cron,
+    Part::Rooms,
+    Part::Gates,
 ];
 
 impl Queue {
@@ -223,7 +239,7 @@ impl Queue {
     pub(super) async fn count(&self, lease: Option<Duration>) -> Result<(QueueSnapshot, Hints), Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
         keys.extend(self.keys.streams().clone());
-        keys.push(self.keys.cron.clone());
+        keys.extend([self.keys.cron.clone(), self.keys.room_places.clone(), self.keys.gates.clone()]);
         let args = vec![millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis)];
         let answer = self.run(&SNAPSHOT, keys.clone(), args).await?;
         read(answer.status, &answer.rest, &keys).ok_or_else(|| Error::contract("snapshot", answer))
@@ -319,7 +335,21 @@ impl Queue {
 }
 
 fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)> {
-    let [unread, delayed, due_soon, next_due, dead, leader, lanes @ .., recurring, used, max, policy] = rest
+    let [
+        unread,
+        delayed,
+        due_soon,
+        next_due,
+        dead,
+        leader,
+        lanes @ ..,
+        recurring,
+        used,
+        max,
+        policy,
+        in_rooms,
+        closed,
+    ] = rest
     else {
         return None;
     };
@@ -339,6 +369,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         dead: decode::number(dead)?,
         leader: Some(decode::text(leader)).filter(|leader| !leader.is_empty()),
         memory,
+        in_rooms: decode::number(in_rooms)?,
+        closed_since: decode::number(closed).map(timestamp),
         unread: Unread::read(unread, &PARTS, keys),
         ..QueueSnapshot::default()
     };
@@ -385,6 +417,16 @@ mod tests {
         };
         let want = [Duration::ZERO, Duration::ZERO, Duration::from_secs(3)];
         assert_eq!([None, Some(12_000), Some(7_000)].map(overdue), want);
+    }
+
+    #[test]
+    fn jobs_in_rooms_need_one_worker_and_a_closed_queue_needs_none() {
+        let lane = LaneSnapshot { waiting: 5, running: 2, ..LaneSnapshot::default() };
+        let lanes = [lane, LaneSnapshot::default(), LaneSnapshot::default()];
+        let open = QueueSnapshot { lanes, in_rooms: 1000, due_soon: 3, ..QueueSnapshot::default() };
+        assert_eq!((open.waiting(), open.jobs()), (1005, 11));
+        let closed = QueueSnapshot { closed_since: Some(timestamp(1)), ..open };
+        assert_eq!((closed.waiting(), closed.jobs()), (1005, 2));
     }
 
     #[test]

@@ -23,6 +23,10 @@ pub struct Status {
     pub due: Option<Timestamp>,
     /// Its entry, if it is in a stream.
     pub entry: Option<EntryId>,
+    /// The lane that has this entry, which is not always its own.
+    pub(crate) stream: Lane,
+    /// The gate in whose room it waits, if it does.
+    pub room: Option<String>,
     /// The consumer that runs it, if any.
     pub worker: Option<String>,
     /// The last error.

@@ -23,6 +23,10 @@ pub enum Part {
     Lane(Lane),
     /// The recurring jobs.
     Cron,
+    /// The jobs that wait in rooms.
+    Rooms,
+    /// The rules of the gates.
+    Gates,
     /// The whole queue.
     Queue,
 }

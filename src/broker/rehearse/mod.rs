@@ -2,6 +2,7 @@
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
 mod dispensable;
+mod gates;
 mod steps;
 
 use std::future::Future;
@@ -144,8 +145,10 @@ impl Rehearsal<'_> {
         log.step("edit, replay, succeed", self.replay()).await?;
         log.step("bury, count, drop", self.drop()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
+        log.step("wait for a worker that knows the type", self.wait_for_type()).await?;
         log.step("cancel a running job", self.stop()).await?;
         log.step("steps, decide, batch", self.steps()).await?;
+        log.step("pass gates, wait in a room", self.gates()).await?;
         log.step("recurring jobs", self.recur()).await?;
         log.step("publish an event", self.publish()).await?;
         log.step("look up", self.inspect()).await?;
@@ -207,7 +210,7 @@ impl Rehearsal<'_> {
     async fn fail(&self) -> Result<(), Error> {
         let (envelope, job) = self.read_pending().await?;
         let error = Some("rehearsed".to_owned());
-        let to = Deferral { delay: Duration::ZERO, attempt: 1, lost: 0, error, unroutable: None };
+        let to = Deferral { delay: Duration::ZERO, attempt: 1, lost: 0, error };
         self.apply(&envelope, &job, &Settlement::Defer(to)).await
     }
 
@@ -264,7 +267,7 @@ impl Rehearsal<'_> {
     }
 
     async fn release(&self, blocking: &Link) -> Result<(), Error> {
-        let entries = self.queue.read_waiting(blocking, &self.consumer, 1, BLOCK).await?;
+        let entries = self.queue.read_waiting(blocking, &self.consumer, &Lane::ALL, (1, BLOCK)).await?;
         let (envelope, job) = parsed(entries)?;
         self.apply(&envelope, &job, &Settlement::Release).await
     }
@@ -388,9 +391,19 @@ impl Rehearsal<'_> {
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.push(own.calls.clone());
         made.push(own.endings.clone());
+        made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);
+        made.push(own.room("unknown:rehearsal"));
         made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
         made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
+        let gate = "type:rehearsal".parse().expect("a plain word is a valid type");
+        made.extend([
+            own.gates.clone(),
+            own.rooms.clone(),
+            own.room_places.clone(),
+            own.room("type:rehearsal"),
+        ]);
+        made.push(own.gate("held", &gate));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
         for name in ["later", "never", "now", "own", "once", "large", "stepped", "stopped", "followed"] {

@@ -3,10 +3,11 @@
 use bytes::Bytes;
 
 use super::super::{DecideError, Decided, Decider, EndedRun, StepBegun, StepEnded, StepRun};
-use super::{Error, LIVES, Rehearsal, State, expect_same, job};
+use super::{Error, LIVES, Rehearsal, State, expect_same, job, parsed};
 use crate::broker::{Cancellation, Due, NewJob};
 use crate::job::{
-    BatchId, Burial, DeadReason, Envelope, Lane, Settlement, StepEnd, StepKind, StepName, StepState, Verdict,
+    BatchId, Burial, DeadReason, Envelope, Lane, Parking, Settlement, StepEnd, StepKind, StepName, StepState,
+    Verdict,
 };
 
 /// The plan of the job that is made of steps.
@@ -71,6 +72,22 @@ impl Rehearsal<'_> {
         "charge".parse().expect("a plain word is a valid step name")
     }
 
+    /// Moves a job to the room of its type, as if this worker did not know the type, and takes it from there.
+    pub(super) async fn wait_for_type(&self) -> Result<(), Error> {
+        self.queue.append(Lane::Normal, &[named("now", &[])], None).await?;
+        let (envelope, job) = self.read().await?;
+        let (link, types) = (self.queue.link(), [job.job_type.clone()]);
+        self.apply(&envelope, &job, &Settlement::Park(Parking::unknown(&job.job_type))).await?;
+        expect_same("known", self.queue.waiting_types(link, &types).await?, types.to_vec())?;
+        expect_same("unserved", self.queue.unknown_types(1).await?.len(), 1)?;
+        let live = self.broker.live_types(&self.queue).await?;
+        self.queue.set_known_types(live.types.as_ref(), LIVES).await?;
+        self.queue.known_types().await?;
+        let taken = self.queue.take(link, &self.consumer, (&job.job_type, 1), None).await?;
+        let (envelope, job) = parsed(taken.entries)?;
+        self.apply(&envelope, &job, &Settlement::Ack).await
+    }
+
     /// Cancels a job while it runs, and then forgets the request.
     pub(super) async fn stop(&self) -> Result<(), Error> {
         self.queue.append(Lane::Normal, &[named("stopped", &[])], None).await?;
@@ -78,7 +95,7 @@ impl Rehearsal<'_> {
         self.begin(&job).await?;
         let cancelled = self.queue.cancel(&job.id, "the rehearsal", LIVES).await?;
         expect_same("cancel", cancelled, Cancellation::Requested)?;
-        let unwanted = self.queue.cancel_requests(self.queue.link(), &[&job.life]).await?;
+        let (unwanted, _) = self.queue.cancel_requests(self.queue.link(), &[&job.life]).await?;
         expect_same("cancels", unwanted, vec![job.life.clone()])?;
         self.apply(&envelope, &job, &Settlement::Cancel("rehearsed".to_owned())).await?;
         self.queue.forget_cancel_requests(0).await?;

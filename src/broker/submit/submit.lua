@@ -62,13 +62,18 @@ local function holds(job, state)
   if scope == 'waiting' and state ~= 'waiting' and state ~= 'scheduled' then return false end
   return state ~= 'done' and state ~= 'dead' and state ~= 'cancelled'
 end
+-- The jobs that wait in rooms: job id to its entry and room.
+local in_rooms = string.gsub(delayed, 'delayed$', 'rooms:places')
 -- The stream, the entry and the key of the large fields of a holder, and whether a worker has taken it; nil if it is
 -- elsewhere.
 local function found_at(job)
   local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
   local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
-  if not entry or not lanes[lane] then return nil end
-  local found = redis.call('XRANGE', lanes[lane], entry, entry)[1]
+  local stream, spot = lanes[lane], redis.pcall('HGET', in_rooms, job.holder)
+  local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%S+) (.+)$')
+  if parked then entry, stream = parked, string.gsub(delayed, 'delayed$', 'room:') .. room end
+  if not entry or not stream then return nil end
+  local found = redis.call('XRANGE', stream, entry, entry)[1]
   if not found then return nil end
   local life = redis.call('HGET', job.held, 'life')
   local token = nil
@@ -77,7 +82,7 @@ local function found_at(job)
     if life and name == 'life' and value ~= life then return nil end
     if name == 'offloaded' then token = string.match(value, '^(%S+) ') end
   end
-  return { lanes[lane], entry, beside .. (token or '') }, pending_of(lanes[lane], entry) ~= nil
+  return { stream, entry, beside .. (token or '') }, pending_of(stream, entry) ~= nil
 end
 -- What to assume of a holder that is in no known place: 'gone' because somebody deleted it, 'lost' if that is unknown,
 -- or 'hidden' if it must be searched for. The record of a job that waits or runs always names its entry. That of a job
@@ -198,6 +203,7 @@ local function take_out(job, place)
   local life = redis.call('HGET', job.held, 'life') or ''
   if type(place) == 'table' then
     redis.call('XDEL', place[1], place[2])
+    redis.pcall('HDEL', in_rooms, job.holder)
     drop_offloaded(place[3], life, job.held)
   else
     unpark(delayed, packs, place, life, job.held)

@@ -12,7 +12,7 @@ use crate::broker::{
     grouped, is_followed, settling_weight,
 };
 use crate::event::{Event, Finished};
-use crate::job::{Envelope, JobId, JobSpec, Lane, Malformed, Outcome, Routing, Settlement, settle};
+use crate::job::{Envelope, JobId, JobSpec, Lane, Malformed, Outcome, Settlement, settle};
 use crate::maintenance::Context;
 
 /// How many entries are read, or settled alone, at a time. Only these may have large bodies.
@@ -38,7 +38,7 @@ impl LostJob {
     /// Decides what follows.
     fn new(context: &Context, job: JobSpec, entry: Entry, silent: SilentEntry) -> Self {
         let policy = context.policies.of(&job.job_type);
-        let settlement = settle(&job, policy, Routing::default(), &Outcome::Lost, rand::random());
+        let settlement = settle(&job, policy, &Outcome::Lost, rand::random());
         Self { job, envelope: entry.envelope.unwrap_or_default(), silent, settlement }
     }
 
@@ -191,7 +191,7 @@ fn report(context: &Context, LostJob { job, settlement, .. }: &LostJob, applied:
 
 /// Sends a command until Redis answers: without an answer, nobody would report what was done. Returns `None` if Redis
 /// refuses this job alone. The other jobs continue, and this one is tried again when it is next found silent.
-async fn retry<T, F: Future<Output = Result<T, Error>>>(
+pub(in crate::maintenance) async fn retry<T, F: Future<Output = Result<T, Error>>>(
     context: &Context,
     job: &JobId,
     send: impl Fn() -> F,

@@ -98,6 +98,10 @@ catalogue! {
             "Running attempts whose lease was lost: another worker may have run them again.");
         FENCED = counter("streamfleet_outcomes_fenced_total", &[QUEUE],
             "Outcomes that arrived after their entry was taken over, and so changed nothing.");
+        PARKED = counter("streamfleet_jobs_parked_total", &[QUEUE],
+            "Jobs moved to a room: a gate refused them, because it is closed or its limit is reached, or this process does not know their type.");
+        LET_OUT = counter("streamfleet_jobs_let_out_total", &[QUEUE],
+            "Jobs that the leader let out of rooms. Workers let out others when their own jobs end.");
         SET_ASIDE = counter("streamfleet_jobs_set_aside_total", &[QUEUE],
             "Jobs set aside because Redis refuses what they need: a key has the wrong type, or a permission is missing. Other jobs continue.");
         SERVED = gauge("streamfleet_worker_queue_served", &[QUEUE],
@@ -117,8 +121,12 @@ catalogue! {
     }
     "Queues" {
         QUEUE_JOBS = gauge("streamfleet_queue_jobs", &[QUEUE, STATE], "Jobs of the queue, by state.").of_leader();
+        IN_ROOMS = gauge("streamfleet_queue_rooms_jobs", &[QUEUE],
+            "Those of the waiting jobs that a gate does not let pass.").of_leader();
+        PAUSED = gauge("streamfleet_queue_paused_seconds", &[QUEUE],
+            "For how long the whole queue has been paused; 0 if it is not.").of_leader();
         BACKLOG = gauge("streamfleet_queue_backlog_jobs", &[QUEUE],
-            "Jobs that are waiting, running, or due within 60 s; use it for scaling.").of_leader();
+            "Jobs that are waiting, running, or due within 60 s; use it for scaling. All jobs that wait for a gate count as one, and a paused queue has only running ones.").of_leader();
         LATENCY = gauge("streamfleet_queue_latency_seconds", &[QUEUE],
             "How long the oldest waiting job has been in its stream; 0 if none is waiting.").of_leader();
         OVERDUE = gauge("streamfleet_queue_overdue_seconds", &[QUEUE],
@@ -129,6 +137,10 @@ catalogue! {
             "Entries added to a lane, including retries, while this process was the leader.").of_leader();
         QUEUE_CONSUMERS = gauge("streamfleet_queue_consumers", &[QUEUE, CONSUMER],
             "Members of the group; stale ones have not reported for 20 s, or, if there are many, for 0.6 s times their number.").of_leader();
+        UNSERVED_TYPES = gauge("streamfleet_queue_unserved_types", &[QUEUE],
+            "Types that no live worker of the queue knows, and of which jobs wait; the log and `streamfleet queues` name them.").of_leader();
+        UNSERVED_JOBS = gauge("streamfleet_queue_unserved_jobs", &[QUEUE],
+            "Jobs that wait because no live worker of the queue knows their type.").of_leader();
         OLDEST_DEAD = gauge("streamfleet_dead_jobs_oldest_seconds", &[QUEUE],
             "The age of the oldest dead letter; 0 if there is none.").of_leader();
         EVICTED = counter("streamfleet_dead_jobs_evicted_total", &[QUEUE], "Dead letters dropped by retention.");

@@ -23,6 +23,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         aside: Throttle::new(RARE),
         lost: Throttle::new(RARE),
         skipped: Throttle::new(JOBS),
+        unserved: Throttle::new(JOBS),
         hook: Throttle::new(RARE),
         dropped_notifications: Throttle::new(RARE),
         spans: Throttle::new(RARE),
@@ -38,6 +39,7 @@ struct Log {
     aside: Throttle,
     lost: Throttle,
     skipped: Throttle,
+    unserved: Throttle,
     hook: Throttle,
     dropped_notifications: Throttle,
     spans: Throttle,
@@ -82,6 +84,12 @@ impl Log {
             Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
                 warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
             }),
+            Event::TypeUnserved { queue, job_type, jobs, near } => self.unserved.then(|suppressed| {
+                warn!(
+                    %queue, %job_type, jobs, did_you_mean = near.unwrap_or("-"), suppressed,
+                    "no live worker knows the type of waiting jobs"
+                );
+            }),
             Event::HookFailed { hook, kind, error } => self.hook.then(|suppressed| {
                 let kind = kind.as_str();
                 warn!(hook, kind, error, suppressed, "a hook failed; jobs are not affected");
@@ -96,6 +104,8 @@ impl Log {
             Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
             Event::Reconnected { times } => info!(times, "connected to redis again"),
             Event::Ran { .. }
+            | Event::Parked { .. }
+            | Event::LetOut { .. }
             | Event::Exported { .. }
             | Event::Lost { .. }
             | Event::ChildEnded { .. }
@@ -104,6 +114,7 @@ impl Log {
             | Event::Limited { .. }
             | Event::PromoterPolled { .. }
             | Event::Surveyed { .. }
+            | Event::UnservedTypes { .. }
             | Event::RoundTrip { .. }
             | Event::Read { .. }
             | Event::Contact { .. }

@@ -15,11 +15,15 @@ pub(in super::super) struct StateSeries {
     jobs: [Gauge; STATES.len()],
     consumers: [Gauge; CONSUMERS.len()],
     backlog: Gauge,
+    in_rooms: Gauge,
+    paused: Gauge,
     latency: Gauge,
     overdue: Gauge,
     oldest_pending: Gauge,
     oldest_dead: Gauge,
     cron_overdue: Gauge,
+    unserved_types: Gauge,
+    unserved_jobs: Gauge,
     collected: Gauge,
     took: Gauge,
     last_tick: Gauge,
@@ -35,11 +39,15 @@ impl StateSeries {
             jobs: STATES.map(|state| maker.gauge(&catalogue::QUEUE_JOBS, &[queue, state])),
             consumers: CONSUMERS.map(|state| maker.gauge(&catalogue::QUEUE_CONSUMERS, &[queue, state])),
             backlog: gauge(&catalogue::BACKLOG),
+            in_rooms: gauge(&catalogue::IN_ROOMS),
+            paused: gauge(&catalogue::PAUSED),
             latency: gauge(&catalogue::LATENCY),
             overdue: gauge(&catalogue::OVERDUE),
             oldest_pending: gauge(&catalogue::OLDEST_PENDING),
             oldest_dead: gauge(&catalogue::OLDEST_DEAD),
             cron_overdue: gauge(&catalogue::CRON_OVERDUE),
+            unserved_types: gauge(&catalogue::UNSERVED_TYPES),
+            unserved_jobs: gauge(&catalogue::UNSERVED_JOBS),
             collected: gauge(&catalogue::COLLECTED),
             took: gauge(&catalogue::COLLECTOR_DURATION),
             last_tick: gauge(&catalogue::LAST_TICK),
@@ -54,6 +62,7 @@ impl StateSeries {
         let members = snapshot.members.unwrap_or_default();
         set_all(&self.consumers, [members.live, members.stale]);
         self.backlog.set(snapshot.jobs() as f64);
+        self.in_rooms.set(snapshot.in_rooms as f64);
         self.set_times(snapshot, cron_overdue, took);
         self.collected.set(unix_seconds());
         let added = snapshot.lanes.map(|lane| lane.added.unwrap_or(0));
@@ -70,6 +79,7 @@ impl StateSeries {
     fn set_times(&self, snapshot: &QueueSnapshot, cron_overdue: Duration, took: Duration) {
         let times = [
             (&self.latency, snapshot.oldest_waiting().unwrap_or_default()),
+            (&self.paused, snapshot.closed_since.map(|since| snapshot.now.since(since)).unwrap_or_default()),
             (&self.overdue, snapshot.overdue()),
             (&self.oldest_pending, snapshot.longest_silence()),
             (&self.oldest_dead, snapshot.oldest_dead_age().unwrap_or_default()),
@@ -86,12 +96,19 @@ impl StateSeries {
         self.last_tick.set(unix_seconds());
     }
 
+    /// Records how many jobs wait because no live worker knows their types.
+    pub(in super::super) fn unserved(&self, types: u64, jobs: u64) {
+        self.unserved_types.set(types as f64);
+        self.unserved_jobs.set(jobs as f64);
+    }
+
     /// Resets everything to 0: another process is the leader.
     pub(super) fn forget(&self) {
         set_all(&self.jobs, [0; STATES.len()]);
         set_all(&self.consumers, [0; CONSUMERS.len()]);
         self.set_times(&QueueSnapshot::default(), Duration::ZERO, Duration::ZERO);
-        for gauge in [&self.backlog, &self.collected, &self.last_tick] {
+        self.unserved(0, 0);
+        for gauge in [&self.backlog, &self.in_rooms, &self.collected, &self.last_tick] {
             gauge.set(0.0);
         }
         *self.added_before.lock().unwrap_or_else(PoisonError::into_inner) = None;

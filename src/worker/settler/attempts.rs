@@ -10,7 +10,7 @@ use crate::broker::{
     settling_weight,
 };
 use crate::event::{Event, Finished};
-use crate::job::{Envelope, Failure, Outcome, Settlement, settle};
+use crate::job::{Envelope, Failure, Outcome, Parking, Settlement, settle};
 use crate::sabotage::{self, Sabotage};
 use crate::worker::aside::Task;
 use crate::worker::backoff::RedisBackoff;
@@ -92,7 +92,7 @@ impl Settler {
             let (job_type, job) = (&job.job_type, &job.id);
             self.events.emit(&Event::Failed { queue, job_type, job, kind: *kind, error });
         }
-        let settlement = settle(job, policy, self.routing, &finished.outcome, rand::random());
+        let settlement = settle(job, policy, &finished.outcome, rand::random());
         if sabotage::is(Sabotage::DrainAcksRunning) && settlement == Settlement::Release {
             return Settlement::Ack;
         }
@@ -118,6 +118,7 @@ impl Settler {
         match result {
             Ok(applied) => {
                 self.report(&decided, applied);
+                self.leave(&decided.task);
                 Fate::Settled(decided.task.key())
             }
             Err(error) => {
@@ -168,6 +169,16 @@ impl Settler {
         Some(EndedAttempt { taken, policy, settlement, keep, ran })
     }
 
+    /// Has the places given back that an attempt held in gates.
+    fn leave(&self, task: &Task) {
+        match &task.work {
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
+                self.admission.leave(finished)
+            }
+            SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => {}
+        }
+    }
+
     /// Reports what became of an attempt.
     fn report(&self, Decided { task, settlement, .. }: &Decided, applied: Applied) {
         match &task.work {
@@ -187,6 +198,11 @@ impl Settler {
             Applied::Late => return,
             Applied::Stale | Applied::Untraced => return self.emit_fenced(),
         };
+        if let Settlement::Park(parking) = settlement {
+            let (queue, job) = (self.queue.name(), &finished.delivery.job);
+            let Parking { room, .. } = parking;
+            return self.events.emit(&Event::Parked { queue, job_type: &job.job_type, job: &job.id, room });
+        }
         self.emit_finished(finished, settlement, Instant::now());
     }
 
@@ -259,6 +275,7 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Cancelled => "cancelled",
         Outcome::Dropped(_) => "dropped",
         Outcome::NotDue(_) => "not_due",
+        Outcome::Parked(_) => "parked",
         Outcome::Unroutable => "unroutable",
         Outcome::Expired => "expired",
         Outcome::Failed(failure) => failure.kind.as_str(),

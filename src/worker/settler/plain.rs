@@ -31,6 +31,7 @@ impl Settler {
                 settled.push(SettlerInput::Settled(finished, by_us && ours[place]));
             } else {
                 self.emit_finished(&finished, &Settlement::Ack, now);
+                self.admission.leave(&finished);
                 held.push(finished.delivery.key());
             }
         }

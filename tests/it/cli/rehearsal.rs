@@ -23,7 +23,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 26] = [
+const FAMILIES: [&str; 31] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -49,6 +49,11 @@ const FAMILIES: [&str; 26] = [
     "{*}:steps:*",
     "{*}:batch:*",
     "{*}:unique:*",
+    "{*}:gates",
+    "{*}:rooms",
+    "{*}:rooms:places",
+    "{*}:rooms:asked",
+    "{*}:room:*",
     "worker:*",
 ];
 

@@ -13,7 +13,9 @@ const DELAYED: &str = "sf:{q}:delayed";
 const DEAD: &str = "sf:{q}:dead";
 const LEADER: &str = "sf:{q}:leader";
 const CRON: &str = "sf:{q}:cron";
-const KEYS: [&str; 7] = [DELAYED, DEAD, LEADER, HIGH, STREAM, LOW, CRON];
+const PLACES: &str = "sf:{q}:rooms:places";
+const GATES: &str = "sf:{q}:gates";
+const KEYS: [&str; 9] = [DELAYED, DEAD, LEADER, HIGH, STREAM, LOW, CRON, PLACES, GATES];
 
 /// Returns the numbers of the answer to a leader whose lease is one second.
 fn survey(scripts: &Scripts) -> Vec<i64> {
@@ -66,6 +68,8 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     server.cmd(&["XADD", DEAD, "1700000000000-1", "type", "a"]);
     server.cmd(&["SET", LEADER, "me"]);
     server.cmd(&["HSET", CRON, "nightly", "x"]);
+    server.cmd(&["HSET", PLACES, "a", "1-0 queue", "b", "2-0 queue"]);
+    server.cmd(&["HSET", GATES, "p:queue", "5 0 ann\n"]);
     let before = scripts.digest();
     let told = survey(&scripts);
     assert_eq!(scripts.digest(), before);
@@ -74,14 +78,17 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     let lanes: Vec<_> = told[5..20].chunks(5).map(|lane| &lane[..4]).collect();
     // Without a read, only the stream knows how many entries a lane ever had.
     assert_eq!(lanes, [[1, 0, -1, 1], [5, 3, 5, 1], [0, 0, -1, -1]]);
-    let [recurring, used, _max, policy] = told[20..] else { panic!("{told:?}") };
-    assert_eq!([recurring, policy], [1, 1]);
+    let [recurring, used, _max, policy, in_rooms, closed] = told[20..] else { panic!("{told:?}") };
+    assert_eq!([recurring, policy, in_rooms, closed], [1, 1, 2, 5]);
     assert!(used > 100_000, "{told:?}");
     // Without a lease, nobody looks at pending entries and at the memory.
     let silences = |told: &[i64]| [9, 14, 19].map(|at| told[at] >= 0);
     assert_eq!(silences(&told), [true; 3]);
     let told = figures(&scripts, "");
-    assert_eq!((silences(&told), &told[20..]), ([false; 3], &[1, -1, 0, -1][..]));
+    assert_eq!((silences(&told), &told[20..]), ([false; 3], &[1, -1, 0, -1, 2, 5][..]));
+    // A pause that is over counts no more.
+    server.cmd(&["HSET", GATES, "p:queue", "5 9 ann\n"]);
+    assert_eq!(figures(&scripts, "")[25], -1);
 }
 
 #[test]

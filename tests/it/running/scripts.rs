@@ -176,7 +176,7 @@ fn a_record_of_an_ended_life_expires_though_another_life_snoozes() {
     assert!(scripts.int(&["PTTL", RECORD]) > 0, "nothing else would ever delete it");
 }
 
-const CANCEL_KEYS: [&str; 11] = [
+const CANCEL_KEYS: [&str; 13] = [
     DELAYED,
     "sf:{q}:delayed:fields",
     RECORD,
@@ -188,6 +188,8 @@ const CANCEL_KEYS: [&str; 11] = [
     PLACES,
     "sf:{q}:endings",
     NOTHING,
+    STREAM,
+    "sf:{q}:rooms:places",
 ];
 
 fn cancel<'a>(entry: &'a str, at_last: &'a str) -> [&'a str; 10] {
@@ -236,7 +238,7 @@ fn a_cancel_request_is_for_one_life_and_goes_with_its_entry() {
     assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
     let another = Attempt { life: "another", ..Attempt::first(&entry) }.begin_values();
     assert_eq!(scripts.call_one(source("begin"), &BEGIN_KEYS, &another), 1, "another life begins");
-    assert_eq!(scripts.call(source("cancels"), &[CANCELS], &[]), 1);
+    assert_eq!(scripts.call(source("cancels"), &[CANCELS, "sf:{q}:gates", "sf:{q}:room:queue"], &[]), 1);
     let sweep = || scripts.call(source("wishes"), &[CANCELS, PLACES, "h", STREAM, "l"], &["0", "100"]);
     assert_eq!((sweep(), wishes()), (1, 1), "its entry is still held");
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);

@@ -53,7 +53,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn defer_values(&self, delay: &str) -> Values {
         let Self { entry, life, id, repeated } = *self;
         let head = values(&[entry, life, id, repeated, delay]);
-        let tail = values(&["retrying", "5", "error", "me", "no", "test", CREATED, "", "0", "0"]);
+        let tail = values(&["retrying", "5", "error", "me", "no", "test", CREATED, "", "0"]);
         [head, vec![packed()], tail].concat()
     }
 
@@ -65,7 +65,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn bury_values(&self) -> Values {
         let Self { entry, life, id, repeated } = *self;
         let head = [entry, life, id, repeated, "fatal", "no", "1", "5", "error", "me", "test", CREATED];
-        let tail = ["0123", "", "", "", "", "", "type", "test", "id", "j"];
+        let tail = ["0123", "", "", "", "", "", "normal", "type", "test", "id", "j"];
         values(&[&head[..], &tail].concat())
     }
 

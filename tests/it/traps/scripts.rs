@@ -131,8 +131,21 @@ impl Scripts {
 pub(crate) const NOTHING: &str = "sf:{q}:offloaded:";
 const SCHEDULE_KEYS: [&str; 8] =
     [DELAYED, FIELDS, WAKE, "sf:{q}:control", HIGH, STREAM, LOW, "sf:{q}:receipt:first"];
-const CANCEL_KEYS: [&str; 11] =
-    [DELAYED, FIELDS, RECORD, CANCELS, STREAM, LOCK, BATCH, STEPS, PLACES, "sf:{q}:endings", NOTHING];
+const CANCEL_KEYS: [&str; 13] = [
+    DELAYED,
+    FIELDS,
+    RECORD,
+    CANCELS,
+    STREAM,
+    LOCK,
+    BATCH,
+    STEPS,
+    PLACES,
+    "sf:{q}:endings",
+    NOTHING,
+    STREAM,
+    "sf:{q}:rooms:places",
+];
 const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
 const REPLAY_KEYS: [&str; 6] = [DEAD, RECORD, HIGH, STREAM, LOW, STEPS];
 const DROP_KEYS: [&str; 4] = [DEAD, RECORD, STEPS, NOTHING];

@@ -23,6 +23,9 @@ const PAGE_BYTES: usize = 16 * 1024 * 1024;
 /// The most bytes that one command reads, roughly.
 const COMMAND_BYTES: usize = 1024 * 1024;
 
+/// About how many entries in rooms a page has. Their large fields are elsewhere, so they keep to the bytes of a page.
+const ROOM_JOBS: i64 = 100;
+
 /// How many entries or records are read at once.
 const AT_ONCE: usize = 8;
 
@@ -42,7 +45,7 @@ impl Queue {
                 portion.after = last;
                 return Ok(portion);
             }
-            let entries = try_join_all(some.iter().map(|held| self.bare_entry(lane, held.entry))).await?;
+            let entries = try_join_all(some.iter().map(|held| self.bare_entry(lane, None, held.entry))).await?;
             for (held, entry) in some.iter().zip(entries) {
                 last = Some(held.entry);
                 // Settled in the meantime, or deleted by somebody.
@@ -103,6 +106,36 @@ impl Queue {
             from = format!("({last}");
         }
         Ok(portion)
+    }
+
+    /// Reads entries that wait in rooms, each by its own id. The table of their places is scanned, so they come in no order. No
+    /// entry in a room is large, because its large fields are elsewhere.
+    pub(super) async fn page_rooms(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+        let (cursor, key) = (after.map_or(0, |after| after.ms).to_string(), &self.keys.room_places);
+        let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
+        let args: Vec<Value> =
+            vec![key.clone().into(), cursor.into(), "COUNT".into(), Value::Integer(ROOM_JOBS)];
+        let client = self.link.client();
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
+        let reply = self.link.ask("hscan", reply).await.map_err(|error| error.of_key(key))?;
+        let Value::Array(parts) = reply else { return Err(Error::contract("hscan", reply)) };
+        let [next, Value::Array(found)] = &parts[..] else { return Err(Error::contract("hscan", parts)) };
+        let next = decode::number(next).ok_or_else(|| Error::contract("hscan", decode::text(next)))?;
+        let after = Some(EntryId::new(next, 0));
+        let places: Vec<_> = found.iter().skip(1).step_by(2).filter_map(place_in_room).collect();
+        let mut jobs = Vec::with_capacity(places.len());
+        for some in places.chunks(AT_ONCE) {
+            let reading = some.iter().map(|(entry, room)| self.bare_entry(Lane::Normal, Some(room.as_str()), *entry));
+            let entries = try_join_all(reading).await?;
+            for ((_, room), entry) in some.iter().zip(entries) {
+                // It has left the room in the meantime.
+                let Some(entry) = entry else { continue };
+                let (job, fields) = of_entry(entry, Place::Rooms);
+                let cursor = JobCursor { place: Place::Rooms, after };
+                jobs.push((FoundJob { room: Some(room.clone()), cursor, ..job }, fields));
+            }
+        }
+        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0) })
     }
 
     /// Reads the delayed set, the next due first. `after` has the due time of the last job that was read, and how many
@@ -200,6 +233,13 @@ fn pending_entry(item: &Value) -> Option<PendingEntry> {
     })
 }
 
+/// Reads where a job is: its entry, and the room.
+fn place_in_room(value: &Value) -> Option<(EntryId, String)> {
+    let text = decode::text(value);
+    let (entry, room) = text.split_once(' ')?;
+    Some((entry.parse().ok()?, room.to_owned()))
+}
+
 fn of_entry(entry: Entry, place: Place) -> (FoundJob, Option<Envelope>) {
     let state = if matches!(place, Place::Held(_)) { State::Running } else { State::Waiting };
     let cursor = JobCursor { place, after: Some(entry.id) };
@@ -207,8 +247,10 @@ fn of_entry(entry: Entry, place: Place) -> (FoundJob, Option<Envelope>) {
     let named = text(&fields, "id").parse::<JobId>().ok();
     let id = named.unwrap_or_else(|| JobId::derived(entry.id, entry.lane));
     let created = number(&fields, "created_ms").unwrap_or(entry.id.ms);
+    // Another lane, or a room, may have it for once.
+    let home = text(&fields, "lane").parse::<Lane>().ok();
     let job = FoundJob {
-        lane: Some(entry.lane),
+        lane: Some(home.unwrap_or(entry.lane)),
         entry: Some(entry.id),
         created: Some(timestamp(created)),
         ..FoundJob::new(id.to_string(), state, cursor)

@@ -1,0 +1,21 @@
+//! What commands say about types that no live worker knows.
+
+use std::time::Duration;
+
+use streamfleet::Queue;
+use streamfleet::config::nearest;
+use streamfleet::job::JobType;
+
+/// How long a command waits for this remark.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// Returns a remark on a type that no live worker of the queue knows; `None` if one does, or if that is not known.
+pub(super) async fn remark(queue: &Queue, job_type: &JobType) -> Option<String> {
+    let known = tokio::time::timeout(LONGEST, queue.known_types()).await.ok()?.ok()??;
+    if known.contains(job_type) {
+        return None;
+    }
+    let near = nearest(job_type.as_str(), known.iter().map(JobType::as_str));
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    Some(format!("no live worker of the queue {} knows the type {job_type}{hint}", queue.name()))
+}

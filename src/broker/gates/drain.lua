@@ -1,0 +1,111 @@
+-- drain: give back what attempts held of their gates, and let waiting jobs out of rooms while their gates let them pass. A
+-- job that a limit has let pass goes to the lane that is read first, and holds its places there. Any other goes back to
+-- its own lane. A job that another of its gates refuses goes to that gate's room, so it holds up nobody here.
+-- places: job id to its entry and room. most_jobs, most_bytes: how many jobs leave rooms. ends: how many attempts give
+-- back. Then for each of these: its gate, its entry as '<lane> <entry>', and how it ended, for the gate's breaker, or ''.
+-- Then the names of rooms.
+-- returns {jobs that left, ms after which a gate may let the next one pass or -1, 1 if more may leave now or 0, the first
+--   error or ''}
+local gates, rooms, places, dead, high, normal, low = unpack(KEYS)
+local most_jobs, most_bytes, ends = unpack(ARGV, 1, 3)
+local FIRST_END, VALUES_EACH = 4, 3
+local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
+local first_room = FIRST_END + VALUES_EACH * tonumber(ends)
+local left, bytes, wait, more, failed = 0, 0, -1, 0, ''
+most_jobs, most_bytes = tonumber(most_jobs), tonumber(most_bytes)
+-- Redis allows this even when it is out of memory, and then admits the other writes: what waits here must get out.
+redis.call('HDEL', rooms, '')
+local function try(what, ...)
+  local done, error_text = pcall(what, ...)
+  if not done and failed == '' then failed = type(error_text) == 'table' and error_text.err or tostring(error_text) end
+end
+local function gate_named(name)
+  opened[name] = opened[name] or open_gate(gates, name, lanes, now)
+  return opened[name]
+end
+local function give_back(name, member, how)
+  if redis.call('HDEL', gate_key(gates, 'held', name), member) == 0 or how == '' then return end
+  local gate = gate_of(gates, name, now)
+  if gate.breaker then note_end(gate, member, how, now) end
+end
+local function leave(name, id, entry)
+  if id and redis.call('HGET', places, id) == entry .. ' ' .. name then redis.call('HDEL', places, id) end
+  redis.call('XDEL', gate_key(gates, 'room', name), entry)
+end
+-- What the first job of a room says: its fields for a lane, its own lane, its gates, its id and its life.
+local function read_job(name, list)
+  local fields, home, mine, id, life = {}, 'normal', { gate_named(name) }, nil, nil
+  for at = 1, #list, 2 do
+    local field, value = list[at], list[at + 1]
+    bytes = bytes + #field + #value
+    if field == 'lane' then
+      home = lanes[value] and value or home
+    elseif field == 'room_gates' then
+      for other in string.gmatch(value, '[^\n]+') do
+        if other ~= name then mine[#mine + 1] = gate_named(other) end
+      end
+    else
+      add_pair(fields, field, value)
+      if field == 'id' then id = value elseif field == 'life' then life = value end
+    end
+  end
+  return fields, home, mine, id, life
+end
+local function to_lane(fields, home, mine, id, life)
+  local lane = home
+  for _, gate in ipairs(mine) do
+    if gate.limits then lane = 'high' end
+  end
+  if lane ~= home then add_pair(fields, 'lane', home) end
+  local entry = must_append(lanes[lane], fields, 1, #fields)
+  for _, gate in ipairs(mine) do pass_gate(gate, lane .. ' ' .. entry, now) end
+  local record = id and life and gate_key(gates, 'job', id)
+  if record and redis.pcall('HGET', record, 'life') == life then
+    redis.call('HSET', record, 'entry', entry, 'lane', lane)
+  end
+end
+local function bury(fields, home, id)
+  table.insert(fields, 1, home)
+  local letter = set_aside(dead, cmsgpack.pack(fields), id or '', 'these fields do not form an entry', now)
+  if type(letter) == 'table' then error(letter.err) end
+end
+local function let_out(name)
+  local room = gate_key(gates, 'room', name)
+  redis.call('XDEL', room, NO_ENTRY)
+  while left < most_jobs and bytes < most_bytes do
+    local head = redis.call('XRANGE', room, '-', '+', 'COUNT', 1)[1]
+    if not head then return redis.call('HDEL', rooms, name) end
+    local fields, home, mine, id, life = read_job(name, head[2])
+    local refusing, after = nil, nil
+    for _, gate in ipairs(mine) do
+      after = not refusing and is_refused(gate, now) or after
+      refusing = refusing or after and gate
+    end
+    if not make_entry(#head[2]) or not make_entry(#fields) then
+      bury(fields, home, id)
+      leave(name, id, head[1])
+    elseif refusing == mine[1] then
+      if after > 0 and (wait < 0 or after < wait) then wait = after end
+      return
+    elseif refusing then
+      local moved = must_append(gate_key(gates, 'room', refusing.name), head[2], 1, #head[2])
+      redis.call('HSETNX', rooms, refusing.name, ms_text(now))
+      leave(name, id, head[1])
+      if id then redis.call('HSET', places, id, moved .. ' ' .. refusing.name) end
+    else
+      to_lane(fields, home, mine, id, life)
+      leave(name, id, head[1])
+    end
+    left = left + 1
+  end
+  more = 1
+end
+for at = FIRST_END, first_room - 1, VALUES_EACH do try(give_back, unpack(ARGV, at, at + VALUES_EACH - 1)) end
+-- Nobody reads a closed queue.
+if first_room > #ARGV or gate_of(gates, 'queue', now).closed then return { left, wait, more, failed } end
+for at = first_room, #ARGV do
+  -- What waits for a worker that knows its type waits for no gate; see take.
+  local is_gate = string.sub(ARGV[at], 1, 8) ~= 'unknown:'
+  if is_gate and redis.call('HEXISTS', rooms, ARGV[at]) == 1 then try(let_out, ARGV[at]) end
+end
+return { left, wait, more, failed }

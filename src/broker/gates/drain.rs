@@ -1,0 +1,92 @@
+//! Giving back what attempts held of their gates, and letting waiting jobs out of rooms.
+
+use std::time::Duration;
+
+use fred::types::Value;
+
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
+use crate::broker::{Queue, bytes};
+use crate::job::{EntryId, GateName, Lane};
+
+scripts! { DRAIN "drain" }
+
+/// The most jobs that leave rooms in one script …
+const MAX_LEAVING: i64 = 50;
+
+/// … and the most bytes, unless a single job has more.
+const MAX_BYTES: i64 = 512 * 1024;
+
+/// The most places that one script gives back.
+pub(crate) const MAX_GIVEN_BACK: usize = 100;
+
+/// A place in a gate that an attempt held until it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeldPlace {
+    pub(crate) gate: GateName,
+    pub(crate) entry: (Lane, EntryId),
+    /// How the attempt ended, for the gate's breaker; `None` if it has none.
+    pub(crate) ended: Option<AttemptEnd>,
+}
+
+/// What an attempt's end says to a breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttemptEnd {
+    Succeeded,
+    Failed,
+    /// It says nothing about whether the next one would succeed.
+    Other,
+}
+
+/// The result of one `drain`.
+#[derive(Debug, Clone)]
+pub(crate) struct Drained {
+    /// How many jobs left their rooms.
+    pub(crate) left: u64,
+    /// After how long a gate may let the next one pass, if that depends on time alone.
+    pub(crate) next_in: Option<Duration>,
+    /// Whether more may leave at once.
+    pub(crate) more: bool,
+    /// Why some of it was not done: a key of another type.
+    pub(crate) failed: Option<Error>,
+}
+
+impl AttemptEnd {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "ok",
+            Self::Failed => "failed",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl Queue {
+    /// Gives back places, at most [`MAX_GIVEN_BACK`], and lets jobs out of these rooms while their gates let them pass.
+    /// See `drain.lua`.
+    pub(crate) async fn drain(&self, given_back: &[HeldPlace], rooms: &[String]) -> Result<Drained, Error> {
+        let own = &self.keys;
+        let mut keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone(), own.dead.clone()];
+        keys.extend(own.streams().clone());
+        let count = i64::try_from(given_back.len()).unwrap_or(i64::MAX);
+        let mut args: Vec<Value> = [MAX_LEAVING, MAX_BYTES, count].map(Value::Integer).into();
+        for HeldPlace { gate, entry: (lane, entry), ended } in given_back {
+            let entry = format!("{lane} {entry}");
+            let ended = ended.map_or("", AttemptEnd::as_str);
+            args.extend([bytes(gate.as_str().as_bytes()), entry.into(), ended.into()]);
+        }
+        args.extend(rooms.iter().map(|room| bytes(room.as_bytes())));
+        let answer = self.run(&DRAIN, keys, args).await?;
+        let (Ok(left), [next, more, failed]) = (u64::try_from(answer.status), &answer.rest[..]) else {
+            return Err(Error::contract("drain", answer));
+        };
+        let failed = Some(decode::text(failed)).filter(|failed| !failed.is_empty());
+        Ok(Drained {
+            left,
+            next_in: decode::number(next).map(Duration::from_millis),
+            more: decode::number(more) == Some(1),
+            failed: failed.map(|failed| self.name_keys(Error::refused("drain", failed))),
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! The gates of a queue: their rules, whether a job may pass, and the rooms of those that may not.
+
+pub(super) mod admit;
+pub(super) mod drain;
+pub(super) mod rules;

@@ -1,0 +1,14 @@
+-- rooms: one page of the rooms in which jobs wait.
+-- cursor: '0' for the first page, then what the last page returned.
+-- returns {now ms, cursor of the next page or '0', then for each room: its name, ms since when it has waiting jobs, how many
+--   it has or -1 if nobody can tell}
+local gates, rooms = unpack(KEYS)
+local cursor = ARGV[1]
+local page = redis.call('HSCAN', rooms, cursor, 'COUNT', 100)
+local answer = { now_ms(), page[1] }
+for at = 1, #page[2], 2 do
+  local length = redis.pcall('XLEN', gate_key(gates, 'room', page[2][at]))
+  add_pair(answer, page[2][at], page[2][at + 1])
+  answer[#answer + 1] = type(length) == 'number' and length or -1
+end
+return answer

@@ -1,0 +1,81 @@
+//! Lets waiting jobs out of rooms. A worker whose job ends does so at once for the gates of that job. The leader does it for
+//! all others: when a rate allows more, somebody has opened a gate or changed a limit, or the process that held places died.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::broker::Error;
+use crate::event::Event;
+use crate::job::Parking;
+
+/// The pause between two passes while jobs wait, unless a rate allows the next job sooner …
+const EVERY: Duration = Duration::from_millis(250);
+
+/// … but no shorter than this.
+const LEAST: Duration = Duration::from_millis(5);
+
+/// The pause while no job waits.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// The most pages of a hundred rooms of one pass. The next pass continues from there.
+const PAGES: usize = 20;
+
+/// The number of rooms that one script looks at.
+const ROOMS: usize = 20;
+
+/// Lets jobs out until stopped.
+pub(super) async fn run(context: Context, stop: CancellationToken) {
+    let mut cursor = "0".to_owned();
+    while !stop.is_cancelled() {
+        let pause = match pass(&context, &mut cursor, &stop).await {
+            Ok(pause) => pause,
+            Err(error) => {
+                context.events.redis_error(error.kind(), &error);
+                cursor = "0".to_owned();
+                IDLE.mul_f64(0.5 + rand::random::<f64>())
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+}
+
+/// Looks at the rooms from the cursor on. Returns when to do so again.
+async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) -> Result<Duration, Error> {
+    let mut again = IDLE;
+    for _ in 0..PAGES {
+        let page = context.queue.gates().rooms_page(cursor).await?;
+        // What waits for a worker that knows its type waits for no gate.
+        let gates = page.rooms.into_iter().filter(|room| Parking::unknown_type(&room.name).is_none());
+        let names: Vec<String> = gates.map(|room| room.name).collect();
+        for rooms in names.chunks(ROOMS) {
+            again = again.min(drain(context, rooms, stop).await?);
+        }
+        let is_last = page.next.is_none();
+        *cursor = page.next.unwrap_or_else(|| "0".to_owned());
+        if is_last || stop.is_cancelled() {
+            break;
+        }
+    }
+    Ok(again)
+}
+
+/// Lets out of these rooms all that their gates let pass now. Returns when they may let pass more.
+async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) -> Result<Duration, Error> {
+    loop {
+        let drained = context.queue.drain(&[], rooms).await?;
+        if drained.left > 0 {
+            context.events.emit(&Event::LetOut { queue: context.queue.name(), jobs: drained.left });
+        }
+        if let Some(error) = &drained.failed {
+            context.events.redis_error(error.kind(), error);
+        }
+        if !drained.more || stop.is_cancelled() {
+            return Ok(drained.next_in.unwrap_or(EVERY).clamp(LEAST, EVERY));
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Watches the rooms of types that no live worker knows: reports them, and ends the jobs that have waited there for too
+//! long. A job that is to end is first delivered to the leader, and then buried like any other attempt. If the leader
+//! dies in between, its entry is claimed like all others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use super::claimer::{claimant, retry};
+use crate::broker::{
+    Applied, AttemptSummary, EndedAttempt, Entry, Error, KeepRecord, MAX_TAKEN, Overdue, TakenJob,
+    UnknownType,
+};
+use crate::event::{Event, Finished};
+use crate::job::nearest::nearest;
+use crate::job::{Envelope, JobId, JobSpec, JobType, Settlement, settle_unserved};
+
+/// The pause between two passes.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// The most commands of one pass that search for rooms. The next pass continues from there.
+const PAGES: usize = 20;
+
+/// The most calls of one pass that take jobs to bury, over all rooms.
+const CALLS: usize = 20;
+
+/// How many jobs are buried at a time.
+const AT_ONCE: usize = 8;
+
+/// The shortest time between two questions to the workers about what they know, …
+const ASK_EVERY: Duration = Duration::from_secs(10);
+
+/// … and how much longer it is for each worker.
+const ASK_EVERY_EACH: Duration = Duration::from_secs(4);
+
+/// How long after a report about a type the next one follows, …
+const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(600);
+
+/// … and the most types about which reports are remembered. Others are only counted.
+const MAX_REPORTED: usize = 100;
+
+/// Watches until stopped.
+pub(super) async fn run(context: Context, stop: CancellationToken) {
+    let context = Context { consumer: claimant(&context.consumer), ..context };
+    let mut walk = Walk::default();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
+            () = stop.cancelled() => return,
+        }
+        for done in [walk.pass(&context, &stop).await, walk.ask(&context).await] {
+            if let Err(error) = done {
+                context.events.redis_error(error.kind(), &error);
+            }
+        }
+    }
+}
+
+/// One walk through all rooms. It takes several passes if there are many.
+#[derive(Default)]
+struct Walk {
+    /// Where the next pass continues.
+    from: Option<String>,
+    /// The types and jobs found so far.
+    types: u64,
+    jobs: u64,
+    /// When each type was last reported, and whether this walk has found it.
+    reported: BTreeMap<JobType, (Instant, bool)>,
+    /// The types that the live workers know, when they were asked, and for how long that is enough.
+    known: BTreeSet<JobType>,
+    asked: Option<(Instant, Duration)>,
+}
+
+impl Walk {
+    async fn pass(&mut self, context: &Context, stop: &CancellationToken) -> Result<(), Error> {
+        let mut calls = CALLS;
+        for _ in 0..PAGES {
+            let page = context.queue.unknown_rooms(self.from.as_deref()).await?;
+            for unknown in &page.types {
+                let Some(unserved_for) = unknown.unserved_for else { continue };
+                self.note(context, unknown);
+                // A room that was emptied by hand is forgotten in the same way.
+                if unserved_for >= context.unroutable_after || unknown.jobs == 0 {
+                    bury(context, &unknown.job_type, (page.unasked_for, &mut calls), stop).await?;
+                }
+            }
+            self.from = page.next;
+            if self.from.is_none() {
+                self.end(context);
+                return Ok(());
+            }
+            if stop.is_cancelled() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out which types the live workers know, and writes it down for those who submit jobs.
+    async fn ask(&mut self, context: &Context) -> Result<(), Error> {
+        if self.asked.is_some_and(|(at, every)| at.elapsed() < every) {
+            return Ok(());
+        }
+        let live = context.broker.live_types(&context.queue).await?;
+        let members = u32::try_from(live.members).unwrap_or(u32::MAX);
+        let every = ASK_EVERY.max(ASK_EVERY_EACH.saturating_mul(members));
+        self.asked = Some((Instant::now(), every));
+        context.queue.set_known_types(live.types.as_ref(), every + EVERY).await?;
+        self.known = live.types.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Counts a type that no worker knows, and reports it if that is news.
+    fn note(&mut self, context: &Context, unknown: &UnknownType) {
+        let UnknownType { job_type, jobs, .. } = unknown;
+        if *jobs == 0 {
+            return;
+        }
+        self.types += 1;
+        self.jobs += jobs;
+        let is_due = match self.reported.get_mut(job_type) {
+            Some((at, found)) => {
+                *found = true;
+                let is_due = at.elapsed() >= REPORT_AGAIN_AFTER;
+                if is_due {
+                    *at = Instant::now();
+                }
+                is_due
+            }
+            None => {
+                let has_room = self.reported.len() < MAX_REPORTED;
+                if has_room {
+                    self.reported.insert(job_type.clone(), (Instant::now(), true));
+                }
+                has_room
+            }
+        };
+        if is_due {
+            let near = nearest(job_type.as_str(), self.known.iter().map(JobType::as_str));
+            context.events.emit(&Event::TypeUnserved {
+                queue: context.queue.name(),
+                job_type,
+                jobs: *jobs,
+                near,
+            });
+        }
+    }
+
+    /// Reports what the walk has counted, and starts over.
+    fn end(&mut self, context: &Context) {
+        let (types, jobs) = (std::mem::take(&mut self.types), std::mem::take(&mut self.jobs));
+        context.events.emit(&Event::UnservedTypes { queue: context.queue.name(), types, jobs });
+        self.reported.retain(|_, (_, found)| std::mem::replace(found, false));
+    }
+}
+
+/// Buries jobs that have waited in a room for too long, the oldest first.
+async fn bury(
+    context: &Context,
+    job_type: &JobType,
+    (unasked_for, calls): (Duration, &mut usize),
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    let waited = context.unroutable_after;
+    let overdue = Overdue { waited, quiet: waited.max(unasked_for) };
+    while *calls > 0 && !stop.is_cancelled() {
+        *calls -= 1;
+        let (link, most) = (context.queue.link(), MAX_TAKEN);
+        let taken = context.queue.take(link, &context.consumer, (job_type, most), Some(overdue)).await?;
+        let ending = taken.entries.into_iter().map(|entry| end(context, entry));
+        let mut ending = futures_util::stream::iter(ending).buffer_unordered(AT_ONCE);
+        while let Some(ended) = ending.next().await {
+            ended?;
+        }
+        if taken.moved == 0 || !taken.more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Buries one job. What Redis refuses stays pending, and is claimed like the entry of a dead worker.
+async fn end(context: &Context, entry: Entry) -> Result<(), Error> {
+    let worker = context.consumer.as_str();
+    let ran = AttemptSummary { elapsed: Duration::ZERO, outcome: "unroutable", worker };
+    let empty = Envelope::default();
+    let envelope = entry.envelope.as_ref().unwrap_or(&empty);
+    let job = match JobSpec::parse(envelope, entry.id, entry.lane) {
+        Ok(job) => job,
+        Err(why) => {
+            let (name, why) = (JobId::derived(entry.id, entry.lane), why.to_string());
+            let bury = || context.queue.bury_malformed(&context.consumer, &entry, &why, &ran);
+            if let Some(Some(job)) = retry(context, &name, bury).await? {
+                context.events.emit(&Event::Finished(Finished::malformed(context.queue.name(), &job, &why)));
+            }
+            return Ok(());
+        }
+    };
+    let settlement = settle_unserved(&job, context.unroutable_after);
+    let policy = context.policies.of(&job.job_type);
+    let tracking = job.tracking(policy, context.tracking);
+    let keep = KeepRecord { record: true, tracking, retention: context.retention, result: None };
+    let taken = TakenJob { job: &job, envelope, trace: None };
+    let ended = EndedAttempt { taken, policy, settlement: &settlement, keep, ran };
+    let settlement = match retry(context, &job.id, || context.queue.apply(&context.consumer, ended)).await? {
+        Some(Applied::Moved) => settlement,
+        Some(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
+        Some(Applied::Stale | Applied::Late | Applied::Untraced) | None => return Ok(()),
+    };
+    let age = (context.age)(job.created);
+    let finished = Finished::new(context.queue.name(), &job, &settlement, (Duration::ZERO, age));
+    context.events.emit(&Event::Finished(finished));
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! What one process knows about the gates of a queue: the rules, and the places that its attempts have held and must give
+//! back. Redis decides who passes; see [`Beginner`](super::beginner::Beginner).
+//!
+//! Whoever is about to start something makes sure that the rules were checked a moment ago. So a change is followed
+//! within a second, and an idle worker asks nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::backoff::RedisBackoff;
+use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
+use super::dispatcher::Dispatcher;
+use super::outbox::Outbox;
+use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, Queue};
+use crate::event::Events;
+use crate::job::{GateName, Limits, Outcome, Rules};
+
+/// Rules that were checked longer ago than this are checked again before anything starts.
+pub(crate) const FRESH_FOR: Duration = Duration::from_millis(400);
+
+/// After the rules could not be read, they are not read again for this long.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The most places that wait to be given back. Beyond that, Redis finds out by itself that their entries have ended.
+const MAX_WAITING: usize = 100_000;
+
+/// While more jobs than this wait in the room of the queue's own gate, only those that it lets pass are read …
+const CROWDED: u64 = 200;
+
+/// … until so few wait.
+const SPARSE: u64 = 100;
+
+/// What one process knows about the gates of one queue.
+pub(crate) struct Admission {
+    queue: Queue,
+    events: Events,
+    known: RwLock<Arc<Known>>,
+    /// Whether some jobs have to pass gates.
+    asks: AtomicBool,
+    /// Whether more wait for the queue's own gate than should be read.
+    crowded: AtomicBool,
+    /// When the rules were last checked, in ms since `began`; 0 for never.
+    checked: AtomicU64,
+    began: Instant,
+    /// Whether the rules have changed since they were read.
+    stale: AtomicBool,
+    given_back: Mutex<Vec<HeldPlace>>,
+    /// Notified when there is something to do for [`Admission::tend`].
+    news: Notify,
+}
+
+/// The rules, as they were read.
+#[derive(Debug, Default)]
+struct Known {
+    rules: Rules,
+    /// When the queue opens by itself, if it is closed for a time.
+    opens: Option<Instant>,
+    /// When they could not be read.
+    failed: Option<Instant>,
+}
+
+impl Admission {
+    /// Creates the view of a process that has not read the rules.
+    pub(crate) fn new(queue: Queue, events: Events) -> Self {
+        Self {
+            queue,
+            events,
+            known: RwLock::default(),
+            asks: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
+            checked: AtomicU64::new(0),
+            began: Instant::now(),
+            stale: AtomicBool::new(false),
+            given_back: Mutex::default(),
+            news: Notify::new(),
+        }
+    }
+
+    /// Notes the limits of this process's configuration in Redis, and reads the rules of all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer now. If it refuses for its own reasons, that is reported, and there are no rules.
+    pub(crate) async fn begin(&self, limits: &[(GateName, Limits)]) -> Result<(), Error> {
+        for answer in [self.queue.gates().configure(limits).await.map(drop), self.read().await] {
+            match answer {
+                Err(error) if error.is_transient() => return Err(error),
+                Err(error) => self.report(&error),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(&self) -> Result<(), Error> {
+        let asked = Instant::now();
+        let rules = self.queue.gates().rules().await?;
+        let opens = rules.opens_in().map(|time| asked + time);
+        self.asks.store(!rules.ask_nobody(), Ordering::Release);
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new(Known { rules, opens, failed: None });
+        self.news.notify_one();
+        Ok(())
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Notes what was learned while something else was asked. Returns true if the rules have changed.
+    pub(crate) fn note(&self, news: GateNews) -> bool {
+        let was_crowded = self.crowded.load(Ordering::Relaxed);
+        let limit = if was_crowded { SPARSE } else { CROWDED };
+        self.crowded.store(news.waiting > limit, Ordering::Relaxed);
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.checked.store(now.max(1), Ordering::Release);
+        let known = self.known();
+        news.revision.is_none_or(|revision| revision != known.rules.revision())
+            && known.failed.is_none_or(|failed| failed.elapsed() >= PAUSE)
+    }
+
+    /// Notes what was learned, and has the rules read soon if they have changed.
+    pub(crate) fn note_news(&self, news: GateNews) {
+        if self.note(news) {
+            self.stale.store(true, Ordering::Release);
+            self.news.notify_one();
+        }
+    }
+
+    /// Checks the rules now, unless that was done a moment ago. Returns false if Redis does not answer.
+    pub(crate) async fn refresh(&self, link: &Link) -> bool {
+        let checked = self.checked.load(Ordering::Acquire);
+        let age = self.began.elapsed().saturating_sub(Duration::from_millis(checked));
+        if checked > 0 && age < FRESH_FOR {
+            return true;
+        }
+        match self.queue.cancel_requests(link, &[]).await {
+            Ok((_, news)) => {
+                if self.note(news) {
+                    self.read_or_report().await;
+                }
+                true
+            }
+            Err(error) => {
+                self.report(&error);
+                false
+            }
+        }
+    }
+
+    /// Reads the rules. If they cannot be read, those that are known stay.
+    async fn read_or_report(&self) {
+        if let Err(error) = self.read().await {
+            self.report(&error);
+            let old = self.known();
+            let failed = Some(Instant::now());
+            let known = Known { rules: old.rules.clone(), opens: old.opens, failed };
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        }
+    }
+
+    fn report(&self, error: &Error) {
+        self.events.redis_error(error.kind(), error);
+    }
+
+    /// Returns true while the whole queue is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        let known = self.known();
+        known.rules.closed().is_some() && known.opens.is_none_or(|opens| Instant::now() < opens)
+    }
+
+    /// Returns true while so many jobs wait for the queue's own gate that no others need be read.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Returns the gates that a job has to pass: usually none, which costs nothing.
+    pub(crate) fn gates_of(&self, delivery: &Delivery) -> Arc<[GateName]> {
+        if !self.asks.load(Ordering::Acquire) {
+            return Arc::default();
+        }
+        self.known().rules.gates_of(&delivery.job, &delivery.envelope).into()
+    }
+
+    /// Notes that an attempt has ended in Redis, so that the places which it held are given back.
+    pub(crate) fn leave(&self, FinishedAttempt { delivery, outcome, .. }: &FinishedAttempt) {
+        let mut gates = delivery.take_gates();
+        if gates.is_empty() && matches!(outcome, Outcome::Interrupted | Outcome::NotDue(_)) {
+            // It never asked, but a room may have let it out with its places.
+            gates = self.gates_of(delivery).to_vec();
+        }
+        if gates.is_empty() {
+            return;
+        }
+        let (known, entry) = (self.known(), delivery.key());
+        let ended = |gate: &GateName| known.rules.limits_of(gate).breaker.map(|_| end_of(outcome));
+        let places = gates.iter().map(|gate| HeldPlace { gate: gate.clone(), entry, ended: ended(gate) });
+        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MAX_WAITING.saturating_sub(given_back.len());
+        given_back.extend(places.take(room));
+        drop(given_back);
+        self.news.notify_one();
+    }
+
+    fn take_given_back(&self) -> Vec<HeldPlace> {
+        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = given_back.split_off(given_back.len().min(MAX_GIVEN_BACK));
+        std::mem::replace(&mut given_back, rest)
+    }
+
+    /// Gives back places, lets those in who wait for them, reads rules that have changed, and returns what has not started
+    /// when the queue is closed. Runs until it is dropped.
+    pub(crate) async fn tend(self: Arc<Self>, dispatcher: Arc<Dispatcher>, outbox: Arc<Outbox>) {
+        let mut backoff = RedisBackoff::new();
+        loop {
+            self.news.notified().await;
+            if self.stale.swap(false, Ordering::AcqRel) {
+                self.read_or_report().await;
+            }
+            if self.is_closed() {
+                for delivery in dispatcher.withdraw(|_| true) {
+                    let unstarted = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
+                    outbox.push_now(SettlerInput::Finished(unstarted));
+                }
+            }
+            match self.give_back().await {
+                Ok(()) => backoff = RedisBackoff::new(),
+                Err(error) => {
+                    self.report(&error);
+                    backoff.wait(&error).await;
+                }
+            }
+        }
+    }
+
+    /// Gives back all places that attempts have held. What Redis does not answer is not sent again: it finds out by
+    /// itself that the entries have ended.
+    pub(crate) async fn give_back(&self) -> Result<(), Error> {
+        loop {
+            let places = self.take_given_back();
+            if places.is_empty() {
+                return Ok(());
+            }
+            let mut rooms: Vec<String> = places.iter().map(|place| place.gate.to_string()).collect();
+            rooms.sort_unstable();
+            rooms.dedup();
+            let drained = self.queue.drain(&places, &rooms).await?;
+            drained.failed.map_or(Ok(()), Err)?;
+        }
+    }
+}
+
+/// What an outcome says to a breaker.
+fn end_of(outcome: &Outcome) -> AttemptEnd {
+    match outcome {
+        Outcome::Done(_) => AttemptEnd::Succeeded,
+        Outcome::Failed(_) => AttemptEnd::Failed,
+        Outcome::Snoozed(_)
+        | Outcome::Interrupted
+        | Outcome::NotDue(_)
+        | Outcome::Parked(_)
+        | Outcome::Unroutable
+        | Outcome::Expired
+        | Outcome::Cancelled
+        | Outcome::Dropped(_)
+        | Outcome::Lost
+        | Outcome::Malformed(_) => AttemptEnd::Other,
+    }
+}

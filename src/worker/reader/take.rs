@@ -1,0 +1,56 @@
+//! The read from a room of unknown type: like any other read, it is given entries, and what a lost reply delivered is
+//! found among this worker's own pending entries.
+
+use std::time::{Duration, Instant};
+
+use super::{LATE, ReadBatch, Reader, RedisBackoff};
+use crate::broker::{Class, Error};
+use crate::job::JobType;
+
+impl Reader {
+    /// Takes jobs of the next type that waits for this worker, if there is one, for this room, which was reserved. Returns
+    /// false, and leaves the room, if there is none.
+    pub(super) async fn take_next(&self, room: usize, backoff: &mut RedisBackoff) -> bool {
+        let Some(job_type) = (!self.helps).then(|| self.rooms.next()).flatten() else { return false };
+        match self.take(&job_type, room).await {
+            Ok(()) => {}
+            // A key of another type in place of a room holds up no lane. The heartbeat finds the room again.
+            Err(error) if error.class() == Some(Class::Configuration) => {
+                self.events.redis_error(error.kind(), &error);
+            }
+            Err(error) => self.repair(&error, backoff).await,
+        }
+        true
+    }
+
+    async fn take(&self, job_type: &JobType, room: usize) -> Result<(), Error> {
+        let reading = self.reading.gate.read().await;
+        let since = Instant::now();
+        let taking = self.queue.take(&self.link, &self.consumer, (job_type, room), None);
+        // Whatever a dropped call delivers is found like the entries of any lost reply.
+        let taken = tokio::time::timeout(2 * LATE, self.monitor.ask(Duration::ZERO, taking)).await;
+        let taken = taken.unwrap_or_else(|_late| {
+            self.link.reconnect();
+            let detail = "taking jobs from a room timed out".to_owned();
+            Err(Error::Unknown { command: "take", detail })
+        });
+        self.note(taken.as_ref().ok().map(|taken| taken.entries.len()));
+        let held = match taken {
+            Ok(taken) => {
+                if taken.more {
+                    self.rooms.note(vec![job_type.clone()]);
+                }
+                let (queue, moved) = (self.queue.name(), taken.moved);
+                tracing::debug!(%queue, %job_type, moved, "took jobs that another worker could not run");
+                if !taken.entries.is_empty() {
+                    self.admission.refresh(self.queue.link()).await;
+                }
+                Ok(self.accept(ReadBatch { entries: taken.entries, since }, room).await)
+            }
+            Err(error) => Err(error),
+        };
+        drop(reading);
+        self.dispatcher.free(room - held.as_ref().copied().unwrap_or(0));
+        held.map(drop)
+    }
+}

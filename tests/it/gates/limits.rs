@@ -1,0 +1,120 @@
+//! Limits of concurrency and rate, and breakers, over several processes.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use streamfleet::job::{Breaker, GateName, Limits, Rate};
+use streamfleet::{Handler, JobContext, JobError, RawPayload};
+
+use crate::harness::fleet::{Acts, submit};
+use crate::harness::wait::until_async;
+use crate::traps::scene::{LONG, SOON, Scene};
+
+fn test_type() -> GateName {
+    "type:test".parse().unwrap()
+}
+
+/// Counts how many of its jobs run at once, and notes when each started.
+#[derive(Clone, Default)]
+struct Crowd {
+    takes: Duration,
+    running: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+    starts: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Crowd {
+    fn done(&self) -> usize {
+        let running = self.running.load(Ordering::SeqCst);
+        self.starts.lock().unwrap().len() - running
+    }
+}
+
+impl Handler for Crowd {
+    type Payload = RawPayload;
+    type Output = ();
+
+    async fn run(&self, _payload: RawPayload, _context: JobContext) -> Result<(), JobError> {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        self.starts.lock().unwrap().push(Instant::now());
+        tokio::time::sleep(self.takes).await;
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_jobs_run_at_once_than_the_limit_allows() {
+    let scene = Scene::new().await;
+    scene.queue.gates().set(&test_type(), &Limits::default().concurrency(3)).await.unwrap();
+    let crowd = Crowd { takes: Duration::from_millis(10), ..Crowd::default() };
+    let fleets = [0, 1].map(|_| scene.sound_fleet(LONG, crowd.clone()));
+    for _ in 0..100 {
+        submit(&scene.queue, "quick").await;
+    }
+    until_async("all to be done", SOON, async || crowd.done() == 100).await;
+    scene.until_at_rest().await;
+    assert_eq!(crowd.most.load(Ordering::SeqCst), 3);
+    for fleet in fleets {
+        fleet.stop().await;
+    }
+    assert_eq!(scene.int(&["EXISTS", "sf:{default}:held:type:test"]), 0, "all places are given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_start_at_the_rate_that_is_allowed() {
+    const JOBS: usize = 400;
+    let scene = Scene::new().await;
+    let rate: Rate = "100/s".parse().unwrap();
+    scene.queue.gates().set(&GateName::queue(), &Limits::default().rate(rate)).await.unwrap();
+    let crowd = Crowd::default();
+    let fleets = [0, 1].map(|_| scene.sound_fleet(LONG, crowd.clone()));
+    for _ in 0..JOBS {
+        submit(&scene.queue, "quick").await;
+    }
+    until_async("all to be done", 2 * SOON, async || crowd.done() == JOBS).await;
+    for fleet in fleets {
+        fleet.stop().await;
+    }
+    let mut starts = crowd.starts.lock().unwrap().clone();
+    starts.sort_unstable();
+    // Without the burst at the beginning.
+    let (from, to) = (JOBS / 4, JOBS - 1);
+    let per_second = (to - from) as f64 / (starts[to] - starts[from]).as_secs_f64();
+    assert!((90.0..=112.0).contains(&per_second), "{per_second} a second");
+    let allowed = |elapsed: Duration| 100.0 * (elapsed.as_secs_f64() + 0.25) + rate.burst() as f64 + 1.0;
+    for (nth, start) in starts.iter().enumerate() {
+        assert!(nth as f64 <= allowed(*start - starts[0]), "the {nth}th started too early");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breaker_opens_after_failures_and_closes_after_a_success() {
+    let scene = Scene::new().await;
+    let times = (Duration::from_secs(60), Duration::from_secs(1));
+    let breaker = Breaker::new(0.5, 4, times.0, times.1).unwrap();
+    scene.queue.gates().set(&test_type(), &Limits::default().breaker(breaker)).await.unwrap();
+    let handler = Acts::new(|_, payload| match payload {
+        b"fail" => Err(JobError::fatal("the bank is down")),
+        _ => Ok(serde_json::Value::Null),
+    });
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    for _ in 0..4 {
+        submit(&scene.queue, "fail").await;
+    }
+    let tripped = async || {
+        let listed = scene.queue.gates().list().await.unwrap();
+        listed.iter().any(|gate| gate.tripped_until.is_some())
+    };
+    until_async("the breaker to open", SOON, tripped).await;
+    let opened = Instant::now();
+    for _ in 0..20 {
+        submit(&scene.queue, "well").await;
+    }
+    until_async("all to run", SOON, async || handler.jobs() == 24).await;
+    assert!(opened.elapsed() >= Duration::from_millis(700), "{:?}", opened.elapsed());
+    until_async("the breaker to close", SOON, async || !tripped().await).await;
+    fleet.stop().await;
+}

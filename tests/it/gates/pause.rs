@@ -1,0 +1,127 @@
+//! Pausing and resuming a fleet that runs.
+
+use std::time::{Duration, Instant};
+
+use streamfleet::admin::Cancellation;
+use streamfleet::job::{GateName, State};
+use streamfleet::{Producer, Queue};
+
+use crate::harness::fleet::{Acts, submit, until_state};
+use crate::harness::wait::until_async;
+use crate::traps::scene::{Gate, LONG, SOON, Scene, job};
+
+fn test_type() -> GateName {
+    "type:test".parse().unwrap()
+}
+
+async fn in_rooms(queue: &Queue) -> u64 {
+    queue.snapshot().await.unwrap().in_rooms
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_starts_nothing_within_a_second() {
+    let scene = Scene::new().await;
+    let handler = Gate::closed();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    let running = submit(&scene.queue, "wait").await;
+    handler.until_started(&running).await;
+    let gates = scene.queue.gates();
+    gates.close(&GateName::queue(), "ann", "the bank is down", None).await.unwrap();
+    let paused = Instant::now();
+    // Jobs that are still waiting after a while show that the pause is heeded.
+    let waits = loop {
+        let job = submit(&scene.queue, "quick").await;
+        let started = until_async("the job to start", SOON, async || handler.of(&job).starts > 0);
+        if tokio::time::timeout(Duration::from_millis(300), started).await.is_err() {
+            break job;
+        }
+        assert!(paused.elapsed() < Duration::from_millis(1500), "the pause is not heeded");
+    };
+    handler.open();
+    handler.until_ended(&running).await;
+    let snapshot = scene.queue.snapshot().await.unwrap();
+    assert!(snapshot.closed_since.is_some() && snapshot.waiting() >= 1);
+    assert_eq!(handler.of(&waits).starts, 0);
+    assert!(gates.open(&GateName::queue()).await.unwrap());
+    handler.until_ended(&waits).await;
+    scene.until_at_rest().await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_for_a_time_ends_by_itself() {
+    let scene = Scene::new().await;
+    let (begun, time) = (Instant::now(), Duration::from_millis(1200));
+    scene.queue.gates().close(&GateName::queue(), "ann", "", Some(time)).await.unwrap();
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    let job = submit(&scene.queue, "quick").await;
+    until_async("the job to run", SOON, async || handler.runs(&job) == 1).await;
+    assert!(begun.elapsed() >= time, "{:?}", begun.elapsed());
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_paused_type_wait_in_its_room_and_run_later() {
+    let scene = Scene::new().await;
+    scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    let mut jobs = Vec::new();
+    for _ in 0..120 {
+        jobs.push(submit(&scene.queue, "quick").await);
+    }
+    until_async("all to wait in the room", SOON, async || in_rooms(&scene.queue).await == 120).await;
+    assert_eq!(handler.jobs(), 0);
+    let status = scene.queue.status(&jobs[7]).await.unwrap().unwrap();
+    assert_eq!((status.state, status.room.as_deref()), (State::Waiting, Some("type:test")));
+    scene.queue.gates().open(&test_type()).await.unwrap();
+    until_async("all to run", SOON, async || handler.jobs() == 120).await;
+    scene.until_at_rest().await;
+    assert_eq!(handler.all_runs(), 120);
+    assert!(scene.queue.gates().rooms(10).await.unwrap().is_empty());
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_in_a_room_is_cancelled_like_any_other() {
+    let scene = Scene::new().await;
+    scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    let plain = submit(&scene.queue, "quick").await;
+    let producer = Producer::new(scene.queue.clone());
+    let named = producer.submit(job("quick").id("named".parse().unwrap())).await.unwrap();
+    until_async("both to wait in the room", SOON, async || in_rooms(&scene.queue).await == 2).await;
+    for job in [&plain, &named] {
+        let cancelled = scene.queue.cancel(job, "ann", LONG).await.unwrap();
+        assert_eq!(cancelled, Cancellation::Done, "{job}");
+        until_state(&scene.queue, job, State::Cancelled).await;
+    }
+    assert_eq!(in_rooms(&scene.queue).await, 0);
+    scene.queue.gates().open(&test_type()).await.unwrap();
+    scene.until_at_rest().await;
+    assert_eq!(handler.jobs(), 0);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_tenant_holds_up_no_other() {
+    let scene = Scene::new().await;
+    let gate: GateName = "key:h.tenant=1".parse().unwrap();
+    scene.queue.gates().close(&gate, "ann", "", None).await.unwrap();
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    let producer = Producer::new(scene.queue.clone());
+    let mut jobs = Vec::new();
+    for tenant in ["1", "2", "1", "3"] {
+        jobs.push(producer.submit(job("quick").header("tenant", tenant).unwrap()).await.unwrap());
+    }
+    until_async("the others to run", SOON, async || handler.jobs() == 2).await;
+    until_async("two to wait", SOON, async || in_rooms(&scene.queue).await == 2).await;
+    assert_eq!([handler.runs(&jobs[0]), handler.runs(&jobs[2])], [0, 0]);
+    scene.queue.gates().open(&gate).await.unwrap();
+    until_async("all to run", SOON, async || handler.jobs() == 4).await;
+    scene.until_at_rest().await;
+    fleet.stop().await;
+}

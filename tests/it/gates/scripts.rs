@@ -1,0 +1,248 @@
+//! The scripts of gates and rooms: sent twice, too late, to a full server, and with keys of another type.
+
+use redis::Value;
+
+use crate::harness::scripts::source;
+use crate::traps::scripts::Scripts;
+
+const STREAM: &str = "sf:{q}:jobs";
+const HIGH: &str = "sf:{q}:jobs:high";
+const LOW: &str = "sf:{q}:jobs:low";
+const DEAD: &str = "sf:{q}:dead";
+const GATES: &str = "sf:{q}:gates";
+const ROOMS: &str = "sf:{q}:rooms";
+const PLACES: &str = "sf:{q}:rooms:places";
+const ROOM: &str = "sf:{q}:room:type:test";
+const HELD: &str = "sf:{q}:held:type:test";
+const NOTHING: &str = "sf:{q}:offloaded:";
+const LIFE: &str = "1650000000000-0";
+const PARK_KEYS: [&str; 9] =
+    [STREAM, "sf:{q}:receipts:me", "sf:{q}:cancels", ROOMS, PLACES, "sf:{q}:job:j", NOTHING, NOTHING, ROOM];
+const ADMIT_KEYS: [&str; 6] = [GATES, ROOMS, STREAM, HIGH, STREAM, LOW];
+const DRAIN_KEYS: [&str; 7] = [GATES, ROOMS, PLACES, DEAD, HIGH, STREAM, LOW];
+const ONE: &str = r#"{"concurrency":1}"#;
+
+fn park(scripts: &Scripts, entry: &str) -> Value {
+    let fields = ["type", "test", "id", "j", "life", LIFE, "lane", "low", "room_gates", "type:test"];
+    let head = [entry, LIFE, "j", "0", "0", "test", "1700000000000", "type:test"];
+    let values = [&head[..], &fields].concat();
+    scripts.call_each(source("park"), &PARK_KEYS, &[&values[..]]).remove(0)
+}
+
+fn admit(scripts: &Scripts, entry: &str, gates: &[&str]) -> (i64, Vec<Value>) {
+    scripts.call_one(source("admit"), &ADMIT_KEYS, &[&[entry, LIFE][..], gates].concat())
+}
+
+/// Gives back the places of these entries, and lets jobs out of these rooms. Returns how many left.
+fn drain(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> i64 {
+    let ends = ended.len().to_string();
+    let mut args = vec!["50", "524288", ends.as_str()];
+    args.extend(ended.iter().flat_map(|entry| ["type:test", entry, ""]));
+    args.extend(rooms);
+    let (left, rest) = scripts.call(source("drain"), &DRAIN_KEYS, &args);
+    assert_eq!(rest[2], Value::BulkString(Vec::new()), "nothing failed");
+    left
+}
+
+fn limit(scripts: &Scripts, gate: &str, limits: &str) {
+    scripts.server.cmd(&["HSET", GATES, &format!("r:{gate}"), limits]);
+}
+
+/// Adds a job to the room of the type, which must pass these gates.
+fn wait_in_room(scripts: &Scripts, id: &str, gates: &str) {
+    let fields = ["type", "test", "id", id, "life", id, "lane", "low", "room_gates", gates];
+    scripts.server.cmd(&[&["XADD", ROOM, "*"][..], &fields].concat());
+    scripts.server.cmd(&["HSET", ROOMS, "type:test", "1"]);
+}
+
+fn ids(scripts: &Scripts, stream: &str) -> Vec<String> {
+    let range: Vec<(String, Vec<String>)> =
+        redis::from_redis_value(scripts.server.cmd(&["XRANGE", stream, "-", "+"])).unwrap();
+    let id = |fields: &[String]| fields.chunks(2).find(|pair| pair[0] == "id").map(|pair| pair[1].clone());
+    range.iter().map(|(_, fields)| id(fields).unwrap_or_default()).collect()
+}
+
+#[test]
+fn a_job_is_parked_once_however_often_that_is_sent() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    assert_eq!(park(&scripts, &entry), Value::Int(1));
+    let between = scripts.digest();
+    assert_eq!(park(&scripts, &entry), Value::Int(1), "the same answer");
+    assert_eq!(scripts.digest(), between);
+    let left = [STREAM, ROOM].map(|stream| scripts.int(&["XLEN", stream]));
+    assert_eq!((left, scripts.int(&["HLEN", PLACES])), ([0, 1], 1));
+}
+
+#[test]
+fn a_job_that_another_process_settled_is_not_parked() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
+    let before = scripts.digest();
+    assert_eq!(park(&scripts, &entry), Value::Int(0));
+    assert_eq!(scripts.digest(), before);
+}
+
+#[test]
+fn a_job_whose_cancellation_was_requested_is_not_parked() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.server.cmd(&["ZADD", "sf:{q}:cancels", "1", LIFE]);
+    assert_eq!(park(&scripts, &entry), Value::Int(3));
+    assert_eq!(scripts.int(&["EXISTS", ROOM]), 0);
+}
+
+#[test]
+fn a_full_server_parks_jobs_and_lets_them_out() {
+    let scripts = Scripts::new();
+    limit(&scripts, "type:test", ONE);
+    let entry = scripts.delivered();
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "100000"]);
+    assert_eq!(park(&scripts, &entry), Value::Int(1));
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 1);
+    assert_eq!(ids(&scripts, HIGH), ["j"]);
+}
+
+#[test]
+fn a_room_of_another_type_leaves_the_job_with_its_worker() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.server.cmd(&["SET", ROOM, "x"]);
+    let answer = park(&scripts, &entry);
+    let Value::BulkString(why) = &answer else { panic!("{answer:?}") };
+    assert!(String::from_utf8_lossy(why).contains("WRONGTYPE"), "{answer:?}");
+    assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", PLACES])), (1, 0));
+}
+
+#[test]
+fn a_gate_is_passed_once_and_its_place_ends_with_the_entry() {
+    let scripts = Scripts::new();
+    limit(&scripts, "type:test", ONE);
+    let (first, second) = (scripts.delivered(), scripts.delivered());
+    assert_eq!(admit(&scripts, &first, &["type:test"]).0, 1);
+    let between = scripts.digest();
+    assert_eq!(admit(&scripts, &first, &["type:test"]).0, 1, "asked again");
+    assert_eq!(admit(&scripts, &second, &["type:free", "type:test"]), (2, vec![Value::Int(2)]));
+    assert_eq!(scripts.digest(), between);
+    // Its process died, and another one settled it.
+    scripts.server.cmd(&["XACK", STREAM, "fleet", &first]);
+    scripts.server.cmd(&["XDEL", STREAM, &first]);
+    assert_eq!(admit(&scripts, &second, &["type:test"]).0, 1);
+    assert_eq!(admit(&scripts, &first, &["type:test"]).0, 0, "stale");
+    assert_eq!(scripts.int(&["HLEN", HELD]), 1);
+}
+
+#[test]
+fn all_gates_let_a_job_pass_or_none_of_them_counts_it() {
+    let scripts = Scripts::new();
+    limit(&scripts, "type:test", r#"{"rate":{"n":1,"per_ms":60000,"burst":1}}"#);
+    limit(&scripts, "key:h.t", ONE);
+    scripts.server.cmd(&["HSET", GATES, "p:key:h.t=9", "1 0 ann\n"]);
+    let entry = scripts.delivered();
+    assert_eq!(admit(&scripts, &entry, &["type:test", "key:h.t=9"]), (2, vec![Value::Int(2)]));
+    let held = [HELD, "sf:{q}:rate:type:test", "sf:{q}:held:key:h.t=9"];
+    assert_eq!(held.map(|key| scripts.int(&["EXISTS", key])), [0; 3]);
+    assert_eq!(admit(&scripts, &entry, &["type:test", "key:h.t=8"]).0, 1);
+    assert_eq!(scripts.int(&["EXISTS", "sf:{q}:held:key:h.t=8"]), 1);
+    let another = scripts.delivered();
+    assert_eq!(admit(&scripts, &another, &["type:test"]), (2, vec![Value::Int(1)]), "one in a minute");
+}
+
+#[test]
+fn a_rule_that_cannot_be_read_stops_its_own_jobs_only() {
+    let scripts = Scripts::new();
+    for broken in ["{", r#"{"concurrency":"many"}"#, r#"{"rate":{"n":0,"per_ms":1,"burst":1}}"#, "7"] {
+        limit(&scripts, "type:test", broken);
+        let entry = scripts.delivered();
+        assert_eq!(admit(&scripts, &entry, &["type:test"]).0, 2, "{broken}");
+        assert_eq!(admit(&scripts, &entry, &["type:free"]).0, 1, "{broken}");
+    }
+}
+
+#[test]
+fn jobs_leave_a_room_in_order_while_there_are_places() {
+    let scripts = Scripts::new();
+    limit(&scripts, "type:test", ONE);
+    for id in ["a", "b"] {
+        wait_in_room(&scripts, id, "type:test");
+    }
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 1);
+    let between = scripts.digest();
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 0);
+    assert_eq!((scripts.digest(), ids(&scripts, HIGH)), (between, vec!["a".to_owned()]));
+    let held: Vec<String> = redis::from_redis_value(scripts.server.cmd(&["HKEYS", HELD])).unwrap();
+    assert_eq!(drain(&scripts, &[&held[0]], &["type:test"]), 1);
+    assert_eq!(ids(&scripts, HIGH), ["a", "b"]);
+    assert_eq!(scripts.int(&["EXISTS", ROOMS]), 0, "the room is empty");
+}
+
+#[test]
+fn an_opened_gate_gives_its_jobs_back_to_their_own_lane() {
+    let scripts = Scripts::new();
+    wait_in_room(&scripts, "a", "type:test");
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 1);
+    assert_eq!(ids(&scripts, LOW), ["a"]);
+    let fields = format!("{:?}", scripts.server.cmd(&["XRANGE", LOW, "-", "+"]));
+    assert!(!fields.contains("room_gates"), "{fields}");
+}
+
+#[test]
+fn a_job_that_another_gate_refuses_holds_up_nobody() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["HSET", GATES, "p:key:h.t=9", "1 0 ann\n"]);
+    wait_in_room(&scripts, "a", "type:test\nkey:h.t=9");
+    wait_in_room(&scripts, "b", "type:test");
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 2);
+    assert_eq!(
+        (ids(&scripts, "sf:{q}:room:key:h.t=9"), ids(&scripts, LOW)),
+        (vec!["a".into()], vec!["b".into()])
+    );
+    let place: String = redis::from_redis_value(scripts.server.cmd(&["HGET", PLACES, "a"])).unwrap();
+    assert!(place.ends_with(" key:h.t=9"), "{place}");
+}
+
+#[test]
+fn an_entry_that_is_not_a_job_does_not_block_its_room() {
+    let scripts = Scripts::new();
+    let many: Vec<String> = (0..4002).map(|nth| nth.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    scripts.server.cmd(&[&["XADD", ROOM, "*"][..], &many].concat());
+    scripts.server.cmd(&["XADD", ROOM, "*", "lane", "low"]);
+    scripts.server.cmd(&["XADD", ROOM, "*", "neither", "id nor type"]);
+    wait_in_room(&scripts, "a", "type:test");
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 4);
+    assert_eq!((ids(&scripts, LOW), ids(&scripts, STREAM)), (vec!["a".into()], vec![String::new()]));
+    assert_eq!(scripts.int(&["XLEN", DEAD]), 2);
+}
+
+#[test]
+fn nobody_leaves_a_room_of_a_closed_queue() {
+    let scripts = Scripts::new();
+    wait_in_room(&scripts, "a", "type:test");
+    scripts.server.cmd(&["HSET", GATES, "p:queue", "1 0 ann\n"]);
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 0);
+    scripts.server.cmd(&["HSET", GATES, "p:queue", "1 2 ann\n"]);
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 1, "the pause is over");
+}
+
+#[test]
+fn rules_are_changed_in_one_step_with_a_new_revision() {
+    let scripts = Scripts::new();
+    let put = |args: &[&str]| scripts.call(source("rule_put"), &[GATES], args);
+    let revision = |answer: &(i64, Vec<Value>)| match answer.1[0] {
+        Value::Int(revision) => revision,
+        ref other => panic!("{other:?}"),
+    };
+    let first = put(&["3000", "", "c:queue", ONE, "c:key:a", ONE, "p:queue", "0 ann\nwhy"]);
+    assert_eq!(first.0, 3);
+    let same = put(&["3000", "c:key:", "c:queue", ONE, "c:key:a", ONE]);
+    assert_eq!((same.0, revision(&same)), (0, revision(&first)), "nothing has changed");
+    let second = put(&["3000", "c:key:", "c:queue", "", "c:key:b", ONE]);
+    assert_eq!(second.0, 3, "one is removed, one is stale, and one is new");
+    assert!(revision(&second) > revision(&first));
+    let rules = format!("{:?}", scripts.call(source("rules"), &[GATES], &[] as &[&str]));
+    assert!(rules.contains("c:key:b") && !rules.contains("c:key:a") && rules.contains("p:queue"), "{rules}");
+    assert_eq!(put(&["3", "", "r:queue", ONE, "r:type:a", ONE]).0, -1, "too many");
+    assert_eq!(put(&["0", "", "p:queue", ""]).0, 1, "a gate can always be opened");
+}
