@@ -23,7 +23,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 23] = [
+const FAMILIES: [&str; 30] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -40,6 +40,13 @@ const FAMILIES: [&str; 23] = [
     "{*}:cron",
     "{*}:cron:ticks",
     "{*}:events",
+    "{*}:gates",
+    "{*}:held:*",
+    "{*}:rate:*",
+    "{*}:breaker:*",
+    "{*}:rooms",
+    "{*}:rooms:places",
+    "{*}:room:*",
     "{*}:receipt:*",
     "{*}:receipts:*",
     "{*}:job:*",
