@@ -73,14 +73,14 @@ fn some<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<OrNo
     if text == "none" {
         return Ok(OrNone(None));
     }
-    text.parse().map(|limit| OrNone(Some(limit))).map_err(|error: T::Err| error.to_string())
+    text.parse::<T>().map(|limit| OrNone(Some(limit))).map_err(|error| error.to_string())
 }
 
 impl std::str::FromStr for Concurrency {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = text.parse().ok().filter(|number| *number > 0);
+        let number = text.parse::<u32>().ok().filter(|number| *number > 0);
         number.map(Self).ok_or_else(|| "expected at least 1; to stop all jobs, use `pause`".to_owned())
     }
 }
@@ -217,8 +217,9 @@ fn shown(concurrency: Option<u32>, rate: Option<&str>, breaker: Option<&str>) ->
 }
 
 async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
-    let (gates, now) =
-        tokio::try_join!(queue.gates().list(), queue.clock()).context("failed to list the gates")?;
+    let handle = queue.gates();
+    let listed = tokio::try_join!(handle.list(), queue.clock());
+    let (gates, now) = listed.context("failed to list the gates")?;
     let reports: Vec<Report> = gates.iter().map(|gate| report(gate, now)).collect();
     let names = |all: &List<Report>| all.items.iter().map(|one| one.gate.clone()).collect();
     let show = |all: &List<Report>| show(&all.items, queue, (&context.clock, now));

@@ -11,7 +11,7 @@ const ALL_WAIT: u64 = 64;
 /// probability that chance leaves nobody waiting is 1 in e^16, or 9 million.
 const WAITING: f64 = 16.0;
 
-/// The commands per second of all workers of an idle queue together. With the leader's maintenance (about four commands per
+/// The commands per second of all workers of an idle queue together. With the leader's maintenance (about five commands per
 /// second), the total stays below twenty.
 const READS: f64 = 6.0;
 const CALLS_AWAITED: f64 = 4.5;

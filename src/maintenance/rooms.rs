@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_millis(250);
 const LEAST: Duration = Duration::from_millis(5);
 
 /// The pause while no job waits.
-const IDLE: Duration = Duration::from_millis(500);
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The most pages of a hundred rooms of one pass. The next pass continues from there.
 const PAGES: usize = 20;

@@ -51,7 +51,7 @@ impl Tracer {
             "messaging.message.id" = %job.id,
             "messaging.client.id" = consumer.as_str(),
             "streamfleet.job_type" = job.job_type.as_str(),
-            "streamfleet.lane" = job.lane.as_str(),
+            "streamfleet.lane" = job.home.as_str(),
             "streamfleet.attempt" = i64::from(job.attempt) + 1,
             "streamfleet.lost" = i64::from(job.lost),
             "streamfleet.wait_ms" = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX),

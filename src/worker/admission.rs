@@ -1,8 +1,8 @@
 //! What one process knows about the gates of a queue: the rules, and the places that its attempts have held and must give
 //! back. Redis decides who passes; see [`Beginner`](super::beginner::Beginner).
 //!
-//! Whoever is about to start something makes sure that the rules were checked a moment ago. So a change is followed
-//! within a second, and an idle worker asks nothing.
+//! Before anything is started, the rules are checked, unless that was done a moment ago. So a change is followed within a
+//! second, and an idle worker asks nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -834,7 +834,7 @@ local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   if gate.limits then
     local is_full = gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency
-    forget_ended(gate.held, is_full and 32 or 1, lanes)
+    forget_ended(gate.held, is_full and 16 or 1, lanes)
   end
   return gate
 end

@@ -14,7 +14,7 @@ local first_room = FIRST_END + VALUES_EACH * tonumber(ends)
 local left, bytes, wait, more, failed = 0, 0, -1, 0, ''
 most_jobs, most_bytes = tonumber(most_jobs), tonumber(most_bytes)
 -- Redis allows this even when it is out of memory, and then admits the other writes: what waits here must get out.
-redis.call('HDEL', rooms, '')
+redis.pcall('HDEL', rooms, '')
 local function try(what, ...)
   local done, error_text = pcall(what, ...)
   if not done and failed == '' then failed = type(error_text) == 'table' and error_text.err or tostring(error_text) end
@@ -103,6 +103,8 @@ end
 for at = FIRST_END, first_room - 1, VALUES_EACH do try(give_back, unpack(ARGV, at, at + VALUES_EACH - 1)) end
 -- Nobody reads a closed queue.
 if first_room > #ARGV or gate_of(gates, 'queue', now).closed then return { left, wait, more, failed } end
+-- No job leaves a room if this fails.
+redis.call('HEXISTS', places, '')
 for at = first_room, #ARGV do
   -- What waits for a worker that knows its type waits for no gate; see take.
   local is_gate = string.sub(ARGV[at], 1, 8) ~= 'unknown:'

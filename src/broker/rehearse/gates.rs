@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use super::super::gates::admit::Admitted;
-use super::super::gates::drain::HeldPlace;
+use super::super::gates::drain::{AttemptEnd, HeldPlace};
 use super::{Error, Rehearsal, expect_same, job, only, parsed};
 use crate::broker::Due;
-use crate::job::{GateName, JobSpec, Lane, Limits, Parking, Settlement};
+use crate::job::{Breaker, GateName, JobSpec, Lane, Limits, Parking, Rate, Settlement};
 
 impl Rehearsal<'_> {
     /// Limits a type to one job at once, and runs two of them.
     pub(super) async fn gates(&self) -> Result<(), Error> {
         let gate: GateName = "type:rehearsal".parse().expect("a plain word is a valid type");
         let gates = self.queue.gates();
-        expect_same("rule_put", gates.set(&gate, &Limits::default().concurrency(1)).await?, true)?;
+        gates.configure(&[(gate.clone(), Limits::default())]).await?;
+        expect_same("rule_put", gates.set(&gate, &limits()).await?, true)?;
         gates.close(&gate, "the rehearsal", "rehearsed", Some(Duration::from_secs(1))).await?;
         expect_same("rule_put", gates.open(&gate).await?, true)?;
         expect_same("rules", gates.rules().await?.get(&gate).is_some(), true)?;
@@ -28,7 +29,11 @@ impl Rehearsal<'_> {
         self.apply(&envelope, &second, &Settlement::Park(parking)).await?;
         expect_same("rooms", gates.rooms(10).await?.len(), 1)?;
         self.apply(&first_envelope, &first, &Settlement::Ack).await?;
-        let place = HeldPlace { gate: gate.clone(), entry: (first.lane, first.entry), ended: None };
+        let place = HeldPlace {
+            gate: gate.clone(),
+            entry: (first.lane, first.entry),
+            ended: Some(AttemptEnd::Succeeded),
+        };
         let drained = self.queue.drain(&[place], &[gate.to_string()]).await?;
         drained.failed.map_or(Ok(()), Err)?;
         expect_same("drain", drained.left, 1)?;
@@ -46,4 +51,12 @@ impl Rehearsal<'_> {
         let gates = std::slice::from_ref(gate);
         only("admit", self.queue.admit(&self.consumer, job.lane, &[(job, gates)]).await?)
     }
+}
+
+/// Returns limits of every kind. Only the concurrency refuses anything.
+fn limits() -> Limits {
+    const SECOND: Duration = Duration::from_secs(1);
+    let rate = Rate::new(100, SECOND).and_then(|rate| rate.with_burst(100)).expect("this is a valid rate");
+    let breaker = Breaker::new(1.0, 1000, 60 * SECOND, SECOND).expect("this is a valid breaker");
+    Limits::default().concurrency(1).rate(rate).breaker(breaker)
 }

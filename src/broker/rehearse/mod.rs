@@ -403,7 +403,7 @@ impl Rehearsal<'_> {
             own.room_places.clone(),
             own.room("type:rehearsal"),
         ]);
-        made.push(own.gate("held", &gate));
+        made.extend(["held", "rate", "breaker"].map(|kind| own.gate(kind, &gate)));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
         for name in ["later", "never", "now", "own", "once", "large", "stepped", "stopped", "followed"] {

@@ -23,7 +23,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 31] = [
+const FAMILIES: [&str; 34] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -43,17 +43,20 @@ const FAMILIES: [&str; 31] = [
     "{*}:cron",
     "{*}:cron:ticks",
     "{*}:events",
+    "{*}:gates",
+    "{*}:held:*",
+    "{*}:rate:*",
+    "{*}:breaker:*",
+    "{*}:rooms",
+    "{*}:rooms:places",
+    "{*}:room:*",
     "{*}:receipt:*",
     "{*}:receipts:*",
     "{*}:job:*",
     "{*}:steps:*",
     "{*}:batch:*",
     "{*}:unique:*",
-    "{*}:gates",
-    "{*}:rooms",
-    "{*}:rooms:places",
     "{*}:rooms:asked",
-    "{*}:room:*",
     "worker:*",
 ];
 

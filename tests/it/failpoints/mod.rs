@@ -4,5 +4,6 @@
 mod callbacks;
 mod cron;
 mod drill;
+mod gates;
 mod steps;
 mod unique;

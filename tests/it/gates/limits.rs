@@ -90,6 +90,11 @@ async fn jobs_start_at_the_rate_that_is_allowed() {
     }
 }
 
+async fn is_tripped(scene: &Scene) -> bool {
+    let listed = scene.queue.gates().list().await.unwrap();
+    listed.iter().any(|gate| gate.tripped_until.is_some())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_breaker_opens_after_failures_and_closes_after_a_success() {
     let scene = Scene::new().await;
@@ -104,17 +109,13 @@ async fn a_breaker_opens_after_failures_and_closes_after_a_success() {
     for _ in 0..4 {
         submit(&scene.queue, "fail").await;
     }
-    let tripped = async || {
-        let listed = scene.queue.gates().list().await.unwrap();
-        listed.iter().any(|gate| gate.tripped_until.is_some())
-    };
-    until_async("the breaker to open", SOON, tripped).await;
+    until_async("the breaker to open", SOON, async || is_tripped(&scene).await).await;
     let opened = Instant::now();
     for _ in 0..20 {
         submit(&scene.queue, "well").await;
     }
     until_async("all to run", SOON, async || handler.jobs() == 24).await;
     assert!(opened.elapsed() >= Duration::from_millis(700), "{:?}", opened.elapsed());
-    until_async("the breaker to close", SOON, async || !tripped().await).await;
+    until_async("the breaker to close", SOON, async || !is_tripped(&scene).await).await;
     fleet.stop().await;
 }

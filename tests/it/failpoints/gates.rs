@@ -1,0 +1,46 @@
+//! Gates: no job is left in a room, and no place in a gate is lost, whatever happens to the worker that parks a job, lets it pass
+//! or lets others out.
+
+use std::time::Duration;
+
+use streamfleet::job::Limits;
+
+use super::drill::Drill;
+use crate::harness::fleet::queue;
+use crate::harness::ledger::Ledger;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::rest::jobs_left;
+use crate::harness::wait::until;
+
+const STREAM: &str = "sf:{default}:jobs";
+const JOBS: usize = 3;
+
+fn add(server: &RedisServer, payload: &str) {
+    server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", payload]);
+}
+
+/// One job at a time: the others wait in the room.
+fn submit(server: &RedisServer) {
+    let limiting = async {
+        let gate = "type:test".parse().unwrap();
+        queue(server).await.gates().set(&gate, &Limits::default().concurrency(1)).await.unwrap();
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(limiting);
+    (0..JOBS).for_each(|_| add(server, "sleep 20"));
+}
+
+/// Checks that the gate still lets a job pass.
+fn judge(server: &RedisServer, _ledger: &Ledger) -> Result<(), String> {
+    add(server, "ok");
+    until("one more job to pass", Duration::from_secs(20), || jobs_left(server) == 0);
+    let rooms = server.cmd(&["HLEN", "sf:{default}:rooms"]);
+    let held: i64 = redis::from_redis_value(server.cmd(&["HLEN", "sf:{default}:held:type:test"])).unwrap();
+    if held <= 1 { Ok(()) } else { Err(format!("{held} places are held, with these rooms: {rooms:?}")) }
+}
+
+#[test]
+fn no_job_is_left_in_a_room_despite_any_fault() {
+    let is_done = |server: &RedisServer| jobs_left(server) == 0;
+    let drill = Drill { scripts: &["admit", "park", "drain"], submit, is_done, judge };
+    drill.run("gates");
+}
