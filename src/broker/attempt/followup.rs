@@ -5,7 +5,8 @@ use fred::types::{Key, Value};
 
 use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
-use crate::job::{End, Envelope, Life};
+use crate::job::campaign::CampaignTag;
+use crate::job::{End, Envelope, JobSpec, Life, fingerprint};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
@@ -24,8 +25,9 @@ impl FollowUpArgs {
     ) -> Self {
         let Some(follow_ups) = job.follow_ups.as_deref() else { return Self::none(keys) };
         let own = trace.map(|trace| trace.as_str().as_bytes());
-        let packed =
-            pack(end, job.root(), &follow_ups.follow(job, own.or_else(|| envelope.get(b"traceparent")), end));
+        let follow = follow_ups.follow(job, own.or_else(|| envelope.get(b"traceparent")), end);
+        let counted = follow_ups.campaign.as_ref().map(|tag| counted(tag, job, end));
+        let packed = pack((end, counted.as_deref()), job.root(), &follow);
         Self {
             keys: [keys.lock(follow_ups.unique.as_ref()), keys.batch(follow_ups.batch.as_ref())],
             ends: Value::Bytes(packed.into()),
@@ -38,15 +40,29 @@ impl FollowUpArgs {
     }
 }
 
+/// The campaign that replayed a job, and which of its counts the job's end adds to.
+fn counted(tag: &CampaignTag, job: &JobSpec, end: End<'_>) -> String {
+    let count = match end {
+        End::Done(_) => "succeeded",
+        End::Cancelled => "cancelled",
+        End::Dead(reason, error) => {
+            let same = fingerprint(job.job_type.as_str(), reason, error) == tag.fingerprint;
+            if same { "died" } else { "died_otherwise" }
+        }
+    };
+    format!("{} {count}", tag.id)
+}
+
 /// Packs one flat MessagePack array of texts: how the job ended, the life it is noted for, then for each following job
 /// the number of its names and values together, and these.
-fn pack(end: End<'_>, root: &Life, follow: &[Envelope]) -> Vec<u8> {
+fn pack((end, counted): (End<'_>, Option<&str>), root: &Life, follow: &[Envelope]) -> Vec<u8> {
     let word = match end {
         End::Done(_) => "done",
         End::Dead(..) => "dead",
         End::Cancelled => "cancelled",
     };
-    let mut items = vec![word.as_bytes().to_vec(), root.to_string().into_bytes()];
+    let word = counted.map_or_else(|| word.to_owned(), |counted| format!("{word} {counted}"));
+    let mut items = vec![word.into_bytes(), root.to_string().into_bytes()];
     for envelope in follow {
         items.push((2 * envelope.len()).to_string().into_bytes());
         items.extend(envelope.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));

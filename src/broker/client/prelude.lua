@@ -513,13 +513,24 @@ local function tell_batch(batch, id, stream)
   if members > 0 then finish_batch(batch, stream, members) end
 end
 
+-- Counts how a job of a campaign ended. A campaign that is gone counts nothing.
+local function count_end(campaign, counted)
+  if redis.pcall('HEXISTS', campaign, 'state') == 1 then redis.pcall('HINCRBY', campaign, counted, 1) end
+end
+
 -- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow,
 -- once for each way to end, however often the job is replayed. `ends` is '' or a packed list: how it ended, the first
--- life of its series of replays, then for each following job the number of its names and values together, and these. It
--- must come after the first write of its script. A lock belongs to the life that owns the record.
+-- life of its series of replays, then for each following job the number of its names and values together, and these. If
+-- a campaign replayed the job, how it ended is followed by the campaign and by what it counts. It must come after the
+-- first write of its script. A lock belongs to the life that owns the record.
 local function conclude(ends, id, record, stream, lock, batch, is_owner)
   if ends == '' then return end
   local list = cmsgpack.unpack(ends)
+  local how, campaign, counted = string.match(list[1], '^(%S+) (%S+) (%S+)$')
+  if how then
+    list[1] = how
+    count_end(string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. campaign, counted)
+  end
   if list[3] and redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1 then
     local at = 3
     while at < #list do
@@ -643,10 +654,12 @@ end
 
 -- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
 -- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
--- it, unless they are all to run again. Returns the new entry's id.
-local function back_to_lane(dead, letter, record, streams, all_steps)
+-- it, unless they are all to run again. campaign: what the job says about the campaign that replays it, or nil. Returns
+-- the new entry's id.
+local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
-  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true }
+  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true,
+    campaign = true }
   local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil
   for at = 1, #letter[2], 2 do
     local name, value = letter[2][at], letter[2][at + 1]
@@ -661,6 +674,7 @@ local function back_to_lane(dead, letter, record, streams, all_steps)
     if is_kept or string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then add_pair(fields, name, value) end
   end
   if root or former then add_pair(fields, 'root', root or former) end
+  if campaign then add_pair(fields, 'campaign', campaign) end
   add_pair(fields, 'replay_of', letter[1])
   add_pair(fields, 'replays', string.format('%.0f', replays + 1))
   local owner = redis.call('HMGET', record, 'life', 'state', 'dead_id')

@@ -1,6 +1,7 @@
 //! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
+mod campaign;
 mod steps;
 
 use std::future::Future;
@@ -141,6 +142,7 @@ impl Rehearsal<'_> {
         log.step("claim and bury", self.bury()).await?;
         log.step("edit, replay, succeed", self.replay()).await?;
         log.step("bury, count, drop", self.drop()).await?;
+        log.step("bury, replay by a campaign", self.campaign()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
         log.step("cancel a running job", self.stop()).await?;
         log.step("steps, decide, batch", self.steps()).await?;
@@ -378,7 +380,7 @@ impl Rehearsal<'_> {
         let own = &self.queue.keys;
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.dead_groups.clone(), own.dead_groups_2.clone(), own.audit.clone()]);
-        made.extend([own.dead_recount.clone(), own.dead_gone.clone()]);
+        made.extend([own.dead_recount.clone(), own.dead_gone.clone(), own.campaigns.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.push(own.calls.clone());
         made.push(own.endings.clone());
