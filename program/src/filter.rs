@@ -90,7 +90,7 @@ impl FilterArgs {
             filter = filter.condition(condition)?;
         }
         for header in &self.headers {
-            let (name, value) = header.split_once('=').unwrap_or((header, ""));
+            let (name, value) = header.split_once('=').unwrap_or((header.as_str(), ""));
             filter = filter.header(name, value)?;
         }
         if let Some(since) = self.since {

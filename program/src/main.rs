@@ -19,14 +19,17 @@ mod events;
 mod exit;
 mod filter;
 mod healthcheck;
+mod jobs;
 mod man;
 mod metrics;
 mod output;
+mod payload;
 mod queues;
 mod results;
 mod status;
 mod steps;
 mod times;
+mod top;
 mod watch;
 mod worker;
 mod workers;
@@ -48,7 +51,7 @@ use times::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 2] = ["worker", "dev"];
+const SERVING: [&str; 3] = ["worker", "dev", "jobs"];
 
 /// The exit codes, which scripts may rely on.
 const EXIT_CODES: &str = "\
@@ -108,8 +111,12 @@ enum Command {
     Steps(steps::Args),
     /// Cancel a job, wherever it is. A running job is asked to stop.
     Cancel(cancel::Args),
+    /// Find jobs by state, type, payload, header, text or time. A signal ends the search, and shows what was found.
+    Jobs(Box<jobs::Args>),
     /// Count the jobs of each queue.
     Queues(queues::Args),
+    /// Show the queues and the jobs that run longest, again and again.
+    Top(top::Args),
     /// List the workers.
     Workers(workers::Args),
     /// List, group, show, export, replay, drop or edit dead letters.
@@ -169,7 +176,7 @@ impl About {
 impl Command {
     /// Whether a signal stops it gracefully.
     fn serves(&self) -> bool {
-        matches!(self, Self::Worker(_) | Self::Dev(_))
+        matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
@@ -181,7 +188,9 @@ impl Command {
             Self::Batch(args) => batch::run(args, context).await,
             Self::Steps(args) => steps::run(args, context).await,
             Self::Cancel(args) => cancel::run(args, context).await,
+            Self::Jobs(args) => jobs::run(*args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
+            Self::Top(args) => top::run(args, context).await,
             Self::Workers(args) => workers::run(args, context).await,
             Self::Events(args) => events::run(args, context).await,
             Self::Dead(args) => dead::run(*args, context).await,

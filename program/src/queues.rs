@@ -1,6 +1,9 @@
 //! `streamfleet queues`: how many jobs each queue has, and in which state.
 
+mod pace;
+
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
@@ -13,7 +16,8 @@ use streamfleet::{Broker, Queue, RedisError};
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
-use super::times::{Clock, rfc3339, short};
+use super::times::{self, Clock, rfc3339, short};
+use pace::{Looks, Pace};
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 16;
@@ -23,6 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   streamfleet queues
   streamfleet queues mail --watch=5s
+  streamfleet queues --rate --memory
   streamfleet queues -o json | jq '.items[] | select(.dead > 0) | .queue'";
 
 /// The arguments of `queues`.
@@ -31,6 +36,20 @@ Examples:
 pub(crate) struct Args {
     /// Only these queues. Default: every queue of the namespace.
     names: Vec<QueueName>,
+    /// Measure for 2 s, or as --rate=DURATION says, how long the waiting jobs last at the present rate. --watch measures it
+    /// from one look to the next.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2s",
+        value_parser = times::duration
+    )]
+    rate: Option<Duration>,
+    /// Estimate how much memory the lanes, the delayed jobs and the dead letters take.
+    #[arg(long)]
+    memory: bool,
     #[command(flatten)]
     repeat: Repeat,
 }
@@ -53,6 +72,15 @@ struct Report {
     oldest_waiting_age_ms: Option<u64>,
     consumers: Option<usize>,
     leader: Option<String>,
+    /// How fast it empties, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pace: Option<Pace>,
+    /// How much memory it takes, if that was asked for and Redis tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_bytes: Option<u64>,
+    /// Why that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_error: Option<String>,
     /// The keys that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unread: Vec<Unread>,
@@ -61,6 +89,8 @@ struct Report {
     error: Option<String>,
     #[serde(skip)]
     due: Option<(Timestamp, Timestamp)>,
+    #[serde(skip)]
+    now: Option<Timestamp>,
 }
 
 /// One lane, for JSON output.
@@ -74,10 +104,54 @@ struct LaneReport {
 /// Counts the jobs of the queues.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
-    args.repeat.run(context.output, async || list(&broker, &args.names, context).await).await
+    let looks = Looks::default();
+    if let Some(rate) = args.rate {
+        look_once(&broker, &args.names, &looks).await?;
+        tokio::time::sleep(rate).await;
+    }
+    args.repeat.run(context.output, async || list(&broker, &args, &looks, context).await).await
 }
 
-async fn list(broker: &Broker, named: &[QueueName], context: &Context) -> anyhow::Result<Listing> {
+/// Queues that are shown again and again.
+pub(crate) struct Watched {
+    args: Args,
+    looks: Looks,
+}
+
+impl Watched {
+    /// Watches these queues, or every queue of the namespace.
+    pub(crate) fn new(names: Vec<QueueName>) -> Self {
+        let args = Args { names, rate: None, memory: false, repeat: Repeat::default() };
+        Self { args, looks: Looks::default() }
+    }
+
+    /// The names that were given.
+    pub(crate) fn names(&self) -> &[QueueName] {
+        &self.args.names
+    }
+
+    /// Lists them, with how fast they have emptied since the last time.
+    pub(crate) async fn list(&self, broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
+        list(broker, &self.args, &self.looks, context).await
+    }
+}
+
+/// Looks at the queues for the first time, so that the next look shows how fast they empty.
+async fn look_once(broker: &Broker, named: &[QueueName], looks: &Looks) -> anyhow::Result<()> {
+    let names = match named {
+        [] => broker.queues().await.context("failed to list the queues")?.found,
+        named => named.to_vec(),
+    };
+    let reading = stream::iter(names).map(|name| read_queue(broker.queue(name), false)).buffered(AT_ONCE);
+    let reports: Vec<Report> = reading.collect().await;
+    for report in &reports {
+        report.pace(looks);
+    }
+    Ok(())
+}
+
+async fn list(broker: &Broker, args: &Args, looks: &Looks, context: &Context) -> anyhow::Result<Listing> {
+    let named = &args.names[..];
     let listed = broker.queues().await.context("failed to list the queues")?;
     if named.iter().any(|name| report_unless_known(broker, name, &listed, context)) {
         return Ok(Listing::not_found());
@@ -85,8 +159,11 @@ async fn list(broker: &Broker, named: &[QueueName], context: &Context) -> anyhow
     let Listed { found: known, missing } = listed;
     let names = if named.is_empty() { known } else { named.to_vec() };
     // A queue that cannot be read does not hide the others.
-    let reading = stream::iter(names).map(|name| read_queue(broker.queue(name))).buffered(AT_ONCE);
-    let reports: Vec<Report> = reading.collect().await;
+    let read = |name| read_queue(broker.queue(name), args.memory);
+    let mut reports: Vec<Report> = stream::iter(names).map(read).buffered(AT_ONCE).collect().await;
+    for report in &mut reports {
+        report.pace = report.pace(looks);
+    }
     let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
     let names = |list: &List<Report>| list.items.iter().map(|report| report.queue.clone()).collect();
     let show = |list: &List<Report>| show(&list.items, broker, &context.clock);
@@ -96,13 +173,27 @@ async fn list(broker: &Broker, named: &[QueueName], context: &Context) -> anyhow
 }
 
 /// Counts the jobs of one queue.
-async fn read_queue(queue: Queue) -> Report {
+async fn read_queue(queue: Queue, with_memory: bool) -> Report {
     let looking = async {
         let snapshot = queue.snapshot().await?;
         let consumers = consumers(&queue, &snapshot.unread).await?;
         Ok(report(&queue, &snapshot, consumers.len()))
     };
-    looking.await.unwrap_or_else(|error| unknown(&queue, &error))
+    let mut report = looking.await.unwrap_or_else(|error| unknown(&queue, &error));
+    if with_memory && report.error.is_none() {
+        match queue.memory().await {
+            Ok(bytes) => report.memory_bytes = Some(bytes),
+            Err(error) => report.memory_error = Some(queue.with_keys(&error)),
+        }
+    }
+    report
+}
+
+impl Report {
+    /// Returns how fast the queue has emptied since the last look.
+    fn pace(&self, looks: &Looks) -> Option<Pace> {
+        looks.note(&self.queue, self.now?, self.waiting?)
+    }
 }
 
 /// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.
@@ -175,9 +266,13 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         consumers: Some(consumers),
         leader: snapshot.leader.clone(),
+        pace: None,
+        memory_bytes: None,
+        memory_error: None,
         unread: snapshot.unread.clone(),
         error: None,
         due: snapshot.next_due.map(|due| (due, snapshot.now)),
+        now: Some(snapshot.now),
     }
 }
 
@@ -199,9 +294,13 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         oldest_waiting_age_ms: None,
         consumers: None,
         leader: None,
+        pace: None,
+        memory_bytes: None,
+        memory_error: None,
         unread: Vec::new(),
         error: Some(queue.with_keys(error)),
         due: None,
+        now: None,
     }
 }
 
@@ -210,7 +309,10 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
         let none = format!("the namespace {} at {} has no queues yet", broker.namespace(), broker.shown());
         return none.into();
     }
-    let mut table = output::table(&[
+    let has_pace = reports.iter().any(|report| report.pace.is_some());
+    let has_memory =
+        reports.iter().any(|report| report.memory_bytes.is_some() || report.memory_error.is_some());
+    let mut columns = vec![
         Column::from("queue"),
         Column::from("waiting"),
         Column::wide("high/normal/low"),
@@ -221,13 +323,16 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
         Column::from("dead"),
         Column::from("oldest"),
         Column::from("consumers"),
-        Column::wide("leader"),
-    ]);
+    ];
+    columns.extend(has_pace.then(|| Column::from("empty in")));
+    columns.extend(has_memory.then(|| Column::from("memory")));
+    columns.push(Column::wide("leader"));
+    let mut table = output::table(&columns);
     for report in reports {
         let lanes = |count: fn(&LaneReport) -> Option<u64>| {
             report.lanes.iter().map(|lane| figure(count(lane))).collect::<Vec<_>>().join("/")
         };
-        table.add_row([
+        let mut cells = vec![
             report.queue.clone(),
             figure(report.waiting),
             lanes(|lane| lane.waiting),
@@ -238,14 +343,22 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
             figure(report.dead),
             report
                 .oldest_waiting_age_ms
-                .map_or_else(|| "-".to_owned(), |age| short(std::time::Duration::from_millis(age))),
+                .map_or_else(|| "-".to_owned(), |age| short(Duration::from_millis(age))),
             figure(report.consumers.map(|count| count as u64)),
-            report.leader.as_deref().map_or_else(|| "-".to_owned(), harmless),
-        ]);
+        ];
+        cells.extend(has_pace.then(|| report.pace.map_or_else(|| "?".to_owned(), Pace::shown)));
+        cells.extend(has_memory.then(|| report.memory_bytes.map_or_else(|| "?".to_owned(), size)));
+        cells.push(report.leader.as_deref().map_or_else(|| "-".to_owned(), harmless));
+        table.add_row(cells);
     }
     let mut view = View::from(table);
     for unread in reports.iter().flat_map(|report| &report.unread) {
         view = view.then(unread.to_string());
+    }
+    for (queue, error) in
+        reports.iter().filter_map(|report| Some((&report.queue, report.memory_error.as_ref()?)))
+    {
+        view = view.then(format!("the memory of the queue {queue} is not known: {error}"));
     }
     for (queue, error) in reports.iter().filter_map(|report| Some((&report.queue, report.error.as_ref()?))) {
         view = view.then(format!("failed to read the queue {queue}: {error}"));
@@ -253,7 +366,32 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
     view
 }
 
+/// A number of bytes: `512B`, `1.5KiB`, `12MiB`.
+fn size(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let Some((unit, shift)) = units.into_iter().find(|(_, shift)| bytes >> shift > 0) else {
+        return format!("{bytes}B");
+    };
+    let tenths = (bytes >> (shift - 10)).saturating_mul(10) >> 10;
+    if tenths < 100 {
+        format!("{}.{}{unit}", tenths / 10, tenths % 10)
+    } else {
+        format!("{}{unit}", tenths / 10)
+    }
+}
+
 /// A count, or `?` if it is not known.
 fn figure(count: Option<u64>) -> String {
     count.map_or_else(|| "?".to_owned(), |count| count.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_two_digits_at_least() {
+        let sizes = [0, 512, 1024, 1536, 10 << 10, 5 << 20, (5 << 20) + (1 << 19), 900 << 30].map(size);
+        assert_eq!(sizes, ["0B", "512B", "1.0KiB", "1.5KiB", "10KiB", "5.0MiB", "5.5MiB", "900GiB"]);
+    }
 }

@@ -1,24 +1,33 @@
 //! `streamfleet status`: everything that is known about one job.
 
 use anyhow::Context as _;
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::Queue;
 use streamfleet::admin::{Attempt, LogLine, Progress, Status};
 use streamfleet::job::{JobId, Lane, QueueName};
+use streamfleet::{Broker, Queue};
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
+use super::payload::Input;
 use super::times::{Clock, rfc3339, short};
-use super::{Context, results, steps, watch};
+use super::{Context, Wrong, results, steps, watch};
 
 /// How many entries of each lane are searched for a job that nothing points to.
 const MAX_SEARCHED: u64 = 10_000;
+
+/// The queue that is looked at first.
+const USUAL_QUEUE: &str = "default";
+
+/// How many other queues are looked at together.
+const QUEUES_AT_ONCE: usize = 8;
 
 /// How `status` is used.
 const EXAMPLES: &str = "\
 Examples:
   streamfleet status 1700000000000-0
-  streamfleet status order-7 --queue mail --watch";
+  streamfleet status order-7 --queue mail --watch
+  streamfleet status order-7 --full -o json";
 
 /// The arguments of `status`.
 #[derive(clap::Args)]
@@ -26,9 +35,12 @@ Examples:
 pub(crate) struct Args {
     /// The job's id, or the entry id that XADD returned.
     id: JobId,
-    /// The queue.
-    #[arg(long, short, default_value = "default")]
-    queue: QueueName,
+    /// The queue. Default: the queue `default`, and then every other queue of the namespace.
+    #[arg(long, short)]
+    queue: Option<QueueName>,
+    /// Show the whole payload, however large it is.
+    #[arg(long)]
+    full: bool,
     /// Watch the job until it ends, and print its changes. Exit code 0: it is done; 1: it is dead or cancelled.
     #[arg(long, short)]
     watch: bool,
@@ -63,6 +75,9 @@ pub(super) struct Report {
     /// The state of its steps, in words; absent if the job has no steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<String>,
+    /// What it got; absent if its fields are gone.
+    #[serde(flatten)]
+    input: Option<Input>,
 }
 
 /// One attempt, for JSON output.
@@ -97,17 +112,66 @@ struct LineReport {
 
 /// Looks up the job.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let queue = context.broker().await?.queue(args.queue);
-    let Some(status) = find(&queue, &args.id).await? else { return Ok(unknown(&queue, &args.id)) };
+    let broker = context.broker().await?;
+    let (queue, status) = match args.queue {
+        Some(name) => {
+            let queue = broker.queue(name);
+            let status = find(&queue, &args.id).await?;
+            (queue, status)
+        }
+        None => find_anywhere(&broker, &args.id).await?,
+    };
+    let Some(status) = status else { return Ok(unknown(&queue, &args.id)) };
     if args.watch {
         return watch::run(&queue, status, context).await;
     }
     let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
     let steps = steps.as_ref().and_then(steps::summary);
-    let report = Report { steps, ..report(&queue, &status) };
-    let show = |report: &Report| show(&queue, &status, report.steps.clone(), &context.clock);
+    let fields = queue.fields(&status).await.unwrap_or_else(|error| {
+        output::print_stderr(&format!("the job's payload cannot be read: {}", queue.with_keys(&error)));
+        None
+    });
+    let input = fields.map(|fields| Input::of(&fields, args.full));
+    let report = Report { steps, input, ..report(&queue, &status) };
+    let show = |report: &Report| {
+        let view = show(&queue, &status, report.steps.clone(), &context.clock);
+        view.then(report.input.as_ref().map(Input::view))
+    };
     context.output.print_named(&report, |report| vec![report.id.clone()], show)?;
     Ok(Exit::Done)
+}
+
+/// Finds a job in the queue `default`, or else in any other queue. Without the right to list queues, it looks in the
+/// former only.
+async fn find_anywhere(broker: &Broker, id: &JobId) -> anyhow::Result<(Queue, Option<Status>)> {
+    let usual = broker.queue(USUAL_QUEUE.parse::<QueueName>().context("the usual queue has no valid name")?);
+    if let Some(status) = find(&usual, id).await? {
+        return Ok((usual, Some(status)));
+    }
+    let Ok(listed) = broker.queues().await else { return Ok((usual, None)) };
+    listed.missing.iter().for_each(|missing| output::print_stderr(&missing.to_string()));
+    let others = listed.found.into_iter().filter(|name| name != usual.name()).map(|name| broker.queue(name));
+    let looking = stream::iter(others).map(|queue| async move {
+        let status = find(&queue, id).await;
+        (queue, status)
+    });
+    let looked: Vec<_> = looking.buffered(QUEUES_AT_ONCE).collect().await;
+    let (mut found, others) = (Vec::new(), looked.len());
+    for (queue, status) in looked {
+        match status {
+            Ok(status) => found.extend(status.map(|status| (queue, status))),
+            // A queue that cannot be read does not hide the others.
+            Err(error) => output::print_stderr(&format!("in the queue {}: {error:#}", queue.name())),
+        }
+    }
+    if found.is_empty() && others > 0 {
+        output::print_stderr(&format!("none of the other {others} queues is known to have the job {id}"));
+    }
+    if found.len() > 1 {
+        let names = output::listed(found.iter().map(|(queue, _)| queue.name()));
+        return Err(Wrong(format!("several queues have a job {id}; choose one with --queue: {names}")).into());
+    }
+    Ok(found.pop().map_or((usual, None), |(queue, status)| (queue, Some(status))))
 }
 
 /// Reports that a job is unknown.
@@ -157,6 +221,7 @@ pub(super) fn report(queue: &Queue, status: &Status) -> Report {
         cancelled_by: status.cancelled_by.clone(),
         dead_letter: status.dead.map(|entry| entry.to_string()),
         steps: None,
+        input: None,
     }
 }
 
@@ -225,8 +290,9 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
             Column::from("error"),
         ]);
         for attempt in &status.attempts {
-            let [outcome, worker, error] =
-                [&attempt.outcome, &attempt.worker, &attempt.error].map(|text| harmless(text));
+            let [outcome, worker] = [&attempt.outcome, &attempt.worker].map(|text| harmless(text));
+            // An error keeps its line breaks.
+            let error = attempt.error.clone();
             table.add_row([time(attempt.started), short(attempt.duration()), outcome, worker, error]);
         }
         view = view.then(table);

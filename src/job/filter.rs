@@ -96,6 +96,11 @@ impl Filter {
         self.conditions.is_empty()
     }
 
+    /// Returns true if a condition is about errors.
+    pub(crate) fn reads_errors(&self) -> bool {
+        self.conditions.iter().any(Condition::reads_error)
+    }
+
     /// Returns whether the filter matches a job. `now` is the server's time, for conditions about a job's age.
     pub fn check(&self, candidate: &Candidate<'_>, now: Timestamp) -> Match {
         let (cheap, costly) = (|of: &&Condition| !of.is_costly(), |of: &&Condition| of.is_costly());

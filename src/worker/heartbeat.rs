@@ -17,7 +17,7 @@ use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
 use super::outbox::Outbox;
-use crate::broker::{Broker, Error, Link, Queue, Role};
+use crate::broker::{Broker, Error, Link, Queue, Role, RunningAttempt, attempts_text};
 use crate::event::{Event, Events};
 use crate::health::{Liveness, Monitor, QueueHealth};
 use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing};
@@ -266,7 +266,9 @@ impl Heartbeat {
             return;
         }
         let (reported, alive_for) = (Instant::now(), pacing.alive_for());
-        let sent = self.broker.beat(link, &self.consumer, alive_for, &facts);
+        let mut all = facts.clone();
+        all.push(("attempts", running_attempts(queues, reported)));
+        let sent = self.broker.beat(link, &self.consumer, alive_for, &all);
         match self.monitor.ask(Duration::ZERO, sent).await {
             Ok(now) => {
                 self.clock.update(now);
@@ -388,6 +390,17 @@ impl Heartbeat {
     fn report_error(&self, error: &Error) {
         self.events.redis_error(error.kind(), &error);
     }
+}
+
+/// Returns what the worker reports about the attempts that it runs.
+fn running_attempts(queues: &[Arc<JoinedQueue>], now: Instant) -> String {
+    let of_queue = |joined: &Arc<JoinedQueue>| {
+        let queue = joined.queue.name().clone();
+        let attempt =
+            move |((lane, entry), running)| RunningAttempt { queue: queue.clone(), lane, entry, running };
+        joined.held_leases.running(now).into_iter().map(attempt)
+    };
+    attempts_text(queues.iter().flat_map(of_queue).collect())
 }
 
 /// Returns how long the heartbeat waits for an answer before it tries another connection.

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
@@ -31,6 +32,12 @@ impl HeldLeases {
     pub(crate) fn snapshot(&self) -> Vec<(EntryKey, Arc<Delivery>)> {
         let table = self.lock();
         table.iter().filter_map(|(held, delivery)| Some((*held, Arc::clone(delivery.as_ref()?)))).collect()
+    }
+
+    /// Returns the entries whose attempts have begun, and how long each has run.
+    pub(crate) fn running(&self, now: Instant) -> Vec<(EntryKey, Duration)> {
+        let running = |(held, delivery): (EntryKey, Arc<Delivery>)| (held, delivery.held_lease.running(now));
+        self.snapshot().into_iter().map(running).filter(|(_, running)| !running.is_zero()).collect()
     }
 
     /// Returns every entry that is held now.

@@ -34,7 +34,7 @@ const MAX_LOOKS: usize = 1000;
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// How often to look.
-    #[arg(long, value_name = "INTERVAL", default_value = "2s", value_parser = output::interval)]
+    #[arg(long, value_name = "INTERVAL", default_value = "2s", value_parser = Repeat::interval)]
     interval: Duration,
 }
 

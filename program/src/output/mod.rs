@@ -19,7 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 pub(crate) use self::list::List;
-pub(crate) use self::repeat::{Listing, Repeat, interval};
+pub(crate) use self::repeat::{Listing, Repeat};
 use self::style::Look;
 pub(crate) use self::table::{Column, Table, table};
 use self::text::{escaped, harmless_lines};

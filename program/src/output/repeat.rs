@@ -14,7 +14,7 @@ use crate::times;
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// The arguments of a list that can be shown repeatedly.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct Repeat {
     /// Show the list again every 2 s, or as --watch=INTERVAL says, until interrupted.
     #[arg(
@@ -23,15 +23,9 @@ pub(crate) struct Repeat {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "2s",
-        value_parser = interval
+        value_parser = Repeat::interval
     )]
     watch: Option<Duration>,
-}
-
-/// Reads an interval.
-pub(crate) fn interval(text: &str) -> Result<Duration, String> {
-    let interval = times::duration(text)?;
-    if interval < SHORTEST { Err("an interval must be at least 100ms".to_owned()) } else { Ok(interval) }
 }
 
 /// One look at a list.
@@ -55,6 +49,19 @@ impl Listing {
         Self { text: None, remarks: Vec::new(), exit: Exit::NotFound }
     }
 
+    /// Returns true if there is something to show.
+    pub(crate) fn has_text(&self) -> bool {
+        self.text.is_some()
+    }
+
+    /// Shows another list below this one.
+    pub(crate) fn above(mut self, other: Self) -> Self {
+        let texts: Vec<String> = [self.text.take(), other.text].into_iter().flatten().collect();
+        self.text = Some(texts.join("\n\n"));
+        self.remarks.extend(other.remarks);
+        self
+    }
+
     /// Adds a remark.
     pub(crate) fn remark(mut self, text: String) -> Self {
         self.remarks.push(text);
@@ -74,9 +81,24 @@ impl Listing {
 }
 
 impl Repeat {
-    /// Returns the arguments of a list that is always shown repeatedly.
+    /// Reads an interval.
+    ///
+    /// # Errors
+    ///
+    /// Says what a valid text looks like.
+    pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+        let interval = times::duration(text)?;
+        if interval < SHORTEST { Err("an interval must be at least 100ms".to_owned()) } else { Ok(interval) }
+    }
+
+    /// Shows a list at this interval.
     pub(crate) fn every(interval: Duration) -> Self {
         Self { watch: Some(interval) }
+    }
+
+    /// Returns true if the list is shown again and again.
+    pub(crate) fn repeats(self) -> bool {
+        self.watch.is_some()
     }
 
     /// Prints what `look` finds, once or repeatedly, and returns the exit code.

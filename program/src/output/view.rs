@@ -2,7 +2,7 @@
 
 use super::style::{Look, Meaning};
 use super::table::Table;
-use super::text::{harmless, harmless_lines};
+use super::text::harmless_lines;
 
 /// What people read. Everything in it is made harmless for a terminal when it is shown.
 #[derive(Debug, Default)]
@@ -61,7 +61,8 @@ impl View {
 
 fn rendered(facts: &[(String, String)], look: Look) -> String {
     let lines = facts.iter().map(|(name, value)| {
-        let value = harmless(value);
+        // What continues on the next line is indented, so that it does not look like another fact.
+        let value = harmless_lines(value).replace('\n', &format!("\n{:13}", ""));
         let meaning = Meaning::of(&value).filter(|_| look.has_color && name == "state");
         let value = meaning.map_or_else(|| value.clone(), |meaning| meaning.painted(&value));
         format!("{:<12} {value}", format!("{name}:"))
@@ -77,11 +78,11 @@ mod tests {
     #[test]
     fn the_parts_of_a_view_are_shown_one_below_the_other() {
         let pairs =
-            [("state", Some("dead".to_owned())), ("worker", None), ("error", Some("a\u{9b}b".to_owned()))];
+            [("state", Some("dead".to_owned())), ("worker", None), ("error", Some("a\u{9b}b\nc".to_owned()))];
         let mut attempts = table(&["took"]);
         attempts.add_row(["5s"]);
         let view = facts(&pairs).then(attempts).then(None::<String>).then("the end\u{200b}".to_owned());
-        let plain = "state:       dead\nerror:       a\\u{9b}b\ntook\n5s\nthe end\\u{200b}";
+        let plain = "state:       dead\nerror:       a\\u{9b}b\n             c\ntook\n5s\nthe end\\u{200b}";
         assert_eq!(view.render(Look::PLAIN, false), plain);
         let colored = view.render(Look { has_color: true, ..Look::PLAIN }, false);
         assert!(colored.starts_with("state:       \u{1b}[31mdead\u{1b}[0m\nerror:       a"), "{colored}");

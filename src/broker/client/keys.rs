@@ -149,6 +149,16 @@ impl Keys {
         Key::from(format!("{}:job:{id}", self.prefix))
     }
 
+    /// The pattern for the records.
+    pub(crate) fn records(&self) -> String {
+        format!("{}:job:*", self.prefix)
+    }
+
+    /// The job that a record belongs to; `None` if the key is not a record of this queue.
+    pub(crate) fn job_of_record(&self, key: &str) -> Option<JobId> {
+        key.strip_prefix(self.prefix.as_str())?.strip_prefix(":job:")?.parse().ok()
+    }
+
     /// The ledger of a job's steps.
     pub(crate) fn ledger(&self, id: &JobId) -> Key {
         Key::from(format!("{}:steps:{id}", self.prefix))

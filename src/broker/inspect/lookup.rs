@@ -141,7 +141,7 @@ impl Queue {
     }
 
     /// Returns one entry as it is in its lane, without its offloaded fields; `None` if it no longer exists.
-    async fn bare_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
+    pub(super) async fn bare_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
         let (client, text) = (self.link.client(), id.to_string());
         let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;

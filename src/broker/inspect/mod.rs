@@ -3,8 +3,12 @@
 pub(super) mod audit;
 pub(super) mod delayed;
 pub(super) mod events;
+pub(super) mod fields;
 pub(super) mod history;
+pub(super) mod holdings;
+pub(super) mod jobs;
 pub(super) mod lookup;
+pub(super) mod memory;
 pub(super) mod seek;
 pub(super) mod server;
 pub(super) mod snapshot;

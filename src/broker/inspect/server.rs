@@ -276,7 +276,12 @@ async fn scan(link: &Link, pattern: &str) -> Result<Vec<Key>, Error> {
 
 /// Reads one page with a raw command, because the client's own scan does not report why it was refused. Returns the
 /// cursor of the next page, or `0`.
-async fn scan_page(link: &Link, cursor: &str, pattern: &str, found: &mut Vec<Key>) -> Result<String, Error> {
+pub(super) async fn scan_page(
+    link: &Link,
+    cursor: &str,
+    pattern: &str,
+    found: &mut Vec<Key>,
+) -> Result<String, Error> {
     let client = link.client();
     let command = CustomCommand::new_static("SCAN", ClusterHash::Random, false);
     let args: Vec<Value> = vec![cursor.into(), "MATCH".into(), pattern.into(), "COUNT".into(), 1000.into()];

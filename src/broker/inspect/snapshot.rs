@@ -168,9 +168,9 @@ pub(crate) struct Extras {
 }
 
 /// What the script returns for further commands.
-struct Hints {
+pub(super) struct Hints {
     /// Where to start reading for the oldest waiting entry of each lane; empty if there is none.
-    starts: [String; 3],
+    pub(super) starts: [String; 3],
     /// False if the queue has no recurring jobs.
     recurs: bool,
 }
@@ -220,7 +220,7 @@ impl Queue {
         QueueSnapshot { unread: vec![unread], ..QueueSnapshot::default() }
     }
 
-    async fn count(&self, lease: Option<Duration>) -> Result<(QueueSnapshot, Hints), Error> {
+    pub(super) async fn count(&self, lease: Option<Duration>) -> Result<(QueueSnapshot, Hints), Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
         keys.extend(self.keys.streams().clone());
         keys.push(self.keys.cron.clone());

@@ -91,6 +91,11 @@ impl Condition {
         matches!(self, Self::Text(_) | Self::Where(_))
     }
 
+    /// Whether deciding takes the last error.
+    pub(super) fn reads_error(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Error(_))
+    }
+
     /// Turns a condition about the age into one about the time.
     pub(super) fn fix(&mut self, now: Timestamp) {
         if let Self::OlderThan(age) = self {

@@ -11,6 +11,7 @@ mod enqueue;
 mod events;
 mod form;
 mod help;
+mod jobs;
 mod letters;
 mod look;
 mod metrics;

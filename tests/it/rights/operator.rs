@@ -27,6 +27,10 @@ async fn an_operator_may_use_every_command() {
     for line in [
         "check",
         "queues",
+        "queues --memory",
+        "jobs",
+        "jobs --running",
+        "jobs --state done",
         "workers",
         "status one",
         "events",
@@ -63,9 +67,16 @@ async fn operator_commands_are_refused_to_other_logins() {
     let site = Site::new();
     remains(&site).await;
     for login in ["submitter", "producer", "monitor"] {
-        for line in
-            ["dead list", "dead replay one", "dead drop one", "queues", "workers", "cron list", "events"]
-        {
+        for line in [
+            "dead list",
+            "dead replay one",
+            "dead drop one",
+            "queues",
+            "workers",
+            "jobs",
+            "cron list",
+            "events",
+        ] {
             site.refuses(login, &line.split(' ').collect::<Vec<_>>());
         }
     }

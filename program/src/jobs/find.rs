@@ -1,0 +1,158 @@
+//! Reads pages of jobs from one queue after the other, until there are enough.
+
+use anyhow::Context as _;
+use indicatif::ProgressBar;
+use streamfleet::admin::{Filter, FoundJob, Holdings, JobCursor, JobPage, JobSearch, Listed, Missing};
+use streamfleet::job::{QueueName, State};
+use streamfleet::{Broker, Queue};
+
+use super::{Args, Facts, Row};
+use crate::{Context, Wrong, output, queues};
+
+/// The most running jobs that are compared to find the longest.
+const MAX_COMPARED: usize = 10_000;
+
+/// Which jobs to find.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// In these queues; in all if there are none.
+    pub(super) names: &'a [QueueName],
+    pub(super) states: &'a [State],
+    pub(super) filter: &'a Filter,
+}
+
+/// What was found.
+pub(super) struct Found {
+    pub(super) jobs: Vec<Row>,
+    pub(super) next: Option<String>,
+    pub(super) facts: Facts,
+    pub(super) remarks: Vec<String>,
+    /// Servers of a cluster that could not be asked.
+    pub(super) missing: Vec<Missing>,
+}
+
+/// Finds jobs; `None` if the queue does not exist, which has been reported.
+pub(super) async fn find(
+    args: &Args,
+    wanted: Wanted<'_>,
+    broker: &Broker,
+    context: &Context,
+) -> anyhow::Result<Option<Found>> {
+    let Wanted { names, states, filter } = wanted;
+    let mut listed = match names {
+        [] => broker.queues().await.context("failed to list the queues")?,
+        names => Listed { found: names.to_vec(), missing: Vec::new() },
+    };
+    listed.found.sort();
+    listed.found.dedup();
+    if let Some(start) = &args.after {
+        listed.found.retain(|name| *name >= start.queue);
+        if listed.found.first() != Some(&start.queue) {
+            return Err(Wrong(format!("--after names the queue {}, which is not listed", start.queue)).into());
+        }
+    }
+    let mut search = JobSearch::new().states(states.to_vec()).filter(filter.clone());
+    if states.contains(&State::Running) {
+        let workers = broker.workers().await.context("failed to list the workers")?;
+        search = search.holdings(Holdings::of(&workers.found));
+    }
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let most = if args.running { MAX_COMPARED } else { limit };
+    let mut walk = Walk { search, most, rows: Vec::new(), next: None, facts: Facts::default() };
+    let from = args.after.as_ref().and_then(|start| start.cursor);
+    // A list that is repainted in place has no room for it.
+    let bar = if args.repeat.repeats() {
+        ProgressBar::hidden()
+    } else {
+        output::progress(context.output, None, "jobs looked at")
+    };
+    let walked = walk.all(broker, &listed.found, from, (context, &bar)).await;
+    bar.finish_and_clear();
+    walked?;
+    let Walk { mut rows, mut next, facts, .. } = walk;
+    let mut remarks = Vec::new();
+    if rows.is_empty() {
+        for name in names {
+            if queues::report_unknown(broker, name, context).await {
+                return Ok(None);
+            }
+        }
+    }
+    if args.running {
+        if next.take().is_some() {
+            remarks.push(format!(
+                "only {MAX_COMPARED} running jobs were compared; others may have run for longer"
+            ));
+        }
+        rows.sort_by_key(|row| std::cmp::Reverse(row.age));
+        rows.truncate(limit);
+    }
+    Ok(Some(Found { jobs: rows, next, facts, remarks, missing: listed.missing }))
+}
+
+/// A walk over the queues.
+struct Walk {
+    search: JobSearch,
+    most: usize,
+    rows: Vec<Row>,
+    /// Where the next page begins.
+    next: Option<String>,
+    facts: Facts,
+}
+
+impl Walk {
+    /// Reads pages until there are enough jobs, or somebody interrupts.
+    async fn all(
+        &mut self,
+        broker: &Broker,
+        names: &[QueueName],
+        mut from: Option<JobCursor>,
+        (context, bar): (&Context, &ProgressBar),
+    ) -> anyhow::Result<()> {
+        for (at, name) in names.iter().enumerate() {
+            let queue = broker.queue(name.clone());
+            loop {
+                let page = tokio::select! {
+                    biased;
+                    () = context.shutdown.requested() => {
+                        self.facts.interrupted = true;
+                        self.next = Some(start(name, from));
+                        return Ok(());
+                    }
+                    page = queue.find_jobs(&self.search, from) => page,
+                };
+                let page = page.with_context(|| format!("failed to read the jobs of the queue {name}"))?;
+                bar.inc(page.read);
+                from = self.take(&queue, page);
+                if self.rows.len() >= self.most {
+                    let here = from.map(|_| start(name, from));
+                    self.next = here.or_else(|| names.get(at + 1).map(|name| start(name, None)));
+                    return Ok(());
+                }
+                if from.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the jobs of a page, and returns where the next page begins.
+    fn take(&mut self, queue: &Queue, page: JobPage) -> Option<JobCursor> {
+        let page = page.cut(self.most.saturating_sub(self.rows.len()).max(1));
+        self.facts.read += page.read;
+        self.facts.too_large += page.too_large;
+        self.facts.unreadable += page.unreadable;
+        let unread =
+            page.unread.map(|error| format!("a part of the queue {} is not shown: {error}", queue.name()));
+        self.facts.unread.extend(unread);
+        let row = |job: FoundJob| Row::new(queue.name(), job, page.now);
+        self.rows.extend(page.jobs.into_iter().map(row));
+        page.next
+    }
+}
+
+/// The value of `--after` for a page that begins there.
+fn start(name: &QueueName, from: Option<JobCursor>) -> String {
+    from.map_or_else(|| format!("{name}/"), |from| format!("{name}/{from}"))
+}

@@ -1,0 +1,212 @@
+//! `streamfleet jobs`: finds jobs by state, type, payload, header, text or time, in one queue or in all.
+
+mod find;
+mod row;
+
+use std::str::FromStr;
+
+use serde::Serialize;
+use streamfleet::Broker;
+use streamfleet::admin::{Filter, JobCursor};
+use streamfleet::job::{QueueName, State};
+
+use self::find::Found;
+use self::row::Row;
+use super::exit::Exit;
+use super::filter::{FilterArgs, LetterArgs};
+use super::output::{List, Listing, Repeat};
+use super::{Context, Wrong};
+
+/// How `jobs` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet jobs --queue mail --where payload.customer=9
+  streamfleet jobs --state dead,retrying --type 'report.*' --error timeout
+  streamfleet jobs --running --watch
+  streamfleet jobs --state waiting --older-than 1h -o name";
+
+/// The arguments of `jobs`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Only this queue; may be repeated. Default: every queue of the namespace.
+    #[arg(long, short)]
+    queue: Vec<QueueName>,
+    /// Only jobs in these states: waiting, running, scheduled, retrying, dead, done, cancelled. Default: all but the last
+    /// two. Of these, only jobs with a record are found, by a scan of all keys of the server.
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = state)]
+    state: Vec<State>,
+    /// Only running jobs, the longest first.
+    #[arg(long, conflicts_with_all = ["state", "after"])]
+    running: bool,
+    /// The maximum number of jobs.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    limit: u64,
+    /// Start where an earlier page ended, with its `next`.
+    #[arg(long, value_name = "NEXT")]
+    after: Option<Start>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    letters: LetterArgs,
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
+/// Where a page begins: a queue, and a place in it.
+#[derive(Debug, Clone)]
+struct Start {
+    queue: QueueName,
+    /// Nothing for its beginning.
+    cursor: Option<JobCursor>,
+}
+
+impl FromStr for Start {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let rule = || "it must be the `next` of an earlier page".to_owned();
+        let (queue, cursor) = text.split_once('/').ok_or_else(rule)?;
+        let cursor = Some(cursor).filter(|cursor| !cursor.is_empty()).map(str::parse::<JobCursor>);
+        Ok(Self { queue: queue.parse().map_err(|_| rule())?, cursor: cursor.transpose()? })
+    }
+}
+
+/// A page of jobs, for JSON output. `next` is the value of `--after` for the next page.
+type Page = List<Row, Facts>;
+
+/// What is known about the search as a whole, for JSON output.
+#[derive(Debug, Default, Serialize)]
+struct Facts {
+    /// How many jobs were looked at.
+    read: u64,
+    /// How many could not be decided because their payload is too large.
+    too_large: u64,
+    /// How many could not be decided because their payload cannot be read.
+    unreadable: u64,
+    /// Parts of queues that cannot be read, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<String>,
+    /// True if the search was interrupted.
+    interrupted: bool,
+}
+
+/// Finds the jobs.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let filter = args.letters.add_to(args.filter.filter()?)?;
+    let states = states(&args)?;
+    let broker = tokio::select! {
+        biased;
+        () = context.shutdown.requested() => return Ok(Exit::Failed),
+        broker = context.broker() => broker?,
+    };
+    let look = async || {
+        let wanted = find::Wanted { names: &args.queue, states: &states, filter: &filter };
+        let Some(found) = find::find(&args, wanted, &broker, context).await? else {
+            return Ok(Listing::not_found());
+        };
+        listing(found, &filter, context)
+    };
+    if !args.repeat.repeats() {
+        // A signal ends the search, and what was found is shown.
+        return args.repeat.run(context.output, look).await;
+    }
+    tokio::select! {
+        biased;
+        () = context.shutdown.requested() => Ok(Exit::Done),
+        exit = args.repeat.run(context.output, look) => exit,
+    }
+}
+
+/// The jobs that run longest, shown again and again.
+pub(crate) struct Running(Args);
+
+impl Running {
+    /// Shows at most this many jobs.
+    pub(crate) fn new(limit: u64, repeat: Repeat) -> Self {
+        let (filter, letters) = (FilterArgs::default(), LetterArgs::default());
+        let (queue, after, state) = (Vec::new(), None, Vec::new());
+        Self(Args { queue, state, running: true, limit, after, filter, letters, repeat })
+    }
+
+    /// Lists those of these queues, or of all.
+    pub(crate) async fn list(
+        &self,
+        names: &[QueueName],
+        broker: &Broker,
+        context: &Context,
+    ) -> anyhow::Result<Listing> {
+        let filter = Filter::new();
+        let wanted = find::Wanted { names, states: &[State::Running], filter: &filter };
+        match find::find(&self.0, wanted, broker, context).await? {
+            Some(found) => listing(found, &filter, context),
+            None => Ok(Listing::not_found()),
+        }
+    }
+}
+
+/// The states to look at. Conditions about letters mean dead jobs.
+fn states(args: &Args) -> Result<Vec<State>, Wrong> {
+    let wanted = if args.running { &[State::Running][..] } else { &args.state[..] };
+    match (wanted, args.letters.is_empty()) {
+        ([], true) => {
+            Ok(vec![State::Running, State::Waiting, State::Retrying, State::Scheduled, State::Dead])
+        }
+        ([] | [State::Dead], false) => Ok(vec![State::Dead]),
+        (_, false) => Err(Wrong("--reason, --kind and --group only work with --state dead".to_owned())),
+        (states, true) => Ok(states.to_vec()),
+    }
+}
+
+fn state(name: &str) -> Result<State, String> {
+    let names = State::ALL.map(State::as_str).join(", ");
+    name.parse().map_err(|()| format!("a state must be one of {names}"))
+}
+
+fn listing(found: Found, filter: &Filter, context: &Context) -> anyhow::Result<Listing> {
+    let Found { jobs, next, facts, mut remarks, missing } = found;
+    remarks.extend(facts.unread.iter().cloned());
+    if facts.too_large > 0 {
+        remarks.push(format!(
+            "{} more jobs match the other conditions, but their payload has more than {} bytes and was not looked at",
+            facts.too_large,
+            Filter::MAX_PAYLOAD_BYTES
+        ));
+    }
+    if facts.unreadable > 0 {
+        remarks.push(format!(
+            "{} more jobs match the other conditions, but their payload is not valid JSON or MessagePack, or no longer exists",
+            facts.unreadable
+        ));
+    }
+    let (failed, interrupted) = (!facts.unread.is_empty(), facts.interrupted);
+    if interrupted {
+        remarks.push(format!("interrupted after {} jobs were looked at", facts.read));
+    }
+    let page = Page { items: jobs, next, facts, former: None };
+    let names = |page: &Page| page.items.iter().map(|row| row.id.clone()).collect();
+    let show = |page: &Page| row::show(page, filter, &context.clock);
+    let text = context.output.rendered(&page, names, show)?;
+    let listing = remarks.into_iter().fold(Listing::new(text), Listing::remark).without(&missing);
+    Ok(match (interrupted, failed) {
+        (true, _) => listing.exit(Exit::Failed),
+        (false, true) => listing.exit(Exit::Redis),
+        (false, false) => listing,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_begins_at_the_next_of_an_earlier_one() {
+        let start: Start = "mail/waiting-high:1700000000000-0".parse().unwrap();
+        assert_eq!(start.queue.as_str(), "mail");
+        assert_eq!(start.cursor.unwrap().to_string(), "waiting-high:1700000000000-0");
+        assert!("mail/".parse::<Start>().unwrap().cursor.is_none());
+        for text in ["", "mail", "mail/dead", "mail/dead:x", "Mail/dead:"] {
+            assert!(text.parse::<Start>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a job got from its producer: its payload, decoded and cut at a bound, its headers, and the job that submitted it.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::{Deserialize as _, Serialize};
+use serde_json::{Value, json};
+use streamfleet::job::{Encoding, Envelope};
+
+use super::output::{self, View};
+use super::results;
+
+/// The most bytes of a payload that people see without `--full` …
+const SHOWN_BYTES: usize = 4096;
+
+/// … and the most that JSON output has.
+const JSON_BYTES: usize = 64 * 1024;
+
+/// MessagePack that is nested deeper than this is shown as bytes. Workers do not run it either.
+const MAX_DEPTH: usize = 64;
+
+/// What a job got, for JSON output.
+#[derive(Debug, Serialize)]
+pub(crate) struct Input {
+    /// Null if it is too large.
+    payload: Value,
+    payload_bytes: usize,
+    /// True if the payload is too large to be shown without `--full`.
+    payload_cut: bool,
+    encoding: String,
+    headers: BTreeMap<String, String>,
+    /// The job whose end submitted this one.
+    parent: Option<String>,
+    #[serde(skip)]
+    shown: Option<String>,
+}
+
+impl Input {
+    /// Reads it from a job's fields; `is_full` shows a large payload too.
+    pub(crate) fn of(fields: &Envelope, is_full: bool) -> Self {
+        let text = |name: &str| Some(String::from_utf8_lossy(fields.get(name.as_bytes())?).into_owned());
+        let payload = fields.get(b"payload").unwrap_or_default();
+        let named = text("encoding").unwrap_or_else(|| Encoding::default().as_str().to_owned());
+        let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let headers = fields.fields().filter_map(|(name, value)| {
+            let name = name.strip_prefix(b"h.")?;
+            Some((owned(name), owned(value)))
+        });
+        let encoding = Encoding::parse(&named);
+        let is_cut = payload.len() > JSON_BYTES && !is_full;
+        let shown = shown(payload, encoding, if is_full { usize::MAX } else { SHOWN_BYTES });
+        Self {
+            payload: if is_cut { Value::Null } else { value(payload, encoding) },
+            payload_bytes: payload.len(),
+            payload_cut: is_cut,
+            encoding: named,
+            headers: headers.collect(),
+            parent: text("parent"),
+            shown: Some(shown).filter(|_| !payload.is_empty()),
+        }
+    }
+
+    /// Shows it to people.
+    pub(crate) fn view(&self) -> View {
+        let headers = self.headers.iter().map(|(name, value)| format!("{name}={value}"));
+        let headers = headers.collect::<Vec<_>>().join("\n");
+        let is_usual = self.encoding == Encoding::default().as_str();
+        output::facts(&[
+            ("submitted by", self.parent.clone()),
+            ("headers", Some(headers).filter(|headers| !headers.is_empty())),
+            ("encoding", Some(self.encoding.clone()).filter(|_| !is_usual)),
+            ("payload", self.shown.clone()),
+        ])
+    }
+}
+
+/// The payload as a value. Nothing is lost, whatever it contains.
+fn value(payload: &[u8], encoding: Option<Encoding>) -> Value {
+    match encoding {
+        Some(Encoding::Json) if payload.is_empty() => Value::Null,
+        Some(Encoding::Json) => results::value(payload),
+        Some(Encoding::Msgpack) => unpacked(payload).unwrap_or_else(|| plain(payload)),
+        Some(Encoding::Raw) | None => plain(payload),
+    }
+}
+
+fn plain(payload: &[u8]) -> Value {
+    match std::str::from_utf8(payload) {
+        Ok(text) => Value::from(text),
+        Err(_) => json!({ "encoding": "base64", "data": BASE64_STANDARD.encode(payload) }),
+    }
+}
+
+/// `None` for what JSON cannot express, such as binary data, and for what is not MessagePack.
+fn unpacked(payload: &[u8]) -> Option<Value> {
+    let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
+    decoder.set_max_depth(MAX_DEPTH);
+    let value = Value::deserialize(&mut decoder).ok()?;
+    (decoder.position() == payload.len() as u64).then_some(value)
+}
+
+/// The payload as people read it: text as it is, MessagePack as JSON, anything else in hexadecimal; at most this many bytes.
+fn shown(payload: &[u8], encoding: Option<Encoding>, most: usize) -> String {
+    let is_packed = encoding == Some(Encoding::Msgpack);
+    let text = match is_packed.then(|| unpacked(payload)).flatten() {
+        Some(value) => value.to_string(),
+        None => match std::str::from_utf8(payload) {
+            Ok(text) if !is_packed => text.to_owned(),
+            Ok(_) | Err(_) => payload.iter().take(most).map(|byte| format!("{byte:02x}")).collect(),
+        },
+    };
+    if text.len() <= most {
+        return text;
+    }
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{} … ({} bytes in total; --full shows all of them)", &text[..end], payload.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(fields: &[(&str, &[u8])], is_full: bool) -> Input {
+        let fields = fields.iter().map(|(name, value)| (name.as_bytes(), *value));
+        Input::of(&Envelope::new(fields), is_full)
+    }
+
+    #[test]
+    fn a_payload_is_decoded_whatever_its_encoding() {
+        let order = json!({"customer": 9});
+        let packed = rmp_serde::to_vec_named(&order).unwrap();
+        let shown = |payload: &[u8], encoding: &[u8]| {
+            let input = input(&[("payload", payload), ("encoding", encoding)], false);
+            (input.payload, input.shown.unwrap_or_default())
+        };
+        let text = r#"{"customer":9}"#;
+        assert_eq!(shown(text.as_bytes(), b"json"), (order.clone(), text.to_owned()));
+        assert_eq!(shown(&packed, b"msgpack"), (order, text.to_owned()));
+        assert_eq!(shown(b"9", b"raw"), (json!("9"), "9".to_owned()));
+        assert_eq!(shown(b"\xff\x00", b"raw").1, "ff00");
+        assert_eq!(
+            shown(b"\xc1", b"msgpack"),
+            (json!({"encoding": "base64", "data": "wQ=="}), "c1".to_owned())
+        );
+        assert_eq!(shown(b"", b"json"), (Value::Null, String::new()));
+    }
+
+    #[test]
+    fn a_large_payload_is_cut_unless_all_of_it_is_wanted() {
+        let payload = format!("\"{}\"", "é".repeat(JSON_BYTES));
+        let cut = input(&[("payload", payload.as_bytes())], false);
+        assert!(cut.payload_cut && cut.payload.is_null());
+        let shown = cut.shown.unwrap();
+        assert!(shown.ends_with("é … (131074 bytes in total; --full shows all of them)"), "{shown}");
+        let full = input(&[("payload", payload.as_bytes())], true);
+        assert!(!full.payload_cut);
+        assert_eq!(full.shown.unwrap(), payload);
+    }
+
+    #[test]
+    fn headers_and_the_parent_are_shown() {
+        let fields: [(&str, &[u8]); 3] = [("h.tenant", b"9"), ("h.a", b"b"), ("parent", b"order-7")];
+        let input = input(&fields, false);
+        assert_eq!(serde_json::to_value(&input.headers).unwrap(), json!({"a": "b", "tenant": "9"}));
+        assert_eq!((input.parent.as_deref(), input.shown), (Some("order-7"), None));
+    }
+}
