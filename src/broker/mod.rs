@@ -68,7 +68,7 @@ pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
 pub use submit::enqueue::Due;
 pub(crate) use submit::enqueue::{NewJob, NotAccepted, RESEND_WITHIN};
-pub(crate) use submit::unique::{Holder, JobWithId, SubmitOutcome, Unique};
+pub(crate) use submit::unique::{JobWithId, LockHolder, SubmitOutcome, Unique};
 pub use submit::unique::{UniqueMode, UniqueScope};
 
 pub use crate::tls::Files as Tls;

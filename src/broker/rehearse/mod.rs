@@ -22,8 +22,8 @@ use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
 use super::submit::enqueue::call;
 use super::{
-    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Extras, Holder, JobWithId, Kept,
-    LetterEdit, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
+    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Extras, JobWithId, Kept,
+    LetterEdit, LockHolder, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -174,7 +174,7 @@ impl Rehearsal<'_> {
         let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
         let unique = Unique { key: "once".parse().expect("a plain word is a valid key"), scope, mode };
         let new = job(Due::In(LEASE));
-        self.note_receipt(call([(new.life, &None::<Holder>); 2].into_iter()));
+        self.note_receipt(call([(new.life, &None::<LockHolder>); 2].into_iter()));
         let once = JobWithId::new(self.id("once"), new, LIVES, Some(unique));
         let jobs = [once.clone(), once];
         let placed = self.queue.submit(&jobs, Some(100)).await?;
