@@ -280,7 +280,7 @@ local function take_from_group(groups, group, letter)
   redis.pcall('HSET', groups, group, string.format('%.0f ', count - 1) .. times .. ' ' .. sample .. ' ' .. rest)
 end
 
--- True if an entry's id is not after another. Without another, it is.
+-- True if an entry's id is not after another one. False if there is no other one.
 local function is_up_to(id, last)
   local ms, nth = string.match(id, '^(%d+)-(%d+)$')
   local last_ms, last_nth = string.match(last or '', '^(%d+)-(%d+)$')
