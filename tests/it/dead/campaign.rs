@@ -8,7 +8,9 @@ use super::{DEAD, SOON, bury, letters};
 use crate::harness::fleet::{Acts, Running, queue, quick};
 use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
 use crate::harness::wait::{until, until_async};
+use crate::traps::scripts::Scripts;
 
 fn ann() -> Action {
     Action::new("dead replay", "ann").why("a test")
@@ -160,4 +162,22 @@ async fn a_campaign_goes_on_though_its_leaders_are_killed() {
     worker.kill9();
     assert_eq!((campaign.counts.replayed, campaign.counts.succeeded, campaign.counts.skipped), (400, 400, 0));
     assert_eq!(letters(&queue).await.len(), 0);
+}
+
+#[test]
+fn a_replay_that_is_sent_twice_or_late_replays_nothing_again() {
+    let scripts = Scripts::new();
+    for (entry, id) in [("1-0", "a"), ("2-0", "b")] {
+        scripts.server.cmd(&["XADD", "sf:{q}:dead", entry, "type", "test", "id", id]);
+    }
+    let campaign = "sf:{q}:campaign:c";
+    scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0"]);
+    let lanes = ["sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
+    let keys = [&[campaign, "sf:{q}:dead"][..], &lanes, &["sf:{q}:job:a", "sf:{q}:job:b"]].concat();
+    let args = ["c", "running", "0-0", "2-0", "1", "9", "3", "1-0", "2-0"];
+    // The rate allows one of them now.
+    scripts.twice(source("campaign_replay"), &keys, &args, [1, 0]);
+    assert_eq!((scripts.int(&["XLEN", "sf:{q}:jobs"]), scripts.int(&["XLEN", "sf:{q}:dead"])), (1, 1));
+    let paused = ["c", "paused", "1-0", "2-0", "1", "9", "3", "2-0"];
+    assert_eq!(scripts.call(source("campaign_replay"), &keys[..6], &paused).0, 0);
 }
