@@ -186,7 +186,7 @@ fn an_edit_that_is_sent_twice_writes_one_letter_and_one_note() {
     let keys = ["sf:{q}:dead", "sf:{q}:job:a", "sf:{q}:audit", "sf:{q}:edited:1-0", NOTHING, NOTHING];
     let head = ["1-0", "call", "60000", "00ff", "5", "test", "fatal", "no"].map(str::as_bytes);
     let tail = ["type", "test", "id", "a"].map(str::as_bytes);
-    let args = [&head[..], &[b"\x92\xa4what\xa4edit"], &tail].concat();
+    let args = [&head[..], &[&b"\x92\xa4what\xa4edit"[..]], &tail].concat();
     scripts.twice(source("edit"), &keys, &args, [1, 1]);
     assert_eq!((scripts.int(&["XLEN", "sf:{q}:dead"]), scripts.int(&["XLEN", "sf:{q}:audit"])), (1, 1));
     let mut late = args.clone();
