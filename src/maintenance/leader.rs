@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
-use super::{Context, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
+use super::{Context, campaigner, claimer, gauge, promoter, reaper, sweeper, trimmer, waker};
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
 
@@ -164,6 +164,7 @@ impl Term {
         tasks.spawn(watch("reaper", Box::pin(reaper)));
         tasks.spawn(watch("waker", Box::pin(waker)));
         tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("campaigner", Box::pin(campaigner::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
         tasks.spawn(watch(
             "gauge",

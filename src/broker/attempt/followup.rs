@@ -5,7 +5,8 @@ use fred::types::{Key, Value};
 
 use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
-use crate::job::{End, Envelope, Life, Policy, callback_of_type};
+use crate::job::campaign::CampaignTag;
+use crate::job::{End, Envelope, JobSpec, Life, Policy, callback_of_type, fingerprint};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
@@ -30,11 +31,10 @@ impl FollowUpArgs {
             return Self::none(keys);
         }
         let follow = own.map(|own| own.follow(job, trace, end)).unwrap_or_default();
+        let counted = own.and_then(|own| own.campaign.as_ref()).map(|tag| counted(tag, job, end));
+        let packed = pack((end, counted.as_deref()), job.root(), &follow, of_type.as_ref());
         let (lock, batch) = (own.and_then(|own| own.unique.as_ref()), own.and_then(|own| own.batch.as_ref()));
-        Self {
-            keys: [keys.lock(lock), keys.batch(batch)],
-            ends: Value::Bytes(pack(end, job.root(), &follow, of_type.as_ref()).into()),
-        }
+        Self { keys: [keys.lock(lock), keys.batch(batch)], ends: Value::Bytes(packed.into()) }
     }
 
     /// For a job on which nothing depends.
@@ -43,16 +43,35 @@ impl FollowUpArgs {
     }
 }
 
+/// The campaign that replayed a job, and which of its counts the job's end adds to.
+fn counted(tag: &CampaignTag, job: &JobSpec, end: End<'_>) -> String {
+    let count = match end {
+        End::Done(_) => "succeeded",
+        End::Cancelled => "cancelled",
+        End::Dead(reason, error) => {
+            let same = fingerprint(job.job_type.as_str(), reason, error) == tag.fingerprint;
+            if same { "died" } else { "died_otherwise" }
+        }
+    };
+    format!("{} {count}", tag.id)
+}
+
 /// Packs one flat MessagePack array of texts: how the job ended, the life it is noted for, then for each following job
 /// how often it follows, the number of its names and values together, and these. What the job itself names follows once
 /// for all its replays, what its type names follows each end.
-fn pack(end: End<'_>, root: &Life, own: &[Envelope], of_type: Option<&Envelope>) -> Vec<u8> {
+fn pack(
+    (end, counted): (End<'_>, Option<&str>),
+    root: &Life,
+    own: &[Envelope],
+    of_type: Option<&Envelope>,
+) -> Vec<u8> {
     let word = match end {
         End::Done(_) => "done",
         End::Dead(..) => "dead",
         End::Cancelled => "cancelled",
     };
-    let mut items = vec![word.as_bytes().to_vec(), root.to_string().into_bytes()];
+    let word = counted.map_or_else(|| word.to_owned(), |counted| format!("{word} {counted}"));
+    let mut items = vec![word.into_bytes(), root.to_string().into_bytes()];
     let follow = own.iter().map(|envelope| ("once", envelope));
     for (often, envelope) in follow.chain(of_type.map(|envelope| ("each", envelope))) {
         items.push(often.as_bytes().to_vec());
