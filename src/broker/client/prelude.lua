@@ -579,11 +579,19 @@ local function begin_step(ledger, told, step, kind, run, life, consumer, now, ch
   return 1
 end
 
+-- Fails if Redis is full, or if the login may not delete letters. Changes nothing. SETRANGE is a write that a full Redis
+-- refuses, and it creates no key for no bytes; XDEL is not refused.
+local function must_end_letters(dead)
+  local never = string.gsub(dead, 'dead$', 'unique:')
+  redis.call('SETRANGE', never, 0, '')
+  redis.call('XDEL', dead, NO_ENTRY)
+end
+
 -- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
 -- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
 -- it, unless they are all to run again. Returns the new entry's id.
 local function back_to_lane(dead, letter, record, streams, all_steps)
-  redis.call('XDEL', dead, NO_ENTRY)
+  must_end_letters(dead)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
   local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true }
   local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil
