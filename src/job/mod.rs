@@ -44,8 +44,8 @@ mod typed;
 pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
-pub(crate) use followup::callback_of_type;
 pub(crate) use fingerprint::fingerprint;
+pub(crate) use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
