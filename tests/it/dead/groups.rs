@@ -2,7 +2,6 @@
 
 use redis::Value;
 use streamfleet::admin::{Evicted, LetterLimits};
-use streamfleet::job::JobId;
 
 use super::{DEAD, GROUPS, SOON, bury, counts, deadly, letters};
 use crate::harness::fleet::{queue, submit};
