@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Queue::dead_letters`](crate::Queue::dead_letters) | [`DeadLetters`]: list, replay and drop the letters of exhausted jobs |
 //! | [`Queue::audit`](crate::Queue::audit) | [`AuditLog`]: note what people do to the queue, and read it |
+//! | [`Queue::campaigns`](crate::Queue::campaigns) | [`Campaigns`]: bulk replays that the fleet carries out |
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
 //! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
@@ -31,13 +32,14 @@
 //! ```
 
 pub use crate::broker::{
-    Action, Attempt, AuditLog, Awaited, Batch, Cancellation, Consumer, Cron, CronStatus, CronTable,
-    DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided, Decider, Delayed, Due, EditError,
-    EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, JobCursor, JobHolder, JobPage, JobSearch,
-    Joined, Kept, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing,
-    Part, PastAction, PastEvent, Progress, QueueSnapshot, RedisMemory, Replayed, Room, SelectedPage,
-    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, UnknownType, Unread, Upcoming,
-    WIRE_VERSION, WorkerInfo, stream_name,
+    Action, Attempt, AuditLog, Awaited, Batch, Campaign, CampaignError, Campaigns, Cancellation, Consumer,
+    Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided,
+    Decider, Delayed, Due, EditError, EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, JobCursor,
+    JobHolder, JobPage, JobSearch, Joined, Kept, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine,
+    MAX_ENTRIES, Members, Missing, Part, PastAction, PastEvent, Progress, QueueSnapshot, RedisMemory,
+    Replayed, Room, SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus,
+    UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
+pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
 pub use crate::job::patch::{Patch, PatchError};

@@ -34,7 +34,7 @@ pub(crate) async fn note(queue: &Queue, action: &Action) {
 
 /// The user of this process, and the machine.
 fn user() -> String {
-    let named = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var_os(name));
+    let named = ["USER", "LOGNAME"].into_iter().find_map(std::env::var_os);
     let named = named.map(|name| name.to_string_lossy().into_owned()).filter(|name| !name.is_empty());
     let user = named.unwrap_or_else(|| format!("uid {}", process::getuid().as_raw()));
     format!("{user}@{}", system::uname().nodename().to_string_lossy())

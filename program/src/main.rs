@@ -5,6 +5,7 @@ mod actor;
 mod audit;
 mod batch;
 mod bench;
+mod campaigns;
 mod cancel;
 mod check;
 mod completions;
@@ -129,6 +130,8 @@ enum Command {
     Workers(workers::Args),
     /// List, group, show, export, replay, drop or edit dead letters.
     Dead(Box<dead::Args>),
+    /// List, show, pause, resume or stop campaigns: bulk replays that `dead replay` began.
+    Campaigns(campaigns::Args),
     /// Show what people did to a queue.
     Audit(audit::Args),
     /// List or cancel jobs that are due later.
@@ -203,6 +206,7 @@ impl Command {
             Self::Workers(args) => workers::run(args, context).await,
             Self::Events(args) => events::run(args, context).await,
             Self::Dead(args) => dead::run(*args, context).await,
+            Self::Campaigns(args) => campaigns::run(args, context).await,
             Self::Audit(args) => audit::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Cron(args) => cron::run(args, context).await,

@@ -45,6 +45,7 @@ pub(crate) use client::meter::COMMANDS;
 pub(crate) use client::meter::{Meter, Reading};
 #[cfg(test)]
 pub(crate) use client::script::sources as script_sources;
+pub use dead::campaign::{Campaign, CampaignError, Campaigns};
 pub use dead::edit::{EditError, LetterEdit};
 pub use dead::groups::{DeadGroup, DeadGroups};
 pub use dead::letter::{DeadLetter, DeadLetters, Evicted, LetterLimits};
@@ -76,7 +77,7 @@ pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
 pub use submit::enqueue::Due;
 pub(crate) use submit::enqueue::{NewJob, NotAccepted, RESEND_WITHIN};
-pub(crate) use submit::unique::{Holder, JobWithId, SubmitOutcome, Unique};
+pub(crate) use submit::unique::{JobWithId, LockHolder, SubmitOutcome, Unique};
 pub use submit::unique::{UniqueMode, UniqueScope};
 
 pub use crate::tls::Files as Tls;

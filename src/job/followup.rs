@@ -8,6 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::campaign::CampaignTag;
 use super::{DeadReason, Envelope, InvalidName, JobSpec, JobType, Malformed, Policy};
 
 /// Defines a text that the producer chooses.
@@ -71,6 +72,8 @@ pub struct FollowUps {
     pub on_failure: Option<JobType>,
     /// The jobs that follow its success, one after another.
     pub then: Vec<ChainedJob>,
+    /// The campaign that replayed it.
+    pub(crate) campaign: Option<CampaignTag>,
 }
 
 /// One job of a chain, as written in the field `then`.

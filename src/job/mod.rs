@@ -15,6 +15,7 @@
 //!                        └───── ack ──────► done
 //! ```
 
+pub(crate) mod campaign;
 pub(crate) mod duration;
 mod envelope;
 pub(crate) mod filter;

@@ -131,7 +131,7 @@ fn stays_inline(name: &[u8], value: &[u8]) -> bool {
                 name,
                 b"max_attempts" | b"tracking" | b"once" | b"unique" | b"unique_scope" | b"batch"
             )
-            || matches!(name, b"on_success" | b"on_failure" | b"parent" | FIELD))
+            || matches!(name, b"on_success" | b"on_failure" | b"parent" | b"campaign" | FIELD))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::campaign::CampaignTag;
 use super::followup::chain;
 use super::{
     EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Malformed, Policy, Timestamp, Tracking,
@@ -221,6 +222,11 @@ impl Draft {
             b"on_success" => self.follow_ups().on_success = Some(parsed("on_success", value)?),
             b"on_failure" => self.follow_ups().on_failure = Some(parsed("on_failure", value)?),
             b"then" => self.follow_ups().then = chain(value)?,
+            b"campaign" => {
+                if let Some(tag) = CampaignTag::read(value) {
+                    self.follow_ups().campaign = Some(tag);
+                }
+            }
             _ => {}
         }
         Ok(())

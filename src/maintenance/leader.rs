@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
-use super::{Context, claimer, gauge, promoter, reaper, rooms, sweeper, trimmer, unserved, waker};
+use super::{
+    Context, campaigner, claimer, gauge, promoter, reaper, rooms, sweeper, trimmer, unserved, waker,
+};
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
 
@@ -164,6 +166,7 @@ impl Term {
         tasks.spawn(watch("reaper", Box::pin(reaper)));
         tasks.spawn(watch("waker", Box::pin(waker)));
         tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("campaigner", Box::pin(campaigner::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("rooms", Box::pin(rooms::run(context.clone(), stop.clone()))));
         tasks.spawn(watch(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Accepted, Producer, SubmitError, Submitted};
-use crate::broker::{EntrySearch, Holder, JobWithId, SubmitOutcome, UniqueMode};
+use crate::broker::{EntrySearch, JobWithId, LockHolder, SubmitOutcome, UniqueMode};
 
 /// How often a job is sent before it fails because its lock keeps changing hands.
 const ROUNDS: usize = 100;
@@ -56,7 +56,7 @@ impl Producer {
             SubmitOutcome::HeldBy(id) => {
                 let debounces = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Debounce);
                 let edit = if debounces { self.queue.debounced_fields(&id, &job).await? } else { None };
-                job.holder = Some(Holder { id, search: None, edit });
+                job.holder = Some(LockHolder { id, search: None, edit });
                 return Ok(Err(job));
             }
             SubmitOutcome::LeftOut(other, state) => return Err(SubmitError::left_out(&job, &other, state)),
@@ -67,7 +67,7 @@ impl Producer {
                 // The entry with this id is not the holder's.
                 let again = job.holder.as_ref().is_some_and(|holder| holder.search == Some(search));
                 let search = if again { EntrySearch::Lost } else { search };
-                job.holder = Some(Holder { id, search: Some(search), edit: None });
+                job.holder = Some(LockHolder { id, search: Some(search), edit: None });
                 return Ok(Err(job));
             }
         };

@@ -142,7 +142,7 @@ async fn edited_by_hand(letter: &DeadLetter) -> anyhow::Result<Option<Vec<u8>>> 
     if !std::io::stdin().is_terminal() {
         return Err(Wrong("say what to change with --set, --payload-file or --type".to_owned()).into());
     }
-    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var_os(name));
+    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(std::env::var_os);
     let editor = editor.filter(|editor| !editor.is_empty());
     let editor = editor.ok_or_else(|| Wrong("set EDITOR to the editor that is to be used".to_owned()))?;
     let encoding = encoding(letter);

@@ -1,6 +1,7 @@
 //! `streamfleet dead`: the dead letters of a queue. `list`, `groups`, `watch` and `show` display them, `export` writes them
 //! out; `sweep` replays and drops them, after a `plan`; `edit` changes one.
 
+mod campaign;
 mod edit;
 mod export;
 mod groups;
@@ -61,7 +62,7 @@ enum Action {
     /// Run jobs again, with their counters at zero. Each letter is replayed once, even if several people replay it.
     #[command(override_usage = REPLAY)]
     #[command(
-        after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --reason exhausted --type mail.send\n  streamfleet dead replay --all --yes --why 'the mail server is back'"
+        after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --reason exhausted --type mail.send\n  streamfleet dead replay --type mail.send --rate 50/s --canary 5 --stop-at 5%\n  streamfleet dead replay --all --yes --why 'the mail server is back'"
     )]
     Replay(Box<sweep::Replay>),
     /// Delete dead letters and their jobs.
@@ -99,10 +100,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Action::Watch(watch) => watch::run(watch, &connect(args.queue).await?, context).await,
         Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
         Action::Export(export) => export::run(*export, &connect(args.queue).await?, context).await,
-        Action::Replay(replay) => {
-            let (sweep, action) = replay.action();
-            sweep::run(sweep, action, args.queue, context).await
-        }
+        Action::Replay(replay) => replay.run(args.queue, context).await,
         Action::Drop(sweep) => sweep::run(*sweep, sweep::SweepAction::Drop, args.queue, context).await,
         Action::Edit(edit) => edit::run(*edit, &connect(args.queue).await?, context).await,
     }

@@ -10,6 +10,7 @@ use streamfleet::admin::{DeadLetter, Filter, Replayed, Selection};
 use streamfleet::job::{EntryId, JobId, QueueName, State};
 use streamfleet::{Queue, RedisError};
 
+use super::campaign::{self, CampaignArgs};
 use super::{Letters, plan};
 use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
@@ -24,17 +25,17 @@ const AT_ONCE: usize = 32;
 pub(super) struct Args {
     /// The ids of the letters, or of their jobs.
     #[arg(value_name = "ID", conflicts_with = "all")]
-    ids: Vec<JobId>,
+    pub(super) ids: Vec<JobId>,
     /// All letters that exist now and that the filter matches. Letters that arrive meanwhile are left alone.
     #[arg(long)]
     all: bool,
     /// Do not ask for confirmation.
     #[arg(long, short)]
-    yes: bool,
+    pub(super) yes: bool,
     #[command(flatten)]
-    actor: ActorArgs,
+    pub(super) actor: ActorArgs,
     #[command(flatten)]
-    letters: Letters,
+    pub(super) letters: Letters,
 }
 
 /// The arguments of `dead replay`.
@@ -44,6 +45,8 @@ pub(super) struct Replay {
     /// run again, including steps of the kind `once`.
     #[arg(long, value_name = "WHICH", default_value = "failed")]
     steps: Which,
+    #[command(flatten)]
+    campaign: CampaignArgs,
     #[command(flatten)]
     args: Args,
 }
@@ -58,11 +61,18 @@ enum Which {
 }
 
 impl Replay {
-    /// Returns the arguments that both commands share, and what is done to each letter.
-    pub(super) fn action(self) -> (Args, SweepAction) {
-        match self.steps {
-            Which::Failed => (self.args, SweepAction::Replay),
-            Which::All => (self.args, SweepAction::StartOver),
+    /// Replays the letters, or begins a campaign that does.
+    pub(super) async fn run(self, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
+        let action = match self.steps {
+            Which::Failed => SweepAction::Replay,
+            Which::All => SweepAction::StartOver,
+        };
+        match self.campaign.rules() {
+            None => run(self.args, action, queue, context).await,
+            Some(_) if action == SweepAction::StartOver => {
+                Err(Wrong("--steps all does not work with a campaign".to_owned()).into())
+            }
+            Some(rules) => campaign::start(self.args, rules, queue, context).await,
         }
     }
 }
@@ -135,7 +145,7 @@ pub(super) async fn run(
 
 impl Args {
     /// Refuses what nobody can have meant.
-    fn check(&self, filter: &Filter, action: SweepAction) -> Result<(), Wrong> {
+    pub(super) fn check(&self, filter: &Filter, action: SweepAction) -> Result<(), Wrong> {
         if !self.ids.is_empty() {
             let why = "a filter selects letters by itself: it does not work with ids";
             return if filter.is_empty() { Ok(()) } else { Err(Wrong(why.to_owned())) };

@@ -89,10 +89,11 @@ impl Queue {
         if deleted < ids.len() {
             return Ok(Acknowledged::Partly { changed: deleted > 0 });
         }
-        let acknowledged =
-            link.ask("acknowledge", client.xack::<usize, _, _, _>(stream.clone(), GROUP, texts)).await;
-        let all = acknowledged.is_ok_and(|acknowledged| acknowledged == ids.len());
-        Ok(if all { Acknowledged::All } else { Acknowledged::Deleted })
+        match link.ask("acknowledge", client.xack::<usize, _, _, _>(stream.clone(), GROUP, texts)).await {
+            Ok(acknowledged) if acknowledged == ids.len() => Ok(Acknowledged::All),
+            Err(error @ Error::Unknown { .. }) => Err(error),
+            Ok(_) | Err(_) => Ok(Acknowledged::Deleted),
+        }
     }
 
     /// Deletes and acknowledges up to 500 entries of one lane, even if their leases may be lost.

@@ -11,6 +11,7 @@ use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Entry, Queue, bytes, millis};
+use crate::job::campaign::CampaignTag;
 use crate::job::{
     Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext, fingerprint,
 };
@@ -87,7 +88,7 @@ impl<'a> Letter<'a> {
                     | b"root"
                     | b"delay_ms"
                     | b"run_at_ms"
-            ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms" | b"unroutable_ms")
+            ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms" | b"unroutable_ms" | b"campaign")
                 || name.starts_with(b"dead_")
         };
         let mut add: Vec<(&[u8], &[u8])> = match self.envelope.get(b"id") {
@@ -101,6 +102,9 @@ impl<'a> Letter<'a> {
         // The producer's time and the start of the life are kept for readers: a replay has a time of its own.
         let created = self.created_ms.to_string();
         add.push((b"dead_created_ms", created.as_bytes()));
+        let campaigns =
+            self.envelope.get(b"campaign").and_then(CampaignTag::read).map(|tag| tag.count.to_string());
+        add.extend(campaigns.as_ref().map(|count| (b"dead_campaigns".as_slice(), count.as_bytes())));
         for (names, kept) in TIMES {
             add.extend(names.iter().find_map(|name| Some((kept, self.envelope.get(name)?))));
         }

@@ -16,11 +16,7 @@ if letter_id ~= '' then
   if not letter or redis.call('HGET', record, 'dead_id') ~= letter_id then return { 0 } end
 end
 local answer = letter and (follows == 'done' and 3 or follows == 'replay' and 2) or 1
-if answer ~= 1 then
-  -- Changes nothing, but a full Redis refuses it.
-  redis.call('HINCRBY', ledger, 'v', 0)
-  redis.call('XDEL', dead, NO_ENTRY)
-end
+if answer ~= 1 then must_end_letters(dead) end
 redis.call('HSET', ledger, 'call', call, 'answer', answer)
 if step ~= '' then
   redis.call('HSET', ledger, step .. ':state', state, step .. ':since', now, step .. ':decision',

@@ -5,7 +5,8 @@ use fred::types::{Key, Value};
 
 use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
-use crate::job::{End, Envelope, Lane, Life, Policy, callback_of_type};
+use crate::job::campaign::CampaignTag;
+use crate::job::{End, Envelope, JobSpec, Lane, Life, Policy, callback_of_type, fingerprint};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
@@ -30,12 +31,11 @@ impl FollowUpArgs {
             return Self::none(keys);
         }
         let follow = own.map(|own| own.follow(job, trace, end)).unwrap_or_default();
-        let (lock, batch) = (own.and_then(|own| own.unique.as_ref()), own.and_then(|own| own.batch.as_ref()));
+        let counted = own.and_then(|own| own.campaign.as_ref()).map(|tag| counted(tag, job, end));
         let home = Some(job.home).filter(|home| *home != job.lane);
-        Self {
-            keys: [keys.lock(lock), keys.batch(batch)],
-            ends: Value::Bytes(pack((end, home), job.root(), &follow, of_type.as_ref()).into()),
-        }
+        let packed = pack((end, home, counted.as_deref()), job.root(), &follow, of_type.as_ref());
+        let (lock, batch) = (own.and_then(|own| own.unique.as_ref()), own.and_then(|own| own.batch.as_ref()));
+        Self { keys: [keys.lock(lock), keys.batch(batch)], ends: Value::Bytes(packed.into()) }
     }
 
     /// For a job on which nothing depends.
@@ -44,11 +44,25 @@ impl FollowUpArgs {
     }
 }
 
-/// Packs one flat MessagePack array of texts: how the job ended, with its own lane if it is in another one; the life it is
-/// noted for; then for each following job how often it follows, the number of its names and values together, and these.
-/// What the job itself names follows once for all its replays, what its type names follows each end.
+/// The campaign that replayed a job, and which of its counts the job's end adds to.
+fn counted(tag: &CampaignTag, job: &JobSpec, end: End<'_>) -> String {
+    let count = match end {
+        End::Done(_) => "succeeded",
+        End::Cancelled => "cancelled",
+        End::Dead(reason, error) => {
+            let same = fingerprint(job.job_type.as_str(), reason, error) == tag.fingerprint;
+            if same { "died" } else { "died_otherwise" }
+        }
+    };
+    format!("{} {count}", tag.id)
+}
+
+/// Packs one flat MessagePack array of texts: how the job ended, with its own lane if it is in another one, and what its
+/// campaign counts; the life it is noted for; then for each following job how often it follows, the number of its names and
+/// values together, and these. What the job itself names follows once for all its replays, what its type names follows
+/// each end.
 fn pack(
-    (end, home): (End<'_>, Option<Lane>),
+    (end, home, counted): (End<'_>, Option<Lane>, Option<&str>),
     root: &Life,
     own: &[Envelope],
     of_type: Option<&Envelope>,
@@ -58,7 +72,8 @@ fn pack(
         End::Dead(..) => "dead",
         End::Cancelled => "cancelled",
     };
-    let word = home.map_or_else(|| word.to_owned(), |home| format!("{word} {home}"));
+    let home = home.map(Lane::as_str);
+    let word = [Some(word), home, counted].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let mut items = vec![word.into_bytes(), root.to_string().into_bytes()];
     let follow = own.iter().map(|envelope| ("once", envelope));
     for (often, envelope) in follow.chain(of_type.map(|envelope| ("each", envelope))) {

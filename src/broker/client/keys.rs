@@ -25,6 +25,8 @@ pub(crate) struct Keys {
     pub(crate) dead_gone: Key,
     /// What people did to this queue.
     pub(crate) audit: Key,
+    /// Its campaigns.
+    pub(crate) campaigns: Key,
     /// Facts that the fleet agrees on.
     pub(crate) control: Key,
     /// The leader's lease.
@@ -69,6 +71,7 @@ impl Keys {
             dead_recount: key("dead:recount"),
             dead_gone: key("dead:recount:gone"),
             audit: key("audit"),
+            campaigns: key("campaigns"),
             control: key("control"),
             leader: key("leader"),
             cancels: key("cancels"),
@@ -131,6 +134,11 @@ impl Keys {
     #[cfg(feature = "testing")]
     pub(crate) fn advanced(&self) -> Key {
         Key::from(format!("{}:advanced", self.prefix))
+    }
+
+    /// One campaign; for an empty id, what the keys of all campaigns begin with.
+    pub(crate) fn campaign(&self, id: &str) -> Key {
+        Key::from(format!("{}:campaign:{id}", self.prefix))
     }
 
     /// The letter that took the place of this one when somebody edited it.
@@ -243,7 +251,7 @@ mod tests {
             keys.record(&id),
         ]);
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
-        all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone()]);
+        all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone(), keys.campaigns.clone()]);
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
         all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);

@@ -288,7 +288,7 @@ local function take_from_group(groups, group, letter)
   redis.pcall('HSET', groups, group, string.format('%.0f ', count - 1) .. times .. ' ' .. sample .. ' ' .. rest)
 end
 
--- True if an entry's id is not after another. Without another, it is.
+-- True if an entry's id is not after another one. False if there is no other one.
 local function is_up_to(id, last)
   local ms, nth = string.match(id, '^(%d+)-(%d+)$')
   local last_ms, last_nth = string.match(last or '', '^(%d+)-(%d+)$')
@@ -564,17 +564,25 @@ local function is_placeholder(key)
   return string.find(key, '^[^}]*}:%a+:$') ~= nil
 end
 
+-- Counts how a job of a campaign ended. A campaign that is gone counts nothing.
+local function count_end(campaign, counted)
+  if redis.pcall('HEXISTS', campaign, 'state') == 1 then redis.pcall('HINCRBY', campaign, counted, 1) end
+end
+
 -- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow.
--- `ends` is '' or a packed list: how it ended, with its own lane if a gate let it pass into another one; the first life of
--- its series of replays; then for each following job 'once' or 'each', the number of its names and values together, and
--- these. once: the job itself names it, and it follows once for each way to end, however often the job is replayed. each:
--- its type names it, and it follows each end; a life ends once. It must come after the first write of its script. A lock
--- belongs to the life that owns the record. batches: what that record says, for a success.
+-- `ends` is '' or a packed list: how it ended, the first life of its series of replays, then for each following job
+-- 'once' or 'each', the number of its names and values together, and these. once: the job itself names it, and it follows
+-- once for each way to end, however often the job is replayed. each: its type names it, and it follows each end; a life
+-- ends once. If a gate let the job pass into another lane, how it ended is followed by its own lane; if a campaign replayed
+-- it, then by the campaign and by what it counts. It must come after the first write of its script. A lock belongs to the
+-- life that owns the record. batches: what that record says, for a success.
 local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
   if ends == '' then return end
-  local list = cmsgpack.unpack(ends)
-  local how, home = string.match(list[1], '^(%a+) ?(%a*)$')
-  if home ~= '' then stream = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home) end
+  local list, words = cmsgpack.unpack(ends), {}
+  for word in string.gmatch(list[1], '%S+') do words[#words + 1] = word end
+  local how, home = words[1], #words % 2 == 0 and words[2]
+  if home then stream = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home) end
+  if words[3] then count_end(string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 1], words[#words]) end
   local at, is_first = 3, nil
   while at < #list do
     local often, last = list[at], at + 1 + tonumber(list[at + 1])
@@ -745,13 +753,23 @@ local function begin_step(ledger, told, step, kind, run, life, consumer, now, ch
   return 1
 end
 
+-- Fails if Redis is full, or if the login may not delete letters. Changes nothing. SETRANGE is a write that a full Redis
+-- refuses, and it creates no key for no bytes; XDEL is not refused.
+local function must_end_letters(dead)
+  local never = string.gsub(dead, 'dead$', 'unique:')
+  redis.call('SETRANGE', never, 0, '')
+  redis.call('XDEL', dead, NO_ENTRY)
+end
+
 -- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
 -- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
--- it, unless they are all to run again. Returns the new entry's id.
-local function back_to_lane(dead, letter, record, streams, all_steps)
-  redis.call('XDEL', dead, NO_ENTRY)
+-- it, unless they are all to run again. campaign: what the job says about the campaign that replays it, or nil. Returns
+-- the new entry's id.
+local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
+  must_end_letters(dead)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
-  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true }
+  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true,
+    campaign = true }
   local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil
   for at = 1, #letter[2], 2 do
     local name, value = letter[2][at], letter[2][at + 1]
@@ -766,6 +784,7 @@ local function back_to_lane(dead, letter, record, streams, all_steps)
     if is_kept or string.sub(name, 1, 5) ~= 'dead_' and not spent[name] then add_pair(fields, name, value) end
   end
   if root or former then add_pair(fields, 'root', root or former) end
+  if campaign then add_pair(fields, 'campaign', campaign) end
   add_pair(fields, 'replay_of', letter[1])
   add_pair(fields, 'replays', string.format('%.0f', replays + 1))
   local owner = redis.call('HMGET', record, 'life', 'state', 'dead_id')

@@ -1,5 +1,6 @@
 //! Reading, counting, replaying and dropping dead letters.
 
+pub(super) mod campaign;
 pub(super) mod edit;
 pub(super) mod groups;
 pub(super) mod letter;

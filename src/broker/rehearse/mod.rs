@@ -1,6 +1,7 @@
 //! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
+mod campaign;
 mod dispensable;
 mod gates;
 mod steps;
@@ -24,8 +25,8 @@ use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
 use super::submit::enqueue::call;
 use super::{
-    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Extras, Holder, JobWithId, Kept,
-    LetterEdit, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
+    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Extras, JobWithId, Kept,
+    LetterEdit, LockHolder, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -144,6 +145,7 @@ impl Rehearsal<'_> {
         log.step("claim and bury", self.bury()).await?;
         log.step("edit, replay, succeed", self.replay()).await?;
         log.step("bury, count, drop", self.drop()).await?;
+        log.step("bury, replay by a campaign", self.campaign()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
         log.step("wait for a worker that knows the type", self.wait_for_type()).await?;
         log.step("cancel a running job", self.stop()).await?;
@@ -190,7 +192,7 @@ impl Rehearsal<'_> {
     /// Submits a job twice, which makes one job in the delayed set.
     async fn submit_twice(&self, id: &str, unique: Option<Unique>) -> Result<(), Error> {
         let new = job(Due::In(LEASE));
-        self.note_receipt(call([(new.life, &None::<Holder>); 2].into_iter()));
+        self.note_receipt(call([(new.life, &None::<LockHolder>); 2].into_iter()));
         let once = JobWithId::new(self.id(id), new, LIVES, unique);
         let placed = self.queue.submit(&[once.clone(), once], Some(100)).await?;
         let known = SubmitOutcome::Known(self.id(id), State::Scheduled);
@@ -387,7 +389,7 @@ impl Rehearsal<'_> {
         let own = &self.queue.keys;
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.dead_groups.clone(), own.dead_groups_2.clone(), own.audit.clone()]);
-        made.extend([own.dead_recount.clone(), own.dead_gone.clone()]);
+        made.extend([own.dead_recount.clone(), own.dead_gone.clone(), own.campaigns.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.push(own.calls.clone());
         made.push(own.endings.clone());

@@ -61,12 +61,12 @@ pub(crate) struct JobWithId {
     /// The batch that the job is a member of.
     pub(crate) batch: Option<BatchId>,
     /// The holder of the lock, according to an earlier answer.
-    pub(crate) holder: Option<Holder>,
+    pub(crate) holder: Option<LockHolder>,
 }
 
 /// The job that holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Holder {
+pub(crate) struct LockHolder {
     pub(crate) id: JobId,
     /// Where the job waits, if that was looked up.
     pub(crate) search: Option<EntrySearch>,

@@ -23,7 +23,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 34] = [
+const FAMILIES: [&str; 36] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -33,6 +33,8 @@ const FAMILIES: [&str; 34] = [
     "{*}:dead:*",
     "{*}:edited:*",
     "{*}:audit",
+    "{*}:campaigns",
+    "{*}:campaign:*",
     "{*}:control",
     "{*}:leader",
     "{*}:cancels",

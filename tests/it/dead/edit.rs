@@ -10,7 +10,9 @@ use streamfleet::{Producer, Queue};
 use super::{DEAD, bury, counts, letters};
 use crate::harness::fleet::{Acts, Running, queue, quick, until_state};
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
 use crate::traps::scene::{LONG, Scene, job};
+use crate::traps::scripts::{NOTHING, Scripts};
 
 fn ann() -> Action {
     Action::new("dead edit", "ann").why("a test")
@@ -79,7 +81,8 @@ async fn a_raw_replay_moves_the_edited_letter() {
     let fleet = Running::start(&server.url(), quick(1), handler);
     until_state(&queue, &old.job(), State::Done).await;
     fleet.stop().await;
-    assert_eq!((seen.lock().unwrap().clone(), letters(&queue).await), (vec!["2".to_owned()], vec![]));
+    let left = letters(&queue).await;
+    assert_eq!((seen.lock().unwrap().clone(), left), (vec!["2".to_owned()], vec![]));
     assert_eq!(counts(&queue).await, [0; 0]);
 }
 
@@ -175,4 +178,19 @@ async fn a_letter_written_by_hand_without_a_record_can_be_edited() {
         (EntryId::new(1, 0), "2".into(), "fatal".into())
     );
     assert_eq!(counts(&queue).await, [1]);
+}
+
+#[test]
+fn an_edit_that_is_sent_twice_writes_one_letter_and_one_note() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["XADD", "sf:{q}:dead", "1-0", "type", "test", "id", "a"]);
+    let keys = ["sf:{q}:dead", "sf:{q}:job:a", "sf:{q}:audit", "sf:{q}:edited:1-0", NOTHING, NOTHING];
+    let head = ["1-0", "call", "60000", "00ff", "5", "test", "fatal", "no"].map(str::as_bytes);
+    let tail = ["type", "test", "id", "a"].map(str::as_bytes);
+    let args = [&head[..], &[&b"\x92\xa4what\xa4edit"[..]], &tail].concat();
+    scripts.twice(source("edit"), &keys, &args, [1, 1]);
+    assert_eq!((scripts.int(&["XLEN", "sf:{q}:dead"]), scripts.int(&["XLEN", "sf:{q}:audit"])), (1, 1));
+    let mut late = args.clone();
+    late[1] = b"another call";
+    assert_eq!(scripts.call(source("edit"), &keys, &late).0, 0);
 }

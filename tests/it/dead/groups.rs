@@ -2,7 +2,6 @@
 
 use redis::Value;
 use streamfleet::admin::{Evicted, LetterLimits};
-use streamfleet::job::JobId;
 
 use super::{DEAD, GROUPS, SOON, bury, counts, deadly, letters};
 use crate::harness::fleet::{queue, submit};
@@ -165,7 +164,7 @@ async fn groups_stay_exact_while_workers_are_killed() {
     worker.kill9();
     let total: u64 = counts(&queue).await.iter().sum();
     assert_eq!(total, 400);
-    let ids: std::collections::BTreeSet<JobId> =
-        letters(&queue).await.iter().map(|letter| letter.job()).collect();
+    let ids: std::collections::BTreeSet<String> =
+        letters(&queue).await.iter().map(|letter| letter.job().to_string()).collect();
     assert_eq!(ids.len(), 400);
 }

@@ -1,5 +1,6 @@
 //! Dead letters at scale: groups that are counted exactly, letters that are edited, and the audit of what people did.
 
+mod campaign;
 mod edit;
 mod groups;
 

@@ -39,6 +39,8 @@ async fn an_operator_may_use_every_command() {
         "dead groups --recount",
         "dead export --all",
         "dead edit one --set h.tenant=9",
+        "dead replay --all --rate 10/s --yes",
+        "campaigns list",
         "audit",
         "dead replay one",
         "dead drop two",

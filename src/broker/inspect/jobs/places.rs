@@ -45,7 +45,8 @@ impl Queue {
                 portion.after = last;
                 return Ok(portion);
             }
-            let entries = try_join_all(some.iter().map(|held| self.bare_entry(lane, None, held.entry))).await?;
+            let entries =
+                try_join_all(some.iter().map(|held| self.bare_entry(lane, None, held.entry))).await?;
             for (held, entry) in some.iter().zip(entries) {
                 last = Some(held.entry);
                 // Settled in the meantime, or deleted by somebody.
@@ -125,7 +126,8 @@ impl Queue {
         let places: Vec<_> = found.iter().skip(1).step_by(2).filter_map(place_in_room).collect();
         let mut jobs = Vec::with_capacity(places.len());
         for some in places.chunks(AT_ONCE) {
-            let reading = some.iter().map(|(entry, room)| self.bare_entry(Lane::Normal, Some(room.as_str()), *entry));
+            let reading =
+                some.iter().map(|(entry, room)| self.bare_entry(Lane::Normal, Some(room.as_str()), *entry));
             let entries = try_join_all(reading).await?;
             for ((_, room), entry) in some.iter().zip(entries) {
                 // It has left the room in the meantime.

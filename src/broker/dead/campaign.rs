@@ -1,0 +1,401 @@
+//! Campaigns: bulk replays that the fleet carries out at a limited rate, and that stop themselves. Redis holds all of their
+//! state. One script replays letters and moves the cursor past them, so a process that dies neither skips nor repeats any.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fred::types::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
+use crate::broker::dead::letter::DeadLetter;
+use crate::broker::dead::selection::Selection;
+use crate::broker::inspect::audit::{Action, call_name};
+use crate::broker::{Queue, bytes, millis};
+use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState, CampaignStep, next_step};
+use crate::job::filter::Filter;
+use crate::job::{EntryId, Envelope, Timestamp};
+
+scripts! {
+    CAMPAIGNS "campaigns", CAMPAIGN_PUT "campaign_put", CAMPAIGN_READ "campaign_read",
+    CAMPAIGN_REPLAY "campaign_replay", CAMPAIGN_SET "campaign_set",
+}
+
+/// The most campaigns of a queue that are known at a time.
+const MAX_CAMPAIGNS: i64 = 200;
+
+/// How long a campaign that is over is kept.
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The most letters that one script replays.
+const LETTERS_PER_CALL: usize = 50;
+
+/// About how many bytes of letters one script replays. Large fields have keys of their own, which it does not read.
+const BYTES_PER_CALL: usize = 512 * 1024;
+
+/// What a campaign is to do, as Redis holds it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Stored {
+    filter: Filter,
+    who: String,
+    why: String,
+    planned: Option<u64>,
+    total: u64,
+    last: String,
+    now_ms: u64,
+    rules: CampaignRules,
+}
+
+/// A campaign; see the [example](Campaigns).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Campaign {
+    /// Its id: 8 hexadecimal digits.
+    pub id: String,
+    /// Where it is.
+    pub state: CampaignState,
+    /// Why it is there, if it was stopped or paused.
+    pub why: String,
+    /// The letters that it replays.
+    pub selection: Selection,
+    /// How many letters matched when it began, if they were counted.
+    pub planned: Option<u64>,
+    /// How it goes about them.
+    pub rules: CampaignRules,
+    /// How its jobs have ended so far.
+    pub counts: CampaignCounts,
+    /// The last letter that it has dealt with.
+    pub cursor: EntryId,
+    /// Who began it.
+    pub who: String,
+    /// When it began.
+    pub created: Timestamp,
+    /// When its state last changed.
+    pub changed: Timestamp,
+}
+
+impl Campaign {
+    fn is_read(&self) -> bool {
+        self.selection.last.is_none_or(|last| self.cursor >= last)
+    }
+
+    fn read(id: &str, fields: &Envelope) -> Option<Self> {
+        let text = |name: &str| {
+            String::from_utf8_lossy(fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
+        };
+        let number = |name: &str| text(name).parse::<u64>().unwrap_or(0);
+        let stored: Stored = serde_json::from_slice(fields.get(b"plan")?).ok()?;
+        let state = text("state");
+        Some(Self {
+            id: id.to_owned(),
+            state: CampaignState::ALL.into_iter().find(|known| known.as_str() == state)?,
+            why: text("why"),
+            selection: Selection {
+                filter: stored.filter,
+                last: Some(stored.last.parse().ok()?),
+                total: stored.total,
+                now: decode::timestamp(stored.now_ms),
+            },
+            planned: stored.planned,
+            rules: stored.rules,
+            counts: CampaignCounts {
+                replayed: number("replayed"),
+                succeeded: number("succeeded"),
+                died: number("died"),
+                died_otherwise: number("died_otherwise"),
+                cancelled: number("cancelled"),
+                skipped: number("skipped"),
+            },
+            cursor: text("cursor").parse().ok()?,
+            who: stored.who,
+            created: decode::timestamp(number("created_ms")),
+            changed: decode::timestamp(number("changed_ms")),
+        })
+    }
+}
+
+/// Why a campaign does not begin or change.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CampaignError {
+    /// There is no letter to replay.
+    #[error("there are no dead letters to replay")]
+    NoLetters,
+    /// There are too many campaigns.
+    #[error("the queue already has {max} campaigns of the last 30 days", max = MAX_CAMPAIGNS)]
+    TooMany,
+    /// There is none with this id.
+    #[error("there is no such campaign")]
+    Unknown,
+    /// It is in a state that does not allow this.
+    #[error("the campaign is {}", .0.as_str())]
+    State(CampaignState),
+    /// Redis does not answer or refuses.
+    #[error(transparent)]
+    Redis(#[from] Error),
+}
+
+/// The campaigns of a queue: bulk replays of dead letters that the fleet carries out. [`Queue::campaigns`] returns it.
+///
+/// ```no_run
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// use streamfleet::admin::{Action, CampaignRules, Filter};
+///
+/// let selection = queue.dead_letters().select(Filter::new().job_type("mail.*")?).await?;
+/// let rules = CampaignRules::default().rate(50.0).canary(5).stop_at(5.0);
+/// let ann = Action::new("campaign", "ann").why("the mail server is back");
+/// let id = queue.campaigns().start(&selection, rules, &ann).await?;
+/// let campaign = queue.campaigns().get(&id).await?.ok_or("it was just begun")?;
+/// println!("{} of {} replayed", campaign.counts.replayed, campaign.selection.total);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Campaigns<'a> {
+    queue: &'a Queue,
+}
+
+impl Queue {
+    /// Gives access to the campaigns.
+    pub fn campaigns(&self) -> Campaigns<'_> {
+        Campaigns { queue: self }
+    }
+}
+
+impl Campaigns<'_> {
+    /// Begins a campaign, and returns its id. The fleet carries it out; `action` says who wants it and why, and how many
+    /// letters match, if that is known.
+    ///
+    /// # Errors
+    ///
+    /// [`CampaignError`] if there are no letters or too many campaigns, or Redis does not answer.
+    pub async fn start(
+        self,
+        selection: &Selection,
+        rules: CampaignRules,
+        action: &Action,
+    ) -> Result<String, CampaignError> {
+        let last = selection.last.ok_or(CampaignError::NoLetters)?;
+        let id = format!("{:08x}", rand::random::<u32>());
+        let plan = Stored {
+            filter: selection.filter.clone(),
+            who: action.who.clone(),
+            why: action.why.clone(),
+            planned: action.count,
+            total: selection.total,
+            last: last.to_string(),
+            now_ms: selection.now.as_ms(),
+            rules,
+        };
+        let plan = serde_json::to_vec(&plan).map_err(|error| Error::contract("campaign_put", error))?;
+        let state = if rules.canary > 0 { CampaignState::Canary } else { CampaignState::Running };
+        let action = action.clone().outcome(format!("campaign {id}"));
+        let own = &self.queue.keys;
+        let keys = vec![own.campaigns.clone(), own.campaign(&id), own.audit.clone()];
+        let args = vec![
+            id.as_str().into(),
+            state.as_str().into(),
+            Value::Bytes(plan.into()),
+            MAX_CAMPAIGNS.into(),
+            call_name(),
+            Value::Bytes(action.pack().into()),
+        ];
+        let answer = self.queue.run_named(&CAMPAIGN_PUT, keys, args).await?;
+        match answer.status {
+            0 => Err(CampaignError::TooMany),
+            1 => Ok(id),
+            _ => Err(Error::contract("campaign_put", answer).into()),
+        }
+    }
+
+    /// Returns the ids of all campaigns that are known, each with whether it may still replay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn ids(self) -> Result<BTreeMap<String, bool>, Error> {
+        let own = &self.queue.keys;
+        let prefix = bytes(own.campaign("").as_bytes());
+        let answer = self.queue.run(&CAMPAIGNS, vec![own.campaigns.clone()], vec![prefix]).await?;
+        let Some(Value::Array(pairs)) = answer.rest.first() else {
+            return Err(Error::contract("campaigns", answer));
+        };
+        let pairs =
+            pairs.chunks_exact(2).map(|pair| (decode::text(&pair[0]), decode::text(&pair[1]) == "active"));
+        Ok(pairs.collect())
+    }
+
+    /// Returns one campaign; `None` if there is none with this id, or it was over 30 days ago.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn get(self, id: &str) -> Result<Option<Campaign>, Error> {
+        let answer = self.queue.run(&CAMPAIGN_READ, vec![self.queue.keys.campaign(id)], vec![]).await?;
+        let Some(Value::Array(fields)) = answer.rest.first() else {
+            return Err(Error::contract("campaign_read", answer));
+        };
+        Ok(Campaign::read(id, &decode::envelope(fields)))
+    }
+
+    /// Pauses a campaign. Jobs that it has replayed go on.
+    ///
+    /// # Errors
+    ///
+    /// [`CampaignError`] if it is unknown or over, or Redis does not answer.
+    pub async fn pause(self, id: &str, action: &Action) -> Result<(), CampaignError> {
+        self.set(
+            id,
+            &[CampaignState::Canary, CampaignState::Running],
+            (CampaignState::Paused, ""),
+            Some(action),
+        )
+        .await
+    }
+
+    /// Continues a campaign that was paused.
+    ///
+    /// # Errors
+    ///
+    /// [`CampaignError`] if it is unknown or not paused, or Redis does not answer.
+    pub async fn resume(self, id: &str, action: &Action) -> Result<(), CampaignError> {
+        let campaign = self.get(id).await?.ok_or(CampaignError::Unknown)?;
+        let is_tried = campaign.counts.succeeded >= campaign.rules.canary;
+        let to = if is_tried { CampaignState::Running } else { CampaignState::Canary };
+        self.set(id, &[CampaignState::Paused], (to, ""), Some(action)).await
+    }
+
+    /// Stops a campaign for good. Jobs that it has replayed go on.
+    ///
+    /// # Errors
+    ///
+    /// [`CampaignError`] if it is unknown or over, or Redis does not answer.
+    pub async fn stop(self, id: &str, action: &Action) -> Result<(), CampaignError> {
+        let from = [CampaignState::Canary, CampaignState::Running, CampaignState::Paused];
+        let why = format!("stopped by {}", action.who);
+        self.set(id, &from, (CampaignState::Stopped, &why), Some(action)).await
+    }
+
+    async fn set(
+        self,
+        id: &str,
+        from: &[CampaignState],
+        (to, why): (CampaignState, &str),
+        action: Option<&Action>,
+    ) -> Result<(), CampaignError> {
+        let own = &self.queue.keys;
+        let keys = vec![own.campaigns.clone(), own.campaign(id), own.audit.clone()];
+        let from: Vec<&str> = from.iter().map(|state| state.as_str()).collect();
+        let note = action.map(|action| action.clone().target(format!("campaign {id}")).pack());
+        let args = vec![
+            id.into(),
+            from.join(" ").into(),
+            to.as_str().into(),
+            bytes(why.as_bytes()),
+            if to.is_over() { "1" } else { "0" }.into(),
+            millis(RETENTION),
+            call_name(),
+            note.map_or_else(|| "".into(), |note| Value::Bytes(note.into())),
+        ];
+        let answer = self.queue.run_named(&CAMPAIGN_SET, keys, args).await?;
+        let found = answer.rest.first().map(decode::text).unwrap_or_default();
+        let found = CampaignState::ALL.into_iter().find(|state| state.as_str() == found);
+        match (answer.status, found) {
+            (1, _) => Ok(()),
+            // An earlier call did it, whose answer was lost.
+            (0, Some(found)) if found == to => Ok(()),
+            (0, Some(found)) => Err(CampaignError::State(found)),
+            (0, None) => Err(CampaignError::Unknown),
+            _ => Err(Error::contract("campaign_set", answer).into()),
+        }
+    }
+
+    /// Does what a campaign is to do next. Returns true if there may be more to do at once.
+    pub(crate) async fn advance(self, id: &str) -> Result<bool, Error> {
+        let Some(campaign) = self.get(id).await? else { return Ok(false) };
+        let (canary, running) =
+            (&[CampaignState::Canary][..], &[CampaignState::Canary, CampaignState::Running][..]);
+        let moved = match next_step(campaign.state, &campaign.rules, &campaign.counts, campaign.is_read()) {
+            CampaignStep::Rest => return Ok(false),
+            CampaignStep::Replay(most) => return self.replay(&campaign, most).await,
+            CampaignStep::Release => self.set(id, canary, (CampaignState::Running, ""), None).await,
+            CampaignStep::Stop(why) => self.set(id, running, (CampaignState::Stopped, &why), None).await,
+            CampaignStep::Finish => self.set(id, running, (CampaignState::Done, ""), None).await,
+        };
+        match moved {
+            Ok(()) => Ok(true),
+            Err(CampaignError::Redis(error)) => Err(error),
+            // A person was faster.
+            Err(
+                CampaignError::NoLetters
+                | CampaignError::TooMany
+                | CampaignError::Unknown
+                | CampaignError::State(_),
+            ) => Ok(false),
+        }
+    }
+
+    /// Replays the next letters that the rate allows. Returns true if it allowed all of them. See `campaign_replay.lua`.
+    async fn replay(self, campaign: &Campaign, most: u64) -> Result<bool, Error> {
+        let Some(last) = campaign.selection.last else { return Ok(false) };
+        let dead = self.queue.dead_letters();
+        let page = dead.selected(&campaign.selection, Some(campaign.cursor)).await?;
+        let letters = portion(&page.letters);
+        let is_whole = letters.len() == page.letters.len();
+        let to = match letters.last() {
+            Some(letter) if !is_whole => letter.entry,
+            Some(_) | None => page.next.unwrap_or(last),
+        };
+        let own = &self.queue.keys;
+        let mut keys = vec![own.campaign(&campaign.id), own.dead.clone()];
+        keys.extend(own.streams().clone());
+        keys.extend(letters.iter().map(|letter| own.record(&letter.job())));
+        let mut args = vec![
+            campaign.id.as_str().into(),
+            campaign.state.as_str().into(),
+            campaign.cursor.to_string().into(),
+            to.to_string().into(),
+            campaign.rules.rate.to_string().into(),
+            most.to_string().into(),
+            campaign.rules.max_replays.to_string().into(),
+        ];
+        args.extend(letters.iter().map(|letter| Value::from(letter.entry.to_string())));
+        // If the answer is lost, the cursor says what was done.
+        let answer = self.queue.run(&CAMPAIGN_REPLAY, keys, args).await?;
+        match (answer.status, answer.rest.get(1).and_then(decode::entry_id)) {
+            (0, _) => Ok(false),
+            (1, Some(cursor)) => Ok(cursor == to),
+            _ => Err(Error::contract("campaign_replay", answer)),
+        }
+    }
+}
+
+/// The first of these letters that one script can replay.
+fn portion(letters: &[DeadLetter]) -> &[DeadLetter] {
+    let mut bytes = 0;
+    let fits = letters.iter().take(LETTERS_PER_CALL).take_while(|letter| {
+        let is_first = bytes == 0;
+        bytes += letter.fields.size().clamp(1, Envelope::LARGE_BYTES);
+        is_first || bytes <= BYTES_PER_CALL
+    });
+    &letters[..fits.count()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_replays_a_bounded_portion_but_at_least_one_letter() {
+        let letter = |size: usize| {
+            let payload = vec![b'x'; size];
+            let fields: [(&[u8], &[u8]); 1] = [(b"payload", &payload)];
+            DeadLetter { entry: EntryId::new(1, 0), fields: Envelope::new(fields.into_iter()) }
+        };
+        assert_eq!(portion(&[]).len(), 0);
+        assert_eq!(portion(&[letter(8 * 1024 * 1024)]).len(), 1);
+        assert_eq!(portion(&vec![letter(8 * 1024 * 1024); 20]).len(), 4);
+        assert_eq!(portion(&vec![letter(100); 200]).len(), LETTERS_PER_CALL);
+    }
+}

@@ -1,0 +1,4 @@
+-- campaign_read: what is known about one campaign.
+-- returns {1, its fields, flat}
+local campaign = KEYS[1]
+return { 1, redis.call('HGETALL', campaign) }

@@ -1,0 +1,183 @@
+//! Campaigns: each letter is replayed once, whatever dies; a canary that fails, or too many deaths, stop them.
+
+use redis::Value;
+use streamfleet::Queue;
+use streamfleet::admin::{Action, Campaign, CampaignError, CampaignRules, CampaignState, Filter};
+
+use super::{DEAD, SOON, bury, letters};
+use crate::harness::fleet::{Acts, Running, queue, quick};
+use crate::harness::process::Launch;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::source;
+use crate::harness::wait::{until, until_async};
+use crate::traps::scripts::Scripts;
+
+fn ann() -> Action {
+    Action::new("dead replay", "ann").why("a test")
+}
+
+/// Begins a campaign about all letters.
+async fn begin(queue: &Queue, rules: CampaignRules) -> String {
+    let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
+    queue.campaigns().start(&selection, rules, &ann()).await.unwrap()
+}
+
+async fn until_campaign(queue: &Queue, id: &str, state: CampaignState) -> Campaign {
+    until_async(&format!("the campaign to be {}", state.as_str()), 3 * SOON, async || {
+        queue.campaigns().get(id).await.unwrap().filter(|campaign| campaign.state == state)
+    })
+    .await
+}
+
+/// Writes letters by hand, as an older version did.
+fn write(server: &RedisServer, count: usize, job_type: &str) {
+    let mut all = redis::pipe();
+    for nth in 0..count {
+        let id = format!("{job_type}-{nth}");
+        let fields = [
+            "type",
+            job_type,
+            "id",
+            &id,
+            "dead_reason",
+            "fatal",
+            "dead_error",
+            "no",
+            "dead_fingerprint",
+            "00ff",
+        ];
+        all.cmd("XADD").arg(DEAD).arg("*").arg(&fields[..]).ignore();
+    }
+    all.exec(&mut server.client()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_replays_every_letter_once_and_tells_how_they_ended() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 300, "test");
+    let id = begin(&queue, CampaignRules::default().rate(10_000.0).canary(5)).await;
+    let handler = Acts::well();
+    let fleet = Running::start(&server.url(), quick(1), handler.clone());
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    assert_eq!((campaign.counts.replayed, campaign.counts.succeeded, campaign.counts.skipped), (300, 300, 0));
+    assert_eq!((handler.all_runs(), handler.jobs(), letters(&queue).await.len()), (300, 300, 0));
+    assert!(matches!(
+        queue.campaigns().pause(&id, &ann()).await,
+        Err(CampaignError::State(CampaignState::Done))
+    ));
+    assert!(matches!(queue.campaigns().stop("none", &ann()).await, Err(CampaignError::Unknown)));
+    assert_eq!(queue.campaigns().ids().await.unwrap().get(&id), Some(&false));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_that_dies_stops_the_campaign() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1", "2", "3", "4", "5", "6"]).await;
+    let id = begin(&queue, CampaignRules::default().rate(10_000.0).canary(2)).await;
+    let fleet = super::deadly(&server);
+    let campaign = until_campaign(&queue, &id, CampaignState::Stopped).await;
+    until_async("all to be dead", SOON, async || queue.snapshot().await.unwrap().dead == 6).await;
+    fleet.stop().await;
+    assert!(campaign.counts.replayed <= 2 && campaign.counts.died >= 1, "{campaign:?}");
+    assert!(campaign.why.contains("did not succeed"), "{}", campaign.why);
+    let all = letters(&queue).await;
+    assert_eq!(all.len(), 6);
+    assert_eq!(all[5].text("dead_campaigns"), "1");
+    assert_eq!(all[5].text("campaign"), "", "a replay by hand is not counted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_deaths_of_the_same_error_stop_the_campaign() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let payloads: Vec<String> = (0..40).map(|nth| nth.to_string()).collect();
+    bury(&server, &queue, &payloads.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let id = begin(&queue, CampaignRules::default().rate(60.0).stop_at(50.0)).await;
+    let fleet = super::deadly(&server);
+    let campaign = until_campaign(&queue, &id, CampaignState::Stopped).await;
+    fleet.stop().await;
+    assert!(campaign.counts.died >= 20 && campaign.counts.died_otherwise == 0, "{campaign:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_replayed_by_campaigns_only_so_often() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1"]).await;
+    let fleet = super::deadly(&server);
+    for replays in [1, 1, 0] {
+        let id = begin(&queue, CampaignRules::default().max_replays(2)).await;
+        let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+        assert_eq!((campaign.counts.replayed, campaign.counts.skipped), (replays, 1 - replays));
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_campaign_replays_nothing_until_it_is_resumed() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 20, "test");
+    let id = begin(&queue, CampaignRules::default().rate(10.0)).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    until_async("some to be replayed", SOON, async || {
+        queue.campaigns().get(&id).await.unwrap().is_some_and(|campaign| campaign.counts.succeeded >= 3)
+    })
+    .await;
+    queue.campaigns().pause(&id, &ann()).await.unwrap();
+    let replayed = queue.campaigns().get(&id).await.unwrap().unwrap().counts.replayed;
+    let paused = until_async("those replayed to end", SOON, async || {
+        queue.campaigns().get(&id).await.unwrap().filter(|campaign| campaign.counts.alive() == 0)
+    })
+    .await;
+    assert_eq!((paused.state, paused.counts.replayed), (CampaignState::Paused, replayed));
+    queue.campaigns().resume(&id, &ann()).await.unwrap();
+    let done = until_campaign(&queue, &id, CampaignState::Done).await;
+    assert_eq!((done.counts.replayed, done.counts.succeeded), (20, 20));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_goes_on_though_its_leaders_are_killed() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 400, "noop");
+    let id = begin(&queue, CampaignRules::default().rate(100.0)).await;
+    let config = "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.noop]\nhandler = \"noop\"\n";
+    let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
+    for most in [330, 200] {
+        let worker = launch.start();
+        until(
+            "some to be replayed",
+            2 * SOON,
+            || matches!(server.cmd(&["XLEN", DEAD]), Value::Int(left) if left <= most),
+        );
+        worker.kill9();
+    }
+    let worker = launch.start();
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    worker.kill9();
+    assert_eq!((campaign.counts.replayed, campaign.counts.succeeded, campaign.counts.skipped), (400, 400, 0));
+    assert_eq!(letters(&queue).await.len(), 0);
+}
+
+#[test]
+fn a_replay_that_is_sent_twice_or_late_replays_nothing_again() {
+    let scripts = Scripts::new();
+    for (entry, id) in [("1-0", "a"), ("2-0", "b")] {
+        scripts.server.cmd(&["XADD", "sf:{q}:dead", entry, "type", "test", "id", id]);
+    }
+    let campaign = "sf:{q}:campaign:c";
+    scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0"]);
+    let lanes = ["sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
+    let keys = [&[campaign, "sf:{q}:dead"][..], &lanes, &["sf:{q}:job:a", "sf:{q}:job:b"]].concat();
+    let args = ["c", "running", "0-0", "2-0", "1", "9", "3", "1-0", "2-0"];
+    // The rate allows one of them now.
+    scripts.twice(source("campaign_replay"), &keys, &args, [1, 0]);
+    assert_eq!((scripts.int(&["XLEN", "sf:{q}:jobs"]), scripts.int(&["XLEN", "sf:{q}:dead"])), (1, 1));
+    let paused = ["c", "paused", "1-0", "2-0", "1", "9", "3", "2-0"];
+    assert_eq!(scripts.call(source("campaign_replay"), &keys[..6], &paused).0, 0);
+}
