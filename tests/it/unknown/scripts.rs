@@ -94,7 +94,7 @@ fn jobs_go_where_nothing_waits_and_otherwise_to_the_end_of_the_high_lane() {
 }
 
 #[test]
-fn only_jobs_that_waited_for_too_long_without_a_worker_are_taken_to_be_ended() {
+fn only_jobs_without_a_worker_for_too_long_are_taken_to_be_ended() {
     let scripts = Scripts::new();
     park(&scripts, "old", &["unroutable_ms", "1700000000000"]);
     park(&scripts, "new", &[]);
@@ -133,7 +133,7 @@ fn an_entry_that_is_not_a_job_holds_up_no_other() {
 }
 
 #[test]
-fn rooms_are_emptied_on_a_full_server_and_a_room_of_another_type_is_refused() {
+fn a_room_is_emptied_on_a_full_server_and_refused_if_no_stream() {
     let scripts = Scripts::new();
     park(&scripts, "j", &[]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
