@@ -73,7 +73,7 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
         wrong.extend(callbacks(name, section));
-        wrong.extend(limits(name, section));
+        wrong.extend(process_limits(name, section));
     }
     for (name, section) in &config.cron {
         wrong.extend(recurring(name, section));
@@ -162,7 +162,7 @@ fn callbacks(name: &JobType, section: &TypeSection) -> Vec<Wrong> {
     own.map(wrong).collect()
 }
 
-fn limits(name: &JobType, section: &TypeSection) -> Vec<Wrong> {
+fn process_limits(name: &JobType, section: &TypeSection) -> Vec<Wrong> {
     let TypeSection { concurrency, limit_key, concurrency_per_key, .. } = section;
     let wrong = |key: &str, reason: String| (path(&["types", name.as_str(), key]), reason);
     let mut problems = Vec::new();
