@@ -131,7 +131,8 @@ fn stays_inline(name: &[u8], value: &[u8]) -> bool {
                 name,
                 b"max_attempts" | b"tracking" | b"once" | b"unique" | b"unique_scope" | b"batch"
             )
-            || matches!(name, b"on_success" | b"on_failure" | b"parent" | b"campaign" | FIELD))
+            || matches!(name, b"on_success" | b"on_failure" | b"parent" | b"campaign" | FIELD)
+            || matches!(name, b"lane" | b"room_gates"))
 }
 
 #[cfg(test)]
@@ -181,6 +182,30 @@ mod tests {
         // The same fields of the same life have the same key, so that every process that offloads them knows its name.
         assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
         assert!(light.offloaded.token.starts_with("5-1-high-"));
+    }
+
+    #[test]
+    fn a_large_entry_in_a_room_says_where_it_goes_and_may_go_to_another_lane() {
+        let payload = vec![b'x'; 300_000];
+        let parked = envelope(&[
+            ("life", b"5-1"),
+            ("type", b"mail"),
+            ("payload", &payload),
+            ("lane", b"low"),
+            ("room_gates", b"type:mail\nkey:h.tenant=9"),
+        ]);
+        let light = parked.without_large_fields(&life()).unwrap();
+        assert_eq!(light.envelope.get(b"room_gates"), Some(b"type:mail\nkey:h.tenant=9".as_slice()));
+        assert_eq!(light.envelope.get(b"lane"), Some(b"low".as_slice()));
+        for lane in [None, Some((b"lane".as_slice(), b"normal".as_slice()))] {
+            let out = light.envelope.edited(
+                |name| matches!(name, b"lane" | b"room_gates"),
+                &lane.into_iter().collect::<Vec<_>>(),
+            );
+            let restored = out.with_large_fields(&light.fields).unwrap();
+            assert_eq!(restored.get(b"payload"), Some(payload.as_slice()));
+            assert_eq!(restored.get(b"lane"), lane.map(|(_, value)| value));
+        }
     }
 
     #[test]

@@ -38,6 +38,22 @@ fn server() -> RedisServer {
 }
 
 #[test]
+fn jobs_that_wait_in_rooms_are_found_with_their_gates_and_lanes() {
+    let server = server();
+    let fields = ["type", "slow", "id", "s-1", "lane", "low", "room_gates", "type:slow"];
+    let payload = ["payload", r#"{"customer":9}"#];
+    let added = server.cmd(&[&["XADD", "sf:{default}:room:type:slow", "*"], &fields[..], &payload].concat());
+    let entry: String = redis::from_redis_value(added).unwrap();
+    server.cmd(&["HSET", "sf:{default}:rooms:places", "s-1", &format!("{entry} type:slow")]);
+    let page = json(&server, &["jobs", "--where", "payload.customer=9", "--state", "waiting"]);
+    assert_eq!(ids(&page), ["m-1", "s-1"]);
+    let job = page["items"].as_array().unwrap().iter().find(|job| job["id"] == "s-1").unwrap();
+    assert!(job["gate"] == "type:slow" && job["lane"] == "low" && job["entry"] == entry.as_str(), "{job}");
+    let status = json(&server, &["status", "s-1"]);
+    assert!(status["gate"] == "type:slow" && status["payload"]["customer"] == 9, "{status}");
+}
+
+#[test]
 fn jobs_are_found_in_every_queue_by_any_condition() {
     let server = server();
     let found = |args: &[&str]| found(&server, args);
