@@ -403,7 +403,11 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
         cells.push(report.leader.as_deref().map_or_else(|| "-".to_owned(), harmless));
         table.add_row(cells);
     }
-    let mut view = View::from(table);
+    remarks(View::from(table), reports, clock)
+}
+
+/// Adds what the table does not say.
+fn remarks(mut view: View, reports: &[Report], clock: &Clock) -> View {
     for (queue, unserved) in
         reports.iter().flat_map(|report| report.unserved_types.iter().map(move |of| (&report.queue, of)))
     {

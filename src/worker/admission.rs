@@ -207,7 +207,8 @@ impl Admission {
 
     fn take_given_back(&self) -> Vec<HeldPlace> {
         let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = given_back.split_off(given_back.len().min(MAX_GIVEN_BACK));
+        let count = given_back.len().min(MAX_GIVEN_BACK);
+        let rest = given_back.split_off(count);
         std::mem::replace(&mut given_back, rest)
     }
 

@@ -1,6 +1,7 @@
 //! The stages of one queue, wired together, and the order in which they stop.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -86,6 +87,7 @@ impl Shared {
             clock: Arc::clone(&self.clock),
             dispatcher: Arc::clone(&parts.dispatcher),
             admission: Arc::clone(&parts.admission),
+            only_scripts: AtomicBool::new(false),
             lease,
         }
     }

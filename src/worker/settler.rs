@@ -7,6 +7,7 @@ mod attempts;
 mod plain;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -51,6 +52,8 @@ pub(crate) struct Settler {
     pub(crate) events: Events,
     pub(crate) monitor: Monitor,
     pub(crate) clock: Arc<ServerClock>,
+    /// Set once Redis has refused plain commands for want of a right. From then on, scripts settle everything.
+    pub(crate) only_scripts: AtomicBool,
 }
 
 /// What is settled alone.

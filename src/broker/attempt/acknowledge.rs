@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fred::bytes_utils::Str;
 use fred::clients::Client;
 use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, StreamsInterface};
-use fred::types::{ClusterHash, CustomCommand, Value};
+use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
@@ -26,7 +26,7 @@ pub(crate) enum Acknowledged {
     AllBut(Vec<usize>),
     /// All were deleted, but it is not certain that all were pending, or that none still is.
     Deleted,
-    /// Not all were deleted, and none acknowledged. Nothing shows which were; if `changed`, some were.
+    /// Not all were deleted. Nothing shows which; if `changed`, some may have been deleted or acknowledged.
     Partly { changed: bool },
 }
 
@@ -40,17 +40,18 @@ impl Queue {
     pub(crate) async fn acknowledge_held(
         &self,
         link: &Link,
+        consumer: &ConsumerName,
         lane: Lane,
         ids: &[EntryId],
     ) -> Result<Acknowledged, Error> {
         let Some(client) = link.client_with_xackdel() else {
-            return self.xdel_and_xack(link, lane, ids).await;
+            return self.xdel_and_xack(link, consumer, lane, ids).await;
         };
         match self.xackdel(link, &client, lane, ids).await {
             Err(error) if is_unavailable(&error) => {
                 tracing::info!(%error, "redis refuses XACKDEL; settling jobs by XDEL and XACK instead");
                 link.note_no_xackdel(&client);
-                self.xdel_and_xack(link, lane, ids).await
+                self.xdel_and_xack(link, consumer, lane, ids).await
             }
             settled => settled,
         }
@@ -80,19 +81,57 @@ impl Queue {
         answer.is_err_and(|error| is_unavailable(&error))
     }
 
-    /// Does it by two commands, the second only once Redis has deleted all entries: if Redis refused only the deletion,
-    /// entries that are neither pending nor deleted would wait for ever. A process that dies in between leaves entries that
-    /// are pending but deleted, which a claim clears up.
-    async fn xdel_and_xack(&self, link: &Link, lane: Lane, ids: &[EntryId]) -> Result<Acknowledged, Error> {
-        let (client, stream, texts) = (link.client(), self.keys.stream(lane), texts(ids));
-        let deleted: usize = link.ask("acknowledge", client.xdel(stream.clone(), texts.clone())).await?;
-        if deleted < ids.len() {
-            return Ok(Acknowledged::Partly { changed: deleted > 0 });
+    /// Does it by two commands in one write. The entries are deleted first: a process that dies in between leaves entries
+    /// that are pending but deleted, which a claim clears up.
+    async fn xdel_and_xack(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        lane: Lane,
+        ids: &[EntryId],
+    ) -> Result<Acknowledged, Error> {
+        let (stream, pipeline) = (self.keys.stream(lane).clone(), link.client().pipeline());
+        let (key, own) = (stream.clone(), texts(ids));
+        let both = async move {
+            let _queued: () = Box::pin(pipeline.xdel(key.clone(), own.clone())).await?;
+            let _queued: () = Box::pin(pipeline.xack(key, GROUP, own)).await?;
+            let mut replies = Box::pin(pipeline.try_all::<usize>()).await.into_iter();
+            let mut reply = || replies.next().unwrap_or_else(|| Err(fred::error::Error::new_canceled()));
+            match (reply(), reply()) {
+                (Ok(deleted), acknowledged) => Ok(Ok((deleted, acknowledged.ok()))),
+                (Err(error), Ok(_acknowledged)) => Ok(Err(error)),
+                (Err(error), Err(_)) => Err(error),
+            }
+        };
+        match link.ask("acknowledge", both).await? {
+            Ok((deleted, acknowledged)) => Ok(by_both(deleted, acknowledged, ids.len())),
+            Err(error) => {
+                // Redis accepted only the acknowledgement. Nobody would look for entries that are neither pending nor
+                // deleted.
+                self.reclaim(link, consumer, stream, ids).await;
+                Err(Error::from_client("acknowledge", &error))
+            }
         }
-        match link.ask("acknowledge", client.xack::<usize, _, _, _>(stream.clone(), GROUP, texts)).await {
-            Ok(acknowledged) if acknowledged == ids.len() => Ok(Acknowledged::All),
-            Err(error @ Error::Unknown { .. }) => Err(error),
-            Ok(_) | Err(_) => Ok(Acknowledged::Deleted),
+    }
+
+    /// Makes entries pending again that were acknowledged but not deleted. If that fails too, they are left behind only
+    /// if this process dies before it settles them.
+    async fn reclaim(&self, link: &Link, consumer: &ConsumerName, stream: Key, ids: &[EntryId]) {
+        let client = link.client();
+        let claim = client.xclaim::<Value, _, _, _, _>(
+            stream,
+            GROUP,
+            consumer.as_str(),
+            0,
+            texts(ids),
+            None,
+            None,
+            None,
+            true,
+            true,
+        );
+        if let Err(error) = link.ask("acknowledge", claim).await {
+            tracing::debug!(%error, "entries that were not deleted could not be made pending again");
         }
     }
 
@@ -158,6 +197,16 @@ fn by_each(reply: &Value, count: usize) -> Result<Acknowledged, Error> {
     Ok(if others.is_empty() { Acknowledged::All } else { Acknowledged::AllBut(others) })
 }
 
+/// What `XDEL` and `XACK` answered about `count` entries: how many they deleted, and how many they acknowledged, if the
+/// second was answered.
+fn by_both(deleted: usize, acknowledged: Option<usize>, count: usize) -> Acknowledged {
+    match (deleted == count, acknowledged) {
+        (true, Some(acknowledged)) if acknowledged == count => Acknowledged::All,
+        (true, _) => Acknowledged::Deleted,
+        (false, acknowledged) => Acknowledged::Partly { changed: deleted > 0 || acknowledged != Some(0) },
+    }
+}
+
 /// True if Redis refused a command because it does not know it, or because this login may not run it.
 fn is_unavailable(error: &Error) -> bool {
     match error {
@@ -206,6 +255,16 @@ mod tests {
             let error = by_each(&wrong, 2).unwrap_err();
             assert!(matches!(error, Error::Contract { command: "acknowledge", .. }), "{error}");
         }
+    }
+
+    #[test]
+    fn two_counts_tell_only_whether_all_were_settled() {
+        assert_eq!(by_both(3, Some(3), 3), Acknowledged::All);
+        assert_eq!(by_both(3, Some(2), 3), Acknowledged::Deleted);
+        assert_eq!(by_both(3, None, 3), Acknowledged::Deleted);
+        assert_eq!(by_both(2, Some(2), 3), Acknowledged::Partly { changed: true });
+        assert_eq!(by_both(0, None, 3), Acknowledged::Partly { changed: true });
+        assert_eq!(by_both(0, Some(0), 3), Acknowledged::Partly { changed: false });
     }
 
     #[test]

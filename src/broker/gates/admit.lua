@@ -6,7 +6,7 @@ local gates, rooms, stream, high, normal, low = unpack(KEYS, 1, 6)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 7, 0
 local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
-return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
+return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, _, _, first, last)
   if not held then return 0 end
   local member = lane .. ' ' .. entry
   for at = first, last do

@@ -338,7 +338,7 @@ impl Rehearsal<'_> {
         self.enqueue().await?;
         let (_, job) = self.read().await?;
         let (link, entries) = (self.queue.link(), [job.entry]);
-        let settled = self.queue.acknowledge_held(link, job.lane, &entries).await?;
+        let settled = self.queue.acknowledge_held(link, &self.consumer, job.lane, &entries).await?;
         expect_same("xack", settled, Acknowledged::All)
     }
 

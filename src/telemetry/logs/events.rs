@@ -63,12 +63,7 @@ impl Log {
             Event::Fenced { queue } => {
                 self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
             }
-            Event::SetAside { queue, job, keys, error } => self.aside.then(|suppressed| {
-                error!(
-                    %queue, %job, error, keys, suppressed,
-                    "a job is set aside until its keys or the permissions on them are fixed; it is retried automatically"
-                );
-            }),
+            Event::SetAside { .. } | Event::TypeUnserved { .. } => self.stuck(event),
             Event::Unserved { .. } | Event::Served { .. } | Event::ClockSetBack { .. } => serving(event),
             Event::LeaseLost { queue } => self.lost.then(|suppressed| {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
@@ -83,12 +78,6 @@ impl Log {
             Event::Leading { .. } | Event::Promoted { .. } | Event::CronTicked { .. } => maintenance(event),
             Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
                 warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
-            }),
-            Event::TypeUnserved { queue, job_type, jobs, near } => self.unserved.then(|suppressed| {
-                warn!(
-                    %queue, %job_type, jobs, did_you_mean = near.unwrap_or("-"), suppressed,
-                    "no live worker knows the type of waiting jobs"
-                );
             }),
             Event::HookFailed { hook, kind, error } => self.hook.then(|suppressed| {
                 let kind = kind.as_str();
@@ -121,6 +110,26 @@ impl Log {
             | Event::QueueLength { .. }
             | Event::Published { .. }
             | Event::Stopping => {}
+        }
+    }
+
+    /// Logs what keeps jobs waiting until a person does something.
+    fn stuck(&self, event: &Event<'_>) {
+        if let Event::SetAside { queue, job, keys, error } = *event {
+            self.aside.then(|suppressed| {
+                error!(
+                    %queue, %job, error, keys, suppressed,
+                    "a job is set aside until its keys or the permissions on them are fixed; it is retried automatically"
+                );
+            });
+        }
+        if let Event::TypeUnserved { queue, job_type, jobs, near } = *event {
+            self.unserved.then(|suppressed| {
+                warn!(
+                    %queue, %job_type, jobs, did_you_mean = near.unwrap_or("-"), suppressed,
+                    "no live worker knows the type of waiting jobs"
+                );
+            });
         }
     }
 

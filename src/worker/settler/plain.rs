@@ -1,9 +1,10 @@
 //! Plain successes: attempts of jobs that keep no record. Redis forgets a batch of them in one round trip, without a script.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Settler;
-use crate::broker::{Acknowledged, Error};
+use crate::broker::{Acknowledged, Class, Error};
 use crate::job::{EntryId, Lane, Settlement};
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::{FinishedAttempt, SettlerInput};
@@ -43,8 +44,8 @@ impl Settler {
     /// did that, as far as is known.
     async fn acknowledge(&self, lane: Lane, ids: &[EntryId], held: bool) -> (Vec<usize>, bool) {
         let (mut backoff, mut sent_before) = (RedisBackoff::new(), false);
-        if held {
-            let sent = self.queue.acknowledge_held(self.queue.link(), lane, ids);
+        if held && !self.only_scripts.load(Ordering::Relaxed) {
+            let sent = self.queue.acknowledge_held(self.queue.link(), &self.consumer, lane, ids);
             match self.monitor.ask(Duration::ZERO, sent).await {
                 Ok(Acknowledged::All) => return (Vec::new(), false),
                 Ok(Acknowledged::AllBut(others)) => {
@@ -60,6 +61,10 @@ impl Settler {
                 Ok(Acknowledged::Partly { changed }) => sent_before = changed,
                 Err(error) => {
                     sent_before = may_have_run(&error);
+                    // Redis may have accepted a part of it, which the script never does.
+                    if error.class() == Some(Class::Configuration) {
+                        self.only_scripts.store(true, Ordering::Relaxed);
+                    }
                     self.events.redis_error(error.kind(), &error);
                     backoff.wait(&error).await;
                 }
