@@ -231,6 +231,18 @@ fn a_jobs_end_triggers_its_follow_ups_once_for_each_outcome() {
 }
 
 #[test]
+fn what_follows_a_job_goes_to_the_lane_that_the_job_belongs_to() {
+    for how in ["done low", "done low c1 succeeded"] {
+        let scripts = Scripts::new();
+        let entry = scripts.delivered();
+        let mut values = Attempt::first(&entry).complete_values();
+        values[9] = followed(how, "once");
+        scripts.one_twice(source("complete"), &COMPLETE_KEYS, &values, [1, 1]);
+        assert_eq!(scripts.int(&["XLEN", "sf:{q}:jobs:low"]), 1, "{how}");
+    }
+}
+
+#[test]
 fn what_a_type_names_follows_each_end_and_leaves_no_record() {
     let scripts = Scripts::new();
     for _ in 0..2 {
