@@ -167,7 +167,7 @@ const EDITS: &[Edit] = &[
     edit(
         CallbackEachTime,
         "prelude",
-        "is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. list[1], 1) == 1",
+        "is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. how, 1) == 1",
         "is_first = true",
     ),
     edit(TickUnguarded, "tick", "if redis.call('HGET', ticks, name) ~= read then return { 0, 0 } end", GONE),
