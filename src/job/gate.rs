@@ -428,7 +428,7 @@ mod tests {
         #[test]
         fn every_value_has_a_gate_with_a_valid_name(value in prop::collection::vec(any::<u8>(), 0..200)) {
             let gate = GateName::of_value("h.tenant", &value);
-            prop_assert_eq!(gate.as_str().parse::<GateName>(), Ok(gate.clone()));
+            prop_assert_eq!(gate.as_str().parse::<GateName>(), Ok(gate));
         }
 
         #[test]
