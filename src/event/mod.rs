@@ -1,16 +1,18 @@
 //! The events of this process. Each one is reported once. Metrics and logs listen; no listener can change an outcome.
 //! See the [example](Events).
 
+mod ending;
 mod finished;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use ending::Ending;
 pub use finished::Finished;
 
 use crate::broker::QueueSnapshot;
-use crate::job::{CronName, DeadReason, FailureKind, JobId, JobType, QueueName};
+use crate::job::{CronName, FailureKind, JobId, JobType, QueueName};
 
 /// Something that happened in this process; see the [example](Events).
 #[derive(Debug, Clone, Copy)]
@@ -414,46 +416,6 @@ pub enum ChildEnding {
     Timeout,
     /// It could not be started.
     NotStarted,
-}
-
-/// How an attempt ended, as named in metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ending {
-    /// The job is done.
-    Succeeded,
-    /// The job will be retried.
-    Retried,
-    /// The job is in the dead stream.
-    Dead(DeadReason),
-    /// The job runs again later, because the handler or the producer said so.
-    Snoozed,
-    /// The job was given back unfinished.
-    Interrupted,
-    /// The job was cancelled, by a person or by its handler.
-    Cancelled,
-}
-
-impl Ending {
-    /// Returns true if the job will not run again unless a person replays it.
-    pub fn is_final(self) -> bool {
-        match self {
-            Self::Succeeded | Self::Dead(_) | Self::Cancelled => true,
-            Self::Retried | Self::Snoozed | Self::Interrupted => false,
-        }
-    }
-
-    /// Returns the value of the metrics' `outcome` label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Retried => "retried",
-            Self::Dead(DeadReason::Expired) => "expired",
-            Self::Dead(_) => "dead",
-            Self::Snoozed => "snoozed",
-            Self::Interrupted => "interrupted",
-            Self::Cancelled => "cancelled",
-        }
-    }
 }
 
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;

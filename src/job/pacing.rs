@@ -17,7 +17,7 @@ const READS: f64 = 6.0;
 const CALLS_AWAITED: f64 = 4.5;
 const REPORTS: f64 = 2.0;
 const ROOMS_ASKED: f64 = 2.0;
-const ROOMS_ASKED_BY_MANY: f64 = 1.0;
+const ROOMS_ASKED_BY_MANY: f64 = 0.5;
 
 /// A fleet of more workers than this asks about rooms less often.
 const FEW: u64 = 8;
