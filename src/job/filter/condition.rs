@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::comparison::Comparison;
-use super::{Candidate, FilterError, Match};
+use super::{Candidate, Filter, FilterError, Match};
 use crate::job::{DeadReason, Encoding, JobId, JobType, State, Timestamp, format_duration, parse_duration};
 
 /// The most characters of a value that an error repeats.
@@ -159,6 +159,9 @@ impl Needle {
             return Ok(true);
         }
         let (payload, encoding) = candidate.payload()?;
+        if payload.len() > Filter::MAX_PAYLOAD_BYTES {
+            return Err(Match::TooLarge);
+        }
         let is_json = encoding == Some(Encoding::Json);
         let escaped = self.escaped.iter().filter(|_| is_json);
         Ok(std::iter::once(&self.text).chain(escaped).any(|form| contains(payload, form)))

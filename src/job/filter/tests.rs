@@ -167,6 +167,42 @@ fn all_conditions_must_hold_and_what_is_not_decided_is_told() {
 }
 
 #[test]
+fn a_restored_payload_without_an_encoding_is_read() {
+    let payload = format!(r#"{{"customer":9,"blob":"{}"}}"#, "x".repeat(200 * 1024));
+    let whole = envelope(&[("type", b"mail.send"), ("payload", payload.as_bytes()), ("dead_error", b"no")]);
+    let life = crate::job::Life::of_entry(crate::job::EntryId::new(5, 1), crate::job::Lane::Normal);
+    let light = whole.without_large_fields(&life).unwrap();
+    let restored = light.envelope.with_large_fields(&light.fields).unwrap();
+    let is = |filter: &Filter, fields: &Envelope| filter.check(&Candidate::new("a").fields(fields), at(NOW));
+    for filter in
+        [condition("payload.customer=9"), condition("h.tenant!=9"), Filter::new().text("xxx").unwrap()]
+    {
+        assert_eq!(is(&filter, &restored), Match::Yes, "{filter}");
+        assert_eq!(is(&filter, &light.envelope), Match::Unreadable, "{filter}");
+    }
+}
+
+#[test]
+fn a_text_is_not_sought_in_a_payload_that_is_too_large() {
+    let large = "x".repeat(Filter::MAX_PAYLOAD_BYTES + 1);
+    let filter = Filter::new().text("x").unwrap();
+    assert_eq!(found(&filter, large.as_bytes(), "json"), Match::TooLarge);
+    assert_eq!(found(&filter, &large.as_bytes()[1..], "json"), Match::Yes);
+}
+
+#[test]
+fn nobody_knows_the_payload_and_headers_of_packed_fields() {
+    let fields = envelope(&[("raw", b"\xc1"), ("dead_reason", b"malformed"), ("dead_error", b"no")]);
+    let letter = Candidate::new("order-7").fields(&fields).state(State::Dead);
+    for text in ["payload.customer!=9", "payload.customer=9", "h.tenant!=9"] {
+        assert_eq!(condition(text).check(&letter, at(NOW)), Match::Unreadable, "{text}");
+    }
+    let malformed = Filter::new().reason(DeadReason::Malformed).unwrap();
+    assert_eq!(malformed.check(&letter, at(NOW)), Match::Yes);
+    assert_eq!(Filter::new().kind("timeout").unwrap().check(&letter, at(NOW)), Match::No);
+}
+
+#[test]
 fn a_text_is_found_as_php_and_python_write_it() {
     let filter = Filter::new().text("给/\"é").unwrap();
     for payload in [r#"["给/\"é"]"#, r#"["\u7ed9/\"\u00e9"]"#, r#"["\u7ed9\/\"\u00e9"]"#] {
