@@ -7,7 +7,7 @@ use super::{Candidate, Filter, FilterError, Match};
 use crate::job::{DeadReason, Encoding, JobId, JobType, State, Timestamp, format_duration, parse_duration};
 
 /// The most characters of a value that an error repeats.
-const REPEATED_CHARS: usize = 140;
+pub(super) const REPEATED_CHARS: usize = 140;
 
 /// The most bytes of the names that a letter or a job has.
 const MAX_NAME_BYTES: usize = 128;

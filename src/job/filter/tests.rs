@@ -140,6 +140,15 @@ fn a_condition_that_is_empty_or_unclear_is_refused() {
 }
 
 #[test]
+fn a_header_whose_name_would_begin_another_operator_is_refused() {
+    for name in ["tenant!", "tenant<", "tenant>", "tenant~", "ten ant", "tenant ", "a="] {
+        let refused = Filter::new().header(name, "9");
+        assert!(matches!(refused, Err(FilterError::Invalid { .. })), "{name:?}: {refused:?}");
+    }
+    assert_eq!(Filter::new().header("tenant", "a!=9").unwrap(), condition("h.tenant=a!=9"));
+}
+
+#[test]
 fn a_filter_is_bounded() {
     let mut filter = Filter::new();
     for _ in 0..Filter::MAX_CONDITIONS {
