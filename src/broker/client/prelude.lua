@@ -226,9 +226,17 @@ local function settled(script, stream, held, entry, receipts, record, life, offl
   return 2, 'end'
 end
 
--- Notes in the record that a letter holds the end of this life.
-local function mark_letter(record, letter, life)
+-- Names in the record the letter that holds the end of this life, and what removing it takes: its group, unless that is
+-- '', and the token of the key of its large fields. The letter itself may be large.
+local function name_letter(record, letter, life, group, offloaded)
   redis.call('HSET', record, 'letter:' .. letter, life, 'dead:' .. life, letter)
+  if group == '' then return end
+  redis.call('HSET', record, 'group:' .. letter, group .. ' ' .. (string.match(offloaded, ':offloaded:(.+)$') or ''))
+end
+
+-- The same for a letter that is new to the record, which stays while it has letters.
+local function mark_letter(record, letter, life, group, offloaded)
+  name_letter(record, letter, life, group, offloaded)
   hold_record(record)
 end
 
@@ -236,7 +244,7 @@ end
 local function unmark_letter(record, letter, ledger)
   local life = redis.call('HGET', record, 'letter:' .. letter)
   if not life then return end
-  redis.call('HDEL', record, 'letter:' .. letter, 'dead:' .. life)
+  redis.call('HDEL', record, 'letter:' .. letter, 'group:' .. letter, 'dead:' .. life)
   release_record(record, ledger)
 end
 
@@ -337,8 +345,9 @@ local function remove_letter(dead, letter)
   return remove_letter_of(dead, letter[1], group or '', fingerprint or '')
 end
 
--- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields.
-local function move_letter(dead, record, life, at)
+-- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields. own: the token of
+-- the entry's large fields, or ''.
+local function move_letter(dead, record, life, at, own)
   local letter = life ~= '' and redis.call('HGET', record, 'dead:' .. life)
   if not letter and at ~= '' then
     -- Letters of older versions do not name the life that ended in them.
@@ -346,9 +355,24 @@ local function move_letter(dead, record, life, at)
     local found = letter and letter_at(dead, letter)
     if not found or field_of(found, 'dead_at_ms') ~= at then return end
   end
-  local found = letter and letter_at(dead, letter)
-  if found then remove_letter(dead, found) end
-  if letter then unmark_letter(record, letter) end
+  if not letter then return end
+  local told = redis.call('HGET', record, 'group:' .. letter)
+  local group, token = string.match(told or '', '^(%S+) (%S*)$')
+  if group then
+    remove_letter_of(dead, letter, group, '')
+  else
+    -- An older version wrote it.
+    local found = letter_at(dead, letter)
+    if found then
+      remove_letter(dead, found)
+      token = string.match(field_of(found, 'offloaded') or '', '^(%S+) ')
+    end
+  end
+  -- The letter has been edited since its fields were copied, so it had a key of its own. Somebody may have copied it, too.
+  if token and token ~= '' and token ~= own then
+    redis.call('PEXPIRE', string.gsub(dead, 'dead$', 'offloaded:') .. token, 86400000)
+  end
+  unmark_letter(record, letter)
 end
 
 -- The life that packed fields name, normally in their first field; nil if they name none.
@@ -439,17 +463,17 @@ end
 
 -- Appends these fields to the dead stream, and counts the letter in the group of its fingerprint, which the letter then
 -- names. deaths: 1, or 0 if it takes the place of another letter. Nothing else writes letters. Returns the letter's id or
--- an error; never throws.
+-- an error, and its group, or '' if it is not counted; never throws.
 local function write_letter(dead, fields, fingerprint, deaths, ms, job_type, reason, error_text)
   local groups, coming = group_tables(dead)
   local group = group_for(groups, fingerprint)
   add_pair(fields, 'dead_fingerprint', fingerprint)
   if group ~= '' then add_pair(fields, 'dead_group', group) end
   local letter = append(dead, fields, 1, #fields)
-  if type(letter) == 'table' or group == '' then return letter end
+  if type(letter) == 'table' or group == '' then return letter, '' end
   add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
   if coming then add_to_group(coming, group, deaths, ms, letter, job_type, reason, error_text) end
-  return letter
+  return letter, group
 end
 
 -- Notes what a person did in the audit, which keeps about the last 10,000 actions, once for each call. action: the fields
@@ -472,7 +496,9 @@ end
 local function set_aside(dead, packed, job, why, now)
   local fields = { 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why, 'dead_at_ms',
     string.format('%.0f', now) }
-  return write_letter(dead, fields, string.sub(redis.sha1hex('malformed ' .. why), 1, 16), 1, now, '', 'malformed', why)
+  local fingerprint = string.sub(redis.sha1hex('malformed ' .. why), 1, 16)
+  local letter = write_letter(dead, fields, fingerprint, 1, now, '', 'malformed', why)
+  return letter
 end
 
 -- The first of these lanes in which no entry waits for a worker, or whose group is missing; nil if there is none. What a

@@ -14,15 +14,16 @@ local told = redis.call('HMGET', record, 'letter:' .. letter, 'dead_id', 'state'
 local found = letter_at(dead, letter)
 if not found then return { 0, told[3] or '' } end
 must_be_offloaded(kept)
+must_end_letters(dead)
 local fields = {}
 for at = FIRST_FIELD, #ARGV do fields[#fields + 1] = ARGV[at] end
-local edited = write_letter(dead, fields, fingerprint, 0, tonumber(died_ms), job_type, reason, error_text)
+local edited, group = write_letter(dead, fields, fingerprint, 0, tonumber(died_ms), job_type, reason, error_text)
 if type(edited) == 'table' then return edited end
 keep_offloaded(kept)
 redis.call('SET', place, edited .. ' ' .. call, 'PX', kept_ms)
 if told[1] then
-  redis.call('HDEL', record, 'letter:' .. letter)
-  redis.call('HSET', record, 'letter:' .. edited, told[1], 'dead:' .. told[1], edited)
+  redis.call('HDEL', record, 'letter:' .. letter, 'group:' .. letter)
+  name_letter(record, edited, told[1], group, kept)
 end
 if told[2] == letter then redis.call('HSET', record, 'dead_id', edited, 'type', job_type) end
 remove_letter(dead, found)

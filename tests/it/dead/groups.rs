@@ -9,7 +9,7 @@ use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::scripts::source;
 use crate::harness::wait::{until, until_async};
-use crate::traps::attempts::{Attempt, BURY_KEYS};
+use crate::traps::attempts::{Attempt, BEGIN_KEYS, BURY_KEYS};
 use crate::traps::scripts::Scripts;
 
 /// Three groups: one has two letters, because numbers do not count.
@@ -66,6 +66,28 @@ fn a_burial_that_is_sent_twice_counts_once() {
             redis::from_redis_value(scripts.server.cmd(&["HGET", "sf:{q}:dead:groups", "0123"])).unwrap();
         assert!(group.starts_with("1 1 ") && group.ends_with(" test fatal no"), "{group}");
     }
+}
+
+#[test]
+fn a_raw_replay_finds_its_letters_group_in_the_record() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    let buried = Attempt::first(&entry);
+    assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &buried.bury_values()).0, 1);
+    let letter: String =
+        redis::from_redis_value(scripts.server.cmd(&["HGET", "sf:{q}:job:j", "dead_id"])).unwrap();
+    // The letter names the group 0123, but it may be large, and so it is not read.
+    let named = format!("group:{letter}");
+    assert_eq!(scripts.int(&["HEXISTS", "sf:{q}:job:j", &named]), 1);
+    scripts.server.cmd(&["HSET", "sf:{q}:job:j", &named, "ffff "]);
+    scripts.server.cmd(&["HSET", "sf:{q}:dead:groups", "ffff", "1 1 5 5 - test fatal no"]);
+    let entry = scripts.delivered();
+    let mut values = Attempt { life: "another", ..Attempt::first(&entry) }.begin_values();
+    values[10] = buried.life.as_bytes().to_vec();
+    assert_eq!(scripts.call_one(source("begin"), &BEGIN_KEYS, &values).0, 1);
+    let left = ["0123", "ffff"].map(|group| scripts.int(&["HEXISTS", "sf:{q}:dead:groups", group]));
+    assert_eq!((left, scripts.int(&["XLEN", "sf:{q}:dead"])), ([1, 0], 0));
+    assert_eq!(scripts.int(&["HEXISTS", "sf:{q}:job:j", &named]), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
