@@ -92,7 +92,9 @@ async fn recount(queue: &Queue, context: &Context) -> anyhow::Result<()> {
     bar.finish_and_clear();
     match counted.context("failed to count the dead letters again")? {
         Some(_) => Ok(()),
-        None => Err(anyhow::anyhow!("somebody else began to count them again meanwhile")),
+        None => {
+            Err(anyhow::anyhow!("somebody else began to count them again meanwhile, or it took too long"))
+        }
     }
 }
 

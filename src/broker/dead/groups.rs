@@ -39,7 +39,8 @@ pub struct DeadGroup {
     pub fingerprint: Option<String>,
     /// How many letters it has.
     pub count: u64,
-    /// How often its jobs have died since it was last empty, also those whose letters are gone.
+    /// How often its jobs have died since it was last empty, also those whose letters are gone. A recount adds letters to
+    /// a group, but no deaths.
     pub deaths: u64,
     /// When its first letter died, of those that it has had since it was last empty.
     pub first: Timestamp,
@@ -148,7 +149,7 @@ impl DeadLetters<'_> {
     /// hand. `progress` is called with the number of letters counted so far.
     ///
     /// Returns how many letters were counted, or `None` if somebody else began a recount meanwhile, which then replaces
-    /// this one. The counts stay exact while letters come and go.
+    /// this one, or if this one stood still for ten minutes. The counts stay exact while letters come and go.
     ///
     /// # Errors
     ///
