@@ -9,7 +9,7 @@ use streamfleet::Queue;
 use streamfleet::admin::{DeadLetter, EditError, LetterEdit};
 use streamfleet::job::{Encoding, JobId, JobType};
 
-use crate::actor::ActorArgs;
+use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
 use crate::output;
 use crate::{Context, Wrong, enqueue};
@@ -68,7 +68,7 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
         },
     };
     let edited = match queue.dead_letters().edit(&letter, &edit, &args.actor.action("dead edit")).await {
-        Ok(edited) => edited,
+        Ok(edited) => actor::told(edited),
         Err(EditError::Redis(error)) => return Err(error).context("failed to edit the dead letter"),
         Err(error @ (EditError::Gone(_) | EditError::Edited(_))) => {
             output::print_stderr(&error.to_string());

@@ -497,6 +497,12 @@ local function note_action(audit, call, action)
   return append(audit, fields, 1, #fields)
 end
 
+-- The same for scripts that have done it already. Returns '', or why it is not noted.
+local function why_not_noted(audit, call, action)
+  local noted = note_action(audit, call, action)
+  return type(noted) == 'table' and noted.err or ''
+end
+
 -- Sets aside in the dead stream packed fields that cannot go to a lane. Returns the letter's id or an error; never throws.
 local function set_aside(dead, packed, job, why, now)
   local fields = { 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why, 'dead_at_ms',

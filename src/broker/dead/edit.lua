@@ -4,7 +4,7 @@
 -- place: the key that says which letter took its place and by which call, for kept_ms. kept: the key of the new letter's large fields.
 -- died_ms, reason, error_text: from the letter. action: the note for the audit, packed. Then the new fields, flat, without
 -- the fingerprint and the group.
--- returns {1, id of the new letter}, {0, the job's state or ''} the letter is gone
+-- returns {1, id of the new letter, '' or why this is not noted}, {0, the job's state or ''} the letter is gone
 local dead, record, audit, place, offloaded, kept = unpack(KEYS)
 local letter, call, kept_ms, fingerprint, died_ms, job_type, reason, error_text, action = unpack(ARGV, 1, 9)
 local FIRST_FIELD = 10
@@ -28,5 +28,4 @@ end
 if told[2] == letter then redis.call('HSET', record, 'dead_id', edited, 'type', job_type) end
 remove_letter(dead, found)
 if kept ~= offloaded then drop_offloaded(offloaded, '') end
-note_action(audit, call, action)
-return { 1, edited }
+return { 1, edited, why_not_noted(audit, call, action) }

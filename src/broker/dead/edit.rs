@@ -16,7 +16,7 @@ use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::dead::letter::{DeadLetter, DeadLetters};
-use crate::broker::inspect::audit::Action;
+use crate::broker::inspect::audit::{Action, Noted};
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{bytes, millis};
 use crate::job::patch::{Patch, PatchError};
@@ -178,7 +178,10 @@ impl DeadLetters<'_> {
     /// let edit = LetterEdit::default().patch("payload.to=bob@example.com".parse()?);
     /// for letter in queue.dead_letters().recent(None, 10).await? {
     ///     let edited = queue.dead_letters().edit(&letter, &edit, &ann).await?;
-    ///     queue.dead_letters().replay(edited, &letter.job()).await?;
+    ///     if let Some(why) = &edited.unnoted {
+    ///         eprintln!("the audit does not know of it: {why}");
+    ///     }
+    ///     queue.dead_letters().replay(edited.value, &letter.job()).await?;
     /// }
     /// # Ok(()) }
     /// ```
@@ -191,7 +194,7 @@ impl DeadLetters<'_> {
         letter: &DeadLetter,
         edit: &LetterEdit,
         action: &Action,
-    ) -> Result<EntryId, EditError> {
+    ) -> Result<Noted<EntryId>, EditError> {
         if letter.fields.get(b"raw").is_some() {
             return Err(EditError::Packed);
         }
@@ -207,7 +210,8 @@ impl DeadLetters<'_> {
         let answer = self.call_edit(letter, new, action).await?;
         match (answer.status, answer.rest.first()) {
             (1, Some(edited)) => {
-                decode::entry_id(edited).ok_or_else(|| Error::contract("edit", edited).into())
+                let edited = decode::entry_id(edited).ok_or_else(|| Error::contract("edit", edited))?;
+                Ok(Noted::read(edited, answer.rest.get(1)))
             }
             (0, state) => Err(match self.edited(letter.entry).await? {
                 Some(edited) => EditError::Edited(edited),

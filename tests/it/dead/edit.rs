@@ -23,7 +23,7 @@ fn to(payload: &'static str) -> LetterEdit {
 }
 
 async fn edited(queue: &Queue, letter: &DeadLetter, edit: &LetterEdit) -> DeadLetter {
-    let entry = queue.dead_letters().edit(letter, edit, &ann()).await.unwrap();
+    let entry = queue.dead_letters().edit(letter, edit, &ann()).await.unwrap().value;
     queue.dead_letters().get(entry).await.unwrap().unwrap()
 }
 
@@ -96,7 +96,7 @@ async fn of_two_people_who_edit_one_letter_the_second_learns_of_the_first() {
     let (two, three) = (to("22"), to("33"));
     let both = tokio::join!(dead.edit(&all[0], &two, &ann), dead.edit(&all[0], &three, &ann));
     let (won, lost) = if both.0.is_ok() { both } else { (both.1, both.0) };
-    let won = won.unwrap();
+    let won = won.unwrap().value;
     assert!(matches!(lost, Err(EditError::Edited(by)) if by == won), "{lost:?}");
     assert_eq!(letters(&queue).await.len(), 2);
     assert!(dead.drop(all[1].entry, &all[1].job()).await.unwrap());
@@ -179,6 +179,20 @@ async fn no_key_stays_for_ever_when_an_old_copy_replaces_an_edited_letter() {
     let keys: Vec<String> =
         redis::from_redis_value(scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
     assert!(keys.iter().all(|key| scene.int(&["PTTL", key]) > 0), "all expire: {keys:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_cannot_be_noted_takes_place_and_says_so() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1"]).await;
+    let old = letters(&queue).await.remove(0);
+    server.cmd(&["SET", "sf:{default}:audit", "a string"]);
+    let edited = queue.dead_letters().edit(&old, &to("2"), &ann()).await.unwrap();
+    assert!(edited.unnoted.is_some_and(|why| why.contains("WRONGTYPE")));
+    server.cmd(&["DEL", "sf:{default}:audit"]);
+    let new = queue.dead_letters().get(edited.value).await.unwrap().unwrap();
+    assert_eq!(queue.dead_letters().edit(&new, &to("3"), &ann()).await.unwrap().unnoted, None);
 }
 
 /// Returns the keys and the arguments of a call that edits the letter `1-0` of `a`.
