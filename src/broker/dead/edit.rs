@@ -8,7 +8,6 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use fred::interfaces::KeysInterface;
 use fred::types::Value;
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value as Json, json};
 
 use crate::broker::attempt::settle::flatten;
@@ -20,6 +19,7 @@ use crate::broker::inspect::audit::{Action, Noted};
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{bytes, millis};
 use crate::job::patch::{Patch, PatchError};
+use crate::job::payload::is_readable;
 use crate::job::{
     DeadReason, Encoding, EntryId, Envelope, JobSpec, JobType, Lane, Life, Malformed, State, cut, fingerprint,
 };
@@ -85,8 +85,8 @@ pub enum EditError {
     /// The payload cannot be changed in this way.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// The payload does not have the encoding that the letter names.
-    #[error("the new payload is not valid {0}, which is the letter's encoding")]
+    /// The payload does not have the encoding that the letter names, or is nested deeper than workers read.
+    #[error("the new payload is not valid {0}, which is the letter's encoding, or is nested too deep")]
     Encoding(&'static str),
     /// The payload is too large.
     #[error("the new payload has {0} bytes, but at most {max} are allowed", max = MAX_PAYLOAD_BYTES)]
@@ -123,12 +123,14 @@ impl LetterEdit {
 
     /// Returns the fields that change, with their new values.
     fn changes(&self, letter: &Envelope) -> Result<Vec<(String, Bytes)>, EditError> {
-        let mut changes = Vec::new();
+        let mut changes: Vec<(String, Bytes)> = Vec::new();
         for (name, value) in &self.fields {
             let is_header = name.strip_prefix("h.").is_some_and(|name| !name.is_empty());
             if !is_header && !matches!(name.as_str(), "max_attempts" | "timeout_ms" | "tracking") {
                 return Err(EditError::Field(name.clone()));
             }
+            // The last value counts.
+            changes.retain(|(known, _)| known != name);
             changes.push((name.clone(), Bytes::from(value.clone())));
         }
         if let Some(job_type) = &self.job_type {
@@ -151,16 +153,11 @@ impl LetterEdit {
         for patch in &self.patches {
             payload = patch.apply(&payload, encoding)?.into();
         }
-        let is_valid = match encoding {
-            Encoding::Json => serde_json::from_slice::<IgnoredAny>(&payload).is_ok(),
-            Encoding::Msgpack => rmp_serde::from_slice::<IgnoredAny>(&payload).is_ok(),
-            Encoding::Raw => true,
-        };
-        if !is_valid {
-            return Err(EditError::Encoding(encoding.as_str()));
-        }
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(EditError::TooLarge(payload.len()));
+        }
+        if !is_readable(&payload, encoding) {
+            return Err(EditError::Encoding(encoding.as_str()));
         }
         Ok(payload)
     }
@@ -386,6 +383,18 @@ mod tests {
             assert!(refused(LetterEdit::default().field(name, "1")).contains("cannot be changed"), "{name}");
         }
         assert!(refused(LetterEdit::default().payload("{")).contains("not valid json"));
+        assert!(
+            refused(LetterEdit::default().payload("[".repeat(200) + &"]".repeat(200))).contains("too deep")
+        );
+    }
+
+    #[test]
+    fn of_several_values_of_a_field_the_last_one_counts() {
+        let edit = LetterEdit::default().field("h.tenant", "1").field("h.x", "1");
+        let edit = edit.field("h.tenant", "2").field("h.x", "2");
+        let after = edited(&letter(b"{}"), &edit).unwrap();
+        let headers: Vec<_> = after.fields.fields().filter(|(name, _)| name.starts_with(b"h.")).collect();
+        assert_eq!(headers, [(&b"h.x"[..], &b"2"[..]), (&b"h.tenant"[..], &b"2"[..])]);
     }
 
     proptest! {
