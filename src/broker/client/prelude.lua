@@ -344,10 +344,13 @@ local function remove_letter_of(dead, id, group, fingerprint)
   return true
 end
 
--- The same with a letter that has been read, as XRANGE returns it.
+-- The same with a letter that has been read, as XRANGE returns it. Somebody may have written it by hand.
 local function remove_letter(dead, letter)
-  local group, fingerprint = field_of(letter, 'dead_group'), field_of(letter, 'dead_fingerprint')
-  return remove_letter_of(dead, letter[1], group or '', fingerprint or '')
+  local function named(field)
+    local name = field_of(letter, field) or ''
+    return #name <= 64 and string.find(name, '^%w+$') and name or ''
+  end
+  return remove_letter_of(dead, letter[1], named('dead_group'), named('dead_fingerprint'))
 end
 
 -- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields. own: the token of

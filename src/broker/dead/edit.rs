@@ -14,7 +14,7 @@ use crate::broker::attempt::settle::flatten;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::dead::letter::{DeadLetter, DeadLetters};
+use crate::broker::dead::letter::{DeadLetter, DeadLetters, is_group};
 use crate::broker::inspect::audit::{Action, Noted};
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{bytes, millis};
@@ -240,7 +240,7 @@ impl DeadLetters<'_> {
         let reason = letter.text("dead_reason");
         let reason = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason);
         // A letter that somebody wrote by hand has none.
-        let known = Some(letter.text("dead_fingerprint")).filter(|known| !known.is_empty());
+        let known = Some(letter.text("dead_fingerprint")).filter(|known| is_group(known.as_bytes()));
         let fingerprint = known.unwrap_or_else(|| {
             fingerprint(&letter.text("type"), reason.unwrap_or(DeadReason::Malformed), &error)
         });

@@ -9,7 +9,7 @@ use fred::types::{Key, Value};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::dead::letter::DeadLetters;
+use crate::broker::dead::letter::{DeadLetters, is_group};
 use crate::broker::{Entry, bytes};
 use crate::job::{DeadReason, EntryId, JobType, Lane, Portion, Timestamp};
 
@@ -206,10 +206,7 @@ impl DeadLetters<'_> {
 fn figures(letter: &Entry) -> [Value; 7] {
     let field = |name: &str| letter.envelope.as_ref().and_then(|fields| fields.get(name.as_bytes()));
     let text = |name: &str| field(name).map(|value| String::from_utf8_lossy(value).into_owned());
-    let is_name = |name: &String| {
-        !name.is_empty() && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    let name = |field: &str| text(field).filter(is_name);
+    let name = |field: &str| text(field).filter(|name| is_group(name.as_bytes()));
     let died = text("dead_at_ms").and_then(|ms| ms.parse().ok()).and_then(Timestamp::from_ms);
     let job_type = text("type").and_then(|name| name.parse::<JobType>().ok());
     let reason =

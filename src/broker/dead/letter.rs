@@ -91,6 +91,12 @@ impl DeadLetter {
     }
 }
 
+/// Whether a letter's group or fingerprint is one that counts: in letters that somebody wrote by hand, it may be anything.
+/// `remove_letter` in `prelude.lua` has the same rule.
+pub(in crate::broker) fn is_group(name: &[u8]) -> bool {
+    !name.is_empty() && name.len() <= MAX_GROUP_BYTES && name.iter().all(u8::is_ascii_alphanumeric)
+}
+
 /// The dead letters of a queue. [`Queue::dead_letters`] returns it.
 ///
 /// ```no_run
@@ -126,6 +132,18 @@ impl DeadLetters<'_> {
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn page(self, from: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
         let start = from.map_or_else(|| "-".to_owned(), |entry| entry.to_string());
+        self.read_page(start, count, Self::after).await
+    }
+
+    /// Returns a page of the dead letters, oldest first, starting after `after`.
+    ///
+    /// A page has `count` letters, or fewer if they are large. An empty page is the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn later(self, after: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        let start = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
         self.read_page(start, count, Self::after).await
     }
 
@@ -207,7 +225,7 @@ impl DeadLetters<'_> {
         let reply: Value = self.queue.link.ask("xrange", reply).await?;
         let letter = decode::entries("xrange", &reply, Lane::Normal)?.pop().and_then(|entry| entry.envelope);
         let letter = letter.unwrap_or_default();
-        let named = |name: &str| letter.get(name.as_bytes()).filter(|value| value.len() <= MAX_GROUP_BYTES);
+        let named = |name: &str| letter.get(name.as_bytes()).filter(|value| is_group(value));
         let named = ["dead_group", "dead_fingerprint"].map(|name| bytes(named(name).unwrap_or_default()));
         let offloaded = letter.offloaded();
         let token = offloaded.as_ref().map_or("", |offloaded| &offloaded.token);
