@@ -226,7 +226,8 @@ impl Filter {
         self.and("kind", kind)
     }
 
-    /// Adds a condition about a dead letter's fingerprint.
+    /// Adds a condition about a dead letter's fingerprint: this one, `other` for letters that were counted in no group of
+    /// their own when they were written, or `none` for letters without one.
     ///
     /// # Errors
     ///

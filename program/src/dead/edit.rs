@@ -62,7 +62,8 @@ struct Report {
 /// Edits the letter. Without any change in the arguments, an editor shows its payload.
 pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
     let Some(letter) = super::find(queue, &args.id).await? else {
-        return missing(&args.id, queue).await;
+        super::report_missing(queue, &args.id).await?;
+        return Ok(Exit::NotFound);
     };
     let (edit, folder) = match args.edit(&letter)? {
         Some(edit) => (edit, None),
@@ -95,18 +96,6 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
     };
     context.output.print_named(&report, |report| vec![report.letter.clone()], show)?;
     Ok(Exit::Done)
-}
-
-async fn missing(id: &JobId, queue: &Queue) -> anyhow::Result<Exit> {
-    let edited = match id.to_string().parse() {
-        Ok(entry) => queue.dead_letters().edited(entry).await.context("failed to look it up")?,
-        Err(_) => None,
-    };
-    output::print_stderr(&match edited {
-        Some(edited) => format!("{id} was edited: its dead letter is now {edited}"),
-        None => format!("the queue {} has no dead letter {id}, and none of a job with this id", queue.name()),
-    });
-    Ok(Exit::NotFound)
 }
 
 impl Args {

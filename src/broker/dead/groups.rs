@@ -67,9 +67,18 @@ pub struct DeadGroups {
 }
 
 impl DeadGroups {
-    /// Returns how many letters no group counts: they were written by an older version.
+    /// Returns how many letters no group counts: an older version or somebody wrote them, or the table of the groups was lost.
     pub fn uncounted(&self) -> u64 {
-        self.letters.saturating_sub(self.groups.iter().map(|group| group.count).sum())
+        self.letters.saturating_sub(self.counted())
+    }
+
+    /// Returns how many letters the groups count that do not exist: somebody or an older version deleted them.
+    pub fn overcounted(&self) -> u64 {
+        self.counted().saturating_sub(self.letters)
+    }
+
+    fn counted(&self) -> u64 {
+        self.groups.iter().map(|group| group.count).fold(0, u64::saturating_add)
     }
 }
 
@@ -243,6 +252,18 @@ mod tests {
         assert_eq!((other.fingerprint, other.sample, other.job_type, other.reason), (None, None, None, None));
         assert_eq!((other.first.as_ms(), other.error.as_str()), (7, ""));
         assert_eq!(DeadGroup::read("00ff", "x"), None);
+    }
+
+    #[test]
+    fn letters_that_are_not_counted_or_do_not_exist_are_told() {
+        let group = |count: u64| DeadGroup::read("a", &format!("{count} 1 5 5 - - - ")).unwrap();
+        let found = |counts: &[u64], letters| {
+            let groups = counts.iter().map(|count| group(*count)).collect();
+            let dead = DeadGroups { groups, letters };
+            (dead.uncounted(), dead.overcounted())
+        };
+        assert_eq!((found(&[2, 3], 7), found(&[2, 3], 5)), ((2, 0), (0, 0)));
+        assert_eq!((found(&[2, 3], 4), found(&[u64::MAX, 3], 4)), ((0, 1), (0, u64::MAX - 4)));
     }
 
     proptest! {

@@ -239,6 +239,22 @@ fn fields_of_a_letter_count_only_for_dead_jobs() {
 }
 
 #[test]
+fn the_groups_other_and_none_have_letters() {
+    let is = |group: &str, fields: &[(&str, &[u8])]| {
+        let fields = envelope(fields);
+        let letter = Candidate::new("a").fields(&fields).state(State::Dead);
+        Filter::new().group(group).unwrap().check(&letter, at(NOW)) == Match::Yes
+    };
+    let other: [(&str, &[u8]); 2] = [("dead_fingerprint", b"00ff"), ("dead_group", b"other")];
+    assert!(is("other", &other) && is("00ff", &other) && !is("none", &other));
+    let none: [(&str, &[u8]); 1] = [("dead_error", b"no")];
+    assert!(is("none", &none) && !is("other", &none));
+    let fields = envelope(&none);
+    let alive = Candidate::new("a").fields(&fields).state(State::Waiting);
+    assert_eq!(Filter::new().group("none").unwrap().check(&alive, at(NOW)), Match::No);
+}
+
+#[test]
 fn times_begin_with_since_and_end_before_until() {
     let is = |filter: &Filter, ms: u64| filter.check(&Candidate::new("a").at(at(ms)), at(NOW)) == Match::Yes;
     let since = Filter::new().since(at(NOW - 5)).unwrap();

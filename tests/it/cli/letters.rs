@@ -141,7 +141,7 @@ async fn an_edited_letter_is_replayed_and_its_old_id_is_explained() {
         shown.contains("\"to\":\"bob\"") && shown.contains("h.tenant") && shown.contains("dead_before"),
         "{shown}"
     );
-    for command in ["replay", "drop", "edit"] {
+    for command in ["replay", "drop", "edit", "show"] {
         let stale = sf(&server, &["dead", command, &old]);
         assert_eq!(stale.code, Some(4), "{stale:?}");
         assert!(stale.stderr.contains(&format!("its dead letter is now {new}")), "{stale:?}");
@@ -151,6 +151,11 @@ async fn an_edited_letter_is_replayed_and_its_old_id_is_explained() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
     }
     assert_eq!(json(&server, &["dead", "replay", new])["replayed"], 1);
+    let stale = sf(&server, &["dead", "show", &old]);
+    assert!(
+        stale.stderr.contains(&format!("the dead letter {new} took its place, and is gone")),
+        "{stale:?}"
+    );
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until_empty(&queue).await;
     fleet.stop().await;
