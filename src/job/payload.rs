@@ -9,7 +9,7 @@ use super::Encoding;
 /// JSON that is nested this deep is not read: the limit of `serde_json`.
 const JSON_DEPTH: usize = 128;
 
-/// `MessagePack` that is nested deeper than this is not read.
+/// MessagePack that is nested deeper than this is not read.
 const MSGPACK_DEPTH: usize = 64;
 
 /// Returns true if these bytes are one value of this encoding, within the bounds of the workers' decoders.

@@ -113,7 +113,7 @@ fn page(looks: &mut VecDeque<Look>, dead: DeadGroups, now: Timestamp, queue: &Qu
 
 /// How often jobs of a group have died since a look; `None` if none did.
 fn rate(group: DeadGroup, since: &Look, seconds: f64) -> Option<Rate> {
-    let deaths = died(&since.deaths, since.at, (&name(&group), group.deaths, group.first));
+    let deaths = died(&since.deaths, since.at, (name(&group).as_str(), group.deaths, group.first));
     (deaths > 0).then(|| Rate {
         group: name(&group),
         deaths,
