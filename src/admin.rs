@@ -36,7 +36,7 @@ pub use crate::broker::{
     Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided,
     Decider, Delayed, Due, EditError, EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, JobCursor,
     JobHolder, JobPage, JobSearch, Joined, Kept, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine,
-    MAX_ENTRIES, Members, Missing, Part, PastAction, PastEvent, Progress, QueueSnapshot, RedisMemory,
+    MAX_ENTRIES, Members, Missing, Noted, Part, PastAction, PastEvent, Progress, QueueSnapshot, RedisMemory,
     Replayed, Room, SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus,
     UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };

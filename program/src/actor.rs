@@ -2,7 +2,7 @@
 
 use rustix::{process, system};
 use streamfleet::Queue;
-use streamfleet::admin::Action;
+use streamfleet::admin::{Action, Noted};
 
 use super::output;
 
@@ -30,6 +30,14 @@ pub(crate) async fn note(queue: &Queue, action: &Action) {
     if let Err(error) = queue.audit().note(action).await {
         output::print_stderr(&format!("not noted in the audit: {error}"));
     }
+}
+
+/// Returns what an action returned. If it is not noted in the audit, says so.
+pub(crate) fn told<T>(noted: Noted<T>) -> T {
+    if let Some(why) = &noted.unnoted {
+        output::print_stderr(&format!("not noted in the audit: {why}"));
+    }
+    noted.value
 }
 
 /// The user of this process, and the machine.

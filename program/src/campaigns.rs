@@ -3,11 +3,11 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::{Campaign, CampaignError};
+use streamfleet::admin::{Campaign, CampaignError, Noted};
 use streamfleet::job::QueueName;
 
 use super::Context;
-use super::actor::ActorArgs;
+use super::actor::{self, ActorArgs};
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View};
 use super::times::{Clock, rfc3339};
@@ -185,13 +185,13 @@ async fn show(id: &str, queue: &Queue, context: &Context) -> anyhow::Result<List
 }
 
 async fn changed(
-    done: Result<(), CampaignError>,
+    done: Result<Noted<()>, CampaignError>,
     id: &str,
     queue: &Queue,
     context: &Context,
 ) -> anyhow::Result<Exit> {
     match done {
-        Ok(()) => {}
+        Ok(done) => actor::told(done),
         Err(CampaignError::Redis(error)) => return Err(error).context("failed to change the campaign"),
         Err(CampaignError::Unknown) => {
             output::print_stderr(&format!("the queue {} has no campaign {id}", queue.name()));

@@ -184,6 +184,8 @@ mod tests {
             ["--header", "tenant"],
             ["--header", "tenant="],
             ["--header", "=9"],
+            ["--header", "tenant!=9"],
+            ["--header", "tenant<=9"],
             ["--text", ""],
             ["--error", " "],
             ["--id-prefix", ""],

@@ -54,7 +54,7 @@ pub use dead::selection::{SelectedPage, Selection, SelectionPlan};
 pub(crate) use gates::admit::Admitted;
 pub(crate) use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK};
 pub use gates::rules::{GateStatus, Gates, Room};
-pub use inspect::audit::{Action, AuditLog, PastAction};
+pub use inspect::audit::{Action, AuditLog, Noted, PastAction};
 pub use inspect::delayed::{Delayed, Upcoming};
 pub use inspect::events::{EventStream, PastEvent};
 pub use inspect::history::{Attempt, LogLine, Progress};

@@ -144,13 +144,22 @@ impl Filter {
         self.and("where", text)
     }
 
-    /// Adds a condition about a header: it has this value.
+    /// Adds a condition about a header: it has this value. The name must not contain white space or any of `=!<>~`, which
+    /// would begin an operator.
     ///
     /// # Errors
     ///
     /// [`FilterError`] if the name or the value is empty or not valid, or the filter gets too large.
     pub fn header(self, name: &str, value: &str) -> Result<Self, FilterError> {
-        self.and("where", &format!("h.{name}={value}"))
+        let condition = format!("h.{name}={value}");
+        if name.contains(comparison::ends_name) {
+            return Err(FilterError::Invalid {
+                name: "where".to_owned(),
+                value: condition.chars().take(condition::REPEATED_CHARS).collect(),
+                why: "the name of a header must not contain white space or any of =!<>~".to_owned(),
+            });
+        }
+        self.and("where", &condition)
     }
 
     /// Adds a condition about the type: this one, or with `mail.*` all that begin with `mail.`.
@@ -217,7 +226,8 @@ impl Filter {
         self.and("kind", kind)
     }
 
-    /// Adds a condition about a dead letter's fingerprint.
+    /// Adds a condition about a dead letter's fingerprint: this one, `other` for letters that were counted in no group of
+    /// their own when they were written, or `none` for letters without one.
     ///
     /// # Errors
     ///

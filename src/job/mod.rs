@@ -31,6 +31,7 @@ mod offload;
 mod outcome;
 mod pacing;
 pub(crate) mod patch;
+pub(crate) mod payload;
 mod plan;
 mod portion;
 mod priority;

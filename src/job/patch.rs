@@ -305,8 +305,7 @@ fn msgpack_walk(bytes: &[u8], steps: &[Step]) -> Option<Place> {
                 let mut found = None;
                 for _ in 0..members {
                     let value = end_of(bytes, next)?;
-                    let is_it = matches!(head(bytes, next)?, (Kind::Text(_), key) if bytes[key..value] == *name.as_bytes());
-                    if is_it {
+                    if is_named(bytes, next..value, name)? {
                         found = Some(value);
                     }
                     next = end_of(bytes, value)?;
@@ -329,6 +328,18 @@ fn msgpack_walk(bytes: &[u8], steps: &[Step]) -> Option<Place> {
     }
     let is_text = matches!(head(bytes, at)?.0, Kind::Text(_));
     Some(Place { replaced: at..end_of(bytes, at)?, is_text, added: None })
+}
+
+/// Whether a member's name is this one, as filters compare them: a text, bytes or an integer.
+fn is_named(bytes: &[u8], key: Range<usize>, name: &str) -> Option<bool> {
+    let (kind, content) = head(bytes, key.start)?;
+    let first = bytes[key.start];
+    if matches!(kind, Kind::Text(_)) || matches!(first, 0xc4..=0xc6) {
+        return Some(bytes[content..key.end] == *name.as_bytes());
+    }
+    let is_integer = matches!(first, 0x00..=0x7f | 0xcc..=0xd3 | 0xe0..=0xff);
+    let number = || rmp_serde::from_slice::<serde_json::Number>(&bytes[key]).ok();
+    Some(is_integer && number().is_some_and(|number| number.to_string() == name))
 }
 
 fn msgpack_text(text: &str) -> Vec<u8> {
@@ -413,6 +424,17 @@ mod tests {
         let packed = b"\x82\xa1a\xc4\x02\x00\xff\xa1b\xd4\x05\x01";
         let patched = "payload.c=1".parse::<Patch>().unwrap().apply(packed, Encoding::Msgpack).unwrap();
         assert_eq!(patched, b"\x83\xa1a\xc4\x02\x00\xff\xa1b\xd4\x05\x01\xa1c\x01");
+    }
+
+    #[test]
+    fn members_of_messagepack_may_be_named_by_integers_and_bytes() {
+        let patched = |payload: &[u8], patch: &str| {
+            patch.parse::<Patch>().unwrap().apply(payload, Encoding::Msgpack).unwrap()
+        };
+        assert_eq!(patched(b"\x81\x07\x01", "payload.7=2"), b"\x81\x07\x02");
+        assert_eq!(patched(b"\x81\xff\x01", "payload.-1=2"), b"\x81\xff\x02");
+        assert_eq!(patched(b"\x81\xcd\x01\x00\x01", "payload.256=2"), b"\x81\xcd\x01\x00\x02");
+        assert_eq!(patched(b"\x81\xc4\x01a\x01", "payload.a=2"), b"\x81\xc4\x01a\x02");
     }
 
     proptest! {

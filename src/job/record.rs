@@ -92,6 +92,8 @@ pub struct Former {
     pub(crate) life: Option<Life>,
     /// When that dead letter was written, according to its own fields.
     pub(crate) dead_at: Option<u64>,
+    /// The token of the key that has the large fields of the job, if they are elsewhere.
+    pub(crate) offloaded: Option<String>,
 }
 
 impl JobSpec {
@@ -108,6 +110,9 @@ impl JobSpec {
         let mut draft = Draft::default();
         for (index, (name, value)) in envelope.fields().enumerate() {
             draft.read(name, value, || envelope.value_at(index))?;
+        }
+        if let Some(former) = &mut draft.former {
+            former.offloaded = envelope.offloaded().map(|offloaded| offloaded.token);
         }
         draft.finish(entry, lane)
     }

@@ -8,8 +8,7 @@ use streamfleet::job::QueueName;
 use super::plan;
 use super::sweep::{Args, SweepAction};
 use crate::exit::Exit;
-use crate::output;
-use crate::{Context, Wrong};
+use crate::{Context, Wrong, actor, output};
 
 /// The arguments that make a replay a campaign.
 #[derive(clap::Args)]
@@ -106,7 +105,7 @@ pub(super) async fn start(
         (_, campaigns) => campaigns.start(&selection, rules, &action).await,
     };
     let id = match id {
-        Ok(id) => id,
+        Ok(id) => actor::told(id),
         Err(CampaignError::Redis(error)) => return Err(error).context("failed to begin the campaign"),
         Err(CampaignError::NoLetters) => {
             output::print_stderr("there are no dead letters to replay");

@@ -1,15 +1,19 @@
 //! `dead edit`: another payload, type or setting for one dead letter, before it is replayed.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::fs::Permissions;
+use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::admin::{DeadLetter, EditError, LetterEdit};
 use streamfleet::job::{Encoding, JobId, JobType};
+use tempfile::TempDir;
 
-use crate::actor::ActorArgs;
+use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
 use crate::output;
 use crate::{Context, Wrong, enqueue};
@@ -20,6 +24,9 @@ Examples:
   streamfleet dead edit order-7 --set payload.email=ann@example.com --why 'the customer moved'
   streamfleet dead edit 1700000000000-0 --payload-file corrected.json --type mail.send
   streamfleet dead edit order-7 --queue mail";
+
+/// The file that the editor opens, in a folder of its own.
+const FILE: &str = "payload.json";
 
 /// The arguments of `dead edit`.
 #[derive(clap::Args)]
@@ -55,20 +62,25 @@ struct Report {
 /// Edits the letter. Without any change in the arguments, an editor shows its payload.
 pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
     let Some(letter) = super::find(queue, &args.id).await? else {
-        return missing(&args.id, queue).await;
+        super::report_missing(queue, &args.id).await?;
+        return Ok(Exit::NotFound);
     };
-    let edit = match args.edit(&letter)? {
-        Some(edit) => edit,
+    let (edit, folder) = match args.edit(&letter)? {
+        Some(edit) => (edit, None),
         None => match edited_by_hand(&letter).await? {
-            Some(payload) => LetterEdit::default().payload(payload),
+            Some((payload, folder)) => (LetterEdit::default().payload(payload), Some(folder)),
             None => {
                 output::print_stderr("nothing was changed");
                 return Ok(Exit::Done);
             }
         },
     };
-    let edited = match queue.dead_letters().edit(&letter, &edit, &args.actor.action("dead edit")).await {
-        Ok(edited) => edited,
+    let edited = queue.dead_letters().edit(&letter, &edit, &args.actor.action("dead edit")).await;
+    if let (Err(_), Some(folder)) = (&edited, folder) {
+        keep(folder);
+    }
+    let edited = match edited {
+        Ok(edited) => actor::told(edited),
         Err(EditError::Redis(error)) => return Err(error).context("failed to edit the dead letter"),
         Err(error @ (EditError::Gone(_) | EditError::Edited(_))) => {
             output::print_stderr(&error.to_string());
@@ -84,18 +96,6 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
     };
     context.output.print_named(&report, |report| vec![report.letter.clone()], show)?;
     Ok(Exit::Done)
-}
-
-async fn missing(id: &JobId, queue: &Queue) -> anyhow::Result<Exit> {
-    let edited = match id.to_string().parse() {
-        Ok(entry) => queue.dead_letters().edited(entry).await.context("failed to look it up")?,
-        Err(_) => None,
-    };
-    output::print_stderr(&match edited {
-        Some(edited) => format!("{id} was edited: its dead letter is now {edited}"),
-        None => format!("the queue {} has no dead letter {id}, and none of a job with this id", queue.name()),
-    });
-    Ok(Exit::NotFound)
 }
 
 impl Args {
@@ -137,37 +137,58 @@ fn encoding(letter: &DeadLetter) -> Encoding {
     }
 }
 
-/// Lets a person edit the payload. Returns the new one; `None` if it was not changed.
-async fn edited_by_hand(letter: &DeadLetter) -> anyhow::Result<Option<Vec<u8>>> {
+/// Lets a person edit the payload. Returns the new one, and the folder in which it is written; `None` if it was not changed.
+async fn edited_by_hand(letter: &DeadLetter) -> anyhow::Result<Option<(Vec<u8>, TempDir)>> {
     if !std::io::stdin().is_terminal() {
         return Err(Wrong("say what to change with --set, --payload-file or --type".to_owned()).into());
     }
-    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(std::env::var_os);
-    let editor = editor.filter(|editor| !editor.is_empty());
+    let set = |name: &str| std::env::var_os(name).filter(|editor| !editor.is_empty());
+    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(set);
     let editor = editor.ok_or_else(|| Wrong("set EDITOR to the editor that is to be used".to_owned()))?;
     let encoding = encoding(letter);
     let text = as_text(letter.fields.get(b"payload").unwrap_or_default(), encoding)?;
-    // Only this user may read it.
-    let mut file = tempfile::Builder::new().prefix("streamfleet-").suffix(".json").tempfile()?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.flush())
-        .context("failed to write the payload to a file")?;
+    // Only this user may read it, and what the editor writes beside it.
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("streamfleet-").permissions(Permissions::from_mode(0o700));
+    let folder = folder.tempdir().context("failed to make a folder")?;
+    let file = folder.path().join(FILE);
+    std::fs::write(&file, &text).context("failed to write the payload to a file")?;
+    match opened(editor, &file).await.and_then(|written| changed(&text, written, encoding)) {
+        Ok(edited) => Ok(edited.map(|edited| (edited, folder))),
+        Err(error) => {
+            keep(folder);
+            Err(error)
+        }
+    }
+}
+
+/// Keeps what a person wrote.
+fn keep(folder: TempDir) {
+    output::print_stderr(&format!("what you wrote is in {}", folder.keep().join(FILE).display()));
+}
+
+/// Lets an editor change a file, and returns what it has then.
+async fn opened(editor: OsString, file: &Path) -> anyhow::Result<Vec<u8>> {
     // The variable may have arguments, as `code --wait` has.
     let mut command = OsString::from("exec ");
     command.push(editor);
     command.push(" \"$1\"");
-    let status =
-        tokio::process::Command::new("sh").arg("-c").arg(command).arg("sh").arg(file.path()).status();
+    let status = tokio::process::Command::new("sh").arg("-c").arg(command).arg("sh").arg(file).status();
     let status = status.await.context("failed to start the editor")?;
     if !status.success() {
         anyhow::bail!("the editor ended with {status}: nothing was changed");
     }
     // The editor may have replaced the file.
-    let edited = std::fs::read(file.path()).context("failed to read what the editor wrote")?;
-    if edited == text.as_bytes() {
-        return Ok(None);
+    std::fs::read(file).context("failed to read what the editor wrote")
+}
+
+/// Returns the new payload; `None` if it was not changed.
+fn changed(text: &str, mut written: Vec<u8>, encoding: Encoding) -> anyhow::Result<Option<Vec<u8>>> {
+    // Most editors end the last line of a file.
+    if !text.ends_with('\n') && written.ends_with(b"\n") {
+        written.pop();
     }
-    encoded(edited, encoding).map(Some)
+    if written == text.as_bytes() { Ok(None) } else { encoded(written, encoding).map(Some) }
 }
 
 /// Returns a payload in the form in which people edit it.
@@ -179,8 +200,12 @@ fn as_text(payload: &[u8], encoding: Encoding) -> anyhow::Result<String> {
         }
         Encoding::Msgpack => {
             let value: Result<serde_json::Value, _> = rmp_serde::from_slice(payload);
-            let why = "the payload has values that JSON does not have: use --set";
+            let why = "the payload has values, or an order of members, that JSON would not keep: use --set";
             let value = value.map_err(|_| Wrong(why.to_owned()))?;
+            // JSON would change it: bytes, 32-bit numbers, or the order of members.
+            if rmp_serde::to_vec_named(&value)? != payload {
+                return Err(Wrong(why.to_owned()).into());
+            }
             Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
         }
     }
@@ -216,5 +241,19 @@ mod tests {
         assert_eq!(encoded(text.into_bytes(), Encoding::Msgpack).unwrap(), packed);
         assert!(as_text(b"\xff", Encoding::Raw).is_err());
         assert!(encoded(b"{".to_vec(), Encoding::Msgpack).is_err());
+        for other in [&b"\xc4\x01a"[..], b"\xca\x3f\x80\x00\x00", b"\xcc\x01", b"\x01\x01"] {
+            assert!(as_text(other, Encoding::Msgpack).is_err(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_end_that_the_editor_added_is_no_change() {
+        let changed = |text, written: &[u8]| changed(text, written.to_vec(), Encoding::Json).unwrap();
+        assert_eq!((changed("{}", b"{}\n"), changed("{}\n", b"{}\n")), (None, None));
+        assert_eq!(changed("{}", b"[]\n"), Some(b"[]".to_vec()));
+        assert_eq!(
+            (changed("{}", b"{}\n\n"), changed("{}\n", b"{}")),
+            (Some(b"{}\n".to_vec()), Some(b"{}".to_vec()))
+        );
     }
 }

@@ -49,6 +49,9 @@ struct Facts {
     groups: usize,
     /// How many letters no group counts.
     uncounted: u64,
+    /// How many letters are counted that do not exist.
+    #[serde(skip)]
+    overcounted: u64,
 }
 
 /// One group, for JSON output.
@@ -92,7 +95,9 @@ async fn recount(queue: &Queue, context: &Context) -> anyhow::Result<()> {
     bar.finish_and_clear();
     match counted.context("failed to count the dead letters again")? {
         Some(_) => Ok(()),
-        None => Err(anyhow::anyhow!("somebody else began to count them again meanwhile")),
+        None => {
+            Err(anyhow::anyhow!("somebody else began to count them again meanwhile, or it took too long"))
+        }
     }
 }
 
@@ -107,6 +112,7 @@ async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) ->
         total: dead.letters,
         groups: dead.groups.len(),
         uncounted: dead.uncounted(),
+        overcounted: dead.overcounted(),
     };
     let page = Page { items: page(dead, args.limit), next: None, facts, former: None };
     let names = |page: &Page| page.items.iter().map(|group| group.group.clone()).collect();
@@ -139,8 +145,14 @@ fn remarks(page: &Page) -> Vec<String> {
     let mut remarks = Vec::new();
     if page.facts.uncounted > 0 {
         remarks.push(format!(
-            "{} dead letters are not counted, because an older version wrote them: --recount counts all of them",
+            "{} dead letters are not counted: --recount counts all of them, once no process of an older version is left",
             page.facts.uncounted
+        ));
+    }
+    if page.facts.overcounted > 0 {
+        remarks.push(format!(
+            "{} dead letters are counted that no longer exist: --recount counts those that do",
+            page.facts.overcounted
         ));
     }
     if page.items.iter().any(|group| group.group == OTHER) {

@@ -128,10 +128,11 @@ struct Found {
 async fn page(args: &Args, (filter, now): (&Filter, Timestamp), queue: &Queue) -> anyhow::Result<Found> {
     let wanted = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let (mut found, mut at) = (Found::default(), args.after);
+    // Those after the last letter shown belong to the next page.
+    let mut undecided = 0;
     loop {
         let read = if args.oldest_first {
-            let from = at.map(|at| EntryId::new(at.ms, at.seq.saturating_add(1)));
-            queue.dead_letters().page(from, READ).await
+            queue.dead_letters().later(at, READ).await
         } else {
             queue.dead_letters().recent(at, READ).await
         };
@@ -141,12 +142,16 @@ async fn page(args: &Args, (filter, now): (&Filter, Timestamp), queue: &Queue) -
         for dead in &read {
             match dead.check(filter, now) {
                 Match::Yes if found.letters.len() == wanted => return Ok(Found { more: true, ..found }),
-                Match::Yes => found.letters.push(letter(dead)),
+                Match::Yes => {
+                    found.letters.push(letter(dead));
+                    found.undecided += std::mem::take(&mut undecided);
+                }
                 Match::No => {}
-                Match::TooLarge | Match::Unreadable => found.undecided += 1,
+                Match::TooLarge | Match::Unreadable => undecided += 1,
             }
         }
         if is_last {
+            found.undecided += undecided;
             return Ok(found);
         }
     }

@@ -12,13 +12,13 @@ mod sweep;
 mod watch;
 
 use anyhow::Context as _;
-use streamfleet::Queue;
 use streamfleet::admin::{DeadLetter, Filter};
 use streamfleet::job::{EntryId, JobId, QueueName};
+use streamfleet::{Queue, RedisError};
 
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
-use super::{Context, Wrong, status};
+use super::{Context, Wrong, output, status};
 
 /// The arguments of `dead`.
 #[derive(clap::Args)]
@@ -116,4 +116,29 @@ async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
     }
     let Some(entry) = status::find(queue, id).await?.and_then(|status| status.dead) else { return Ok(None) };
     queue.dead_letters().get(entry).await.context(FAILED)
+}
+
+/// Reports that there is no letter with this id. If somebody edited it, says what became of it.
+async fn report_missing(queue: &Queue, id: &JobId) -> anyhow::Result<()> {
+    let edited = match id.to_string().parse() {
+        Ok(entry) => queue.dead_letters().edited(entry).await.context("failed to look it up")?,
+        Err(_) => None,
+    };
+    match edited {
+        Some(edited) => report_edited(queue, id, edited).await?,
+        None => output::print_stderr(&format!(
+            "the queue {} has no dead letter {id}, and none of a job with this id",
+            queue.name()
+        )),
+    }
+    Ok(())
+}
+
+/// Reports that somebody edited a letter, and whether the one that took its place still exists.
+async fn report_edited(queue: &Queue, id: &JobId, edited: EntryId) -> Result<(), RedisError> {
+    output::print_stderr(&match queue.dead_letters().get(edited).await? {
+        Some(_) => format!("{id} was edited: its dead letter is now {edited}"),
+        None => format!("{id} was edited: the dead letter {edited} took its place, and is gone, too"),
+    });
+    Ok(())
 }

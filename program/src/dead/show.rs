@@ -8,7 +8,7 @@ use streamfleet::job::{JobId, Timestamp};
 use super::list::{self, Letter};
 use crate::Context;
 use crate::exit::Exit;
-use crate::output::{self, harmless};
+use crate::output::harmless;
 use crate::times::Clock;
 
 /// A letter with all its fields, for JSON output.
@@ -32,10 +32,7 @@ struct Field {
 /// Shows the letter.
 pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
     let Some(dead) = super::find(queue, id).await? else {
-        output::print_stderr(&format!(
-            "the queue {} has no dead letter {id}, and no dead letter of a job with this id",
-            queue.name()
-        ));
+        super::report_missing(queue, id).await?;
         return Ok(Exit::NotFound);
     };
     context.output.print_named(

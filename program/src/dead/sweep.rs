@@ -265,7 +265,7 @@ impl Sweep {
             && let Some(edited) =
                 self.queue.dead_letters().edited(entry).await.context("failed to look it up")?
         {
-            report_edited(id, edited);
+            super::report_edited(&self.queue, id, edited).await.context("failed to look it up")?;
             return Ok(());
         }
         let status = self.queue.status(id).await.context("failed to look up the job")?;
@@ -278,28 +278,24 @@ impl Sweep {
 async fn apply(queue: &Queue, action: SweepAction, letter: &DeadLetter) -> Result<bool, RedisError> {
     match action {
         SweepAction::Replay => {
-            Ok(is_replayed(queue.dead_letters().replay(letter.entry, &letter.job()).await?, letter))
+            is_replayed(queue, queue.dead_letters().replay(letter.entry, &letter.job()).await?, letter).await
         }
         SweepAction::StartOver => {
-            Ok(is_replayed(queue.dead_letters().replay_all_steps(letter.entry, &letter.job()).await?, letter))
+            let replayed = queue.dead_letters().replay_all_steps(letter.entry, &letter.job()).await?;
+            is_replayed(queue, replayed, letter).await
         }
         SweepAction::Drop => queue.dead_letters().drop(letter.entry, &letter.job()).await,
     }
 }
 
 /// Returns true if this call replayed the letter. If somebody else replayed or edited it meanwhile, reports that.
-fn is_replayed(replayed: Replayed, letter: &DeadLetter) -> bool {
+async fn is_replayed(queue: &Queue, replayed: Replayed, letter: &DeadLetter) -> Result<bool, RedisError> {
     match replayed {
         Replayed::As(_) => {}
-        Replayed::Edited(edited) => report_edited(&letter.job(), edited),
+        Replayed::Edited(edited) => super::report_edited(queue, &letter.job(), edited).await?,
         Replayed::Gone(state) => report_gone(&letter.job(), state),
     }
-    replayed.is_done()
-}
-
-/// Reports that somebody edited the letter.
-fn report_edited(id: &JobId, edited: EntryId) {
-    output::print_stderr(&format!("{id} was edited: its dead letter is now {edited}"));
+    Ok(replayed.is_done())
 }
 
 /// Reports that the letter does not exist, and what became of the job.

@@ -26,8 +26,11 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// How many groups are shown.
 const SHOWN: usize = 20;
 
-/// The most looks that are remembered.
-const MAX_LOOKS: usize = 1000;
+/// The least time between two looks that are remembered. Each of them may have 10,000 groups.
+const APART: Duration = Duration::from_secs(1);
+
+/// The most looks that are remembered, even if the clock of the server steps.
+const MAX_LOOKS: usize = 64;
 
 /// The arguments of `dead watch`.
 #[derive(clap::Args)]
@@ -94,8 +97,10 @@ fn page(looks: &mut VecDeque<Look>, dead: DeadGroups, now: Timestamp, queue: &Qu
     while looks.len() > 1 && (looks.len() >= MAX_LOOKS || now.since(looks[1].at) >= WINDOW) {
         looks.pop_front();
     }
-    let deaths = dead.groups.iter().map(|group| (name(group), group.deaths)).collect();
-    looks.push_back(Look { at: now, deaths });
+    if looks.back().is_none_or(|last| now < last.at || now.since(last.at) >= APART) {
+        let deaths = dead.groups.iter().map(|group| (name(group), group.deaths)).collect();
+        looks.push_back(Look { at: now, deaths });
+    }
     let first = &looks[0];
     let seconds = now.since(first.at).as_secs_f64();
     let mut rates: Vec<Rate> =
@@ -108,10 +113,7 @@ fn page(looks: &mut VecDeque<Look>, dead: DeadGroups, now: Timestamp, queue: &Qu
 
 /// How often jobs of a group have died since a look; `None` if none did.
 fn rate(group: DeadGroup, since: &Look, seconds: f64) -> Option<Rate> {
-    // A group that was empty in the meantime counts from its beginning.
-    let before =
-        since.deaths.get(&name(&group)).copied().filter(|before| *before <= group.deaths).unwrap_or(0);
-    let deaths = group.deaths - before;
+    let deaths = died(&since.deaths, since.at, (name(&group).as_str(), group.deaths, group.first));
     (deaths > 0).then(|| Rate {
         group: name(&group),
         deaths,
@@ -121,6 +123,14 @@ fn rate(group: DeadGroup, since: &Look, seconds: f64) -> Option<Rate> {
         reason: group.reason.map(DeadReason::as_str),
         error: group.error,
     })
+}
+
+/// How many jobs of a group have died since a look. The group: its name, how many have died so far, and when the first did.
+fn died(known: &BTreeMap<String, u64>, at: Timestamp, (name, deaths, first): (&str, u64, Timestamp)) -> u64 {
+    // A group that was empty in the meantime counts from its beginning. One that only a recount has found since then says
+    // nothing about when its jobs died.
+    let before = if first >= at { 0 } else { known.get(name).copied().unwrap_or(deaths) };
+    deaths.saturating_sub(before)
 }
 
 fn show(page: &Page) -> View {
@@ -150,4 +160,24 @@ fn show(page: &Page) -> View {
         ]);
     }
     View::from(table).then(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_ms(ms).unwrap()
+    }
+
+    #[test]
+    fn deaths_are_counted_since_the_look_and_none_is_invented() {
+        let known = BTreeMap::from([("a".to_owned(), 5)]);
+        let died = |name, deaths, first| died(&known, at(1000), (name, deaths, at(first)));
+        assert_eq!((died("a", 7, 10), died("a", 5, 10)), (2, 0));
+        assert_eq!(died("b", 3, 1000), 3, "a new group");
+        assert_eq!(died("a", 6, 2000), 6, "a group that was empty in the meantime");
+        assert_eq!(died("b", 700, 10), 0, "a group that a recount has found");
+        assert_eq!(died("a", 2, 10), 0, "a group with fewer deaths after a recount");
+    }
 }

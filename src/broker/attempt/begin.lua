@@ -1,7 +1,7 @@
 -- begin: may these attempts start? Called only for jobs that have a due or expiry time, a record, or an earlier attempt.
 -- Each job has two keys: record, lock. not_before_ms, expires_at_ms: '' for none. keeps: '1' to keep a record.
 -- is_repeated: '1' if an earlier attempt failed or was lost. unlocks: '1' if the start of the job's first attempt frees
--- its lock.
+-- its lock. letter_token: that of the entry's large fields, or ''.
 -- returns {1, {an answer or an error for each job}}: 1 start, 0 stale, 2 already done by a late success, 3 expired, {4, ms}
 --   not due for this long, 5 its cancellation was requested
 local stream, cancels, dead = unpack(KEYS, 1, 3)
@@ -11,12 +11,12 @@ local now, has_requests = now_ms(), redis.pcall('ZCARD', cancels) ~= 0
 return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, lock = unpack(KEYS, key, key + 1)
   local id, not_before_ms, expires_at_ms, keeps, job_type, created_ms, is_repeated, unlocks, letter_life,
-    letter_ms = unpack(ARGV, first, last)
+    letter_ms, letter_token = unpack(ARGV, first, last)
   if not held then return 0 end
   if is_repeated == '1' and is_done(record, life) then return 2 end
   if has_requests and is_unwanted(cancels, life) then return 5 end
   if not_before_ms ~= '' and tonumber(not_before_ms) > now then return { 4, tonumber(not_before_ms) - now } end
-  if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms) end
+  if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms, letter_token) end
   if expires_at_ms ~= '' and tonumber(expires_at_ms) <= now then return 3 end
   local is_owner, facts = false, nil
   if keeps == '1' then is_owner, facts = owns(record, life) end

@@ -51,6 +51,7 @@ impl Queue {
         for Candidate { job, keeps_record } in candidates {
             let lock = job.follow_ups.as_deref().and_then(FollowUps::freed_at_start);
             let [letter_life, letter_ms] = letter_of(job);
+            let letter_token = job.former.as_deref().and_then(|former| former.offloaded.as_deref());
             let args = [
                 text(&job.id),
                 time(job.not_before),
@@ -62,6 +63,7 @@ impl Queue {
                 flag(lock.is_some()),
                 letter_life,
                 letter_ms,
+                letter_token.unwrap_or_default().into(),
             ];
             call.add((job.entry, &job.life), [self.keys.record(&job.id), self.keys.lock(lock)], args);
         }

@@ -29,7 +29,9 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   if job_type ~= '' and has_requests and is_unwanted(cancels, life) then return 3 end
   must_be_offloaded(kept)
   keep_offloaded(kept)
-  if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms) end
+  if letter_life ~= '' or letter_ms ~= '' then
+    move_letter(dead, record, letter_life, letter_ms, string.match(offloaded, ':offloaded:(.+)$') or '')
+  end
   local is_owner, facts = owns(record, life)
   local first_failed = is_owner and facts.first_failed_ms or ms_text(now)
   local letter = {}
@@ -48,14 +50,14 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   add('dead_life', life)
   add('dead_root', root)
   add('dead_steps', steps(ledger, told_steps))
-  local letter_id = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text)
+  local letter_id, group = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text)
   if type(letter_id) == 'table' then error(letter_id, 0) end
   if is_owner then
     write_record(record, facts, job_type, lane, created_ms, life, 'state', 'dead', 'entry', entry, 'dead_id', letter_id,
       'error', error_text, 'first_failed_ms', first_failed,
       attempt_fields(facts.noted, now, tonumber(elapsed_ms), outcome, worker, error_text))
   end
-  mark_letter(record, letter_id, life)
+  mark_letter(record, letter_id, life, group, kept)
   leave_ledger(ledger, life)
   if offloaded ~= kept then drop_offloaded(offloaded, life, record) end
   conclude(ends, id, record, stream, lock, batch, is_owner)

@@ -226,9 +226,17 @@ local function settled(script, stream, held, entry, receipts, record, life, offl
   return 2, 'end'
 end
 
--- Notes in the record that a letter holds the end of this life.
-local function mark_letter(record, letter, life)
+-- Names in the record the letter that holds the end of this life, and what removing it takes: its group, unless that is
+-- '', and the token of the key of its large fields. The letter itself may be large.
+local function name_letter(record, letter, life, group, offloaded)
   redis.call('HSET', record, 'letter:' .. letter, life, 'dead:' .. life, letter)
+  if group == '' then return end
+  redis.call('HSET', record, 'group:' .. letter, group .. ' ' .. (string.match(offloaded, ':offloaded:(.+)$') or ''))
+end
+
+-- The same for a letter that is new to the record, which stays while it has letters.
+local function mark_letter(record, letter, life, group, offloaded)
+  name_letter(record, letter, life, group, offloaded)
   hold_record(record)
 end
 
@@ -236,22 +244,26 @@ end
 local function unmark_letter(record, letter, ledger)
   local life = redis.call('HGET', record, 'letter:' .. letter)
   if not life then return end
-  redis.call('HDEL', record, 'letter:' .. letter, 'dead:' .. life)
+  redis.call('HDEL', record, 'letter:' .. letter, 'group:' .. letter, 'dead:' .. life)
   release_record(record, ledger)
 end
 
 -- The most groups of dead letters that are counted apart. The letters of all other groups are counted as one, `other`.
 local MOST_GROUPS = 10000
 
+-- A recount that has counted nothing for so many ms was given up. What it would miss from then on, nobody notes.
+local RECOUNT_MS = 600000
+
 -- The table that counts the groups of dead letters, and the one that a recount is filling, or nil. Both lie beside the
 -- letters. Then the last letter that an earlier recount counted, the last one that this recount will count, and the last
 -- one that it has counted. A recount fills another table, because letters come and go while it runs; see recount.
 local function group_tables(dead)
-  local told = redis.pcall('HMGET', dead .. ':recount', 'table', 'counted', 'bound', 'cursor')
+  local told = redis.pcall('HMGET', dead .. ':recount', 'table', 'counted', 'bound', 'cursor', 'touched_ms')
   if told.err then told = {} end
   local live, coming = dead .. ':groups', dead .. ':groups:2'
   if told[1] == '2' then live, coming = coming, live end
-  return live, told[3] and coming, told[2], told[3], told[4]
+  local goes_on = told[3] and now_ms() - (tonumber(told[5] or '') or 0) < RECOUNT_MS
+  return live, goes_on and coming or nil, told[2], told[3], told[4]
 end
 
 -- The group in which a table counts a letter that names none: that of its fingerprint, or `other` if there are too many.
@@ -263,19 +275,20 @@ local function group_for(groups, fingerprint)
 end
 
 -- Adds a letter to a group: 'count deaths first_ms last_ms letter type reason error'. The last letter and its error are
--- samples. deaths: 1, or 0 if it takes the place of another letter. It must come after the first write of its script. A
--- table of another type counts nothing.
+-- samples, unless a later one is known. deaths: 1, or 0 if it takes the place of another letter. It must come after the
+-- first write of its script. A table of another type counts nothing.
 local function add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
   local told = redis.pcall('HGET', groups, group)
   if type(told) == 'table' then return end
-  local count, died, first, last = string.match(told or '', '^(%d+) (%d+) (%d+) (%d+) ')
+  local count, died, first, last, sample = string.match(told or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local is_older = sample and ms < tonumber(last)
   first, last = math.min(tonumber(first) or ms, ms), math.max(tonumber(last) or ms, ms)
   if #error_text > 200 then error_text = string.gsub(string.sub(error_text, 1, 200), '[\192-\255][\128-\191]*$', '') end
   if group == 'other' or job_type == '' then job_type = '-' end
   if group == 'other' then reason = '-' end
   local counts = string.format('%.0f %.0f ', (tonumber(count) or 0) + 1, (tonumber(died) or 0) + deaths)
-  redis.pcall('HSET', groups, group, counts .. ms_text(first) .. ' ' .. ms_text(last) .. ' ' .. letter .. ' ' .. job_type
-    .. ' ' .. reason .. ' ' .. error_text)
+  if not is_older then sample = letter .. ' ' .. job_type .. ' ' .. reason .. ' ' .. error_text end
+  redis.pcall('HSET', groups, group, counts .. ms_text(first) .. ' ' .. ms_text(last) .. ' ' .. sample)
 end
 
 -- Takes a letter out of a group. A group without letters is deleted.
@@ -331,14 +344,18 @@ local function remove_letter_of(dead, id, group, fingerprint)
   return true
 end
 
--- The same with a letter that has been read, as XRANGE returns it.
+-- The same with a letter that has been read, as XRANGE returns it. Somebody may have written it by hand.
 local function remove_letter(dead, letter)
-  local group, fingerprint = field_of(letter, 'dead_group'), field_of(letter, 'dead_fingerprint')
-  return remove_letter_of(dead, letter[1], group or '', fingerprint or '')
+  local function named(field)
+    local name = field_of(letter, field) or ''
+    return #name <= 64 and string.find(name, '^%w+$') and name or ''
+  end
+  return remove_letter_of(dead, letter[1], named('dead_group'), named('dead_fingerprint'))
 end
 
--- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields.
-local function move_letter(dead, record, life, at)
+-- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields. own: the token of
+-- the entry's large fields, or ''.
+local function move_letter(dead, record, life, at, own)
   local letter = life ~= '' and redis.call('HGET', record, 'dead:' .. life)
   if not letter and at ~= '' then
     -- Letters of older versions do not name the life that ended in them.
@@ -346,9 +363,24 @@ local function move_letter(dead, record, life, at)
     local found = letter and letter_at(dead, letter)
     if not found or field_of(found, 'dead_at_ms') ~= at then return end
   end
-  local found = letter and letter_at(dead, letter)
-  if found then remove_letter(dead, found) end
-  if letter then unmark_letter(record, letter) end
+  if not letter then return end
+  local told = redis.call('HGET', record, 'group:' .. letter)
+  local group, token = string.match(told or '', '^(%S+) (%S*)$')
+  if group then
+    remove_letter_of(dead, letter, group, '')
+  else
+    -- An older version wrote it.
+    local found = letter_at(dead, letter)
+    if found then
+      remove_letter(dead, found)
+      token = string.match(field_of(found, 'offloaded') or '', '^(%S+) ')
+    end
+  end
+  -- The letter has been edited since its fields were copied, so it had a key of its own. Somebody may have copied it, too.
+  if token and token ~= '' and token ~= own then
+    redis.call('PEXPIRE', string.gsub(dead, 'dead$', 'offloaded:') .. token, 86400000)
+  end
+  unmark_letter(record, letter)
 end
 
 -- The life that packed fields name, normally in their first field; nil if they name none.
@@ -439,17 +471,17 @@ end
 
 -- Appends these fields to the dead stream, and counts the letter in the group of its fingerprint, which the letter then
 -- names. deaths: 1, or 0 if it takes the place of another letter. Nothing else writes letters. Returns the letter's id or
--- an error; never throws.
+-- an error, and its group, or '' if it is not counted; never throws.
 local function write_letter(dead, fields, fingerprint, deaths, ms, job_type, reason, error_text)
   local groups, coming = group_tables(dead)
   local group = group_for(groups, fingerprint)
   add_pair(fields, 'dead_fingerprint', fingerprint)
   if group ~= '' then add_pair(fields, 'dead_group', group) end
   local letter = append(dead, fields, 1, #fields)
-  if type(letter) == 'table' or group == '' then return letter end
+  if type(letter) == 'table' or group == '' then return letter, '' end
   add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
   if coming then add_to_group(coming, group, deaths, ms, letter, job_type, reason, error_text) end
-  return letter
+  return letter, group
 end
 
 -- Notes what a person did in the audit, which keeps about the last 10,000 actions, once for each call. action: the fields
@@ -468,11 +500,19 @@ local function note_action(audit, call, action)
   return append(audit, fields, 1, #fields)
 end
 
+-- The same for scripts that have done it already. Returns '', or why it is not noted.
+local function why_not_noted(audit, call, action)
+  local noted = note_action(audit, call, action)
+  return type(noted) == 'table' and noted.err or ''
+end
+
 -- Sets aside in the dead stream packed fields that cannot go to a lane. Returns the letter's id or an error; never throws.
 local function set_aside(dead, packed, job, why, now)
   local fields = { 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why, 'dead_at_ms',
     string.format('%.0f', now) }
-  return write_letter(dead, fields, string.sub(redis.sha1hex('malformed ' .. why), 1, 16), 1, now, '', 'malformed', why)
+  local fingerprint = string.sub(redis.sha1hex('malformed ' .. why), 1, 16)
+  local letter = write_letter(dead, fields, fingerprint, 1, now, '', 'malformed', why)
+  return letter
 end
 
 -- The first of these lanes in which no entry waits for a worker, or whose group is missing; nil if there is none. What a

@@ -12,7 +12,7 @@ use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::dead::letter::DeadLetter;
 use crate::broker::dead::selection::Selection;
-use crate::broker::inspect::audit::{Action, call_name};
+use crate::broker::inspect::audit::{Action, Noted, call_name};
 use crate::broker::{Queue, bytes, millis};
 use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState, CampaignStep, next_step};
 use crate::job::filter::Filter;
@@ -146,7 +146,7 @@ pub enum CampaignError {
 /// let selection = queue.dead_letters().select(Filter::new().job_type("mail.*")?).await?;
 /// let rules = CampaignRules::default().rate(50.0).canary(5).stop_at(5.0);
 /// let ann = Action::new("campaign", "ann").why("the mail server is back");
-/// let id = queue.campaigns().start(&selection, rules, &ann).await?;
+/// let id = queue.campaigns().start(&selection, rules, &ann).await?.value;
 /// let campaign = queue.campaigns().get(&id).await?.ok_or("it was just begun")?;
 /// println!("{} of {} replayed", campaign.counts.replayed, campaign.selection.total);
 /// # Ok(()) }
@@ -175,7 +175,7 @@ impl Campaigns<'_> {
         selection: &Selection,
         rules: CampaignRules,
         action: &Action,
-    ) -> Result<String, CampaignError> {
+    ) -> Result<Noted<String>, CampaignError> {
         let last = selection.last.ok_or(CampaignError::NoLetters)?;
         let id = format!("{:08x}", rand::random::<u32>());
         let plan = Stored {
@@ -204,7 +204,7 @@ impl Campaigns<'_> {
         let answer = self.queue.run_named(&CAMPAIGN_PUT, keys, args).await?;
         match answer.status {
             0 => Err(CampaignError::TooMany),
-            1 => Ok(id),
+            1 => Ok(Noted::read(id, answer.rest.first())),
             _ => Err(Error::contract("campaign_put", answer).into()),
         }
     }
@@ -244,7 +244,7 @@ impl Campaigns<'_> {
     /// # Errors
     ///
     /// [`CampaignError`] if it is unknown or over, or Redis does not answer.
-    pub async fn pause(self, id: &str, action: &Action) -> Result<(), CampaignError> {
+    pub async fn pause(self, id: &str, action: &Action) -> Result<Noted<()>, CampaignError> {
         self.set(
             id,
             &[CampaignState::Canary, CampaignState::Running],
@@ -259,7 +259,7 @@ impl Campaigns<'_> {
     /// # Errors
     ///
     /// [`CampaignError`] if it is unknown or not paused, or Redis does not answer.
-    pub async fn resume(self, id: &str, action: &Action) -> Result<(), CampaignError> {
+    pub async fn resume(self, id: &str, action: &Action) -> Result<Noted<()>, CampaignError> {
         let campaign = self.get(id).await?.ok_or(CampaignError::Unknown)?;
         let is_tried = campaign.counts.succeeded >= campaign.rules.canary;
         let to = if is_tried { CampaignState::Running } else { CampaignState::Canary };
@@ -271,7 +271,7 @@ impl Campaigns<'_> {
     /// # Errors
     ///
     /// [`CampaignError`] if it is unknown or over, or Redis does not answer.
-    pub async fn stop(self, id: &str, action: &Action) -> Result<(), CampaignError> {
+    pub async fn stop(self, id: &str, action: &Action) -> Result<Noted<()>, CampaignError> {
         let from = [CampaignState::Canary, CampaignState::Running, CampaignState::Paused];
         let why = format!("stopped by {}", action.who);
         self.set(id, &from, (CampaignState::Stopped, &why), Some(action)).await
@@ -283,7 +283,7 @@ impl Campaigns<'_> {
         from: &[CampaignState],
         (to, why): (CampaignState, &str),
         action: Option<&Action>,
-    ) -> Result<(), CampaignError> {
+    ) -> Result<Noted<()>, CampaignError> {
         let own = &self.queue.keys;
         let keys = vec![own.campaigns.clone(), own.campaign(id), own.audit.clone()];
         let from: Vec<&str> = from.iter().map(|state| state.as_str()).collect();
@@ -302,9 +302,9 @@ impl Campaigns<'_> {
         let found = answer.rest.first().map(decode::text).unwrap_or_default();
         let found = CampaignState::ALL.into_iter().find(|state| state.as_str() == found);
         match (answer.status, found) {
-            (1, _) => Ok(()),
+            (1, _) => Ok(Noted::read((), answer.rest.first())),
             // An earlier call did it, whose answer was lost.
-            (0, Some(found)) if found == to => Ok(()),
+            (0, Some(found)) if found == to => Ok(Noted::read((), None)),
             (0, Some(found)) => Err(CampaignError::State(found)),
             (0, None) => Err(CampaignError::Unknown),
             _ => Err(Error::contract("campaign_set", answer).into()),
@@ -324,7 +324,7 @@ impl Campaigns<'_> {
             CampaignStep::Finish => self.set(id, running, (CampaignState::Done, ""), None).await,
         };
         match moved {
-            Ok(()) => Ok(true),
+            Ok(_) => Ok(true),
             Err(CampaignError::Redis(error)) => Err(error),
             // A person was faster.
             Err(

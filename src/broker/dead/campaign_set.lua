@@ -1,7 +1,7 @@
 -- campaign_set: move a campaign to another state, if it is in one of these. A full Redis allows it.
 -- from: the states, separated by spaces. is_over: '1' if it never replays again; then it is kept for keep_ms. call, action:
 -- the note for the audit, or ''.
--- returns {1} moved, {0, its state or ''} it is in another state
+-- returns {1, '' or why this is not noted} moved, {0, its state or ''} it is in another state
 local campaigns, campaign, audit = unpack(KEYS)
 local id, from, to, why, is_over, keep_ms, call, action = unpack(ARGV)
 local state = redis.call('HGET', campaign, 'state')
@@ -13,5 +13,4 @@ if is_over == '1' then
   redis.call('HSET', campaigns, id, 'over')
   redis.call('PEXPIRE', campaign, keep_ms)
 end
-if action ~= '' then note_action(audit, call, action) end
-return { 1 }
+return { 1, action ~= '' and why_not_noted(audit, call, action) or '' }

@@ -4,7 +4,7 @@
 -- place: the key that says which letter took its place and by which call, for kept_ms. kept: the key of the new letter's large fields.
 -- died_ms, reason, error_text: from the letter. action: the note for the audit, packed. Then the new fields, flat, without
 -- the fingerprint and the group.
--- returns {1, id of the new letter}, {0, the job's state or ''} the letter is gone
+-- returns {1, id of the new letter, '' or why this is not noted}, {0, the job's state or ''} the letter is gone
 local dead, record, audit, place, offloaded, kept = unpack(KEYS)
 local letter, call, kept_ms, fingerprint, died_ms, job_type, reason, error_text, action = unpack(ARGV, 1, 9)
 local FIRST_FIELD = 10
@@ -14,18 +14,18 @@ local told = redis.call('HMGET', record, 'letter:' .. letter, 'dead_id', 'state'
 local found = letter_at(dead, letter)
 if not found then return { 0, told[3] or '' } end
 must_be_offloaded(kept)
+must_end_letters(dead)
 local fields = {}
 for at = FIRST_FIELD, #ARGV do fields[#fields + 1] = ARGV[at] end
-local edited = write_letter(dead, fields, fingerprint, 0, tonumber(died_ms), job_type, reason, error_text)
+local edited, group = write_letter(dead, fields, fingerprint, 0, tonumber(died_ms), job_type, reason, error_text)
 if type(edited) == 'table' then return edited end
 keep_offloaded(kept)
 redis.call('SET', place, edited .. ' ' .. call, 'PX', kept_ms)
 if told[1] then
-  redis.call('HDEL', record, 'letter:' .. letter)
-  redis.call('HSET', record, 'letter:' .. edited, told[1], 'dead:' .. told[1], edited)
+  redis.call('HDEL', record, 'letter:' .. letter, 'group:' .. letter)
+  name_letter(record, edited, told[1], group, kept)
 end
 if told[2] == letter then redis.call('HSET', record, 'dead_id', edited, 'type', job_type) end
 remove_letter(dead, found)
 if kept ~= offloaded then drop_offloaded(offloaded, '') end
-note_action(audit, call, action)
-return { 1, edited }
+return { 1, edited, why_not_noted(audit, call, action) }

@@ -8,18 +8,18 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use fred::interfaces::KeysInterface;
 use fred::types::Value;
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value as Json, json};
 
 use crate::broker::attempt::settle::flatten;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::dead::letter::{DeadLetter, DeadLetters};
-use crate::broker::inspect::audit::Action;
+use crate::broker::dead::letter::{DeadLetter, DeadLetters, is_group};
+use crate::broker::inspect::audit::{Action, Noted};
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{bytes, millis};
 use crate::job::patch::{Patch, PatchError};
+use crate::job::payload::is_readable;
 use crate::job::{
     DeadReason, Encoding, EntryId, Envelope, JobSpec, JobType, Lane, Life, Malformed, State, cut, fingerprint,
 };
@@ -85,8 +85,8 @@ pub enum EditError {
     /// The payload cannot be changed in this way.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// The payload does not have the encoding that the letter names.
-    #[error("the new payload is not valid {0}, which is the letter's encoding")]
+    /// The payload does not have the encoding that the letter names, or is nested deeper than workers read.
+    #[error("the new payload is not valid {0}, which is the letter's encoding, or is nested too deep")]
     Encoding(&'static str),
     /// The payload is too large.
     #[error("the new payload has {0} bytes, but at most {max} are allowed", max = MAX_PAYLOAD_BYTES)]
@@ -123,12 +123,14 @@ impl LetterEdit {
 
     /// Returns the fields that change, with their new values.
     fn changes(&self, letter: &Envelope) -> Result<Vec<(String, Bytes)>, EditError> {
-        let mut changes = Vec::new();
+        let mut changes: Vec<(String, Bytes)> = Vec::new();
         for (name, value) in &self.fields {
             let is_header = name.strip_prefix("h.").is_some_and(|name| !name.is_empty());
             if !is_header && !matches!(name.as_str(), "max_attempts" | "timeout_ms" | "tracking") {
                 return Err(EditError::Field(name.clone()));
             }
+            // The last value counts.
+            changes.retain(|(known, _)| known != name);
             changes.push((name.clone(), Bytes::from(value.clone())));
         }
         if let Some(job_type) = &self.job_type {
@@ -151,16 +153,11 @@ impl LetterEdit {
         for patch in &self.patches {
             payload = patch.apply(&payload, encoding)?.into();
         }
-        let is_valid = match encoding {
-            Encoding::Json => serde_json::from_slice::<IgnoredAny>(&payload).is_ok(),
-            Encoding::Msgpack => rmp_serde::from_slice::<IgnoredAny>(&payload).is_ok(),
-            Encoding::Raw => true,
-        };
-        if !is_valid {
-            return Err(EditError::Encoding(encoding.as_str()));
-        }
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(EditError::TooLarge(payload.len()));
+        }
+        if !is_readable(&payload, encoding) {
+            return Err(EditError::Encoding(encoding.as_str()));
         }
         Ok(payload)
     }
@@ -178,7 +175,10 @@ impl DeadLetters<'_> {
     /// let edit = LetterEdit::default().patch("payload.to=bob@example.com".parse()?);
     /// for letter in queue.dead_letters().recent(None, 10).await? {
     ///     let edited = queue.dead_letters().edit(&letter, &edit, &ann).await?;
-    ///     queue.dead_letters().replay(edited, &letter.job()).await?;
+    ///     if let Some(why) = &edited.unnoted {
+    ///         eprintln!("the audit does not know of it: {why}");
+    ///     }
+    ///     queue.dead_letters().replay(edited.value, &letter.job()).await?;
     /// }
     /// # Ok(()) }
     /// ```
@@ -191,7 +191,7 @@ impl DeadLetters<'_> {
         letter: &DeadLetter,
         edit: &LetterEdit,
         action: &Action,
-    ) -> Result<EntryId, EditError> {
+    ) -> Result<Noted<EntryId>, EditError> {
         if letter.fields.get(b"raw").is_some() {
             return Err(EditError::Packed);
         }
@@ -207,7 +207,8 @@ impl DeadLetters<'_> {
         let answer = self.call_edit(letter, new, action).await?;
         match (answer.status, answer.rest.first()) {
             (1, Some(edited)) => {
-                decode::entry_id(edited).ok_or_else(|| Error::contract("edit", edited).into())
+                let edited = decode::entry_id(edited).ok_or_else(|| Error::contract("edit", edited))?;
+                Ok(Noted::read(edited, answer.rest.get(1)))
             }
             (0, state) => Err(match self.edited(letter.entry).await? {
                 Some(edited) => EditError::Edited(edited),
@@ -239,7 +240,7 @@ impl DeadLetters<'_> {
         let reason = letter.text("dead_reason");
         let reason = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason);
         // A letter that somebody wrote by hand has none.
-        let known = Some(letter.text("dead_fingerprint")).filter(|known| !known.is_empty());
+        let known = Some(letter.text("dead_fingerprint")).filter(|known| is_group(known.as_bytes()));
         let fingerprint = known.unwrap_or_else(|| {
             fingerprint(&letter.text("type"), reason.unwrap_or(DeadReason::Malformed), &error)
         });
@@ -382,6 +383,18 @@ mod tests {
             assert!(refused(LetterEdit::default().field(name, "1")).contains("cannot be changed"), "{name}");
         }
         assert!(refused(LetterEdit::default().payload("{")).contains("not valid json"));
+        assert!(
+            refused(LetterEdit::default().payload("[".repeat(200) + &"]".repeat(200))).contains("too deep")
+        );
+    }
+
+    #[test]
+    fn of_several_values_of_a_field_the_last_one_counts() {
+        let edit = LetterEdit::default().field("h.tenant", "1").field("h.x", "1");
+        let edit = edit.field("h.tenant", "2").field("h.x", "2");
+        let after = edited(&letter(b"{}"), &edit).unwrap();
+        let headers: Vec<_> = after.fields.fields().filter(|(name, _)| name.starts_with(b"h.")).collect();
+        assert_eq!(headers, [(&b"h.x"[..], &b"2"[..]), (&b"h.tenant"[..], &b"2"[..])]);
     }
 
     proptest! {

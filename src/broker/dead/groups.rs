@@ -9,7 +9,7 @@ use fred::types::{Key, Value};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::dead::letter::DeadLetters;
+use crate::broker::dead::letter::{DeadLetters, is_group};
 use crate::broker::{Entry, bytes};
 use crate::job::{DeadReason, EntryId, JobType, Lane, Portion, Timestamp};
 
@@ -39,7 +39,8 @@ pub struct DeadGroup {
     pub fingerprint: Option<String>,
     /// How many letters it has.
     pub count: u64,
-    /// How often its jobs have died since it was last empty, also those whose letters are gone.
+    /// How often its jobs have died since it was last empty, also those whose letters are gone. A recount adds letters to
+    /// a group, but no deaths.
     pub deaths: u64,
     /// When its first letter died, of those that it has had since it was last empty.
     pub first: Timestamp,
@@ -66,9 +67,18 @@ pub struct DeadGroups {
 }
 
 impl DeadGroups {
-    /// Returns how many letters no group counts: they were written by an older version.
+    /// Returns how many letters no group counts: an older version or somebody wrote them, or the table of the groups was lost.
     pub fn uncounted(&self) -> u64 {
-        self.letters.saturating_sub(self.groups.iter().map(|group| group.count).sum())
+        self.letters.saturating_sub(self.counted())
+    }
+
+    /// Returns how many letters the groups count that do not exist: somebody or an older version deleted them.
+    pub fn overcounted(&self) -> u64 {
+        self.counted().saturating_sub(self.letters)
+    }
+
+    fn counted(&self) -> u64 {
+        self.groups.iter().map(|group| group.count).fold(0, u64::saturating_add)
     }
 }
 
@@ -148,7 +158,7 @@ impl DeadLetters<'_> {
     /// hand. `progress` is called with the number of letters counted so far.
     ///
     /// Returns how many letters were counted, or `None` if somebody else began a recount meanwhile, which then replaces
-    /// this one. The counts stay exact while letters come and go.
+    /// this one, or if this one stood still for ten minutes. The counts stay exact while letters come and go.
     ///
     /// # Errors
     ///
@@ -205,10 +215,7 @@ impl DeadLetters<'_> {
 fn figures(letter: &Entry) -> [Value; 7] {
     let field = |name: &str| letter.envelope.as_ref().and_then(|fields| fields.get(name.as_bytes()));
     let text = |name: &str| field(name).map(|value| String::from_utf8_lossy(value).into_owned());
-    let is_name = |name: &String| {
-        !name.is_empty() && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    let name = |field: &str| text(field).filter(is_name);
+    let name = |field: &str| text(field).filter(|name| is_group(name.as_bytes()));
     let died = text("dead_at_ms").and_then(|ms| ms.parse().ok()).and_then(Timestamp::from_ms);
     let job_type = text("type").and_then(|name| name.parse::<JobType>().ok());
     let reason =
@@ -245,6 +252,18 @@ mod tests {
         assert_eq!((other.fingerprint, other.sample, other.job_type, other.reason), (None, None, None, None));
         assert_eq!((other.first.as_ms(), other.error.as_str()), (7, ""));
         assert_eq!(DeadGroup::read("00ff", "x"), None);
+    }
+
+    #[test]
+    fn letters_that_are_not_counted_or_do_not_exist_are_told() {
+        let group = |count: u64| DeadGroup::read("a", &format!("{count} 1 5 5 - - - ")).unwrap();
+        let found = |counts: &[u64], letters| {
+            let groups = counts.iter().map(|count| group(*count)).collect();
+            let dead = DeadGroups { groups, letters };
+            (dead.uncounted(), dead.overcounted())
+        };
+        assert_eq!((found(&[2, 3], 7), found(&[2, 3], 5)), ((2, 0), (0, 0)));
+        assert_eq!((found(&[2, 3], 4), found(&[u64::MAX, 3], 4)), ((0, 1), (0, u64::MAX - 4)));
     }
 
     proptest! {

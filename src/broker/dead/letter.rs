@@ -91,6 +91,12 @@ impl DeadLetter {
     }
 }
 
+/// Whether a letter's group or fingerprint is one that counts: in letters that somebody wrote by hand, it may be anything.
+/// `remove_letter` in `prelude.lua` has the same rule.
+pub(in crate::broker) fn is_group(name: &[u8]) -> bool {
+    !name.is_empty() && name.len() <= MAX_GROUP_BYTES && name.iter().all(u8::is_ascii_alphanumeric)
+}
+
 /// The dead letters of a queue. [`Queue::dead_letters`] returns it.
 ///
 /// ```no_run
@@ -129,6 +135,18 @@ impl DeadLetters<'_> {
         self.read_page(start, count, Self::after).await
     }
 
+    /// Returns a page of the dead letters, oldest first, starting after `after`.
+    ///
+    /// A page has `count` letters, or fewer if they are large. An empty page is the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn later(self, after: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
+        let start = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
+        self.read_page(start, count, Self::after).await
+    }
+
     /// Returns a page of the dead letters, newest first, starting before `before`.
     ///
     /// A page has `count` letters, or fewer if they are large. An empty page is the end.
@@ -141,24 +159,26 @@ impl DeadLetters<'_> {
         self.read_page(end, count, Self::before).await
     }
 
-    /// Reads a page in portions, so that Redis is blocked only briefly however large the letters are.
+    /// Reads a page in portions, so that Redis is blocked only briefly however large the letters are. Of a portion, only those
+    /// letters are restored for which the page has room.
     async fn read_page<F>(
         self,
         mut from: String,
         count: u64,
-        read: impl Fn(Self, String, u64) -> F,
+        read: impl Fn(Self, String, u64, usize) -> F,
     ) -> Result<Vec<DeadLetter>, Error>
     where
-        F: Future<Output = Result<Vec<DeadLetter>, Error>>,
+        F: Future<Output = Result<Restored, Error>>,
     {
         let most = usize::try_from(count).unwrap_or(usize::MAX);
         let (mut portion, mut page, mut bytes) = (Portion::new(1, most, PORTION_BYTES), Vec::new(), 0);
         while page.len() < most && bytes < PAGE_BYTES {
             let wanted = portion.count().min(most - page.len());
-            let some = read(self, from, wanted as u64).await?;
+            let Restored { letters: some, is_cut } =
+                read(self, from, wanted as u64, PAGE_BYTES - bytes).await?;
             portion.record_sizes(some.iter().map(|letter| letter.fields.size()));
             bytes += some.iter().map(|letter| letter.fields.size()).sum::<usize>();
-            let is_last = some.len() < wanted;
+            let is_last = is_cut || some.len() < wanted;
             page.extend(some);
             let Some(last) = page.last().filter(|_| !is_last) else { break };
             from = format!("({}", last.entry);
@@ -166,14 +186,14 @@ impl DeadLetters<'_> {
         Ok(page)
     }
 
-    async fn before(self, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
+    async fn before(self, end: String, count: u64, room: usize) -> Result<Restored, Error> {
         let client = self.queue.link.client();
         let reply = client.xrevrange(self.queue.keys.dead.clone(), end, "-", Some(count));
-        self.letters("xrevrange", self.queue.link.ask("xrevrange", reply).await?).await
+        self.letters("xrevrange", self.queue.link.ask("xrevrange", reply).await?, room).await
     }
 
-    async fn after(self, start: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        self.range(start, "+".to_owned(), count).await
+    async fn after(self, start: String, count: u64, room: usize) -> Result<Restored, Error> {
+        self.range((start, "+".to_owned()), count, room).await
     }
 
     /// Returns one dead letter by its own entry id.
@@ -182,21 +202,26 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn get(self, entry: EntryId) -> Result<Option<DeadLetter>, Error> {
-        Ok(self.range(entry.to_string(), entry.to_string(), 1).await?.pop())
+        let range = (entry.to_string(), entry.to_string());
+        Ok(self.range(range, 1, PAGE_BYTES).await?.letters.pop())
     }
 
-    async fn range(self, start: String, end: String, count: u64) -> Result<Vec<DeadLetter>, Error> {
+    async fn range(self, (start, end): (String, String), count: u64, room: usize) -> Result<Restored, Error> {
         let client = self.queue.link.client();
         let reply = client.xrange(self.queue.keys.dead.clone(), start, end, Some(count));
-        self.letters("xrange", self.queue.link.ask("xrange", reply).await?).await
+        self.letters("xrange", self.queue.link.ask("xrange", reply).await?, room).await
     }
 
-    async fn letters(self, command: &'static str, reply: Value) -> Result<Vec<DeadLetter>, Error> {
+    /// Restores the first letters of a reply that have so many bytes, but at least one.
+    async fn letters(self, command: &'static str, reply: Value, room: usize) -> Result<Restored, Error> {
         let mut entries = decode::entries(command, &reply, Lane::Normal)?;
+        let fit = fitting(entries.iter().map(restored_size), room);
+        let is_cut = fit < entries.len();
+        entries.truncate(fit);
         self.queue.restore(&self.queue.link, &mut entries).await?;
         let letter =
             |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
-        Ok(entries.into_iter().map(letter).collect())
+        Ok(Restored { letters: entries.into_iter().map(letter).collect(), is_cut })
     }
 
     /// The key with the offloaded fields of a letter, or if there are none, a key that never exists; then the group and the
@@ -207,10 +232,56 @@ impl DeadLetters<'_> {
         let reply: Value = self.queue.link.ask("xrange", reply).await?;
         let letter = decode::entries("xrange", &reply, Lane::Normal)?.pop().and_then(|entry| entry.envelope);
         let letter = letter.unwrap_or_default();
-        let named = |name: &str| letter.get(name.as_bytes()).filter(|value| value.len() <= MAX_GROUP_BYTES);
+        let named = |name: &str| letter.get(name.as_bytes()).filter(|value| is_group(value));
         let named = ["dead_group", "dead_fingerprint"].map(|name| bytes(named(name).unwrap_or_default()));
         let offloaded = letter.offloaded();
         let token = offloaded.as_ref().map_or("", |offloaded| &offloaded.token);
         Ok((self.queue.keys.offloaded(token), named))
+    }
+}
+
+/// Letters with their large fields.
+struct Restored {
+    letters: Vec<DeadLetter>,
+    /// Whether the page has no room for those that follow.
+    is_cut: bool,
+}
+
+/// How many bytes a letter has with its large fields, as far as it says.
+fn restored_size(letter: &Entry) -> usize {
+    let offloaded = letter.envelope.as_ref().and_then(Envelope::offloaded);
+    letter.size().saturating_add(offloaded.map_or(0, |offloaded| offloaded.bytes))
+}
+
+/// How many of the first letters have at most so many bytes; at least one.
+fn fitting(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
+    let mut bytes = 0_usize;
+    let fit = sizes.enumerate().take_while(|(nth, size)| {
+        bytes = bytes.saturating_add(*size);
+        *nth == 0 || bytes <= room
+    });
+    fit.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_restores_only_letters_for_which_it_has_room() {
+        const LARGE: usize = 8 * 1024 * 1024;
+        assert_eq!(fitting(std::iter::repeat_n(LARGE, 127), PAGE_BYTES), 2);
+        assert_eq!(fitting(std::iter::repeat_n(LARGE, 127), 1), 1);
+        assert_eq!(fitting([usize::MAX, usize::MAX].into_iter(), 1), 1);
+        assert_eq!(fitting(std::iter::repeat_n(100, 127), PAGE_BYTES), 127);
+        assert_eq!(fitting(std::iter::empty(), PAGE_BYTES), 0);
+    }
+
+    #[test]
+    fn a_letter_counts_with_the_bytes_that_it_names() {
+        let fields: [(&[u8], &[u8]); 2] = [(b"type", b"mail"), (b"offloaded", b"5-1-00ff 1000")];
+        let envelope = Some(Envelope::new(fields.into_iter()));
+        let letter = Entry { id: EntryId::new(1, 0), lane: Lane::Normal, envelope };
+        assert_eq!(restored_size(&letter), letter.size() + 1000);
     }
 }

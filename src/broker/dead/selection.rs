@@ -106,8 +106,7 @@ impl DeadLetters<'_> {
         after: Option<EntryId>,
     ) -> Result<SelectedPage, Error> {
         let Some(last) = selection.last else { return Ok(SelectedPage::default()) };
-        let from = after.map(|after| EntryId::new(after.ms, after.seq.saturating_add(1)));
-        let read = self.page(from, PAGE).await?;
+        let read = self.later(after, PAGE).await?;
         let end = read.last().map(|letter| letter.entry).filter(|end| *end < last);
         let mut page = SelectedPage { next: end, ..SelectedPage::default() };
         for letter in read.into_iter().filter(|letter| letter.entry <= last) {

@@ -71,6 +71,23 @@ impl Action {
     }
 }
 
+/// What an action returned, and whether the audit has it; see the [example](crate::admin::DeadLetters::edit).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Noted<T> {
+    /// What the action returned. It took place, also if it is not noted.
+    pub value: T,
+    /// Why it is not noted, as Redis says; `None` if it is.
+    pub unnoted: Option<String>,
+}
+
+impl<T> Noted<T> {
+    /// Reads why a script could not note an action: '' if it could.
+    pub(in crate::broker) fn read(value: T, why: Option<&Value>) -> Self {
+        Self { value, unnoted: why.map(decode::text).filter(|why| !why.is_empty()) }
+    }
+}
+
 /// What a person did; see the [example](AuditLog).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

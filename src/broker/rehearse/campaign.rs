@@ -21,6 +21,7 @@ impl Rehearsal<'_> {
             };
             error
         })?;
+        let id = id.value;
         self.note_key(self.queue.keys.campaign(&id));
         expect_same("campaign_replay", campaigns.advance(&id).await?, true)?;
         let (envelope, job) = self.read().await?;

@@ -307,6 +307,7 @@ impl Rehearsal<'_> {
             let EditError::Redis(error) = error else { return Error::contract("edit", error.to_string()) };
             error
         })?;
+        let edited = edited.value;
         self.note_key(self.queue.keys.edited(letter.entry));
         expect_same("edit", self.queue.dead_letters().edited(letter.entry).await?, Some(edited))?;
         self.queue.audit().note(&by).await?;

@@ -56,11 +56,13 @@ impl<'a> Candidate<'a> {
         at: impl Into<Option<Timestamp>> => at.into();
     }
 
-    /// The value of a field. An error if it is unknown, because the fields or the large ones among them are elsewhere.
+    /// The value of a field. An error if it is unknown: the fields or the large ones among them are elsewhere, or all of them
+    /// are packed in one field that nobody could read.
     pub(super) fn field(&self, name: &str) -> Result<Option<&'a [u8]>, Match> {
         let fields = self.fields.ok_or(Match::Unreadable)?;
+        let is_packed = || !name.starts_with("dead_") && fields.get(b"raw").is_some();
         match fields.get(name.as_bytes()) {
-            None if fields.is_offloaded() => Err(Match::Unreadable),
+            None if !fields.is_whole() || is_packed() => Err(Match::Unreadable),
             value => Ok(value),
         }
     }

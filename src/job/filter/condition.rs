@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use super::comparison::Comparison;
-use super::{Candidate, FilterError, Match};
+use super::{Candidate, Filter, FilterError, Match};
 use crate::job::{DeadReason, Encoding, JobId, JobType, State, Timestamp, format_duration, parse_duration};
 
 /// The most characters of a value that an error repeats.
-const REPEATED_CHARS: usize = 140;
+pub(super) const REPEATED_CHARS: usize = 140;
 
 /// The most bytes of the names that a letter or a job has.
 const MAX_NAME_BYTES: usize = 128;
+
+/// The group that counts letters whose own groups are not counted apart.
+const OTHER_GROUP: &str = "other";
+
+/// The group of letters without a fingerprint.
+const NO_FINGERPRINT: &str = "none";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Condition {
@@ -123,7 +129,15 @@ impl Condition {
             Self::Error(text) => Ok(contains(candidate.error_bytes()?, text)),
             Self::Reason(reason) => is("dead_reason", reason.as_str()),
             Self::Kind(kind) => is("dead_kind", kind),
-            Self::Group(fingerprint) => is("dead_fingerprint", fingerprint),
+            Self::Group(name) => match name.as_str() {
+                OTHER_GROUP => is("dead_group", OTHER_GROUP),
+                // Letters of older versions, and some that were written by hand.
+                NO_FINGERPRINT => {
+                    let is_dead = candidate.state == Some(State::Dead);
+                    Ok(is_dead && candidate.dead_field("dead_fingerprint")?.is_none())
+                }
+                fingerprint => is("dead_fingerprint", fingerprint),
+            },
             Self::Where(comparison) => comparison.holds(candidate),
             Self::Since(time) => Ok(at()? >= *time),
             Self::Until(time) => Ok(at()? < *time),
@@ -159,6 +173,9 @@ impl Needle {
             return Ok(true);
         }
         let (payload, encoding) = candidate.payload()?;
+        if payload.len() > Filter::MAX_PAYLOAD_BYTES {
+            return Err(Match::TooLarge);
+        }
         let is_json = encoding == Some(Encoding::Json);
         let escaped = self.escaped.iter().filter(|_| is_json);
         Ok(std::iter::once(&self.text).chain(escaped).any(|form| contains(payload, form)))

@@ -140,6 +140,15 @@ fn a_condition_that_is_empty_or_unclear_is_refused() {
 }
 
 #[test]
+fn a_header_whose_name_would_begin_another_operator_is_refused() {
+    for name in ["tenant!", "tenant<", "tenant>", "tenant~", "ten ant", "tenant ", "a="] {
+        let refused = Filter::new().header(name, "9");
+        assert!(matches!(refused, Err(FilterError::Invalid { .. })), "{name:?}: {refused:?}");
+    }
+    assert_eq!(Filter::new().header("tenant", "a!=9").unwrap(), condition("h.tenant=a!=9"));
+}
+
+#[test]
 fn a_filter_is_bounded() {
     let mut filter = Filter::new();
     for _ in 0..Filter::MAX_CONDITIONS {
@@ -167,6 +176,42 @@ fn all_conditions_must_hold_and_what_is_not_decided_is_told() {
 }
 
 #[test]
+fn a_restored_payload_without_an_encoding_is_read() {
+    let payload = format!(r#"{{"customer":9,"blob":"{}"}}"#, "x".repeat(200 * 1024));
+    let whole = envelope(&[("type", b"mail.send"), ("payload", payload.as_bytes()), ("dead_error", b"no")]);
+    let life = crate::job::Life::of_entry(crate::job::EntryId::new(5, 1), crate::job::Lane::Normal);
+    let light = whole.without_large_fields(&life).unwrap();
+    let restored = light.envelope.with_large_fields(&light.fields).unwrap();
+    let is = |filter: &Filter, fields: &Envelope| filter.check(&Candidate::new("a").fields(fields), at(NOW));
+    for filter in
+        [condition("payload.customer=9"), condition("h.tenant!=9"), Filter::new().text("xxx").unwrap()]
+    {
+        assert_eq!(is(&filter, &restored), Match::Yes, "{filter}");
+        assert_eq!(is(&filter, &light.envelope), Match::Unreadable, "{filter}");
+    }
+}
+
+#[test]
+fn a_text_is_not_sought_in_a_payload_that_is_too_large() {
+    let large = "x".repeat(Filter::MAX_PAYLOAD_BYTES + 1);
+    let filter = Filter::new().text("x").unwrap();
+    assert_eq!(found(&filter, large.as_bytes(), "json"), Match::TooLarge);
+    assert_eq!(found(&filter, &large.as_bytes()[1..], "json"), Match::Yes);
+}
+
+#[test]
+fn nobody_knows_the_payload_and_headers_of_packed_fields() {
+    let fields = envelope(&[("raw", b"\xc1"), ("dead_reason", b"malformed"), ("dead_error", b"no")]);
+    let letter = Candidate::new("order-7").fields(&fields).state(State::Dead);
+    for text in ["payload.customer!=9", "payload.customer=9", "h.tenant!=9"] {
+        assert_eq!(condition(text).check(&letter, at(NOW)), Match::Unreadable, "{text}");
+    }
+    let malformed = Filter::new().reason(DeadReason::Malformed).unwrap();
+    assert_eq!(malformed.check(&letter, at(NOW)), Match::Yes);
+    assert_eq!(Filter::new().kind("timeout").unwrap().check(&letter, at(NOW)), Match::No);
+}
+
+#[test]
 fn a_text_is_found_as_php_and_python_write_it() {
     let filter = Filter::new().text("给/\"é").unwrap();
     for payload in [r#"["给/\"é"]"#, r#"["\u7ed9/\"\u00e9"]"#, r#"["\u7ed9\/\"\u00e9"]"#] {
@@ -191,6 +236,22 @@ fn fields_of_a_letter_count_only_for_dead_jobs() {
     assert_eq!(filter.check(&letter, at(NOW)), Match::Yes);
     assert_eq!(filter.check(&letter.state(State::Waiting), at(NOW)), Match::No);
     assert_eq!(Filter::new().error("3s").unwrap().check(&letter.error("refused"), at(NOW)), Match::No);
+}
+
+#[test]
+fn the_groups_other_and_none_have_letters() {
+    let is = |group: &str, fields: &[(&str, &[u8])]| {
+        let fields = envelope(fields);
+        let letter = Candidate::new("a").fields(&fields).state(State::Dead);
+        Filter::new().group(group).unwrap().check(&letter, at(NOW)) == Match::Yes
+    };
+    let other: [(&str, &[u8]); 2] = [("dead_fingerprint", b"00ff"), ("dead_group", b"other")];
+    assert!(is("other", &other) && is("00ff", &other) && !is("none", &other));
+    let none: [(&str, &[u8]); 1] = [("dead_error", b"no")];
+    assert!(is("none", &none) && !is("other", &none));
+    let fields = envelope(&none);
+    let alive = Candidate::new("a").fields(&fields).state(State::Waiting);
+    assert_eq!(Filter::new().group("none").unwrap().check(&alive, at(NOW)), Match::No);
 }
 
 #[test]

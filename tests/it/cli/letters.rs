@@ -80,6 +80,29 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
 }
 
 #[test]
+fn the_pages_of_a_list_count_each_unreadable_letter_once() {
+    let server = RedisServer::start();
+    for payload in ["1", "{", "{\"a\":1}", "{", "{", "{\"a\":1}", "{"] {
+        server.cmd(&["XADD", DEAD, "*", "type", "test", "payload", payload, "dead_error", "no"]);
+    }
+    let head = ["dead", "list", "--where", "payload.a=1", "--oldest-first", "--limit", "1"];
+    let first = json(&server, &head);
+    let second = json(&server, &[&head[..], &["--after", first["next"].as_str().unwrap()]].concat());
+    assert_eq!((&first["undecided"], &second["undecided"]), (&1.into(), &3.into()));
+}
+
+#[test]
+fn a_letter_with_the_last_sequence_number_is_passed() {
+    let server = RedisServer::start();
+    for entry in ["5-18446744073709551615", "6-0"] {
+        server.cmd(&["XADD", DEAD, entry, "type", "test", "dead_error", "no"]);
+    }
+    let listed = json(&server, &["dead", "list", "--oldest-first", "--after", "5-18446744073709551615"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    assert_eq!(json(&server, &["dead", "drop", "--all", "--yes"])["dropped"], 2);
+}
+
+#[test]
 fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
     let server = RedisServer::start();
     write(&server, &[("mail", 2)]);
@@ -118,7 +141,7 @@ async fn an_edited_letter_is_replayed_and_its_old_id_is_explained() {
         shown.contains("\"to\":\"bob\"") && shown.contains("h.tenant") && shown.contains("dead_before"),
         "{shown}"
     );
-    for command in ["replay", "drop", "edit"] {
+    for command in ["replay", "drop", "edit", "show"] {
         let stale = sf(&server, &["dead", command, &old]);
         assert_eq!(stale.code, Some(4), "{stale:?}");
         assert!(stale.stderr.contains(&format!("its dead letter is now {new}")), "{stale:?}");
@@ -128,6 +151,11 @@ async fn an_edited_letter_is_replayed_and_its_old_id_is_explained() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
     }
     assert_eq!(json(&server, &["dead", "replay", new])["replayed"], 1);
+    let stale = sf(&server, &["dead", "show", &old]);
+    assert!(
+        stale.stderr.contains(&format!("the dead letter {new} took its place, and is gone")),
+        "{stale:?}"
+    );
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until_empty(&queue).await;
     fleet.stop().await;

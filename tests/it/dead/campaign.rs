@@ -19,7 +19,7 @@ fn ann() -> Action {
 /// Begins a campaign about all letters.
 async fn begin(queue: &Queue, rules: CampaignRules) -> String {
     let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
-    queue.campaigns().start(&selection, rules, &ann()).await.unwrap()
+    queue.campaigns().start(&selection, rules, &ann()).await.unwrap().value
 }
 
 async fn until_campaign(queue: &Queue, id: &str, state: CampaignState) -> Campaign {

@@ -10,7 +10,7 @@ use streamfleet::{Producer, Queue};
 use super::{DEAD, bury, counts, letters};
 use crate::harness::fleet::{Acts, Running, queue, quick, until_state};
 use crate::harness::redis_server::RedisServer;
-use crate::harness::scripts::source;
+use crate::harness::scripts::{sha, source};
 use crate::traps::scene::{LONG, Scene, job};
 use crate::traps::scripts::{NOTHING, Scripts};
 
@@ -23,7 +23,7 @@ fn to(payload: &'static str) -> LetterEdit {
 }
 
 async fn edited(queue: &Queue, letter: &DeadLetter, edit: &LetterEdit) -> DeadLetter {
-    let entry = queue.dead_letters().edit(letter, edit, &ann()).await.unwrap();
+    let entry = queue.dead_letters().edit(letter, edit, &ann()).await.unwrap().value;
     queue.dead_letters().get(entry).await.unwrap().unwrap()
 }
 
@@ -96,7 +96,7 @@ async fn of_two_people_who_edit_one_letter_the_second_learns_of_the_first() {
     let (two, three) = (to("22"), to("33"));
     let both = tokio::join!(dead.edit(&all[0], &two, &ann), dead.edit(&all[0], &three, &ann));
     let (won, lost) = if both.0.is_ok() { both } else { (both.1, both.0) };
-    let won = won.unwrap();
+    let won = won.unwrap().value;
     assert!(matches!(lost, Err(EditError::Edited(by)) if by == won), "{lost:?}");
     assert_eq!(letters(&queue).await.len(), 2);
     assert!(dead.drop(all[1].entry, &all[1].job()).await.unwrap());
@@ -155,6 +155,72 @@ async fn an_edited_letter_with_large_fields_gets_a_key_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_key_stays_for_ever_when_an_old_copy_replaces_an_edited_letter() {
+    let scene = Scene::new().await;
+    let payload = |word: &str| format!("{word}{}", "x".repeat(300_000)).into_bytes();
+    let producer = Producer::new(scene.queue.clone());
+    let id: JobId = producer.submit(job(payload("ann")).id("own".parse().unwrap())).await.unwrap();
+    let fleet = scene.sound_fleet(LONG, Acts::new(|_, _| Err(JobError::fatal("no"))));
+    let status = until_state(&scene.queue, &id, State::Dead).await;
+    fleet.stop().await;
+    let page: Vec<(String, Vec<Vec<u8>>)> =
+        redis::from_redis_value(scene.server.cmd(&["XRANGE", DEAD, "-", "+"])).unwrap();
+    let old = scene.queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
+    edited(&scene.queue, &old, &LetterEdit::default().payload(payload("bob"))).await;
+    // The fields were copied before the edit.
+    let mut copy = redis::cmd("XADD");
+    copy.arg("sf:{default}:jobs").arg("*").arg(&page[0].1);
+    copy.exec(&mut scene.server.client()).unwrap();
+    let (handler, seen) = remembers();
+    let fleet = scene.sound_fleet(LONG, handler);
+    until_state(&scene.queue, &id, State::Done).await;
+    fleet.stop().await;
+    assert_eq!((seen.lock().unwrap()[0].as_bytes(), scene.int(&["XLEN", DEAD])), (&payload("ann")[..], 0));
+    let keys: Vec<String> =
+        redis::from_redis_value(scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
+    assert!(keys.iter().all(|key| scene.int(&["PTTL", key]) > 0), "all expire: {keys:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_cannot_be_noted_takes_place_and_says_so() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1"]).await;
+    let old = letters(&queue).await.remove(0);
+    server.cmd(&["SET", "sf:{default}:audit", "a string"]);
+    let edited = queue.dead_letters().edit(&old, &to("2"), &ann()).await.unwrap();
+    assert!(edited.unnoted.is_some_and(|why| why.contains("WRONGTYPE")));
+    server.cmd(&["DEL", "sf:{default}:audit"]);
+    let new = queue.dead_letters().get(edited.value).await.unwrap().unwrap();
+    assert_eq!(queue.dead_letters().edit(&new, &to("3"), &ann()).await.unwrap().unnoted, None);
+}
+
+/// Returns the keys and the arguments of a call that edits the letter `1-0` of `a`.
+fn raw_edit() -> ([&'static str; 6], Vec<&'static [u8]>) {
+    let keys = ["sf:{q}:dead", "sf:{q}:job:a", "sf:{q}:audit", "sf:{q}:edited:1-0", NOTHING, NOTHING];
+    let head = ["1-0", "call", "60000", "00ff", "5", "test", "fatal", "no"].map(str::as_bytes);
+    let tail = ["type", "test", "id", "a"].map(str::as_bytes);
+    (keys, [&head[..], &[&b"\x92\xa4what\xa4edit"[..]], &tail].concat())
+}
+
+#[test]
+fn an_edit_without_the_right_to_delete_letters_writes_none() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["XADD", "sf:{q}:dead", "1-0", "type", "test", "id", "a"]);
+    let (keys, args) = raw_edit();
+    let sha = sha(&scripts.server, source("edit"));
+    let head = ["EVALSHA", &sha, "6"].into_iter().chain(keys).map(str::as_bytes);
+    let command: Vec<&[u8]> = head.chain(args.iter().copied()).collect();
+    scripts.server.cmd(&["ACL", "SETUSER", "default", "-xdel"]);
+    let refused = scripts.server.try_cmd(&command);
+    scripts.server.cmd(&["ACL", "SETUSER", "default", "+xdel"]);
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!((scripts.int(&["XLEN", "sf:{q}:dead"]), scripts.int(&["EXISTS", "sf:{q}:audit"])), (1, 0));
+    assert_eq!(scripts.call(source("edit"), &keys, &args).0, 1);
+    assert_eq!(scripts.int(&["XLEN", "sf:{q}:dead"]), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_letter_written_by_hand_without_a_record_can_be_edited() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
@@ -184,10 +250,7 @@ async fn a_letter_written_by_hand_without_a_record_can_be_edited() {
 fn an_edit_that_is_sent_twice_writes_one_letter_and_one_note() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["XADD", "sf:{q}:dead", "1-0", "type", "test", "id", "a"]);
-    let keys = ["sf:{q}:dead", "sf:{q}:job:a", "sf:{q}:audit", "sf:{q}:edited:1-0", NOTHING, NOTHING];
-    let head = ["1-0", "call", "60000", "00ff", "5", "test", "fatal", "no"].map(str::as_bytes);
-    let tail = ["type", "test", "id", "a"].map(str::as_bytes);
-    let args = [&head[..], &[&b"\x92\xa4what\xa4edit"[..]], &tail].concat();
+    let (keys, args) = raw_edit();
     scripts.twice(source("edit"), &keys, &args, [1, 1]);
     assert_eq!((scripts.int(&["XLEN", "sf:{q}:dead"]), scripts.int(&["XLEN", "sf:{q}:audit"])), (1, 1));
     let mut late = args.clone();

@@ -1,7 +1,7 @@
 //! The counts of the groups are exact, whatever is done to the letters, and whatever dies meanwhile.
 
 use redis::Value;
-use streamfleet::admin::{Evicted, LetterLimits};
+use streamfleet::admin::{Action, Evicted, LetterEdit, LetterLimits};
 
 use super::{DEAD, GROUPS, SOON, bury, counts, deadly, letters};
 use crate::harness::fleet::{queue, submit};
@@ -9,7 +9,7 @@ use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::scripts::source;
 use crate::harness::wait::{until, until_async};
-use crate::traps::attempts::{Attempt, BURY_KEYS};
+use crate::traps::attempts::{Attempt, BEGIN_KEYS, BURY_KEYS};
 use crate::traps::scripts::Scripts;
 
 /// Three groups: one has two letters, because numbers do not count.
@@ -68,6 +68,28 @@ fn a_burial_that_is_sent_twice_counts_once() {
     }
 }
 
+#[test]
+fn a_raw_replay_finds_its_letters_group_in_the_record() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    let buried = Attempt::first(&entry);
+    assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &buried.bury_values()).0, 1);
+    let letter: String =
+        redis::from_redis_value(scripts.server.cmd(&["HGET", "sf:{q}:job:j", "dead_id"])).unwrap();
+    // The letter names the group 0123, but it may be large, and so it is not read.
+    let named = format!("group:{letter}");
+    assert_eq!(scripts.int(&["HEXISTS", "sf:{q}:job:j", &named]), 1);
+    scripts.server.cmd(&["HSET", "sf:{q}:job:j", &named, "ffff "]);
+    scripts.server.cmd(&["HSET", "sf:{q}:dead:groups", "ffff", "1 1 5 5 - test fatal no"]);
+    let entry = scripts.delivered();
+    let mut values = Attempt { life: "another", ..Attempt::first(&entry) }.begin_values();
+    values[10] = buried.life.as_bytes().to_vec();
+    assert_eq!(scripts.call_one(source("begin"), &BEGIN_KEYS, &values).0, 1);
+    let left = ["0123", "ffff"].map(|group| scripts.int(&["HEXISTS", "sf:{q}:dead:groups", group]));
+    assert_eq!((left, scripts.int(&["XLEN", "sf:{q}:dead"])), ([1, 0], 0));
+    assert_eq!(scripts.int(&["HEXISTS", "sf:{q}:job:j", &named]), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_redis_and_a_spoiled_table_keep_no_letter_from_its_place() {
     let server = RedisServer::start();
@@ -118,6 +140,66 @@ async fn a_recount_counts_old_letters_and_forgets_deleted_ones() {
         assert!(dead.drop(letter.entry, &letter.job()).await.unwrap());
     }
     counts(&queue).await;
+}
+
+/// Calls `recount`.
+fn recount(scripts: &Scripts, args: &[&str]) -> i64 {
+    let keys =
+        ["", ":recount", ":recount:gone", ":groups", ":groups:2"].map(|part| format!("sf:{{q}}:dead{part}"));
+    scripts.call(source("recount"), &keys.each_ref().map(String::as_str), args).0
+}
+
+#[test]
+fn a_recount_that_was_given_up_ends_by_itself() {
+    let scripts = Scripts::new();
+    assert_eq!(recount(&scripts, &["one", "", ""]), 1);
+    let die = || {
+        let entry = scripts.delivered();
+        assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &Attempt::first(&entry).bury_values()).0, 1);
+    };
+    die();
+    assert_eq!(scripts.int(&["EXISTS", "sf:{q}:dead:groups:2"]), 1, "it counts in both tables");
+    scripts.server.cmd(&["DEL", "sf:{q}:dead:groups:2"]);
+    // More than ten minutes have passed since its last page.
+    scripts.server.cmd(&["HSET", "sf:{q}:dead:recount", "touched_ms", "1700000000000"]);
+    die();
+    assert_eq!(scripts.int(&["EXISTS", "sf:{q}:dead:groups:2"]), 0, "nobody waits for it any more");
+    assert_eq!(recount(&scripts, &["one", "0-0", ""]), 0);
+    assert_eq!(recount(&scripts, &["two", "", ""]), 1);
+    assert_eq!(recount(&scripts, &["two", "0-0", ""]), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recount_invents_no_deaths_and_forgets_none() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1", "2", "3"]).await;
+    let first = letters(&queue).await.remove(0);
+    let fingerprint = first.text("dead_fingerprint");
+    for nth in 0..5 {
+        let head = ["XADD", DEAD, "*", "type", "test", "id"];
+        let tail = ["dead_reason", "fatal", "dead_error", "7", "dead_fingerprint", &fingerprint];
+        server.cmd(&[&head[..], &[&format!("j{nth}")], &tail].concat());
+    }
+    let dead = queue.dead_letters();
+    assert!(dead.drop(first.entry, &first.job()).await.unwrap());
+    assert!(dead.recount(|_| ()).await.unwrap().is_some());
+    let found = dead.groups().await.unwrap().groups;
+    assert_eq!((found.len(), found[0].count, found[0].deaths), (1, 7, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_letter_that_is_edited_is_no_groups_sample() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1", "2"]).await;
+    let [old, new] = <[_; 2]>::try_from(letters(&queue).await).unwrap();
+    let edit = LetterEdit::default().job_type("mail".parse().unwrap());
+    queue.dead_letters().edit(&old, &edit, &Action::new("dead edit", "ann")).await.unwrap();
+    let found = queue.dead_letters().groups().await.unwrap().groups;
+    let job_type = found[0].job_type.as_ref().map(ToString::to_string);
+    assert_eq!((found.len(), found[0].count, found[0].sample), (1, 2, Some(new.entry)));
+    assert_eq!((job_type.as_deref(), found[0].error.as_str()), (Some("test"), "2"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,7 +49,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn begin(&self) -> i64 {
-        let values = [self.entry.as_str(), &self.life, "j", "", "", "1", "test", "1", "1", "0", "", ""];
+        let values = [self.entry.as_str(), &self.life, "j", "", "", "1", "test", "1", "1", "0", "", "", ""];
         self.scripts.call_one(source("begin"), &BEGIN, &values).0
     }
 

@@ -42,7 +42,7 @@ impl<'a> Attempt<'a> {
 
     pub(crate) fn begin_values(&self) -> Values {
         let Self { entry, life, id, repeated } = *self;
-        values(&[entry, life, id, "", "", "1", "test", CREATED, repeated, "0", "", ""])
+        values(&[entry, life, id, "", "", "1", "test", CREATED, repeated, "0", "", "", ""])
     }
 
     pub(super) fn complete_values(&self) -> Values {

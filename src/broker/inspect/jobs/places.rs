@@ -167,8 +167,7 @@ impl Queue {
 
     /// Reads dead letters, the oldest first.
     pub(super) async fn page_dead(&self, after: Option<EntryId>) -> Result<Portion, Error> {
-        let from = after.map(|after| EntryId::new(after.ms, after.seq.saturating_add(1)));
-        let letters = self.dead_letters().page(from, MOST as u64).await?;
+        let letters = self.dead_letters().later(after, MOST as u64).await?;
         let after = letters.last().map(|letter| letter.entry);
         let jobs = letters.into_iter().map(|letter| {
             let (id, died) = (letter.job().to_string(), letter.died());
