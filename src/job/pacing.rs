@@ -17,7 +17,7 @@ const READS: f64 = 6.0;
 const CALLS_AWAITED: f64 = 4.5;
 const REPORTS: f64 = 2.0;
 const ROOMS_ASKED: f64 = 2.0;
-const ROOMS_ASKED_BY_MANY: f64 = 0.5;
+const ROOMS_ASKED_BY_MANY: f64 = 1.0;
 
 /// A fleet of more workers than this asks about rooms less often.
 const FEW: u64 = 8;
@@ -32,8 +32,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// The shortest time between two reports of a worker that it is alive.
 const MIN_REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// The shortest time between two questions of a worker about rooms.
-const MIN_ROOMS_ASKED_EVERY: Duration = Duration::from_millis(400);
+/// The shortest and the longest time between two questions of a worker about rooms.
+const ROOMS_ASKED_EVERY: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3600)];
 
 /// A live member has touched its group within this time, or within `TOUCHED_EACH` per member if that is longer.
 const TOUCHED: Duration = Duration::from_secs(20);
@@ -101,7 +101,7 @@ impl Pacing {
     /// Returns the time between two questions of an idle worker about rooms of unknown types.
     pub(crate) fn rooms_asked_every(self) -> Duration {
         let per_second = if self.0 > FEW { ROOMS_ASKED_BY_MANY } else { ROOMS_ASKED };
-        share(self.0 as f64, per_second, [MIN_ROOMS_ASKED_EVERY, LONGEST])
+        share(self.0 as f64, per_second, ROOMS_ASKED_EVERY)
     }
 
     /// Returns how long no worker has asked about a room whose type none of them knows. Each worker that knows a type asks at
