@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fred::interfaces::{ClientLike, SortedSetsInterface, StreamsInterface};
+use fred::interfaces::{ClientLike, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::try_join_all;
 
@@ -148,7 +148,10 @@ impl Queue {
             Some(EntryId { ms: 0, seq }) => seq,
             Some(EntryId { ms, seq }) => {
                 let (client, key) = (self.link.client(), self.keys.delayed.clone());
-                let reply = client.zcount::<Value, _>(key, f64::NEG_INFINITY, (ms - 1) as f64);
+                let command = CustomCommand::new_static("ZCOUNT", ClusterHash::FirstKey, false);
+                // A priority adds a fraction of a millisecond, so the bound is this millisecond, and excludes it.
+                let args: Vec<Value> = vec![key.into(), "-inf".into(), format!("({ms}").into()];
+                let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
                 decode::number(&self.link.ask("zcount", reply).await?).unwrap_or(0).saturating_add(seq)
             }
         };
