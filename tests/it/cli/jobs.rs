@@ -134,6 +134,29 @@ fn jobs_that_cannot_be_decided_are_counted() {
 }
 
 #[test]
+fn a_record_of_another_type_hides_no_other_job() {
+    let server = server();
+    let record = |job: &str| format!("sf:{{default}}:job:{job}");
+    server.cmd(&["HSET", &record("well"), "state", "done", "type", "a"]);
+    server.cmd(&["SET", &record("odd"), "no hash"]);
+    let page = json(&server, &["jobs", "--queue", "default", "--state", "done"]);
+    assert_eq!(
+        (ids(&page), &page["unreadable"], &page["read"]),
+        (vec!["well".to_owned()], &1.into(), &2.into())
+    );
+    // A search for errors looks up the records of jobs that have failed.
+    for job in ["odd", "well"] {
+        let fields = ["type", "a", "id", job, "attempt", "1"];
+        server.cmd(&[&["XADD", "sf:{default}:jobs", "*"], &fields[..]].concat());
+    }
+    server.cmd(&["HSET", &record("well"), "state", "waiting", "error", "timed out"]);
+    let page = json(&server, &["jobs", "--queue", "default", "--state", "waiting", "--error", "timed"]);
+    assert_eq!((ids(&page), &page["unreadable"]), (vec!["well".to_owned()], &1.into()), "{page}");
+    let elsewhere = ["jobs", "--state", "waiting", "--error", "timed", "--type", "b"];
+    assert_eq!(json(&server, &elsewhere)["unreadable"], 0, "another condition rules it out");
+}
+
+#[test]
 fn running_jobs_say_who_runs_them_and_since_when() {
     let server = RedisServer::start();
     let stream = "sf:{default}:jobs";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fred::interfaces::{ClientLike, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Value};
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 
 use super::{FoundJob, JobCursor, Place, Portion};
 use crate::broker::client::decode::{self, timestamp};
@@ -124,12 +124,18 @@ impl Queue {
         let next = decode::number(next).ok_or_else(|| Error::contract("hscan", decode::text(next)))?;
         let after = Some(EntryId::new(next, 0));
         let places: Vec<_> = found.iter().skip(1).step_by(2).filter_map(place_in_room).collect();
-        let mut jobs = Vec::with_capacity(places.len());
+        let (mut jobs, mut unreadable) = (Vec::with_capacity(places.len()), 0);
         for some in places.chunks(AT_ONCE) {
             let reading =
                 some.iter().map(|(entry, room)| self.bare_entry(Lane::Normal, Some(room.as_str()), *entry));
-            let entries = try_join_all(reading).await?;
-            for ((_, room), entry) in some.iter().zip(entries) {
+            for ((_, room), entry) in some.iter().zip(join_all(reading).await) {
+                let entry = match entry {
+                    Err(error) if is_of_another_type(&error) => {
+                        unreadable += 1;
+                        continue;
+                    }
+                    entry => entry?,
+                };
                 // It has left the room in the meantime.
                 let Some(entry) = entry else { continue };
                 let (job, fields) = of_entry(entry, Place::Rooms);
@@ -137,7 +143,7 @@ impl Queue {
                 jobs.push((FoundJob { room: Some(room.clone()), cursor, ..job }, fields));
             }
         }
-        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0) })
+        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0), unreadable })
     }
 
     /// Reads the delayed set, the next due first. `after` has the due time of the last job that was read, and how many
@@ -155,7 +161,7 @@ impl Queue {
                 decode::number(&self.link.ask("zcount", reply).await?).unwrap_or(0).saturating_add(seq)
             }
         };
-        let page = self.delayed().page(skip, MOST as u64).await?;
+        let page = self.delayed().bare_page(skip, MOST as u64).await?;
         let (mut at, mut jobs) = (after.unwrap_or(EntryId::new(0, 0)), Vec::with_capacity(page.len()));
         for job in page {
             let due = job.due.as_ms();
@@ -165,7 +171,7 @@ impl Queue {
         }
         // Only an empty page is the end.
         let after = Some(at).filter(|_| !jobs.is_empty());
-        Ok(Portion { jobs, after })
+        Ok(Portion { jobs, after, unreadable: 0 })
     }
 
     /// Reads dead letters, the oldest first.
@@ -187,7 +193,7 @@ impl Queue {
             };
             (job, Some(letter.fields))
         });
-        Ok(Portion { jobs: jobs.collect(), after })
+        Ok(Portion { jobs: jobs.collect(), after, unreadable: 0 })
     }
 
     /// Reads the records of jobs that ended well. They are scattered over all keys of the server, so many pages may
@@ -200,13 +206,17 @@ impl Queue {
             keys.iter().filter_map(|key| self.keys.job_of_record(&key.as_str_lossy())).collect();
         let next: u64 = next.parse().map_err(|_| Error::contract("scan", &next))?;
         let after = Some(EntryId::new(next, 0));
-        let mut jobs = Vec::new();
+        let (mut jobs, mut unreadable) = (Vec::new(), 0);
         for some in ids.chunks(AT_ONCE) {
-            let found = try_join_all(some.iter().map(|id| self.status_without_log(id))).await?;
-            let ended = found
-                .into_iter()
-                .flatten()
-                .filter(|status| matches!(status.state, State::Done | State::Cancelled));
+            let mut found = Vec::with_capacity(some.len());
+            for status in join_all(some.iter().map(|id| self.status_without_log(id))).await {
+                match status {
+                    Err(error) if is_of_another_type(&error) => unreadable += 1,
+                    status => found.extend(status?),
+                }
+            }
+            let ended =
+                found.into_iter().filter(|status| matches!(status.state, State::Done | State::Cancelled));
             jobs.extend(ended.map(|status| {
                 let job = FoundJob {
                     job_type: status.job_type,
@@ -223,8 +233,13 @@ impl Queue {
                 (job, None)
             }));
         }
-        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0) })
+        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0), unreadable })
     }
+}
+
+/// Returns true if a key has another type than the fleet's. That affects the jobs of this key, and no others.
+pub(super) fn is_of_another_type(error: &Error) -> bool {
+    matches!(error, Error::Refused { detail, .. } if detail.contains("WRONGTYPE"))
 }
 
 fn pending_entry(item: &Value) -> Option<PendingEntry> {
