@@ -24,12 +24,16 @@ pub struct JobSearch {
     pub filter: Filter,
     /// What the workers reported. Without it, the start of running attempts is known only roughly.
     pub holdings: Holdings,
+    /// Whether to leave the entries of running jobs unread: these jobs have a holder and an entry, but neither a type nor an id
+    /// of their own until [`Queue::read_found`] reads them. Only without a filter. By default false.
+    pub only_places: bool,
 }
 
 impl Default for JobSearch {
     fn default() -> Self {
         let states = [State::Running, State::Waiting, State::Retrying, State::Scheduled, State::Dead];
-        Self { states: states.into(), filter: Filter::new(), holdings: Holdings::default() }
+        let (filter, holdings) = (Filter::new(), Holdings::default());
+        Self { states: states.into(), filter, holdings, only_places: false }
     }
 }
 
@@ -46,6 +50,8 @@ impl JobSearch {
         filter: Filter;
         /// Sets what the workers reported.
         holdings: Holdings;
+        /// Sets whether to leave the entries of running jobs unread.
+        only_places: bool;
     }
 
     /// The places where jobs in these states are, in the order in which they are read.
@@ -268,6 +274,9 @@ impl Queue {
         let first = || search.places().next().map(|place| JobCursor { place, after: None });
         let Some(JobCursor { place, after }) = from.or_else(first) else { return Ok(page) };
         let read = match place {
+            Place::Held(lane) if search.only_places && search.filter.is_empty() => {
+                self.places_held(lane, after, &search.holdings).await
+            }
             Place::Held(lane) => self.page_held(lane, after, &search.holdings).await,
             Place::Waiting(lane) => self.page_waiting(lane, after).await,
             Place::Rooms => self.page_rooms(after).await,

@@ -61,6 +61,52 @@ impl Queue {
         Ok(portion)
     }
 
+    /// Returns which entries workers hold, without reading them.
+    pub(super) async fn places_held(
+        &self,
+        lane: Lane,
+        after: Option<EntryId>,
+        holdings: &Holdings,
+    ) -> Result<Portion, Error> {
+        let pending = self.pending(lane, after).await?;
+        let after = pending.last().map(|held| held.entry).filter(|_| pending.len() == MOST);
+        let found = |held: PendingEntry| {
+            let entry = held.entry;
+            let cursor = JobCursor { place: Place::Held(lane), after: Some(entry) };
+            let id = JobId::derived(entry, lane).to_string();
+            let holder = Some(holdings.holder(self.name(), lane, held));
+            let job = FoundJob::new(id, State::Running, cursor);
+            (FoundJob { lane: Some(lane), entry: Some(entry), holder, ..job }, None)
+        };
+        Ok(Portion { jobs: pending.into_iter().map(found).collect(), after, unreadable: 0 })
+    }
+
+    /// Reads the entry of a running job that a search found without reading it ([`only_places`](super::JobSearch::only_places)).
+    /// Other jobs come back as they are. `None` if the entry no longer exists: the job has ended since, or moved.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+    /// use streamfleet::admin::JobSearch;
+    /// use streamfleet::job::State;
+    ///
+    /// let search = JobSearch::new().states(vec![State::Running]).only_places(true);
+    /// for job in queue.find_jobs(&search, None).await?.jobs.into_iter().take(10) {
+    ///     let Some(job) = queue.read_found(job).await? else { continue };
+    ///     println!("{} has the type {}", job.id, job.job_type);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn read_found(&self, job: FoundJob) -> Result<Option<FoundJob>, Error> {
+        let (Place::Held(lane), Some(id)) = (job.cursor.place, job.entry) else { return Ok(Some(job)) };
+        let Some(entry) = self.bare_entry(lane, None, id).await? else { return Ok(None) };
+        let (read, _fields) = of_entry(entry, Place::Held(lane));
+        Ok(Some(FoundJob { holder: job.holder, ..read }))
+    }
+
     /// Returns the pending entries of a lane after this one.
     async fn pending(&self, lane: Lane, after: Option<EntryId>) -> Result<Vec<PendingEntry>, Error> {
         let (client, key) = (self.link.client(), self.keys.stream(lane));
