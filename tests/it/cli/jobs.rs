@@ -269,6 +269,19 @@ fn a_job_is_found_in_any_queue_with_all_that_it_got() {
 }
 
 #[test]
+fn no_entries_are_searched_for_a_job_that_a_queue_knows() {
+    let server = server();
+    let ranges = |args: &[&str]| {
+        server.cmd(&["CONFIG", "RESETSTAT"]);
+        assert_eq!(json(&server, args)["queue"], "mail");
+        let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.client()).unwrap();
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_xrange:calls=")).unwrap_or("0,");
+        calls.split(',').next().unwrap().parse::<u32>().unwrap()
+    };
+    assert_eq!(ranges(&["status", "m-1"]), ranges(&["status", "m-1", "--queue", "mail"]));
+}
+
+#[test]
 fn queues_say_how_long_they_last_and_what_they_take() {
     let server = server();
     let queues = json(&server, &["queues", "--rate=100ms", "--memory"]);

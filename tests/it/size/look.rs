@@ -137,6 +137,24 @@ async fn a_search_reads_large_fields_only_of_jobs_that_may_match() {
     assert_eq!(reads("a").await, (2, "2".to_owned()));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_for_a_job_ends_when_its_bytes_are_used_up() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    for nth in 0..40 {
+        let (id, payload) = (format!("own-{nth}"), "x".repeat(100_000));
+        server.cmd(&["XADD", STREAM, "*", "type", "a", "id", &id, "payload", &payload]);
+    }
+    let id: JobId = "own-20".parse().unwrap();
+    let mut bytes = 1_000_000;
+    assert!(queue.seek_within(&id, 1000, &mut bytes).await.unwrap().is_none());
+    assert_eq!(bytes, 0);
+    let mut bytes = 100_000_000;
+    let found = queue.seek_within(&id, 1000, &mut bytes).await.unwrap().unwrap();
+    assert_eq!((found.id, found.state), (id, State::Waiting));
+    assert!((90_000_000..99_000_000).contains(&bytes), "{bytes}");
+}
+
 /// How often the server ran a script that was named by its digest.
 fn scripts_run(client: &mut redis::Connection) -> u64 {
     let stats: String = redis::cmd("INFO").arg("commandstats").query(client).unwrap();
