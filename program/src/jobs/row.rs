@@ -89,7 +89,7 @@ impl Row {
 
     /// Reads the job's entry, if only its place is known; `None` if the job has ended since.
     pub(super) async fn read(self, broker: &Broker) -> anyhow::Result<Option<Self>> {
-        let name: QueueName = self.queue.parse().context("a queue has no valid name")?;
+        let name = self.queue.parse::<QueueName>().context("a queue has no valid name")?;
         let queue = broker.queue(name.clone());
         let job = queue.read_found(self.job).await;
         let job = job.with_context(|| format!("failed to read the jobs of the queue {name}"))?;
