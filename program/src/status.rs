@@ -16,6 +16,9 @@ use super::{Context, Wrong, results, steps, unserved, watch};
 /// How many entries of each lane are searched for a job that nothing points to.
 const MAX_SEARCHED: u64 = 10_000;
 
+/// How many bytes of entries a search of all queues reads, roughly.
+const MAX_SEARCHED_BYTES: u64 = 256 * 1024 * 1024;
+
 /// The queue that is looked at first.
 const USUAL_QUEUE: &str = "default";
 
@@ -149,29 +152,29 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Finds a job in the queue `default`, or else in any other queue. Without the right to list queues, it looks in the
-/// former only.
+/// former only. Entries are searched only if no queue knows the job.
 async fn find_anywhere(broker: &Broker, id: &JobId) -> anyhow::Result<(Queue, Option<Status>)> {
     let usual = broker.queue(USUAL_QUEUE.parse::<QueueName>().context("the usual queue has no valid name")?);
-    if let Some(status) = find(&usual, id).await? {
+    if let Some(status) = known(&usual, id).await? {
         return Ok((usual, Some(status)));
     }
-    let Ok(listed) = broker.queues().await else { return Ok((usual, None)) };
-    listed.missing.iter().for_each(|missing| output::print_stderr(&missing.to_string()));
-    let others = listed.found.into_iter().filter(|name| name != usual.name()).map(|name| broker.queue(name));
-    let looking = stream::iter(others).map(|queue| async move {
-        let status = find(&queue, id).await;
-        (queue, status)
-    });
-    let looked: Vec<_> = looking.buffered(QUEUES_AT_ONCE).collect().await;
-    let (mut found, others) = (Vec::new(), looked.len());
-    for (queue, status) in looked {
-        match status {
-            Ok(status) => found.extend(status.map(|status| (queue, status))),
-            // A queue that cannot be read does not hide the others.
-            Err(error) => output::print_stderr(&format!("in the queue {}: {error:#}", queue.name())),
-        }
+    let mut others = Vec::new();
+    if let Ok(listed) = broker.queues().await {
+        listed.missing.iter().for_each(|missing| output::print_stderr(&missing.to_string()));
+        let names = listed.found.into_iter().filter(|name| name != usual.name());
+        others.extend(names.map(|name| broker.queue(name)));
     }
-    if found.is_empty() && others > 0 {
+    let mut found = known_in(&others, id).await;
+    if found.is_empty() {
+        let mut bytes = MAX_SEARCHED_BYTES;
+        let sought = usual.seek_within(id, MAX_SEARCHED, &mut bytes).await;
+        if let Some(status) = sought.context("failed to look up the job")? {
+            return Ok((usual, Some(status)));
+        }
+        found = sought_in(&others, id, bytes).await;
+    }
+    if found.is_empty() && !others.is_empty() {
+        let others = others.len();
         output::print_stderr(&format!("none of the other {others} queues is known to have the job {id}"));
     }
     if found.len() > 1 {
@@ -179,6 +182,47 @@ async fn find_anywhere(broker: &Broker, id: &JobId) -> anyhow::Result<(Queue, Op
         return Err(Wrong(format!("several queues have a job {id}; choose one with --queue: {names}")).into());
     }
     Ok(found.pop().map_or((usual, None), |(queue, status)| (queue, Some(status))))
+}
+
+/// Returns which of these queues know the job. A queue that cannot be read does not hide the others.
+async fn known_in(queues: &[Queue], id: &JobId) -> Vec<(Queue, Status)> {
+    let looking = stream::iter(queues.to_vec()).map(|queue| async move {
+        let status = known(&queue, id).await;
+        (queue, status)
+    });
+    let looked: Vec<_> = looking.buffered(QUEUES_AT_ONCE).collect().await;
+    let mut found = Vec::new();
+    for (queue, status) in looked {
+        match status {
+            Ok(status) => found.extend(status.map(|status| (queue, status))),
+            Err(error) => output::print_stderr(&format!("in the queue {}: {error:#}", queue.name())),
+        }
+    }
+    found
+}
+
+/// Searches the entries of these queues, one after the other, until so many bytes have been read.
+async fn sought_in(queues: &[Queue], id: &JobId, mut bytes: u64) -> Vec<(Queue, Status)> {
+    let mut found = Vec::new();
+    for queue in queues {
+        match queue.seek_within(id, MAX_SEARCHED, &mut bytes).await {
+            Ok(status) => found.extend(status.map(|status| (queue.clone(), status))),
+            Err(error) => {
+                let why = queue.with_keys(&error);
+                output::print_stderr(&format!(
+                    "in the queue {}: failed to look up the job: {why}",
+                    queue.name()
+                ));
+            }
+        }
+    }
+    if bytes == 0 {
+        let mib = MAX_SEARCHED_BYTES >> 20;
+        output::print_stderr(&format!(
+            "the search ended after {mib} MiB; choose a queue with --queue to go on"
+        ));
+    }
+    found
 }
 
 /// Returns a remark if the job waits and no live worker knows its type.
@@ -198,9 +242,17 @@ pub(super) fn unknown(queue: &Queue, id: &JobId) -> Exit {
     Exit::NotFound
 }
 
-/// Finds a job's status. An entry id means the normal lane, but XADD returns such an id for the other lanes too, so they
-/// are tried as well. A job that nothing points to is searched for among the newest entries.
+/// Finds a job's status. A job that nothing points to is searched for among the newest entries.
 pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
+    match known(queue, id).await? {
+        Some(status) => Ok(Some(status)),
+        None => queue.seek(id, MAX_SEARCHED).await.context("failed to look up the job"),
+    }
+}
+
+/// Returns the status of a job that something points to. An entry id means the normal lane, but XADD returns such an id for
+/// the other lanes too, so they are tried as well.
+async fn known(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     let mut candidates = vec![id.clone()];
     if let Some((entry, Lane::Normal)) = id.origin() {
         candidates.extend([Lane::High, Lane::Low].map(|lane| JobId::derived(entry, lane)));
@@ -210,7 +262,7 @@ pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Sta
             return Ok(Some(status));
         }
     }
-    queue.seek(id, MAX_SEARCHED).await.context("failed to look up the job")
+    Ok(None)
 }
 
 pub(super) fn report(queue: &Queue, status: &Status) -> Report {

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::delivery::Delivery;
-use super::limits::{Limits, Place};
+use super::limits::{Bound, Limits, Place};
+use crate::job::Lane;
 
-/// The most deliveries that wait.
+/// The most deliveries that wait, of one lane and those before it.
 const MOST: usize = 100;
 
-/// Nothing more waits once those that do have this many bytes together.
+/// Nothing more waits once those of its lane, and of those before it, have this many bytes together.
 const MOST_BYTES: usize = 16 << 20;
+
+/// In one of this many rounds, the oldest starts first whatever its lane is, so that no lane starves.
+const ROUNDS: usize = 4;
 
 /// How long a delivery waits.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -20,8 +24,10 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// The deliveries of one queue that wait for others of their type or key.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
+    /// The oldest first.
     waiting: VecDeque<Waiting>,
-    bytes: usize,
+    /// How often some of them started.
+    rounds: usize,
 }
 
 #[derive(Debug)]
@@ -37,19 +43,19 @@ impl Backlog {
         self.waiting.len()
     }
 
-    /// Takes a delivery, unless there is too much already: for each of its gates, as many wait as may run.
+    /// Takes a delivery, unless there is too much already: for each of its gates, as many wait as may run. Only those of its
+    /// lane and of the lanes before it count.
     pub(super) fn offer(
         &mut self,
         delivery: Arc<Delivery>,
         place: Place,
         now: Instant,
     ) -> Result<(), Arc<Delivery>> {
-        let crowded = |waiting: &VecDeque<Waiting>| {
-            place
-                .bounds()
-                .any(|bound| waiting.iter().filter(|other| other.place.passes(bound)).count() >= bound.most)
-        };
-        if self.waiting.len() >= MOST || self.bytes >= MOST_BYTES || crowded(&self.waiting) {
+        let lane = delivery.job.lane;
+        let before = || self.waiting.iter().filter(|other| other.delivery.job.lane <= lane);
+        let crowded = |bound: Bound| before().filter(|other| other.place.passes(bound)).count() >= bound.most;
+        let bytes: usize = before().map(|other| other.delivery.envelope.size()).sum();
+        if before().count() >= MOST || bytes >= MOST_BYTES || place.bounds().any(crowded) {
             return Err(delivery);
         }
         self.keep(delivery, place, now);
@@ -58,13 +64,29 @@ impl Backlog {
 
     /// Takes a delivery, whether or not there is too much already.
     pub(super) fn keep(&mut self, delivery: Arc<Delivery>, place: Place, since: Instant) {
-        self.bytes += delivery.envelope.size();
         self.waiting.push_back(Waiting { delivery, place, since });
     }
 
-    /// Takes out those that may start now, in the order in which they came. Each takes its place.
+    /// Takes out those that may start now, in the order of their lanes, and within a lane in the order in which they came. Each
+    /// takes its place.
     pub(super) fn startable(&mut self, limits: &Limits, now: Instant) -> Vec<Arc<Delivery>> {
-        deliveries(self.take(|waiting| limits.enter(waiting.place, now)))
+        let lanes = self.waiting.iter().map(|waiting| waiting.delivery.job.lane);
+        let mut order: Vec<(Lane, usize)> = lanes.zip(0..).collect();
+        if self.rounds % ROUNDS < ROUNDS - 1 {
+            order.sort_unstable();
+        }
+        order.retain(|(_, nth)| limits.enter(self.waiting[*nth].place, now));
+        if order.is_empty() {
+            return Vec::new();
+        }
+        self.rounds = self.rounds.wrapping_add(1);
+        let startable = order.iter().map(|(_, nth)| Arc::clone(&self.waiting[*nth].delivery)).collect();
+        let mut places = 0..;
+        self.waiting.retain(|_| {
+            let place = places.next();
+            order.iter().all(|(_, nth)| Some(*nth) != place)
+        });
+        startable
     }
 
     /// Takes out those that match.
@@ -82,7 +104,6 @@ impl Backlog {
         let all = std::mem::take(&mut self.waiting);
         let (taken, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|waiting| is_wanted(waiting));
         self.waiting = VecDeque::from(others);
-        self.bytes -= taken.iter().map(|waiting| waiting.delivery.envelope.size()).sum::<usize>();
         taken
     }
 }

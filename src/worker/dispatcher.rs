@@ -56,8 +56,8 @@ fn bytes(deliveries: &[Arc<Delivery>]) -> usize {
     deliveries.iter().map(|delivery| delivery.envelope.size()).sum()
 }
 
-/// The limits of types and keys, and the deliveries that wait for them. Code that locks both the backlog and `waiting` locks
-/// the backlog first.
+/// The limits of types and keys, and the deliveries that wait for them. Code that takes the [turn](super::turns::Turn), and locks the backlog
+/// and `waiting`, does so in this order.
 #[derive(Debug)]
 struct Limited {
     limits: Arc<Limits>,
@@ -126,6 +126,15 @@ impl Dispatcher {
     pub(crate) fn with_limits(self, limits: Option<Arc<Limits>>) -> Self {
         let limited = limits.map(|limits| Limited { limits, backlog: Mutex::default() });
         Self { limited, ..self }
+    }
+
+    /// Shares it with its slots, and with the other queues under the same limits.
+    pub(crate) fn shared(self) -> Arc<Self> {
+        let shared = Arc::new(self);
+        if let Some(limited) = &shared.limited {
+            limited.limits.turns.join(Arc::downgrade(&shared));
+        }
+        shared
     }
 
     /// Returns true if a type or key is limited.
@@ -220,6 +229,7 @@ impl Dispatcher {
     /// out any more.
     pub(crate) fn requeue(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
         if let (Some(limited), Some(place)) = (&self.limited, self.place_of(&delivery)) {
+            let _turn = limited.limits.turns.take();
             let (mut backlog, now) = (limited.lock(), Instant::now());
             if self.closed.load(Ordering::Acquire) {
                 return Err(delivery);
@@ -308,24 +318,28 @@ impl Dispatcher {
     pub(crate) fn done(&self, place: Option<(Place, Duration)>) {
         self.running.fetch_sub(1, Ordering::Relaxed);
         if let (Some(limited), Some((place, ran))) = (&self.limited, place) {
+            let mut turn = limited.limits.turns.take();
             limited.limits.leave(place, Some(ran));
-            self.start_backlog(limited);
+            turn.serve(Self::start_backlog);
         }
         self.free(1);
     }
 
-    /// Hands to the slots what may start now that there are places.
-    fn start_backlog(&self, limited: &Limited) {
+    /// Hands to the slots what may start now that there are places. Returns true if there is anything.
+    fn start_backlog(&self) -> bool {
+        let Some(limited) = &self.limited else { return false };
         let mut backlog = limited.lock();
         // `close` sets this before it takes out what waits.
         if self.closed.load(Ordering::Acquire) {
-            return;
+            return false;
         }
         let startable = backlog.startable(&limited.limits, Instant::now());
-        if !startable.is_empty() {
+        let starts = !startable.is_empty();
+        if starts {
             self.reserve_anyway(startable.len());
             self.enqueue(startable);
         }
+        starts
     }
 
     /// Returns how many deliveries wait for others of their type or key.
@@ -337,11 +351,12 @@ impl Dispatcher {
     /// after how long it should come back.
     pub(crate) fn overdue(&self) -> Vec<PutOff> {
         let (Some(limited), now) = (&self.limited, Instant::now()) else { return Vec::new() };
-        // Another queue of this process may have given back the places that these wait for.
-        self.start_backlog(limited);
         let overdue = limited.lock().overdue(now);
-        let delay = |(delivery, place)| (delivery, limited.limits.put_off(place, now));
-        overdue.into_iter().map(delay).collect()
+        let put_off = |(delivery, place): (Arc<Delivery>, Place)| {
+            let delay = limited.limits.put_off(place, delivery.job.lane, now);
+            (delivery, delay)
+        };
+        overdue.into_iter().map(put_off).collect()
     }
 
     /// Takes the matching deliveries out of those that wait, and gives their room back.
@@ -350,9 +365,10 @@ impl Dispatcher {
         let mut taken = self.update_waiting(|waiting| waiting.withdraw(matches));
         self.free(taken.len());
         if let Some(limited) = &self.limited {
+            let mut turn = limited.limits.turns.take();
             let places = taken.iter().filter_map(|delivery| limited.limits.place_of(delivery));
             places.for_each(|place| limited.limits.leave(place, None));
-            self.start_backlog(limited);
+            turn.serve(Self::start_backlog);
         }
         taken.extend(backlog.into_iter().flatten());
         taken
@@ -382,6 +398,8 @@ impl Limited {
     /// Returns which deliveries may start, and those for which there is no place at all, with their pauses. The others wait.
     fn admit(&self, deliveries: Vec<Arc<Delivery>>) -> (Vec<Arc<Delivery>>, Vec<PutOff>) {
         let (mut ready, mut put_off) = (Vec::with_capacity(deliveries.len()), Vec::new());
+        // Nobody enters between a job that ends and the one that waits for its place.
+        let _turn = self.limits.turns.take();
         let (mut backlog, now) = (self.lock(), Instant::now());
         for delivery in deliveries {
             let place = self.limits.place_of(&delivery);
@@ -389,7 +407,8 @@ impl Limited {
                 None => ready.push(delivery),
                 Some(place) => {
                     if let Err(delivery) = backlog.offer(delivery, place, now) {
-                        put_off.push((delivery, self.limits.put_off(place, now)));
+                        let delay = self.limits.put_off(place, delivery.job.lane, now);
+                        put_off.push((delivery, delay));
                     }
                 }
             }
@@ -416,10 +435,14 @@ mod tests {
     }
 
     fn delivery(bytes: usize) -> Arc<Delivery> {
+        delivery_in(Lane::Normal, bytes)
+    }
+
+    fn delivery_in(lane: Lane, bytes: usize) -> Arc<Delivery> {
         let payload = vec![0; bytes];
         let fields = [(b"type".as_slice(), b"test".as_slice()), (b"payload", &payload)];
         let envelope = Envelope::new(fields.into_iter());
-        let job = JobSpec::parse(&envelope, EntryId::new(1, 0), Lane::Normal).unwrap();
+        let job = JobSpec::parse(&envelope, EntryId::new(1, 0), lane).unwrap();
         Arc::new(Delivery::new(job, envelope, HeldLease::new(Instant::now())))
     }
 
@@ -441,10 +464,16 @@ mod tests {
     }
 
     /// Returns a dispatcher whose type `test` may run twice at once.
-    fn limited() -> Dispatcher {
+    fn limited() -> Arc<Dispatcher> {
         let (job_type, policy) = ("test".parse().unwrap(), Policy::default().concurrency(2));
         let limits = Limits::of([(&job_type, &policy)].into_iter()).unwrap();
-        Dispatcher::new(8, 0, 2).with_limits(Some(Arc::new(limits)))
+        Dispatcher::new(8, 0, 2).with_limits(Some(Arc::new(limits))).shared()
+    }
+
+    /// Ends one of those that run.
+    fn end(dispatcher: &Dispatcher) {
+        let place = dispatcher.place_of(&delivery(1)).unwrap();
+        dispatcher.done(Some((place, Duration::ZERO)));
     }
 
     #[tokio::test]
@@ -467,18 +496,43 @@ mod tests {
         assert!(dispatcher.try_next().is_none(), "nothing starts any more");
     }
 
-    #[tokio::test]
-    async fn queues_of_one_process_share_the_bound() {
-        let (one, other) = (limited(), Dispatcher::new(8, 0, 2));
+    #[test]
+    fn queues_of_one_process_share_the_bound_in_turn() {
+        let one = limited();
         let limits = one.limited.as_ref().map(|limited| Arc::clone(&limited.limits));
-        let other = other.with_limits(limits);
-        one.reserve_anyway(2);
-        assert_eq!(one.push(vec![delivery(1), delivery(1)]).ready, 2);
+        let other = Dispatcher::new(8, 0, 2).with_limits(limits).shared();
+        one.reserve_anyway(4);
+        assert_eq!(one.push((0..4).map(|_| delivery(1)).collect()).ready, 2);
         assert_eq!(other.push(vec![delivery(1)]).ready, 0);
-        let first = one.try_next().unwrap();
-        one.done(one.place_of(&first).map(|place| (place, Duration::ZERO)));
-        assert!(other.try_next().is_none(), "the other queue does not know yet");
-        assert!(other.overdue().is_empty() && other.try_next().is_some());
+        let starts = |queue: &Dispatcher| queue.try_next().is_some();
+        assert!(starts(&one) && starts(&one) && !starts(&one) && !starts(&other));
+        end(&one);
+        assert!(starts(&one) && !starts(&other), "the first queue had its turn");
+        end(&one);
+        assert!(!starts(&one) && starts(&other), "the second queue has its turn");
+        end(&one);
+        assert!(starts(&one));
+        assert!(one.overdue().is_empty() && other.overdue().is_empty());
+    }
+
+    #[test]
+    fn lower_lanes_neither_keep_higher_ones_out_nor_starve() {
+        let dispatcher = limited();
+        dispatcher.reserve_anyway(2);
+        let push = |lane, count| dispatcher.push((0..count).map(|_| delivery_in(lane, 1)).collect());
+        assert_eq!(push(Lane::Low, 5).put_off.len(), 1, "two run, two wait");
+        assert_eq!(push(Lane::High, 3).put_off.len(), 1, "two wait before those of the lower lane");
+        assert_eq!(push(Lane::Low, 1).put_off.len(), 1);
+        assert!((0..2).all(|_| dispatcher.try_next().is_some()));
+        let mut started = Vec::new();
+        for _ in 0..6 {
+            end(&dispatcher);
+            started.push(dispatcher.try_next().unwrap().job.lane);
+            // There is always one more in the highest lane.
+            assert_eq!(push(Lane::High, 1).ready, 0);
+        }
+        let (high, low) = (Lane::High, Lane::Low);
+        assert_eq!(started, [high, high, high, low, high, high]);
     }
 
     #[tokio::test]

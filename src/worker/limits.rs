@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use super::delivery::Delivery;
-use crate::job::{JobType, KeyLimit, Policy};
+use super::turns::Turns;
+use crate::job::{JobType, KeyLimit, Lane, Policy};
 
 /// A job that may not start is put off for at least this long …
 const SHORTEST: Duration = Duration::from_millis(20);
@@ -22,12 +23,25 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Jobs that are put off come back at least this often, one after another. Another worker may have a place for them.
 const LONGEST_GAP: Duration = Duration::from_millis(20);
 
+/// Up to this many keys are known, even if none of their jobs is here. Keys come and go.
+const MOST_IDLE: usize = 1024;
+
 /// The limits of all types of this process, and what runs under them. All its queues share them.
 #[derive(Debug)]
 pub(crate) struct Limits {
     types: FxHashMap<JobType, TypeLimit>,
     hasher: RandomState,
-    gates: Mutex<FxHashMap<Gate, Passage>>,
+    gates: Mutex<Gates>,
+    /// Which queue is the next one to get a place.
+    pub(super) turns: Turns,
+}
+
+/// The gates, and what is behind them.
+#[derive(Debug)]
+struct Gates {
+    passages: FxHashMap<Gate, Passage>,
+    /// Idle keys are forgotten once there are more gates than this.
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -64,8 +78,8 @@ struct Passage {
     full_since: Instant,
     /// How long attempts take, as a moving average; `None` before the first has ended.
     mean: Option<Duration>,
-    /// When the next job that is put off comes back, at the earliest.
-    next: Instant,
+    /// When the next job of each lane that is put off comes back, at the earliest.
+    next: [Instant; Lane::ALL.len()],
 }
 
 impl Limits {
@@ -80,8 +94,9 @@ impl Limits {
             (job_type.clone(), limit)
         };
         let types: FxHashMap<_, _> = policies.filter(is_limited).enumerate().map(limit).collect();
-        let (hasher, gates) = (RandomState::new(), Mutex::default());
-        (!types.is_empty()).then_some(Self { types, hasher, gates })
+        let gates = Mutex::new(Gates { passages: FxHashMap::default(), most: MOST_IDLE });
+        let (hasher, turns) = (RandomState::new(), Turns::default());
+        (!types.is_empty()).then_some(Self { types, hasher, gates, turns })
     }
 
     /// Returns the gates that a delivery passes; `None` if there are none.
@@ -99,11 +114,12 @@ impl Limits {
     /// Takes a place behind all its gates, and returns true; takes none and returns false if one of them is full.
     pub(super) fn enter(&self, place: Place, now: Instant) -> bool {
         let mut gates = self.lock();
-        if place.bounds().any(|bound| is_full(&gates, bound)) {
+        if place.bounds().any(|bound| gates.is_full(bound)) {
             return false;
         }
+        gates.forget_idle(now);
         for bound in place.bounds() {
-            let passage = gates.entry(bound.gate).or_insert_with(|| Passage::new(now));
+            let passage = gates.passages.entry(bound.gate).or_insert_with(|| Passage::new(now));
             passage.live += 1;
             if passage.live == bound.most {
                 passage.full_since = now;
@@ -116,33 +132,40 @@ impl Limits {
     pub(super) fn leave(&self, place: Place, ran: Option<Duration>) {
         let mut gates = self.lock();
         for bound in place.bounds() {
-            let Some(passage) = gates.get_mut(&bound.gate) else { continue };
+            let Some(passage) = gates.passages.get_mut(&bound.gate) else { continue };
             passage.live = passage.live.saturating_sub(1);
             let mean = |ran: Duration| passage.mean.map_or(ran, |mean| (4 * mean + ran) / 5);
             passage.mean = ran.map(mean).or(passage.mean);
-            // Keys come and go. There are at most as many as attempts.
-            if passage.live == 0 && bound.gate.key.is_some() {
-                gates.remove(&bound.gate);
-            }
         }
     }
 
-    /// Returns after how long a job that may not start should come back.
-    pub(super) fn put_off(&self, place: Place, now: Instant) -> Duration {
+    /// Returns after how long a job of this lane that may not start should come back.
+    pub(super) fn put_off(&self, place: Place, lane: Lane, now: Instant) -> Duration {
         let mut gates = self.lock();
-        let full: Vec<Bound> = place.bounds().filter(|bound| is_full(&gates, *bound)).collect();
-        let delays =
-            full.iter().filter_map(|bound| Some(gates.get_mut(&bound.gate)?.put_off(bound.most, now)));
-        delays.max().unwrap_or(SHORTEST)
+        let full: Vec<Bound> = place.bounds().filter(|bound| gates.is_full(*bound)).collect();
+        let put_off =
+            |bound: &Bound| Some(gates.passages.get_mut(&bound.gate)?.put_off(bound.most, lane, now));
+        full.iter().filter_map(put_off).max().unwrap_or(SHORTEST)
     }
 
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<Gate, Passage>> {
+    fn lock(&self) -> MutexGuard<'_, Gates> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_full(gates: &FxHashMap<Gate, Passage>, bound: Bound) -> bool {
-    gates.get(&bound.gate).is_some_and(|passage| passage.live >= bound.most)
+impl Gates {
+    fn is_full(&self, bound: Bound) -> bool {
+        self.passages.get(&bound.gate).is_some_and(|passage| passage.live >= bound.most)
+    }
+
+    /// Forgets keys without attempts if there are many. Those whose jobs are about to come back keep their pace.
+    fn forget_idle(&mut self, now: Instant) {
+        if self.passages.len() <= self.most {
+            return;
+        }
+        self.passages.retain(|gate, passage| gate.key.is_none() || passage.is_needed(now));
+        self.most = MOST_IDLE.max(2 * self.passages.len());
+    }
 }
 
 impl Place {
@@ -158,17 +181,22 @@ impl Place {
 
 impl Passage {
     fn new(now: Instant) -> Self {
-        Self { live: 0, full_since: now, mean: None, next: now }
+        Self { live: 0, full_since: now, mean: None, next: [now; Lane::ALL.len()] }
     }
 
-    /// Returns when the next job should come back. They come back twice as fast as attempts end: so there is always one
-    /// when there is room, and few come in vain.
-    fn put_off(&mut self, most: usize, now: Instant) -> Duration {
+    fn is_needed(&self, now: Instant) -> bool {
+        self.live > 0 || self.next.iter().any(|next| *next > now)
+    }
+
+    /// Returns when the next job of a lane should come back. They come back twice as fast as attempts end: so there is always
+    /// one when there is room, and few come in vain. Those of a lane do not wait for those of another one.
+    fn put_off(&mut self, most: usize, lane: Lane, now: Instant) -> Duration {
+        let next = &mut self.next[lane as usize];
         let lasts = self.mean.unwrap_or_default().max(now.saturating_duration_since(self.full_since));
         let alone = (lasts / 2).clamp(SHORTEST, ALONE);
-        let delay = self.next.saturating_duration_since(now).clamp(alone, LONGEST);
+        let delay = next.saturating_duration_since(now).clamp(alone, LONGEST);
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        self.next = now + delay + (lasts / most.saturating_mul(2)).min(LONGEST_GAP);
+        *next = now + delay + (lasts / most.saturating_mul(2)).min(LONGEST_GAP);
         delay
     }
 }
@@ -176,7 +204,7 @@ impl Passage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{EntryId, Envelope, JobSpec, Lane};
+    use crate::job::{EntryId, Envelope, JobSpec};
     use crate::worker::lease::HeldLease;
     use proptest::prelude::*;
 
@@ -214,9 +242,51 @@ mod tests {
         assert!(!enters(Some("c")) && !enters(None), "three of the type run");
         limits.leave(limits.place_of(&delivery("test", Some("a"))).unwrap(), None);
         assert!(enters(Some("c")));
-        let rest = ["a", "b", "c"].map(|tenant| limits.place_of(&delivery("test", Some(tenant))).unwrap());
-        rest.into_iter().for_each(|place| limits.leave(place, None));
-        assert_eq!(limits.lock().len(), 1, "keys without attempts are forgotten");
+    }
+
+    #[test]
+    fn idle_keys_are_forgotten_unless_their_jobs_are_about_to_come_back() {
+        let limits = limits(Policy::default().concurrency(3).concurrency_per_key("h.tenant", 1));
+        let now = Instant::now();
+        let place = |nth: usize| limits.place_of(&delivery("test", Some(&nth.to_string()))).unwrap();
+        assert!(limits.enter(place(0), now));
+        limits.put_off(place(0), Lane::Normal, now);
+        limits.leave(place(0), None);
+        for nth in 1..5000 {
+            assert!(limits.enter(place(nth), now));
+            limits.leave(place(nth), None);
+        }
+        let gates = limits.lock();
+        assert!(gates.passages.len() <= MOST_IDLE + 1, "{}", gates.passages.len());
+        assert!(place(0).bounds().all(|bound| gates.passages.contains_key(&bound.gate)));
+    }
+
+    #[test]
+    fn a_key_keeps_its_pace_while_none_of_its_jobs_runs() {
+        let limits = limits(Policy::default().concurrency_per_key("h.tenant", 1));
+        let place = limits.place_of(&delivery("test", Some("a"))).unwrap();
+        let now = Instant::now();
+        assert!(limits.enter(place, now));
+        limits.leave(place, Some(Duration::from_millis(800)));
+        assert!(limits.enter(place, now));
+        let first = limits.put_off(place, Lane::Normal, now);
+        assert_eq!(first, Duration::from_millis(400), "it is known how long they take");
+        limits.leave(place, Some(Duration::from_millis(800)));
+        assert!(limits.enter(place, now));
+        assert!(limits.put_off(place, Lane::Normal, now) > first, "the next comes after it");
+    }
+
+    #[test]
+    fn a_lane_does_not_wait_for_what_is_put_off_in_another_one() {
+        let limits = limits(Policy::default().concurrency(1));
+        let place = limits.place_of(&delivery("test", None)).unwrap();
+        let now = Instant::now();
+        assert!(limits.enter(place, now));
+        assert!((0..5000).all(|_| limits.put_off(place, Lane::Low, now) >= SHORTEST));
+        let later = now + Duration::from_secs(10);
+        let delays: Vec<_> = (0..5000).map(|_| limits.put_off(place, Lane::Low, later)).collect();
+        assert_eq!(delays.last(), Some(&LONGEST));
+        assert_eq!(limits.put_off(place, Lane::High, later), ALONE);
     }
 
     #[test]
@@ -225,9 +295,9 @@ mod tests {
         let place = limits.place_of(&delivery("test", None)).unwrap();
         let now = Instant::now();
         assert!((0..4).all(|_| limits.enter(place, now)));
-        assert_eq!(limits.put_off(place, now), SHORTEST, "nobody knows yet how long they take");
+        assert_eq!(limits.put_off(place, Lane::Normal, now), SHORTEST, "nobody knows yet how long they take");
         let later = now + Duration::from_secs(10);
-        let delays: Vec<_> = (0..5000).map(|_| limits.put_off(place, later)).collect();
+        let delays: Vec<_> = (0..5000).map(|_| limits.put_off(place, Lane::Normal, later)).collect();
         assert_eq!(delays[..3], [1000, 1020, 1040].map(Duration::from_millis));
         assert_eq!(delays.last(), Some(&LONGEST));
     }
@@ -240,7 +310,7 @@ mod tests {
         assert!(limits.enter(place, now));
         limits.leave(place, Some(Duration::from_millis(8)));
         assert!(limits.enter(place, now) && limits.enter(place, now));
-        let delays = [(); 3].map(|()| limits.put_off(place, now));
+        let delays = [(); 3].map(|()| limits.put_off(place, Lane::Normal, now));
         assert_eq!(delays, [20, 22, 24].map(Duration::from_millis));
     }
 
@@ -259,7 +329,7 @@ mod tests {
                     limits.leave(place, None);
                     live -= 1;
                 }
-                let delay = limits.put_off(place, now);
+                let delay = limits.put_off(place, Lane::Normal, now);
                 prop_assert!((SHORTEST..=LONGEST).contains(&delay));
             }
         }

@@ -38,6 +38,7 @@ mod reporter;
 mod rooms;
 mod settler;
 mod steps;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -185,9 +185,10 @@ impl Parts {
         let (prefetch, room) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);
         let dispatcher = Dispatcher::new(own.concurrency, prefetch, threads());
         Ok(Self {
-            dispatcher: Arc::new(
-                dispatcher.with_quota(shared.quota.clone()).with_limits(shared.limits.clone()),
-            ),
+            dispatcher: dispatcher
+                .with_quota(shared.quota.clone())
+                .with_limits(shared.limits.clone())
+                .shared(),
             held_leases: Arc::new(HeldLeases::default()),
             health: Arc::clone(health),
             outbox: Arc::new(Outbox::new(2 * room + 100)),

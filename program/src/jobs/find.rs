@@ -1,6 +1,7 @@
 //! Reads pages of jobs from one queue after the other, until there are enough.
 
 use anyhow::Context as _;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::ProgressBar;
 use streamfleet::admin::{Filter, FoundJob, Holdings, JobCursor, JobPage, JobSearch, Listed, Missing};
 use streamfleet::job::{QueueName, State};
@@ -11,6 +12,9 @@ use crate::{Context, Wrong, output, queues};
 
 /// The most running jobs that are compared to find the longest.
 const MAX_COMPARED: usize = 10_000;
+
+/// How many entries are read together.
+const READ_AT_ONCE: usize = 8;
 
 /// Which jobs to find.
 #[derive(Clone, Copy)]
@@ -51,7 +55,9 @@ pub(super) async fn find(
             return Err(Wrong(format!("--after names the queue {}, which is not listed", start.queue)).into());
         }
     }
-    let mut search = JobSearch::new().states(states.to_vec()).filter(filter.clone());
+    // To find the longest, nobody needs what all the others got.
+    let only_places = args.running && filter.is_empty();
+    let mut search = JobSearch::new().states(states.to_vec()).filter(filter.clone()).only_places(only_places);
     if states.contains(&State::Running) {
         let workers = broker.workers().await.context("failed to list the workers")?;
         search = search.holdings(Holdings::of(&workers.found));
@@ -86,6 +92,11 @@ pub(super) async fn find(
         }
         rows.sort_by_key(|row| std::cmp::Reverse(row.age));
         rows.truncate(limit);
+    }
+    if only_places {
+        let reading = stream::iter(rows).map(|row| row.read(broker)).buffered(READ_AT_ONCE);
+        let read: Vec<Option<Row>> = reading.try_collect().await?;
+        rows = read.into_iter().flatten().collect();
     }
     Ok(Some(Found { jobs: rows, next, facts, remarks, missing: listed.missing }))
 }

@@ -82,7 +82,7 @@ struct Facts {
     read: u64,
     /// How many could not be decided because their payload is too large.
     too_large: u64,
-    /// How many could not be decided because their payload cannot be read.
+    /// How many could not be decided because their payload or their record cannot be read.
     unreadable: u64,
     /// Parts of queues that cannot be read, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -175,7 +175,8 @@ fn listing(found: Found, filter: &Filter, context: &Context) -> anyhow::Result<L
     }
     if facts.unreadable > 0 {
         remarks.push(format!(
-            "{} more jobs match the other conditions, but their payload is not valid JSON or MessagePack, or no longer exists",
+            "{} more jobs may match, but their payload is not valid JSON or MessagePack or no longer exists, or their record \
+             cannot be read",
             facts.unreadable
         ));
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use serde::Serialize;
+use streamfleet::Broker;
 use streamfleet::admin::{Filter, FoundJob};
 use streamfleet::job::{EntryId, Lane, QueueName, State, Timestamp};
 
@@ -35,7 +37,7 @@ pub(super) struct Row {
     worker: Option<String>,
     started: Option<String>,
     started_ms: Option<u64>,
-    /// False if it may have started later.
+    /// False if it may have started later, or not yet.
     started_exact: Option<bool>,
     /// How long ago the worker last renewed it.
     silent_ms: Option<u64>,
@@ -85,6 +87,15 @@ impl Row {
         }
     }
 
+    /// Reads the job's entry, if only its place is known; `None` if the job has ended since.
+    pub(super) async fn read(self, broker: &Broker) -> anyhow::Result<Option<Self>> {
+        let name = self.queue.parse::<QueueName>().context("a queue has no valid name")?;
+        let queue = broker.queue(name.clone());
+        let job = queue.read_found(self.job).await;
+        let job = job.with_context(|| format!("failed to read the jobs of the queue {name}"))?;
+        Ok(job.map(|job| Self::new(&name, job, self.now)))
+    }
+
     /// Where the job is, in words.
     fn place(&self) -> String {
         let lane = self.lane.unwrap_or("?");
@@ -103,8 +114,11 @@ impl Row {
         }
     }
 
-    /// How old the job is, or how long it has been running or dead.
+    /// How old the job is, or how long it has been running or dead; `-` if it has not begun, as far as is known.
     fn shown_age(&self) -> String {
+        if self.job.holder.as_ref().is_some_and(|holder| !holder.has_begun) {
+            return "-".to_owned();
+        }
         let age = self.age.map_or_else(|| "?".to_owned(), short);
         // The start of an attempt that its worker has not reported yet is not known.
         let is_exact = self.started_exact.unwrap_or(true);

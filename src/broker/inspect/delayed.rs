@@ -24,6 +24,13 @@ const LARGE_BYTES: i64 = 64 * 1024;
 /// … and the most bytes of one page, roughly.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
+/// What a page has of fields that are kept outside of the delayed set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Large {
+    Restored,
+    Elsewhere,
+}
+
 /// A job in the delayed set; see the [example](Delayed).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,6 +84,15 @@ impl Delayed<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn page(self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
+        self.read(skip, count, Large::Restored).await
+    }
+
+    /// Does the same, but leaves large fields where they are kept.
+    pub(super) async fn bare_page(self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
+        self.read(skip, count, Large::Elsewhere).await
+    }
+
+    async fn read(self, skip: u64, count: u64, large: Large) -> Result<Vec<Upcoming>, Error> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         while (page.len() as u64) < count && bytes < PAGE_BYTES {
             let done = page.len() as u64;
@@ -86,7 +102,9 @@ impl Delayed<'_> {
             }
             for mut job in some {
                 if let Some((_, envelope)) = &mut job.fields {
-                    self.queue.restore_fields(&self.queue.link, envelope).await?;
+                    if large == Large::Restored {
+                        self.queue.restore_fields(&self.queue.link, envelope).await?;
+                    }
                     bytes += envelope.size();
                 }
                 page.push(job);

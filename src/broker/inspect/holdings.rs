@@ -95,8 +95,10 @@ pub struct JobHolder {
     pub deliveries: u64,
     /// When the attempt began, by the server's clock.
     pub since: Timestamp,
-    /// True if the worker reported that time. Otherwise the attempt began at that time or later.
+    /// True if the worker reported that time. Otherwise the attempt began at that time or later, or has not begun.
     pub is_exact: bool,
+    /// False if the worker's last report named all its attempts, and not this one: the job waits there, or has just begun.
+    pub has_begun: bool,
 }
 
 /// A pending entry, as `XPENDING` lists it.
@@ -134,9 +136,10 @@ impl Holdings {
         let report = self.workers.get(&worker);
         let exact = report.and_then(|report| report.since.get(&(queue.clone(), lane, entry)).copied());
         // What a complete report lacks began after it.
-        let after = report.filter(|report| report.is_complete).map(|report| report.at).unwrap_or_default();
-        let since = exact.unwrap_or_else(|| after.max(timestamp(entry.ms)));
-        JobHolder { worker, silent, deliveries, since, is_exact: exact.is_some() }
+        let after = report.filter(|report| report.is_complete).map(|report| report.at);
+        let since = exact.unwrap_or_else(|| after.unwrap_or_default().max(timestamp(entry.ms)));
+        let is_exact = exact.is_some();
+        JobHolder { worker, silent, deliveries, since, is_exact, has_begun: is_exact || after.is_none() }
     }
 }
 
@@ -160,6 +163,11 @@ mod tests {
     }
 
     fn holder(attempts: &str, nth: u64) -> (u64, bool) {
+        let holder = full_holder(attempts, nth);
+        (holder.since.as_ms(), holder.is_exact)
+    }
+
+    fn full_holder(attempts: &str, nth: u64) -> JobHolder {
         let pending = PendingEntry {
             entry: EntryId::new(1_000, nth),
             consumer: "w1.claims".to_owned(),
@@ -169,7 +177,15 @@ mod tests {
         let queue: QueueName = "mail".parse().unwrap();
         let holder = Holdings::of(&[worker(attempts)]).holder(&queue, Lane::High, pending);
         assert_eq!(holder.worker, "w1");
-        (holder.since.as_ms(), holder.is_exact)
+        holder
+    }
+
+    #[test]
+    fn a_job_that_a_complete_report_lacks_is_not_said_to_run() {
+        let has_begun = |attempts: &str, nth| full_holder(attempts, nth).has_begun;
+        assert!(has_begun("mail high 1000-1 5", 1));
+        assert!(!has_begun("mail high 1000-1 5", 2));
+        assert!(has_begun("mail high 1000-1 5,+", 2), "only the longest were reported");
     }
 
     #[test]

@@ -24,12 +24,16 @@ pub struct JobSearch {
     pub filter: Filter,
     /// What the workers reported. Without it, the start of running attempts is known only roughly.
     pub holdings: Holdings,
+    /// Whether to leave the entries of running jobs unread: these jobs have a holder and an entry, but neither a type nor an id
+    /// of their own until [`Queue::read_found`] reads them. Only without a filter. By default false.
+    pub only_places: bool,
 }
 
 impl Default for JobSearch {
     fn default() -> Self {
         let states = [State::Running, State::Waiting, State::Retrying, State::Scheduled, State::Dead];
-        Self { states: states.into(), filter: Filter::new(), holdings: Holdings::default() }
+        let (filter, holdings) = (Filter::new(), Holdings::default());
+        Self { states: states.into(), filter, holdings, only_places: false }
     }
 }
 
@@ -46,6 +50,8 @@ impl JobSearch {
         filter: Filter;
         /// Sets what the workers reported.
         holdings: Holdings;
+        /// Sets whether to leave the entries of running jobs unread.
+        only_places: bool;
     }
 
     /// The places where jobs in these states are, in the order in which they are read.
@@ -126,7 +132,7 @@ pub struct JobPage {
     pub read: u64,
     /// How many were left out because their payload is [too large](Match::TooLarge) to decide.
     pub too_large: u64,
-    /// How many were left out because their payload or their fields [cannot be read](Match::Unreadable).
+    /// How many were left out because their payload, their fields or their record [cannot be read](Match::Unreadable).
     pub unreadable: u64,
     /// Why a part of the queue cannot be read. The next page begins after it.
     pub unread: Option<String>,
@@ -250,6 +256,8 @@ struct Portion {
     jobs: Vec<(FoundJob, Option<Envelope>)>,
     /// The last position, if there may be more after it.
     after: Option<EntryId>,
+    /// How many jobs there cannot be read.
+    unreadable: u64,
 }
 
 impl Queue {
@@ -266,6 +274,9 @@ impl Queue {
         let first = || search.places().next().map(|place| JobCursor { place, after: None });
         let Some(JobCursor { place, after }) = from.or_else(first) else { return Ok(page) };
         let read = match place {
+            Place::Held(lane) if search.only_places && search.filter.is_empty() => {
+                self.places_held(lane, after, &search.holdings).await
+            }
             Place::Held(lane) => self.page_held(lane, after, &search.holdings).await,
             Place::Waiting(lane) => self.page_waiting(lane, after).await,
             Place::Rooms => self.page_rooms(after).await,
@@ -281,6 +292,7 @@ impl Queue {
             }
             read => read?,
         };
+        (page.read, page.unreadable) = (portion.unreadable, portion.unreadable);
         for (mut job, fields) in portion.jobs {
             page.read += 1;
             if !search.states.contains(&job.state) {
@@ -310,24 +322,34 @@ impl Queue {
         if filter.is_empty() {
             return Ok(Match::Yes);
         }
-        if let Some(envelope) = &mut fields {
+        let is_whole = fields.as_ref().is_none_or(Envelope::is_whole);
+        let lacks_error = filter.reads_errors() && job.attempts > 0 && job.error.is_none();
+        // What is here rules most jobs out, before anything is looked up.
+        if (lacks_error || !is_whole) && !filter.may_match(&candidate(job, fields.as_ref()), now) {
+            return Ok(Match::No);
+        }
+        if lacks_error && let Ok(id) = job.id.parse::<JobId>() {
+            match self.status_without_log(&id).await {
+                Err(error) if places::is_of_another_type(&error) => return Ok(Match::Unreadable),
+                status => job.error = status?.and_then(|status| status.error),
+            }
+        }
+        if let Some(envelope) = fields.as_mut().filter(|_| !is_whole) {
             match self.restore_fields(&self.link, envelope).await {
                 // The large fields of one job cannot be read. Its other fields can.
                 Err(error @ Error::Refused { .. }) if !error.is_transient() => {}
                 restored => restored?,
             }
         }
-        if filter.reads_errors() && job.attempts > 0 && job.error.is_none() {
-            job.error = match job.id.parse::<JobId>() {
-                Ok(id) => self.status_without_log(&id).await?.and_then(|status| status.error),
-                Err(_) => None,
-            };
-        }
-        let job_type = Some(job.job_type.as_str()).filter(|name| fields.is_none() && !name.is_empty());
-        let candidate = Candidate::new(&job.id).state(job.state).fields(fields.as_ref()).job_type(job_type);
-        let candidate = candidate.error(job.error.as_deref()).at(job.died.or(job.created));
-        Ok(filter.check(&candidate, now))
+        Ok(filter.check(&candidate(job, fields.as_ref()), now))
     }
+}
+
+/// What a filter looks at.
+fn candidate<'a>(job: &'a FoundJob, fields: Option<&'a Envelope>) -> Candidate<'a> {
+    let job_type = Some(job.job_type.as_str()).filter(|name| fields.is_none() && !name.is_empty());
+    let candidate = Candidate::new(&job.id).state(job.state).fields(fields).job_type(job_type);
+    candidate.error(job.error.as_deref()).at(job.died.or(job.created))
 }
 
 #[cfg(test)]

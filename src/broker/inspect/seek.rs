@@ -47,8 +47,35 @@ impl Queue {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn seek(&self, id: &JobId, limit: u64) -> Result<Option<Status>, Error> {
+        let mut unlimited = u64::MAX;
+        self.seek_within(id, limit, &mut unlimited).await
+    }
+
+    /// Does the same as [`seek`](Self::seek), and reads about this many bytes at most. It takes off what it has read, so that
+    /// searches of several queues can share the number. At 0, it finds nothing.
+    ///
+    /// ```no_run
+    /// # async fn example(queues: Vec<streamfleet::Queue>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let id: streamfleet::job::JobId = "invoice-17".parse()?;
+    /// let mut bytes = 64 * 1024 * 1024;
+    /// for queue in queues {
+    ///     let Some(status) = queue.seek_within(&id, 10_000, &mut bytes).await? else { continue };
+    ///     println!("{id} is {} in the queue {}", status.state, queue.name());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn seek_within(
+        &self,
+        id: &JobId,
+        limit: u64,
+        bytes: &mut u64,
+    ) -> Result<Option<Status>, Error> {
         for lane in Lane::ALL {
-            if let Some(entry) = self.seek_entry(id, lane, limit).await? {
+            if let Some(entry) = self.seek_entry_within(id, lane, (limit, &mut *bytes)).await? {
                 return self.status_at(id, Some((entry, lane)), true).await;
             }
         }
@@ -63,12 +90,13 @@ impl Queue {
         (lane, due): (Lane, Timestamp),
         limit: u64,
     ) -> Result<EntrySearch, Error> {
-        match self.walk(id, lane, Way::Up(due), limit).await? {
+        let mut bytes = u64::MAX;
+        match self.walk(id, lane, Way::Up(due), (limit, &mut bytes)).await? {
             Some(Some(entry)) => return Ok(EntrySearch::At(lane, entry)),
             Some(None) => return Ok(EntrySearch::Gone),
             None => {}
         }
-        let found = self.walk(id, lane, Way::Down, limit).await?.flatten();
+        let found = self.walk(id, lane, Way::Down, (limit, &mut bytes)).await?.flatten();
         Ok(found.map_or(EntrySearch::Lost, |entry| EntrySearch::At(lane, entry)))
     }
 
@@ -79,20 +107,32 @@ impl Queue {
         lane: Lane,
         limit: u64,
     ) -> Result<Option<EntryId>, Error> {
-        let oldest = self.walk(id, lane, Way::Up(Timestamp::default()), limit.min(OLDEST)).await?;
+        let mut bytes = u64::MAX;
+        self.seek_entry_within(id, lane, (limit, &mut bytes)).await
+    }
+
+    async fn seek_entry_within(
+        &self,
+        id: &JobId,
+        lane: Lane,
+        (limit, bytes): (u64, &mut u64),
+    ) -> Result<Option<EntryId>, Error> {
+        let first = Way::Up(Timestamp::default());
+        let oldest = self.walk(id, lane, first, (limit.min(OLDEST), &mut *bytes)).await?;
         match oldest {
             Some(found) => Ok(found),
-            None => Ok(self.walk(id, lane, Way::Down, limit).await?.flatten()),
+            None => Ok(self.walk(id, lane, Way::Down, (limit, bytes)).await?.flatten()),
         }
     }
 
-    /// Returns the job's entry, if it is found; nothing if the walk did not reach the end.
+    /// Returns the job's entry, if it is found; nothing if the walk did not reach the end. Takes the bytes that it reads off
+    /// those that are allowed.
     async fn walk(
         &self,
         id: &JobId,
         lane: Lane,
         way: Way,
-        limit: u64,
+        (limit, allowed): (u64, &mut u64),
     ) -> Result<Option<Option<EntryId>>, Error> {
         let id = id.to_string();
         let (mut left, mut bytes) = (usize::try_from(limit).unwrap_or(usize::MAX), LANE_BYTES);
@@ -101,9 +141,11 @@ impl Queue {
             Way::Up(since) => since.as_ms().to_string(),
             Way::Down => "+".to_owned(),
         };
-        while left > 0 && bytes > 0 {
+        while left > 0 && bytes > 0 && *allowed > 0 {
             let count = portion.count().min(left);
             let page = self.page(lane, way, from, count).await?;
+            let read = page.iter().map(Entry::size).sum::<usize>();
+            (bytes, *allowed) = (bytes.saturating_sub(read), allowed.saturating_sub(read as u64));
             let own = |entry: &&Entry| {
                 entry.envelope.as_ref().and_then(|envelope| envelope.get(b"id")) == Some(id.as_bytes())
             };
@@ -111,7 +153,6 @@ impl Queue {
                 return Ok(Some(Some(found.id)));
             }
             portion.record_sizes(page.iter().map(Entry::size));
-            bytes = bytes.saturating_sub(page.iter().map(Entry::size).sum());
             let Some(last) = page.last().filter(|_| page.len() == count) else { return Ok(Some(None)) };
             left -= count;
             from = format!("({}", last.id);

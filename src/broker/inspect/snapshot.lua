@@ -25,7 +25,8 @@ local function silence(nth, pending)
   return most
 end
 local now = now_ms()
-local soon = string.format('%.0f', now + tonumber(ARGV[1]))
+-- A priority adds a fraction of a millisecond, and delays no job.
+local soon = '(' .. ms_text(now + tonumber(ARGV[1]) + 1)
 local due = (ask(1, 'ZRANGE', KEYS[1], 0, 0, 'WITHSCORES') or {})[2]
 local answer = {
   now, unread, ask(1, 'ZCARD', KEYS[1]) or 0, ask(1, 'ZCOUNT', KEYS[1], '-inf', soon) or 0,

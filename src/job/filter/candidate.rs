@@ -1,5 +1,6 @@
 //! What a filter looks at, and what it finds.
 
+use super::{Condition, Filter};
 use crate::job::{Encoding, Envelope, State, Timestamp};
 
 /// Whether a filter matches a job.
@@ -93,5 +94,14 @@ impl<'a> Candidate<'a> {
             Some(name) => std::str::from_utf8(name).ok().and_then(Encoding::parse),
         };
         Ok((self.field("payload")?.unwrap_or_default(), encoding))
+    }
+}
+
+impl Filter {
+    /// Returns false if a condition that needs no error does not hold. Large fields may still be elsewhere: they decide nothing.
+    pub(crate) fn may_match(&self, candidate: &Candidate<'_>, now: Timestamp) -> bool {
+        let without_errors = |condition: &&Condition| !condition.reads_error();
+        let mut decided = self.conditions.iter().filter(without_errors);
+        !decided.any(|condition| condition.check(candidate, now) == Match::No)
     }
 }

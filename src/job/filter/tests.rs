@@ -349,3 +349,13 @@ proptest! {
         prop_assert_eq!((equal == Match::Yes, unequal == Match::No), (value == wanted, value == wanted));
     }
 }
+
+#[test]
+fn large_fields_that_are_elsewhere_rule_no_job_out() {
+    let light = envelope(&[("type", b"mail.send"), ("offloaded", b"token 10"), ("encoding", b"offloaded")]);
+    let may_match = |filter: Filter| filter.may_match(&Candidate::new("order-7").fields(&light), at(NOW));
+    assert!(may_match(condition("payload.customer=9").job_type("mail.*").unwrap()));
+    assert!(may_match(condition("payload.customer!=9")));
+    assert!(may_match(Filter::new().error("timed out").unwrap()), "the error may be elsewhere too");
+    assert!(!may_match(condition("payload.customer=9").job_type("report").unwrap()));
+}

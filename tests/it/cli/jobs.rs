@@ -134,6 +134,29 @@ fn jobs_that_cannot_be_decided_are_counted() {
 }
 
 #[test]
+fn a_record_of_another_type_hides_no_other_job() {
+    let server = server();
+    let record = |job: &str| format!("sf:{{default}}:job:{job}");
+    server.cmd(&["HSET", &record("well"), "state", "done", "type", "a"]);
+    server.cmd(&["SET", &record("odd"), "no hash"]);
+    let page = json(&server, &["jobs", "--queue", "default", "--state", "done"]);
+    assert_eq!(
+        (ids(&page), &page["unreadable"], &page["read"]),
+        (vec!["well".to_owned()], &1.into(), &2.into())
+    );
+    // A search for errors looks up the records of jobs that have failed.
+    for job in ["odd", "well"] {
+        let fields = ["type", "a", "id", job, "attempt", "1"];
+        server.cmd(&[&["XADD", "sf:{default}:jobs", "*"], &fields[..]].concat());
+    }
+    server.cmd(&["HSET", &record("well"), "state", "waiting", "error", "timed out"]);
+    let page = json(&server, &["jobs", "--queue", "default", "--state", "waiting", "--error", "timed"]);
+    assert_eq!((ids(&page), &page["unreadable"]), (vec!["well".to_owned()], &1.into()), "{page}");
+    let elsewhere = ["jobs", "--state", "waiting", "--error", "timed", "--type", "b"];
+    assert_eq!(json(&server, &elsewhere)["unreadable"], 0, "another condition rules it out");
+}
+
+#[test]
 fn running_jobs_say_who_runs_them_and_since_when() {
     let server = RedisServer::start();
     let stream = "sf:{default}:jobs";
@@ -163,6 +186,34 @@ fn running_jobs_say_who_runs_them_and_since_when() {
     assert_eq!(job(1), ("1700000000000-1", 1_700_000_060_000, false));
     assert_eq!((&page["items"][0]["worker"], page["items"].as_array().unwrap().len()), (&"w1".into(), 2));
     assert_eq!(found(&server, &["--state", "waiting"]), ["1700000000000-3"]);
+    let table = stdout_of(&server, &["jobs", "--running"]);
+    let line = |id: &str| table.lines().find(|line| line.contains(id)).unwrap().to_owned();
+    assert!(line("1700000000000-1").split_whitespace().any(|cell| cell == "-"), "{table}");
+    assert!(!line("1700000000000-2").split_whitespace().any(|cell| cell == "-"), "{table}");
+}
+
+#[test]
+fn only_the_longest_of_the_running_jobs_are_read() {
+    let server = RedisServer::start();
+    let stream = "sf:{default}:jobs";
+    server.cmd(&["XGROUP", "CREATE", stream, "fleet", "0", "MKSTREAM"]);
+    for nth in 1..=30 {
+        let (entry, id) = (format!("1700000000000-{nth}"), format!("own-{nth}"));
+        server.cmd(&["XADD", stream, &entry, "type", "a", "id", &id]);
+    }
+    server.cmd(&["XREADGROUP", "GROUP", "fleet", "w1", "STREAMS", stream, ">"]);
+    let attempts = "default normal 1700000000000-7 5000,default normal 1700000000000-9 9000";
+    let facts = ["beat_ms", "1700000060000", "attempts", attempts, "state", "running"];
+    server.cmd(&[&["HSET", "sf:worker:w1"], &facts[..]].concat());
+    server.cmd(&["CONFIG", "RESETSTAT"]);
+    let page = json(&server, &["jobs", "--running", "--limit", "2"]);
+    let order: Vec<_> = page["items"].as_array().unwrap().iter().map(|job| job["id"].clone()).collect();
+    assert_eq!((order, &page["read"]), (vec!["own-9".into(), "own-7".into()], &30.into()), "{page}");
+    assert_eq!(page["items"][0]["type"], "a");
+    let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.client()).unwrap();
+    assert!(stats.contains("cmdstat_xrange:calls=2,"), "{stats}");
+    // A filter has to look at all of them.
+    assert_eq!(found(&server, &["--running", "--id-prefix", "own-2"]).len(), 11);
 }
 
 /// A handler that never ends.
@@ -215,6 +266,19 @@ fn a_job_is_found_in_any_queue_with_all_that_it_got() {
     assert_eq!(several.code, Some(2), "{several:?}");
     assert!(several.stderr.contains("choose one with --queue: mail, post"), "{several:?}");
     assert_eq!(sf(&server, &["status", "nobody"]).code, Some(4));
+}
+
+#[test]
+fn no_entries_are_searched_for_a_job_that_a_queue_knows() {
+    let server = server();
+    let ranges = |args: &[&str]| {
+        server.cmd(&["CONFIG", "RESETSTAT"]);
+        assert_eq!(json(&server, args)["queue"], "mail");
+        let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.client()).unwrap();
+        let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_xrange:calls=")).unwrap_or("0,");
+        calls.split(',').next().unwrap().parse::<u32>().unwrap()
+    };
+    assert_eq!(ranges(&["status", "m-1"]), ranges(&["status", "m-1", "--queue", "mail"]));
 }
 
 #[test]

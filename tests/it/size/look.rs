@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::Value;
+use streamfleet::admin::{Filter, JobSearch};
 use streamfleet::job::{JobId, State};
 
 use crate::harness::fleet::queue;
@@ -102,6 +103,56 @@ async fn no_script_reads_a_jobs_fields_to_find_the_job() {
     assert_eq!(seen, want);
     let reads: Vec<_> = commands.iter().filter(|command| reads_whole(command)).collect();
     assert!(!commands.is_empty() && reads.is_empty(), "{reads:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_reads_large_fields_only_of_jobs_that_may_match() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    server.cmd(&["XADD", STREAM, "*", "type", "a", "offloaded", "token 10", "encoding", "offloaded"]);
+    let mut packed = vec![0x97];
+    for text in ["normal", "type", "a", "offloaded", "token 10", "encoding", "offloaded"] {
+        packed.push(0xa0 + u8::try_from(text.len()).unwrap());
+        packed.extend(text.as_bytes());
+    }
+    park(&server, "later", 9_000_000_000_000, &packed);
+    let reads = async |job_type: &str| {
+        server.cmd(&["CONFIG", "RESETSTAT"]);
+        let filter = Filter::new().job_type(job_type).unwrap().condition("payload.customer=9").unwrap();
+        let search = JobSearch::new().states(vec![State::Waiting, State::Scheduled]).filter(filter);
+        let (mut looked_at, mut from) = (0, None);
+        loop {
+            let page = queue.find_jobs(&search, from).await.unwrap();
+            looked_at += page.read;
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut server.client()).unwrap();
+        let gets = stats.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls=")).unwrap_or("0,");
+        (looked_at, gets.split(',').next().unwrap().to_owned())
+    };
+    assert_eq!(reads("b").await, (2, "0".to_owned()));
+    assert_eq!(reads("a").await, (2, "2".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_for_a_job_ends_when_its_bytes_are_used_up() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    for nth in 0..40 {
+        let (id, payload) = (format!("own-{nth}"), "x".repeat(100_000));
+        server.cmd(&["XADD", STREAM, "*", "type", "a", "id", &id, "payload", &payload]);
+    }
+    let id: JobId = "own-20".parse().unwrap();
+    let mut bytes = 1_000_000;
+    assert!(queue.seek_within(&id, 1000, &mut bytes).await.unwrap().is_none());
+    assert_eq!(bytes, 0);
+    let mut bytes = 100_000_000;
+    let found = queue.seek_within(&id, 1000, &mut bytes).await.unwrap().unwrap();
+    assert_eq!((found.id, found.state), (id, State::Waiting));
+    assert!((90_000_000..99_000_000).contains(&bytes), "{bytes}");
 }
 
 /// How often the server ran a script that was named by its digest.

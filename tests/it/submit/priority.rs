@@ -1,9 +1,10 @@
 //! Priorities: which lane a job takes, and the order of delayed jobs that are due at the same time.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use streamfleet::admin::Due;
+use streamfleet::admin::{Due, JobSearch};
 use streamfleet::job::{JobId, Lane, Priority, State, Timestamp};
 use streamfleet::{Producer, Queue, Submission, UniqueMode, UniqueScope};
 
@@ -107,4 +108,28 @@ async fn a_debounced_job_keeps_its_own_priority() {
     assert_eq!(members(&server), ["job-96"]);
     assert!((score(&server, "job-96") - far().as_ms() as f64 - 0.1875).abs() < 0.01);
     assert_eq!(due(&queue).await, [far()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_ends_where_priorities_order_the_delayed_jobs() {
+    const JOBS: u64 = 301;
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let before = Timestamp::from_ms(far().as_ms() - 1).unwrap();
+    let due = |nth| if nth < JOBS - 1 { before } else { far() };
+    let delayed = |nth| job("x").priority(Priority::new(4).unwrap()).at(due(nth));
+    Producer::new(queue.clone()).submit_all((0..JOBS).map(delayed)).await.unwrap();
+    let search = JobSearch::new().states(vec![State::Scheduled]);
+    let (mut ids, mut read, mut from) = (BTreeSet::new(), 0, None);
+    loop {
+        let page = queue.find_jobs(&search, from).await.unwrap();
+        ids.extend(page.jobs.into_iter().map(|job| job.id));
+        read += page.read;
+        assert!(read <= JOBS, "a job was found twice");
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!((ids.len() as u64, read), (JOBS, JOBS));
 }

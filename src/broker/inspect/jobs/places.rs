@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fred::interfaces::{ClientLike, SortedSetsInterface, StreamsInterface};
+use fred::interfaces::{ClientLike, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Value};
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 
 use super::{FoundJob, JobCursor, Place, Portion};
 use crate::broker::client::decode::{self, timestamp};
@@ -59,6 +59,52 @@ impl Queue {
         }
         portion.after = last.filter(|_| is_full);
         Ok(portion)
+    }
+
+    /// Returns which entries workers hold, without reading them.
+    pub(super) async fn places_held(
+        &self,
+        lane: Lane,
+        after: Option<EntryId>,
+        holdings: &Holdings,
+    ) -> Result<Portion, Error> {
+        let pending = self.pending(lane, after).await?;
+        let after = pending.last().map(|held| held.entry).filter(|_| pending.len() == MOST);
+        let found = |held: PendingEntry| {
+            let entry = held.entry;
+            let cursor = JobCursor { place: Place::Held(lane), after: Some(entry) };
+            let id = JobId::derived(entry, lane).to_string();
+            let holder = Some(holdings.holder(self.name(), lane, held));
+            let job = FoundJob::new(id, State::Running, cursor);
+            (FoundJob { lane: Some(lane), entry: Some(entry), holder, ..job }, None)
+        };
+        Ok(Portion { jobs: pending.into_iter().map(found).collect(), after, unreadable: 0 })
+    }
+
+    /// Reads the entry of a running job that a search found without reading it ([`only_places`](super::JobSearch::only_places)).
+    /// Other jobs come back as they are. `None` if the entry no longer exists: the job has ended since, or moved.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
+    /// use streamfleet::admin::JobSearch;
+    /// use streamfleet::job::State;
+    ///
+    /// let search = JobSearch::new().states(vec![State::Running]).only_places(true);
+    /// for job in queue.find_jobs(&search, None).await?.jobs.into_iter().take(10) {
+    ///     let Some(job) = queue.read_found(job).await? else { continue };
+    ///     println!("{} has the type {}", job.id, job.job_type);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn read_found(&self, job: FoundJob) -> Result<Option<FoundJob>, Error> {
+        let (Place::Held(lane), Some(id)) = (job.cursor.place, job.entry) else { return Ok(Some(job)) };
+        let Some(entry) = self.bare_entry(lane, None, id).await? else { return Ok(None) };
+        let (read, _fields) = of_entry(entry, Place::Held(lane));
+        Ok(Some(FoundJob { holder: job.holder, ..read }))
     }
 
     /// Returns the pending entries of a lane after this one.
@@ -124,12 +170,18 @@ impl Queue {
         let next = decode::number(next).ok_or_else(|| Error::contract("hscan", decode::text(next)))?;
         let after = Some(EntryId::new(next, 0));
         let places: Vec<_> = found.iter().skip(1).step_by(2).filter_map(place_in_room).collect();
-        let mut jobs = Vec::with_capacity(places.len());
+        let (mut jobs, mut unreadable) = (Vec::with_capacity(places.len()), 0);
         for some in places.chunks(AT_ONCE) {
             let reading =
                 some.iter().map(|(entry, room)| self.bare_entry(Lane::Normal, Some(room.as_str()), *entry));
-            let entries = try_join_all(reading).await?;
-            for ((_, room), entry) in some.iter().zip(entries) {
+            for ((_, room), entry) in some.iter().zip(join_all(reading).await) {
+                let entry = match entry {
+                    Err(error) if is_of_another_type(&error) => {
+                        unreadable += 1;
+                        continue;
+                    }
+                    entry => entry?,
+                };
                 // It has left the room in the meantime.
                 let Some(entry) = entry else { continue };
                 let (job, fields) = of_entry(entry, Place::Rooms);
@@ -137,7 +189,7 @@ impl Queue {
                 jobs.push((FoundJob { room: Some(room.clone()), cursor, ..job }, fields));
             }
         }
-        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0) })
+        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0), unreadable })
     }
 
     /// Reads the delayed set, the next due first. `after` has the due time of the last job that was read, and how many
@@ -148,11 +200,14 @@ impl Queue {
             Some(EntryId { ms: 0, seq }) => seq,
             Some(EntryId { ms, seq }) => {
                 let (client, key) = (self.link.client(), self.keys.delayed.clone());
-                let reply = client.zcount::<Value, _>(key, f64::NEG_INFINITY, (ms - 1) as f64);
+                let command = CustomCommand::new_static("ZCOUNT", ClusterHash::FirstKey, false);
+                // A priority adds a fraction of a millisecond, so the bound is this millisecond, and excludes it.
+                let args: Vec<Value> = vec![key.into(), "-inf".into(), format!("({ms}").into()];
+                let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
                 decode::number(&self.link.ask("zcount", reply).await?).unwrap_or(0).saturating_add(seq)
             }
         };
-        let page = self.delayed().page(skip, MOST as u64).await?;
+        let page = self.delayed().bare_page(skip, MOST as u64).await?;
         let (mut at, mut jobs) = (after.unwrap_or(EntryId::new(0, 0)), Vec::with_capacity(page.len()));
         for job in page {
             let due = job.due.as_ms();
@@ -162,7 +217,7 @@ impl Queue {
         }
         // Only an empty page is the end.
         let after = Some(at).filter(|_| !jobs.is_empty());
-        Ok(Portion { jobs, after })
+        Ok(Portion { jobs, after, unreadable: 0 })
     }
 
     /// Reads dead letters, the oldest first.
@@ -183,7 +238,7 @@ impl Queue {
             };
             (job, Some(letter.fields))
         });
-        Ok(Portion { jobs: jobs.collect(), after })
+        Ok(Portion { jobs: jobs.collect(), after, unreadable: 0 })
     }
 
     /// Reads the records of jobs that ended well. They are scattered over all keys of the server, so many pages may
@@ -196,13 +251,17 @@ impl Queue {
             keys.iter().filter_map(|key| self.keys.job_of_record(&key.as_str_lossy())).collect();
         let next: u64 = next.parse().map_err(|_| Error::contract("scan", &next))?;
         let after = Some(EntryId::new(next, 0));
-        let mut jobs = Vec::new();
+        let (mut jobs, mut unreadable) = (Vec::new(), 0);
         for some in ids.chunks(AT_ONCE) {
-            let found = try_join_all(some.iter().map(|id| self.status_without_log(id))).await?;
-            let ended = found
-                .into_iter()
-                .flatten()
-                .filter(|status| matches!(status.state, State::Done | State::Cancelled));
+            let mut found = Vec::with_capacity(some.len());
+            for status in join_all(some.iter().map(|id| self.status_without_log(id))).await {
+                match status {
+                    Err(error) if is_of_another_type(&error) => unreadable += 1,
+                    status => found.extend(status?),
+                }
+            }
+            let ended =
+                found.into_iter().filter(|status| matches!(status.state, State::Done | State::Cancelled));
             jobs.extend(ended.map(|status| {
                 let job = FoundJob {
                     job_type: status.job_type,
@@ -219,8 +278,13 @@ impl Queue {
                 (job, None)
             }));
         }
-        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0) })
+        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0), unreadable })
     }
+}
+
+/// Returns true if a key has another type than the fleet's. That affects the jobs of this key, and no others.
+pub(super) fn is_of_another_type(error: &Error) -> bool {
+    matches!(error, Error::Refused { detail, .. } if detail.contains("WRONGTYPE"))
 }
 
 fn pending_entry(item: &Value) -> Option<PendingEntry> {
