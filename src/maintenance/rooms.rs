@@ -74,7 +74,7 @@ async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) ->
         if let Some(error) = &drained.failed {
             context.events.redis_error(error.kind(), error);
         }
-        if !drained.more || stop.is_cancelled() {
+        if !drained.more || drained.left == 0 || stop.is_cancelled() {
             return Ok(drained.next_in.unwrap_or(EVERY).clamp(LEAST, EVERY));
         }
     }
