@@ -170,7 +170,7 @@ async fn bury(
         *calls -= 1;
         let (link, most) = (context.queue.link(), MAX_TAKEN);
         let taken = context.queue.take(link, &context.consumer, (job_type, most), Some(overdue)).await?;
-        let ending = taken.entries.into_iter().map(|entry| end(context, entry));
+        let ending = taken.entries.into_iter().map(|entry| end(context, job_type, entry));
         let mut ending = futures_util::stream::iter(ending).buffer_unordered(AT_ONCE);
         while let Some(ended) = ending.next().await {
             ended?;
@@ -182,8 +182,9 @@ async fn bury(
     Ok(())
 }
 
-/// Buries one job. What Redis refuses stays pending, and is claimed like the entry of a dead worker.
-async fn end(context: &Context, entry: Entry) -> Result<(), Error> {
+/// Buries one job, or gives it back if it is of another type. What Redis refuses stays pending, and is claimed like the
+/// entry of a dead worker.
+async fn end(context: &Context, job_type: &JobType, entry: Entry) -> Result<(), Error> {
     let worker = context.consumer.as_str();
     let ran = AttemptSummary { elapsed: Duration::ZERO, outcome: "unroutable", worker };
     let empty = Envelope::default();
@@ -199,14 +200,17 @@ async fn end(context: &Context, entry: Entry) -> Result<(), Error> {
             return Ok(());
         }
     };
-    let settlement = settle_unserved(&job, context.unroutable_after);
+    let is_overdue = job.job_type == *job_type;
+    let settlement =
+        if is_overdue { settle_unserved(&job, context.unroutable_after) } else { Settlement::Release };
     let policy = context.policies.of(&job.job_type);
     let tracking = job.tracking(policy, context.tracking);
     let keep = KeepRecord { record: true, tracking, retention: context.retention, result: None };
     let taken = TakenJob { job: &job, envelope, trace: None };
     let ended = EndedAttempt { taken, policy, settlement: &settlement, keep, ran };
     let settlement = match retry(context, &job.id, || context.queue.apply(&context.consumer, ended)).await? {
-        Some(Applied::Moved) => settlement,
+        Some(Applied::Moved) if is_overdue => settlement,
+        Some(Applied::Moved) => return Ok(()),
         Some(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
         Some(Applied::Stale | Applied::Late | Applied::Untraced) | None => return Ok(()),
     };

@@ -135,7 +135,10 @@ impl Log {
         if let Event::NotificationsDropped { recipient, notifications } = *event {
             self.dropped_notifications.then(|suppressed| {
                 let recipient = recipient.as_str();
-                warn!(recipient, notifications, suppressed, "notifications were dropped; jobs are not affected");
+                warn!(
+                    recipient,
+                    notifications, suppressed, "notifications were dropped; jobs are not affected"
+                );
             });
         }
     }
