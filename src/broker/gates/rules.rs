@@ -168,7 +168,8 @@ impl Gates {
 
     /// Changes rules. Returns true if that changed anything. See `rule_put.lua`.
     async fn put(&self, changes: &[(String, String)], stale: &str) -> Result<bool, Error> {
-        let mut args = vec![Value::Integer(MAX_FIELDS), stale.into()];
+        let most_keys = Value::Integer(Rules::MAX_FIELDS as i64);
+        let mut args = vec![Value::Integer(MAX_FIELDS), most_keys, stale.into()];
         args.extend(
             changes.iter().flat_map(|(field, value)| [field, value]).map(|text| bytes(text.as_bytes())),
         );
@@ -176,6 +177,11 @@ impl Gates {
         match answer.status {
             -1 => {
                 Err(Error::refused("rule_put", format!("a queue has at most {MAX_FIELDS} fields of rules")))
+            }
+            -2 => {
+                let most = Rules::MAX_FIELDS;
+                let why = format!("the gates of a queue can depend on at most {most} fields of its jobs");
+                Err(Error::refused("rule_put", why))
             }
             changed => Ok(changed > 0),
         }

@@ -338,15 +338,49 @@ fn rules_are_changed_in_one_step_with_a_new_revision() {
         Value::Int(revision) => revision,
         ref other => panic!("{other:?}"),
     };
-    let first = put(&["3000", "", "c:queue", ONE, "c:key:a", ONE, "p:queue", "0 ann\nwhy"]);
+    let first = put(&["3000", "8", "", "c:queue", ONE, "c:key:a", ONE, "p:queue", "0 ann\nwhy"]);
     assert_eq!(first.0, 3);
-    let same = put(&["3000", "c:key:", "c:queue", ONE, "c:key:a", ONE]);
+    let same = put(&["3000", "8", "c:key:", "c:queue", ONE, "c:key:a", ONE]);
     assert_eq!((same.0, revision(&same)), (0, revision(&first)), "nothing has changed");
-    let second = put(&["3000", "c:key:", "c:queue", "", "c:key:b", ONE]);
+    let second = put(&["3000", "8", "c:key:", "c:queue", "", "c:key:b", ONE]);
     assert_eq!(second.0, 3, "one is removed, one is stale, and one is new");
     assert!(revision(&second) > revision(&first));
     let rules = format!("{:?}", scripts.call(source("rules"), &[GATES], &[] as &[&str]));
     assert!(rules.contains("c:key:b") && !rules.contains("c:key:a") && rules.contains("p:queue"), "{rules}");
-    assert_eq!(put(&["3", "", "r:queue", ONE, "r:type:a", ONE]).0, -1, "too many");
-    assert_eq!(put(&["0", "", "p:queue", ""]).0, 1, "a gate can always be opened");
+    assert_eq!(put(&["3", "8", "", "r:queue", ONE, "r:type:a", ONE]).0, -1, "too many");
+    assert_eq!(put(&["0", "8", "", "p:queue", ""]).0, 1, "a gate can always be opened");
+}
+
+#[test]
+fn gates_depend_on_few_fields_and_say_so() {
+    let scripts = Scripts::new();
+    let put = |args: &[&str]| scripts.call(source("rule_put"), &[GATES], args);
+    for nth in 0..8 {
+        assert_eq!(put(&["3000", "8", "", &format!("p:key:h.f{nth}=1"), "0 ann\n"]).0, 1);
+    }
+    let before = scripts.digest();
+    assert_eq!(put(&["3000", "8", "", "p:key:h.f8=1", "0 ann\n"]), (-2, vec![Value::Int(9)]));
+    assert_eq!(scripts.digest(), before);
+    assert_eq!(put(&["3000", "8", "", "r:key:h.f7", ONE]).0, 1, "a known field");
+    assert_eq!(put(&["3000", "8", "", "p:key:h.f0=1", "", "p:key:h.f8=1", "0 ann\n"]).0, 2);
+}
+
+#[test]
+fn rules_that_are_over_or_replaced_are_not_counted() {
+    let scripts = Scripts::new();
+    let put = |args: &[&str]| scripts.call(source("rule_put"), &[GATES], args);
+    scripts.server.cmd(&[
+        "HSET",
+        GATES,
+        "p:type:a",
+        "1 2 ann\nover",
+        "p:type:b",
+        "1 0 ann\n",
+        "r:type:b",
+        ONE,
+    ]);
+    assert_eq!(put(&["3", "8", "", "r:type:b", "{}"]).0, 1, "a rule is replaced");
+    assert_eq!(scripts.int(&["HEXISTS", GATES, "p:type:a"]), 0);
+    assert_eq!(put(&["3", "8", "", "r:type:c", ONE]), (-1, vec![Value::Int(3)]));
+    assert_eq!(put(&["3", "8", "", "p:queue", "0 ann\n"]).0, 1, "the queue can always be closed");
 }
