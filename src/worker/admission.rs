@@ -14,14 +14,14 @@ use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::outbox::Outbox;
-use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, Queue};
+use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
 use crate::event::Events;
 use crate::job::{GateName, Limits, Outcome, Rules};
 
 /// Rules that were checked longer ago than this are checked again before anything starts.
 pub(crate) const FRESH_FOR: Duration = Duration::from_millis(400);
 
-/// After the rules could not be read, they are not read again for this long.
+/// After Redis has refused to tell the rules, they are not read again for this long.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The most places that wait to be given back. Beyond that, Redis finds out by itself that their entries have ended.
@@ -37,6 +37,8 @@ const SPARSE: u64 = 100;
 pub(crate) struct Admission {
     queue: Queue,
     events: Events,
+    /// The limits of this process's configuration.
+    limits: Vec<(GateName, Limits)>,
     known: RwLock<Arc<Known>>,
     /// Whether some jobs have to pass gates.
     asks: AtomicBool,
@@ -58,16 +60,17 @@ struct Known {
     rules: Rules,
     /// When the queue opens by itself, if it is closed for a time.
     opens: Option<Instant>,
-    /// When they could not be read.
+    /// When Redis refused to tell them.
     failed: Option<Instant>,
 }
 
 impl Admission {
-    /// Creates the view of a process that has not read the rules.
-    pub(crate) fn new(queue: Queue, events: Events) -> Self {
+    /// Creates the view of a process with these limits that has not read the rules.
+    pub(crate) fn new(queue: Queue, events: Events, limits: Vec<(GateName, Limits)>) -> Self {
         Self {
             queue,
             events,
+            limits,
             known: RwLock::default(),
             asks: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
@@ -83,27 +86,52 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// [`Error`] if Redis does not answer now. If it refuses for its own reasons, that is reported, and there are no rules.
-    pub(crate) async fn begin(&self, limits: &[(GateName, Limits)]) -> Result<(), Error> {
-        for answer in [self.queue.gates().configure(limits).await.map(drop), self.read().await] {
+    /// [`Error`] if Redis does not answer now. If it refuses for its own reasons, that is reported. If nobody can read the
+    /// rules, there are those of this process's configuration: their jobs must ask, and wait.
+    pub(crate) async fn begin(&self) -> Result<(), Error> {
+        let noted = self.queue.gates().configure(&self.limits).await.map(drop);
+        let read = self.read().await;
+        let is_unknown = read.is_err();
+        for answer in [noted, read] {
             match answer {
                 Err(error) if error.is_transient() => return Err(error),
                 Err(error) => self.report(&error),
                 Ok(()) => {}
             }
         }
+        if is_unknown {
+            let rules = Rules::configured(&self.limits);
+            self.know(Known { rules, opens: None, failed: Some(Instant::now()) });
+        }
         Ok(())
     }
 
+    /// Notes the limits once more, because the queue's keys were lost, and reads the rules.
+    pub(crate) async fn restore(&self) {
+        if let Err(error) = self.queue.gates().configure(&self.limits).await {
+            self.report(&error);
+        }
+        self.read_or_report().await;
+    }
+
     async fn read(&self) -> Result<(), Error> {
-        let asked = Instant::now();
-        let rules = self.queue.gates().rules().await?;
+        let mut asked = Instant::now();
+        let mut rules = self.queue.gates().rules().await?;
+        if rules.revision() == 0 && self.limits.iter().any(|(_, limits)| !limits.is_empty()) {
+            // The key was lost, and with it the limits of all.
+            self.queue.gates().configure(&self.limits).await?;
+            asked = Instant::now();
+            rules = self.queue.gates().rules().await?;
+        }
         let opens = rules.opens_in().map(|time| asked + time);
-        self.asks.store(!rules.ask_nobody(), Ordering::Release);
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) =
-            Arc::new(Known { rules, opens, failed: None });
+        self.know(Known { rules, opens, failed: None });
         self.news.notify_one();
         Ok(())
+    }
+
+    fn know(&self, known: Known) {
+        self.asks.store(!known.rules.ask_nobody(), Ordering::Release);
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
     }
 
     fn known(&self) -> Arc<Known> {
@@ -156,9 +184,9 @@ impl Admission {
         if let Err(error) = self.read().await {
             self.report(&error);
             let old = self.known();
-            let failed = Some(Instant::now());
-            let known = Known { rules: old.rules.clone(), opens: old.opens, failed };
-            *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+            // An answer that was lost is asked for again at once.
+            let failed = (!error.is_transient()).then(Instant::now);
+            self.know(Known { rules: old.rules.clone(), opens: old.opens, failed });
         }
     }
 
@@ -238,18 +266,29 @@ impl Admission {
     }
 
     /// Gives back all places that attempts have held. What Redis does not answer is not sent again: it finds out by
-    /// itself that the entries have ended.
+    /// itself that the entries have ended. What Redis refuses keeps none of the others. Returns the last error.
     pub(crate) async fn give_back(&self) -> Result<(), Error> {
+        let mut failed = Ok(());
         loop {
             let places = self.take_given_back();
             if places.is_empty() {
-                return Ok(());
+                return failed;
             }
             let mut rooms: Vec<String> = places.iter().map(|place| place.gate.to_string()).collect();
             rooms.sort_unstable();
             rooms.dedup();
-            let drained = self.queue.drain(&places, &rooms).await?;
-            drained.failed.map_or(Ok(()), Err)?;
+            let mut places = &places[..];
+            for rooms in rooms.chunks(MAX_ROOMS) {
+                match self.queue.drain(std::mem::take(&mut places), rooms).await {
+                    Ok(drained) => failed = drained.failed.map_or(failed, Err),
+                    Err(error) if error.is_transient() => {
+                        // The others are given back after a pause.
+                        self.news.notify_one();
+                        return Err(error);
+                    }
+                    Err(error) => failed = Err(error),
+                }
+            }
         }
     }
 }

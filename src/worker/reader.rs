@@ -368,6 +368,7 @@ impl Reader {
         let joined = self.queue.join_limited(self.lease, self.max_depth).await?;
         if joined.groups_created > 0 {
             self.events.emit(&Event::GroupRecreated { queue: self.queue.name() });
+            self.admission.restore().await;
         }
         Ok(())
     }
