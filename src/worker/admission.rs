@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 use super::backoff::RedisBackoff;
@@ -26,6 +27,13 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// The most places that wait to be given back. Beyond that, Redis finds out by itself that their entries have ended.
 const MAX_WAITING: usize = 100_000;
+
+/// After Redis has refused to let a job into a room, the others are put off for this time, and up to twice as long. So they do
+/// not fill this process.
+const REFUSED_FOR: Duration = Duration::from_secs(5);
+
+/// The most such rooms that are remembered.
+const MAX_REFUSED: usize = 1000;
 
 /// While more jobs than this wait in the room of the queue's own gate, only those that it lets pass are read …
 const CROWDED: u64 = 200;
@@ -50,6 +58,8 @@ pub(crate) struct Admission {
     /// Whether the rules have changed since they were read.
     stale: AtomicBool,
     given_back: Mutex<Vec<HeldPlace>>,
+    /// The rooms into which Redis does not let jobs, and since when.
+    refused: Mutex<FxHashMap<String, Instant>>,
     /// Notified when there is something to do for [`Admission::tend`].
     news: Notify,
 }
@@ -78,6 +88,7 @@ impl Admission {
             began: Instant::now(),
             stale: AtomicBool::new(false),
             given_back: Mutex::default(),
+            refused: Mutex::default(),
             news: Notify::new(),
         }
     }
@@ -231,6 +242,22 @@ impl Admission {
         given_back.extend(places.take(room));
         drop(given_back);
         self.news.notify_one();
+    }
+
+    /// Notes that Redis does not let jobs into a room.
+    pub(crate) fn note_refused_room(&self, room: &str) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.retain(|_, since| since.elapsed() < REFUSED_FOR);
+        if refused.len() < MAX_REFUSED {
+            refused.insert(room.to_owned(), Instant::now());
+        }
+    }
+
+    /// Returns for how long to put off a job that would have to wait in a room, if Redis has just refused to let another in.
+    pub(crate) fn put_off(&self, room: &str) -> Option<Duration> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_refused = refused.get(room).is_some_and(|since| since.elapsed() < REFUSED_FOR);
+        is_refused.then(|| REFUSED_FOR.mul_f64(1.0 + rand::random::<f64>()))
     }
 
     fn take_given_back(&self) -> Vec<HeldPlace> {

@@ -125,3 +125,24 @@ async fn a_paused_tenant_holds_up_no_other() {
     scene.until_at_rest().await;
     fleet.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_room_of_another_type_does_not_fill_the_workers() {
+    const JOBS: usize = 300;
+    let scene = Scene::new().await;
+    let room = "sf:{default}:room:type:test";
+    scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
+    scene.server.cmd(&["SET", room, "x"]);
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    for _ in 0..JOBS {
+        submit(&scene.queue, "quick").await;
+    }
+    until_async("some to be put off", SOON, async || scene.queue.snapshot().await.unwrap().delayed > 0).await;
+    scene.server.cmd(&["DEL", room]);
+    scene.queue.gates().open(&test_type()).await.unwrap();
+    until_async("all to run", 3 * SOON, async || handler.jobs() == JOBS).await;
+    scene.until_at_rest().await;
+    assert_eq!(handler.all_runs() as usize, JOBS);
+    fleet.stop().await;
+}

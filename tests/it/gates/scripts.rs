@@ -124,7 +124,8 @@ fn a_room_of_another_type_leaves_the_job_with_its_worker() {
     scripts.server.cmd(&["SET", ROOM, "x"]);
     let answer = park(&scripts, &entry);
     let Value::BulkString(why) = &answer else { panic!("{answer:?}") };
-    assert!(String::from_utf8_lossy(why).contains("WRONGTYPE"), "{answer:?}");
+    let why = String::from_utf8_lossy(why);
+    assert!(why.contains("WRONGTYPE") && why.ends_with("(the room)"), "{why}");
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", PLACES])), (1, 0));
 }
 
