@@ -252,7 +252,8 @@ impl Gates {
 
     /// Returns one page of the rooms. See `rooms.lua`.
     pub(crate) async fn rooms_page(&self, cursor: &str) -> Result<RoomsPage, Error> {
-        let keys = vec![self.queue.keys.gates.clone(), self.queue.keys.rooms.clone()];
+        let own = &self.queue.keys;
+        let keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone()];
         let answer = self.queue.run(&ROOMS, keys, vec![cursor.into()]).await?;
         let Some((next, rooms)) = answer.rest.split_first() else {
             return Err(Error::contract("rooms", answer));

@@ -385,3 +385,19 @@ fn rules_that_are_over_or_replaced_are_not_counted() {
     assert_eq!(put(&["3", "8", "", "r:type:c", ONE]), (-1, vec![Value::Int(3)]));
     assert_eq!(put(&["3", "8", "", "p:queue", "0 ann\n"]).0, 1, "the queue can always be closed");
 }
+
+#[test]
+fn an_index_of_rooms_that_was_deleted_is_made_again() {
+    let scripts = Scripts::new();
+    wait_in_room(&scripts, "a", "type:test");
+    scripts.server.cmd(&["HSET", PLACES, "a", "1-0 type:test", "b", "1-0 type:gone"]);
+    scripts.server.cmd(&["DEL", ROOMS]);
+    let (_, rest) = scripts.call(source("rooms"), &[GATES, ROOMS, PLACES], &["0"]);
+    assert_eq!(
+        (rest.len(), &rest[1], &rest[3]),
+        (4, &Value::BulkString(b"type:test".to_vec()), &Value::Int(1))
+    );
+    scripts.server.cmd(&["DEL", ROOMS]);
+    scripts.call(source("rooms"), &[GATES, ROOMS, PLACES], &["17"]);
+    assert_eq!(scripts.int(&["EXISTS", ROOMS]), 0, "only the first page looks");
+}
