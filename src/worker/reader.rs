@@ -259,7 +259,7 @@ impl Reader {
         let crowded = self.admission.is_crowded();
         for lane in order(round) {
             let quiet = empty[lane as usize].is_some_and(|since| since.elapsed() < QUIET_FOR);
-            let count = (room - entries.len()).min(most_of(lane, round, crowded));
+            let count = room.saturating_sub(entries.len()).min(most_of(lane, round, crowded));
             if count > 0 && !quiet {
                 let read = self.queue.read_lane(&self.link, &self.consumer, lane, count);
                 match self.await_read(read, Duration::ZERO).await {
