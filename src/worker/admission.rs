@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::outbox::Outbox;
-use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
+use super::refused_rooms::RefusedRooms;
+use crate::broker::{Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
 use crate::event::Events;
 use crate::job::{GateName, Limits, Outcome, Rules};
 
@@ -27,13 +27,6 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// The most places that wait to be given back. Beyond that, Redis finds out by itself that their entries have ended.
 const MAX_WAITING: usize = 100_000;
-
-/// After Redis has refused to let a job into a room, the others are put off for this time, and up to twice as long. So they do
-/// not fill this process.
-const REFUSED_FOR: Duration = Duration::from_secs(5);
-
-/// The most such rooms that are remembered.
-const MAX_REFUSED: usize = 1000;
 
 /// While more jobs than this wait in the room of the queue's own gate, only those that it lets pass are read …
 const CROWDED: u64 = 200;
@@ -58,8 +51,7 @@ pub(crate) struct Admission {
     /// Whether the rules have changed since they were read.
     stale: AtomicBool,
     given_back: Mutex<Vec<HeldPlace>>,
-    /// The rooms into which Redis does not let jobs, and since when.
-    refused: Mutex<FxHashMap<String, Instant>>,
+    pub(crate) refused_rooms: RefusedRooms,
     /// Notified when there is something to do for [`Admission::tend`].
     news: Notify,
 }
@@ -88,7 +80,7 @@ impl Admission {
             began: Instant::now(),
             stale: AtomicBool::new(false),
             given_back: Mutex::default(),
-            refused: Mutex::default(),
+            refused_rooms: RefusedRooms::default(),
             news: Notify::new(),
         }
     }
@@ -225,7 +217,8 @@ impl Admission {
     }
 
     /// Notes that an attempt has ended in Redis, so that the places which it held are given back.
-    pub(crate) fn leave(&self, FinishedAttempt { delivery, outcome, .. }: &FinishedAttempt) {
+    pub(crate) fn leave(&self, finished: &FinishedAttempt) {
+        let FinishedAttempt { delivery, outcome, .. } = finished;
         let mut gates = delivery.take_gates();
         if gates.is_empty() && matches!(outcome, Outcome::Interrupted | Outcome::NotDue(_)) {
             // It never asked, but a room may have let it out with its places.
@@ -235,29 +228,13 @@ impl Admission {
             return;
         }
         let (known, entry) = (self.known(), delivery.key());
-        let ended = |gate: &GateName| known.rules.limits_of(gate).breaker.map(|_| end_of(outcome));
+        let ended = |gate: &GateName| known.rules.limits_of(gate).breaker.map(|_| finished.end());
         let places = gates.iter().map(|gate| HeldPlace { gate: gate.clone(), entry, ended: ended(gate) });
         let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_WAITING.saturating_sub(given_back.len());
         given_back.extend(places.take(room));
         drop(given_back);
         self.news.notify_one();
-    }
-
-    /// Notes that Redis does not let jobs into a room.
-    pub(crate) fn note_refused_room(&self, room: &str) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.retain(|_, since| since.elapsed() < REFUSED_FOR);
-        if refused.len() < MAX_REFUSED {
-            refused.insert(room.to_owned(), Instant::now());
-        }
-    }
-
-    /// Returns for how long to put off a job that would have to wait in a room, if Redis has just refused to let another in.
-    pub(crate) fn put_off(&self, room: &str) -> Option<Duration> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_refused = refused.get(room).is_some_and(|since| since.elapsed() < REFUSED_FOR);
-        is_refused.then(|| REFUSED_FOR.mul_f64(1.0 + rand::random::<f64>()))
     }
 
     fn take_given_back(&self) -> Vec<HeldPlace> {
@@ -317,23 +294,5 @@ impl Admission {
                 }
             }
         }
-    }
-}
-
-/// What an outcome says to a breaker.
-fn end_of(outcome: &Outcome) -> AttemptEnd {
-    match outcome {
-        Outcome::Done(_) => AttemptEnd::Succeeded,
-        Outcome::Failed(_) => AttemptEnd::Failed,
-        Outcome::Snoozed(_)
-        | Outcome::Interrupted
-        | Outcome::NotDue(_)
-        | Outcome::Parked(_)
-        | Outcome::Unroutable
-        | Outcome::Expired
-        | Outcome::Cancelled
-        | Outcome::Dropped(_)
-        | Outcome::Lost
-        | Outcome::Malformed(_) => AttemptEnd::Other,
     }
 }

@@ -53,7 +53,7 @@ impl Executor {
     pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> SettlerInput {
         let job = &delivery.job;
         let Some(registered) = self.registry.get(&job.job_type) else {
-            let put_off = self.admission.put_off(&Parking::unknown(&job.job_type).room);
+            let put_off = self.admission.refused_rooms.put_off(&Parking::unknown(&job.job_type).room);
             let outcome = put_off.map_or(Outcome::Unroutable, Outcome::NotDue);
             return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
         };
@@ -211,7 +211,7 @@ impl Executor {
     fn parked(&self, request: &Request, nth: usize) -> Outcome {
         let gates = request.gates.to_vec();
         let room = gates.get(nth).or(gates.first()).map(ToString::to_string).unwrap_or_default();
-        match self.admission.put_off(&room) {
+        match self.admission.refused_rooms.put_off(&room) {
             Some(delay) => Outcome::NotDue(delay),
             None => Outcome::Parked(Parking { room, gates }),
         }

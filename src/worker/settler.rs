@@ -141,7 +141,7 @@ impl Settler {
     fn set_aside(&self, aside: &mut Aside, task: Task, error: &Error) {
         let job = task.job();
         if let Some(room) = task.room().filter(|_| error.is_of_room()) {
-            self.admission.note_refused_room(&room);
+            self.admission.refused_rooms.note(&room);
         }
         if task.refused == 0 {
             let keys = self.queue.keys_of(&job);
