@@ -52,7 +52,7 @@ pub use dead::letter::{DeadLetter, DeadLetters, Evicted, LetterLimits};
 pub use dead::replay::Replayed;
 pub use dead::selection::{SelectedPage, Selection, SelectionPlan};
 pub(crate) use gates::admit::Admitted;
-pub(crate) use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK};
+pub(crate) use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK, MAX_ROOMS};
 pub use gates::rules::{GateStatus, Gates, Room};
 pub use inspect::audit::{Action, AuditLog, Noted, PastAction};
 pub use inspect::delayed::{Delayed, Upcoming};

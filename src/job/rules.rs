@@ -113,6 +113,17 @@ impl Rules {
         read
     }
 
+    /// Returns rules that are only these limits, for a process that cannot read those of all.
+    pub(crate) fn configured(limits: &[(GateName, Limits)]) -> Self {
+        let rule = |(gate, limits): &(GateName, Limits)| {
+            let rule = Rule { configured: Some(*limits), ..Rule::new(gate.clone()) };
+            (gate.clone(), rule)
+        };
+        let mut rules = Self { rules: limits.iter().map(rule).collect(), ..Self::default() };
+        rules.index();
+        rules
+    }
+
     fn index(&mut self) {
         for (gate, rule) in self.rules.iter().filter(|(_, rule)| rule.asks()) {
             if let Some(field) = gate.field() {
@@ -247,6 +258,15 @@ mod tests {
         let closed = rules(&[("p:queue", "5 0 ann\nthe bank is down")]);
         assert_eq!(closed.closed().unwrap().by, "ann");
         assert!(closed.ask_nobody());
+    }
+
+    #[test]
+    fn limits_of_the_configuration_alone_are_rules_too() {
+        let one = Limits::default().concurrency(1);
+        let own = [(GateName::queue(), Limits::default()), ("type:mail.send".parse().unwrap(), one)];
+        assert_eq!(gates(&Rules::configured(&own), &[]), ["type:mail.send"]);
+        assert_eq!(Rules::configured(&own).revision(), 0);
+        assert!(Rules::configured(&own[..1]).ask_nobody());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::broker::Error;
+use crate::broker::{Error, MAX_ROOMS};
 use crate::event::Event;
 use crate::job::Parking;
 
@@ -21,9 +21,6 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// The most pages of a hundred rooms of one pass. The next pass continues from there.
 const PAGES: usize = 20;
-
-/// The number of rooms that one script looks at.
-const ROOMS: usize = 20;
 
 /// Lets jobs out until stopped.
 pub(super) async fn run(context: Context, stop: CancellationToken) {
@@ -52,7 +49,7 @@ async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) 
         // What waits for a worker that knows its type waits for no gate.
         let gates = page.rooms.into_iter().filter(|room| Parking::unknown_type(&room.name).is_none());
         let names: Vec<String> = gates.map(|room| room.name).collect();
-        for rooms in names.chunks(ROOMS) {
+        for rooms in names.chunks(MAX_ROOMS) {
             again = again.min(drain(context, rooms, stop).await?);
         }
         let is_last = page.next.is_none();
@@ -74,7 +71,7 @@ async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) ->
         if let Some(error) = &drained.failed {
             context.events.redis_error(error.kind(), error);
         }
-        if !drained.more || stop.is_cancelled() {
+        if !drained.more || drained.left == 0 || stop.is_cancelled() {
             return Ok(drained.next_in.unwrap_or(EVERY).clamp(LEAST, EVERY));
         }
     }

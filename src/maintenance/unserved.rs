@@ -42,6 +42,9 @@ const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// … and the most types about which reports are remembered. Others are only counted.
 const MAX_REPORTED: usize = 100;
 
+/// The most types that are watched until their jobs may end. The jobs of others wait until some of these are gone.
+const MAX_SEEN: usize = 20_000;
+
 /// Watches until stopped.
 pub(super) async fn run(context: Context, stop: CancellationToken) {
     let context = Context { consumer: claimant(&context.consumer), ..context };
@@ -69,6 +72,7 @@ struct Walk {
     jobs: u64,
     /// When each type was last reported, and whether this walk has found it.
     reported: BTreeMap<JobType, (Instant, bool)>,
+    seen: Seen,
     /// The types that the live workers know, when they were asked, and for how long that is enough.
     known: BTreeSet<JobType>,
     asked: Option<(Instant, Duration)>,
@@ -80,10 +84,15 @@ impl Walk {
         for _ in 0..PAGES {
             let page = context.queue.unknown_rooms(self.from.as_deref()).await?;
             for unknown in &page.types {
-                let Some(unserved_for) = unknown.unserved_for else { continue };
+                let Some(unserved_for) = unknown.unserved_for else {
+                    self.seen.forget(&unknown.job_type);
+                    continue;
+                };
                 self.note(context, unknown);
+                // The clock of Redis may have been set forward.
+                let seen_for = self.seen.note(&unknown.job_type, Instant::now());
                 // A room that was emptied by hand is forgotten in the same way.
-                if unserved_for >= context.unroutable_after || unknown.jobs == 0 {
+                if unserved_for.min(seen_for) >= context.unroutable_after || unknown.jobs == 0 {
                     bury(context, &unknown.job_type, (page.unasked_for, &mut calls), stop).await?;
                 }
             }
@@ -154,6 +163,33 @@ impl Walk {
         let (types, jobs) = (std::mem::take(&mut self.types), std::mem::take(&mut self.jobs));
         context.events.emit(&Event::UnservedTypes { queue: context.queue.name(), types, jobs });
         self.reported.retain(|_, (_, found)| std::mem::replace(found, false));
+        self.seen.end_walk();
+    }
+}
+
+/// Since when this process has found that no worker knows each type, by its own clock, and whether this walk has found it.
+#[derive(Default)]
+struct Seen(BTreeMap<JobType, (Instant, bool)>);
+
+impl Seen {
+    /// Notes that no worker knows a type. Returns for how long that has been found in each walk.
+    fn note(&mut self, job_type: &JobType, now: Instant) -> Duration {
+        if let Some((since, found)) = self.0.get_mut(job_type) {
+            *found = true;
+            return now.saturating_duration_since(*since);
+        }
+        if self.0.len() < MAX_SEEN {
+            self.0.insert(job_type.clone(), (now, true));
+        }
+        Duration::ZERO
+    }
+
+    fn forget(&mut self, job_type: &JobType) {
+        self.0.remove(job_type);
+    }
+
+    fn end_walk(&mut self) {
+        self.0.retain(|_, (_, found)| std::mem::replace(found, false));
     }
 }
 
@@ -170,7 +206,7 @@ async fn bury(
         *calls -= 1;
         let (link, most) = (context.queue.link(), MAX_TAKEN);
         let taken = context.queue.take(link, &context.consumer, (job_type, most), Some(overdue)).await?;
-        let ending = taken.entries.into_iter().map(|entry| end(context, entry));
+        let ending = taken.entries.into_iter().map(|entry| end(context, job_type, entry));
         let mut ending = futures_util::stream::iter(ending).buffer_unordered(AT_ONCE);
         while let Some(ended) = ending.next().await {
             ended?;
@@ -182,8 +218,9 @@ async fn bury(
     Ok(())
 }
 
-/// Buries one job. What Redis refuses stays pending, and is claimed like the entry of a dead worker.
-async fn end(context: &Context, entry: Entry) -> Result<(), Error> {
+/// Buries one job, or gives it back if it is of another type. What Redis refuses stays pending, and is claimed like the
+/// entry of a dead worker.
+async fn end(context: &Context, job_type: &JobType, entry: Entry) -> Result<(), Error> {
     let worker = context.consumer.as_str();
     let ran = AttemptSummary { elapsed: Duration::ZERO, outcome: "unroutable", worker };
     let empty = Envelope::default();
@@ -199,14 +236,17 @@ async fn end(context: &Context, entry: Entry) -> Result<(), Error> {
             return Ok(());
         }
     };
-    let settlement = settle_unserved(&job, context.unroutable_after);
+    let is_overdue = job.job_type == *job_type;
+    let settlement =
+        if is_overdue { settle_unserved(&job, context.unroutable_after) } else { Settlement::Release };
     let policy = context.policies.of(&job.job_type);
     let tracking = job.tracking(policy, context.tracking);
     let keep = KeepRecord { record: true, tracking, retention: context.retention, result: None };
     let taken = TakenJob { job: &job, envelope, trace: None };
     let ended = EndedAttempt { taken, policy, settlement: &settlement, keep, ran };
     let settlement = match retry(context, &job.id, || context.queue.apply(&context.consumer, ended)).await? {
-        Some(Applied::Moved) => settlement,
+        Some(Applied::Moved) if is_overdue => settlement,
+        Some(Applied::Moved) => return Ok(()),
         Some(Applied::Cancelled) => Settlement::Cancel("cancelled".to_owned()),
         Some(Applied::Stale | Applied::Late | Applied::Untraced) | None => return Ok(()),
     };
@@ -214,4 +254,26 @@ async fn end(context: &Context, entry: Entry) -> Result<(), Error> {
     let finished = Finished::new(context.queue.name(), &job, &settlement, (Duration::ZERO, age));
     context.events.emit(&Event::Finished(finished));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_unserved_for_as_long_as_each_walk_has_found_it_so() {
+        let (mut seen, start) = (Seen::default(), Instant::now());
+        let job_type: JobType = "mail.send".parse().unwrap();
+        let at = |secs| start + Duration::from_secs(secs);
+        let note = |seen: &mut Seen, secs| seen.note(&job_type, at(secs)).as_secs();
+        assert_eq!((note(&mut seen, 0), note(&mut seen, 5)), (0, 5));
+        seen.end_walk();
+        assert_eq!(note(&mut seen, 60), 60);
+        seen.end_walk();
+        // This walk does not find it.
+        seen.end_walk();
+        assert_eq!((note(&mut seen, 70), note(&mut seen, 71)), (0, 1));
+        seen.forget(&job_type);
+        assert_eq!(note(&mut seen, 80), 0);
+    }
 }

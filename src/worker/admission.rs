@@ -14,14 +14,15 @@ use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::outbox::Outbox;
-use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, Queue};
+use super::refused_rooms::RefusedRooms;
+use crate::broker::{Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
 use crate::event::Events;
 use crate::job::{GateName, Limits, Outcome, Rules};
 
 /// Rules that were checked longer ago than this are checked again before anything starts.
 pub(crate) const FRESH_FOR: Duration = Duration::from_millis(400);
 
-/// After the rules could not be read, they are not read again for this long.
+/// After Redis has refused to tell the rules, they are not read again for this long.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The most places that wait to be given back. Beyond that, Redis finds out by itself that their entries have ended.
@@ -37,6 +38,8 @@ const SPARSE: u64 = 100;
 pub(crate) struct Admission {
     queue: Queue,
     events: Events,
+    /// The limits of this process's configuration.
+    limits: Vec<(GateName, Limits)>,
     known: RwLock<Arc<Known>>,
     /// Whether some jobs have to pass gates.
     asks: AtomicBool,
@@ -48,6 +51,7 @@ pub(crate) struct Admission {
     /// Whether the rules have changed since they were read.
     stale: AtomicBool,
     given_back: Mutex<Vec<HeldPlace>>,
+    pub(crate) refused_rooms: RefusedRooms,
     /// Notified when there is something to do for [`Admission::tend`].
     news: Notify,
 }
@@ -58,16 +62,17 @@ struct Known {
     rules: Rules,
     /// When the queue opens by itself, if it is closed for a time.
     opens: Option<Instant>,
-    /// When they could not be read.
+    /// When Redis refused to tell them.
     failed: Option<Instant>,
 }
 
 impl Admission {
-    /// Creates the view of a process that has not read the rules.
-    pub(crate) fn new(queue: Queue, events: Events) -> Self {
+    /// Creates the view of a process with these limits that has not read the rules.
+    pub(crate) fn new(queue: Queue, events: Events, limits: Vec<(GateName, Limits)>) -> Self {
         Self {
             queue,
             events,
+            limits,
             known: RwLock::default(),
             asks: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
@@ -75,6 +80,7 @@ impl Admission {
             began: Instant::now(),
             stale: AtomicBool::new(false),
             given_back: Mutex::default(),
+            refused_rooms: RefusedRooms::default(),
             news: Notify::new(),
         }
     }
@@ -83,27 +89,52 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// [`Error`] if Redis does not answer now. If it refuses for its own reasons, that is reported, and there are no rules.
-    pub(crate) async fn begin(&self, limits: &[(GateName, Limits)]) -> Result<(), Error> {
-        for answer in [self.queue.gates().configure(limits).await.map(drop), self.read().await] {
+    /// [`Error`] if Redis does not answer now. If it refuses for its own reasons, that is reported. If nobody can read the
+    /// rules, there are those of this process's configuration: their jobs must ask, and wait.
+    pub(crate) async fn begin(&self) -> Result<(), Error> {
+        let noted = self.queue.gates().configure(&self.limits).await.map(drop);
+        let read = self.read().await;
+        let is_unknown = read.is_err();
+        for answer in [noted, read] {
             match answer {
                 Err(error) if error.is_transient() => return Err(error),
                 Err(error) => self.report(&error),
                 Ok(()) => {}
             }
         }
+        if is_unknown {
+            let rules = Rules::configured(&self.limits);
+            self.know(Known { rules, opens: None, failed: Some(Instant::now()) });
+        }
         Ok(())
     }
 
+    /// Notes the limits once more, because the queue's keys were lost, and reads the rules.
+    pub(crate) async fn restore(&self) {
+        if let Err(error) = self.queue.gates().configure(&self.limits).await {
+            self.report(&error);
+        }
+        self.read_or_report().await;
+    }
+
     async fn read(&self) -> Result<(), Error> {
-        let asked = Instant::now();
-        let rules = self.queue.gates().rules().await?;
+        let mut asked = Instant::now();
+        let mut rules = self.queue.gates().rules().await?;
+        if rules.revision() == 0 && self.limits.iter().any(|(_, limits)| !limits.is_empty()) {
+            // The key was lost, and with it the limits of all.
+            self.queue.gates().configure(&self.limits).await?;
+            asked = Instant::now();
+            rules = self.queue.gates().rules().await?;
+        }
         let opens = rules.opens_in().map(|time| asked + time);
-        self.asks.store(!rules.ask_nobody(), Ordering::Release);
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) =
-            Arc::new(Known { rules, opens, failed: None });
+        self.know(Known { rules, opens, failed: None });
         self.news.notify_one();
         Ok(())
+    }
+
+    fn know(&self, known: Known) {
+        self.asks.store(!known.rules.ask_nobody(), Ordering::Release);
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
     }
 
     fn known(&self) -> Arc<Known> {
@@ -156,9 +187,9 @@ impl Admission {
         if let Err(error) = self.read().await {
             self.report(&error);
             let old = self.known();
-            let failed = Some(Instant::now());
-            let known = Known { rules: old.rules.clone(), opens: old.opens, failed };
-            *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+            // An answer that was lost is asked for again at once.
+            let failed = (!error.is_transient()).then(Instant::now);
+            self.know(Known { rules: old.rules.clone(), opens: old.opens, failed });
         }
     }
 
@@ -186,7 +217,8 @@ impl Admission {
     }
 
     /// Notes that an attempt has ended in Redis, so that the places which it held are given back.
-    pub(crate) fn leave(&self, FinishedAttempt { delivery, outcome, .. }: &FinishedAttempt) {
+    pub(crate) fn leave(&self, finished: &FinishedAttempt) {
+        let FinishedAttempt { delivery, outcome, .. } = finished;
         let mut gates = delivery.take_gates();
         if gates.is_empty() && matches!(outcome, Outcome::Interrupted | Outcome::NotDue(_)) {
             // It never asked, but a room may have let it out with its places.
@@ -196,7 +228,7 @@ impl Admission {
             return;
         }
         let (known, entry) = (self.known(), delivery.key());
-        let ended = |gate: &GateName| known.rules.limits_of(gate).breaker.map(|_| end_of(outcome));
+        let ended = |gate: &GateName| known.rules.limits_of(gate).breaker.map(|_| finished.end());
         let places = gates.iter().map(|gate| HeldPlace { gate: gate.clone(), entry, ended: ended(gate) });
         let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_WAITING.saturating_sub(given_back.len());
@@ -238,36 +270,29 @@ impl Admission {
     }
 
     /// Gives back all places that attempts have held. What Redis does not answer is not sent again: it finds out by
-    /// itself that the entries have ended.
+    /// itself that the entries have ended. What Redis refuses keeps none of the others. Returns the last error.
     pub(crate) async fn give_back(&self) -> Result<(), Error> {
+        let mut failed = Ok(());
         loop {
             let places = self.take_given_back();
             if places.is_empty() {
-                return Ok(());
+                return failed;
             }
             let mut rooms: Vec<String> = places.iter().map(|place| place.gate.to_string()).collect();
             rooms.sort_unstable();
             rooms.dedup();
-            let drained = self.queue.drain(&places, &rooms).await?;
-            drained.failed.map_or(Ok(()), Err)?;
+            let mut places = &places[..];
+            for rooms in rooms.chunks(MAX_ROOMS) {
+                match self.queue.drain(std::mem::take(&mut places), rooms).await {
+                    Ok(drained) => failed = drained.failed.map_or(failed, Err),
+                    Err(error) if error.is_transient() => {
+                        // The others are given back after a pause.
+                        self.news.notify_one();
+                        return Err(error);
+                    }
+                    Err(error) => failed = Err(error),
+                }
+            }
         }
-    }
-}
-
-/// What an outcome says to a breaker.
-fn end_of(outcome: &Outcome) -> AttemptEnd {
-    match outcome {
-        Outcome::Done(_) => AttemptEnd::Succeeded,
-        Outcome::Failed(_) => AttemptEnd::Failed,
-        Outcome::Snoozed(_)
-        | Outcome::Interrupted
-        | Outcome::NotDue(_)
-        | Outcome::Parked(_)
-        | Outcome::Unroutable
-        | Outcome::Expired
-        | Outcome::Cancelled
-        | Outcome::Dropped(_)
-        | Outcome::Lost
-        | Outcome::Malformed(_) => AttemptEnd::Other,
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::delivery::SettlerInput;
 use super::lease::EntryKey;
-use crate::job::JobId;
+use crate::job::{JobId, Outcome, Parking};
 
 /// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -63,6 +63,16 @@ impl Task {
             SettlerInput::NotStarted(delivery, _) => delivery.job.id.clone(),
             SettlerInput::Malformed(entry, _) => JobId::derived(entry.id, entry.lane),
         }
+    }
+
+    /// Returns the room in which its job has to wait, if any.
+    pub(super) fn room(&self) -> Option<String> {
+        let SettlerInput::Finished(finished) = &self.work else { return None };
+        if let Outcome::Parked(parking) = &finished.outcome {
+            return Some(parking.room.clone());
+        }
+        let is_unroutable = finished.outcome == Outcome::Unroutable;
+        is_unroutable.then(|| Parking::unknown(&finished.delivery.job.job_type).room)
     }
 
     /// Returns the bytes of its fields and of its result.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::lease::{EntryKey, HeldLease};
 use super::load::Burden;
 use super::report::Report;
-use crate::broker::{Entry, Error};
+use crate::broker::{AttemptEnd, Entry, Error};
 use crate::job::{Envelope, GateName, JobSpec, Outcome, TraceContext};
 
 /// A job with the entry that carries it, owned by this process until it is settled.
@@ -85,6 +85,24 @@ impl FinishedAttempt {
     /// Creates the end of a delivery whose handler did not run.
     pub(crate) fn not_run(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
         Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false, is_followed: false }
+    }
+
+    /// Returns what its end says to a breaker.
+    pub(crate) fn end(&self) -> AttemptEnd {
+        match self.outcome {
+            Outcome::Done(_) => AttemptEnd::Succeeded,
+            Outcome::Failed(_) => AttemptEnd::Failed,
+            Outcome::Snoozed(_)
+            | Outcome::Interrupted
+            | Outcome::NotDue(_)
+            | Outcome::Parked(_)
+            | Outcome::Unroutable
+            | Outcome::Expired
+            | Outcome::Cancelled
+            | Outcome::Dropped(_)
+            | Outcome::Lost
+            | Outcome::Malformed(_) => AttemptEnd::Other,
+        }
     }
 
     /// Returns the bytes of its fields and of its result.

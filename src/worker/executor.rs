@@ -53,7 +53,9 @@ impl Executor {
     pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> SettlerInput {
         let job = &delivery.job;
         let Some(registered) = self.registry.get(&job.job_type) else {
-            return SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Unroutable));
+            let put_off = self.admission.refused_rooms.put_off(&Parking::unknown(&job.job_type).room);
+            let outcome = put_off.map_or(Outcome::Unroutable, Outcome::NotDue);
+            return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
         };
         // For most jobs, the clock is read once.
         let mut now = Instant::now();
@@ -181,7 +183,7 @@ impl Executor {
             };
             let begun = match answer {
                 Ok(MayStart::Begun(begun)) => Ok(begun),
-                Ok(MayStart::Refused(nth)) => return Ok(Some(parked(request, nth))),
+                Ok(MayStart::Refused(nth)) => return Ok(Some(self.parked(request, nth))),
                 Err(error) => Err(error),
             };
             match begun {
@@ -205,6 +207,16 @@ impl Executor {
         }
     }
 
+    /// Returns the outcome of an attempt that the n-th of its gates refuses: its job waits in that gate's room.
+    fn parked(&self, request: &Request, nth: usize) -> Outcome {
+        let gates = request.gates.to_vec();
+        let room = gates.get(nth).or(gates.first()).map(ToString::to_string).unwrap_or_default();
+        match self.admission.refused_rooms.put_off(&room) {
+            Some(delay) => Outcome::NotDue(delay),
+            None => Outcome::Parked(Parking { room, gates }),
+        }
+    }
+
     async fn attempt(
         &self,
         delivery: &Arc<Delivery>,
@@ -222,13 +234,6 @@ impl Executor {
         let running = within(span, handler.run(context));
         bounded(running, &delivery.held_lease, bounds, || self.dispatcher.yield_to_next()).await
     }
-}
-
-/// Returns the outcome of an attempt that the n-th of its gates refuses: its job waits in that gate's room.
-fn parked(request: &Request, nth: usize) -> Outcome {
-    let gates = request.gates.to_vec();
-    let room = gates.get(nth).or(gates.first()).map(ToString::to_string).unwrap_or_default();
-    Outcome::Parked(Parking { room, gates })
 }
 
 /// Returns what a handler says within its grace period. If this process was frozen, what the handler waits for may have

@@ -32,6 +32,7 @@ mod queue_worker;
 mod quota;
 mod read_clock;
 mod reader;
+mod refused_rooms;
 mod registry;
 mod report;
 mod reporter;

@@ -180,8 +180,8 @@ impl Parts {
         settling: &Queue,
         (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
-        let admission = Admission::new(settling.clone(), shared.events.clone());
-        admission.begin(&shared.gate_limits(own)).await?;
+        let admission = Admission::new(settling.clone(), shared.events.clone(), shared.gate_limits(own));
+        admission.begin().await?;
         let (prefetch, room) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);
         let dispatcher = Dispatcher::new(own.concurrency, prefetch, threads());
         Ok(Self {

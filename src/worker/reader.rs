@@ -45,8 +45,16 @@ const READ_BYTES: usize = 16 * 1024 * 1024;
 /// trip that the backlog waits for.
 const QUIET_FOR: Duration = Duration::from_millis(5);
 
+/// While many jobs wait for the queue's own gate, a read takes this many entries of a lane that has its turn: the gate's room
+/// is in order, so no lane starves.
+const CROWDED_ENTRIES: usize = 10;
+
 /// When each lane was last found empty, in the order of [`Lane::ALL`].
 type Empty = [Option<Instant>; 3];
+
+/// While a queue is closed, the readers of a large fleet ask this many times more rarely than those of a small one: all of
+/// them read again within 2 s once it is opened.
+const MOST_RARELY: u32 = 5;
 
 /// How often other tasks get their turn before a reader without much room sleeps.
 const YIELDS: usize = 32;
@@ -153,7 +161,7 @@ impl Reader {
             let wanted = room.min(portion.count());
             let read = match mode {
                 Mode::Drain => self.drain(wanted, round, &mut empty).await,
-                Mode::Wait | Mode::Attend => self.wait(wanted).await,
+                Mode::Wait | Mode::Attend => self.wait(wanted, round).await,
             };
             match read {
                 Ok(batch) => {
@@ -208,7 +216,7 @@ impl Reader {
         while self.admission.is_closed() {
             // Many workers ask less often each.
             let members = u32::try_from(self.health.pacing().members() / 64).unwrap_or(u32::MAX);
-            let pause = FRESH_FOR.saturating_mul(members.clamp(1, 100));
+            let pause = FRESH_FOR.saturating_mul(members.clamp(1, MOST_RARELY));
             self.monitor.idle();
             tokio::select! {
                 biased;
@@ -249,11 +257,10 @@ impl Reader {
     async fn drain(&self, room: usize, round: u32, empty: &mut Empty) -> Result<ReadBatch, Error> {
         let (since, mut entries) = (Instant::now(), Vec::new());
         let crowded = self.admission.is_crowded();
-        // Jobs that the queue's own gate lets pass are in the lane that is read first; others would only wait.
-        for lane in order(round).into_iter().filter(|lane| !crowded || *lane == Lane::High) {
+        for lane in order(round) {
             let quiet = empty[lane as usize].is_some_and(|since| since.elapsed() < QUIET_FOR);
-            if entries.len() < room && !quiet {
-                let count = room - entries.len();
+            let count = room.saturating_sub(entries.len()).min(most_of(lane, round, crowded));
+            if count > 0 && !quiet {
                 let read = self.queue.read_lane(&self.link, &self.consumer, lane, count);
                 match self.await_read(read, Duration::ZERO).await {
                     Ok(more) => {
@@ -272,13 +279,16 @@ impl Reader {
         Ok(ReadBatch { entries, since })
     }
 
-    /// Waits for the first entry of any lane, or of the high one alone while too many jobs wait for the queue's own gate.
-    async fn wait(&self, room: usize) -> Result<ReadBatch, Error> {
+    /// Waits for the first entry of any lane, or in most rounds of the high one alone while too many jobs wait for the queue's
+    /// own gate.
+    async fn wait(&self, room: usize, round: u32) -> Result<ReadBatch, Error> {
         let crowded = self.admission.is_crowded();
         let longest = if crowded { FRESH_FOR } else { self.health.pacing().read_wait(rand::random()) };
         let all: &'static [Lane] = &Lane::ALL;
-        let lanes = if crowded { &all[..1] } else { all };
-        let read = self.queue.read_waiting(&self.link, &self.consumer, lanes, (per_lane(room), longest));
+        let first = order(round)[0];
+        let lanes = if crowded && first == Lane::High { &all[..1] } else { all };
+        let count = per_lane(room).min(most_of(first, round, crowded));
+        let read = self.queue.read_waiting(&self.link, &self.consumer, lanes, (count, longest));
         self.await_read(read, longest).await
     }
 
@@ -368,6 +378,7 @@ impl Reader {
         let joined = self.queue.join_limited(self.lease, self.max_depth).await?;
         if joined.groups_created > 0 {
             self.events.emit(&Event::GroupRecreated { queue: self.queue.name() });
+            self.admission.restore().await;
         }
         Ok(())
     }
@@ -473,6 +484,16 @@ fn order(round: u32) -> [Lane; 3] {
     }
 }
 
+/// Returns the most entries that a round reads of a lane. While many jobs wait for the queue's own gate, those that it lets
+/// pass are in the high lane; others would only wait, so only a few of the lane that has its turn are read.
+fn most_of(lane: Lane, round: u32, crowded: bool) -> usize {
+    match (crowded, lane == Lane::High, lane == order(round)[0]) {
+        (false, _, _) | (true, true, _) => usize::MAX,
+        (true, false, true) => CROWDED_ENTRIES,
+        (true, false, false) => 0,
+    }
+}
+
 /// Returns how many entries a waiting read takes of each lane, so that together they seldom exceed the room.
 fn per_lane(room: usize) -> usize {
     room.div_ceil(Lane::ALL.len())
@@ -487,6 +508,16 @@ mod tests {
         let firsts: Vec<_> = (0..16).map(|round| order(round)[0]).collect();
         let share = |lane| firsts.iter().filter(|first| **first == lane).count();
         assert_eq!((share(Lane::High), share(Lane::Normal), share(Lane::Low)), (11, 4, 1));
+    }
+
+    #[test]
+    fn while_many_wait_for_the_gate_of_the_queue_each_lane_has_its_turn() {
+        for lane in Lane::ALL {
+            let most = (0..16).map(|round| most_of(lane, round, true)).max();
+            assert_eq!(most, Some(if lane == Lane::High { usize::MAX } else { CROWDED_ENTRIES }));
+            assert_eq!(most_of(lane, 0, false), usize::MAX);
+        }
+        assert_eq!((most_of(Lane::Low, 0, true), most_of(Lane::Low, 15, true)), (0, CROWDED_ENTRIES));
     }
 
     #[test]

@@ -140,6 +140,9 @@ impl Settler {
     /// Sets aside what Redis refuses, and reports so the first time.
     fn set_aside(&self, aside: &mut Aside, task: Task, error: &Error) {
         let job = task.job();
+        if let Some(room) = task.room().filter(|_| error.is_of_room()) {
+            self.admission.refused_rooms.note(&room);
+        }
         if task.refused == 0 {
             let keys = self.queue.keys_of(&job);
             self.events.emit(&Event::SetAside {

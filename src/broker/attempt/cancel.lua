@@ -46,7 +46,10 @@ end
 if entry ~= '' then
   if place == stream and pending_of(stream, entry) then return wished(lane .. ' ' .. entry) end
   if redis.call('XDEL', place, entry) == 1 then
-    if place ~= stream then redis.call('HDEL', places, id) end
+    if place ~= stream then
+      redis.call('HDEL', places, id)
+      if redis.call('XLEN', place) == 0 then redis.call('DEL', place) end
+    end
     cancelled()
     return { 1 }
   end

@@ -19,6 +19,9 @@ return settle_each('park', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   local before, what = settled('park', stream, held, entry, receipts, record, life, offloaded, is_repeated)
   if before then return before, what end
   if has_requests and is_unwanted(cancels, life) then return 3 end
+  local length = redis.pcall('XLEN', room)
+  -- The caller tells by the last words that it is not this job.
+  if type(length) == 'table' then error({ err = length.err .. ' (the room)' }) end
   must_be_offloaded(kept)
   keep_offloaded(kept)
   local facts, is_owner = facts_of(record, life), false

@@ -221,6 +221,11 @@ impl Error {
         }
     }
 
+    /// True if Redis refuses a room, and not only the job that has to wait there; see `park.lua`.
+    pub(crate) fn is_of_room(&self) -> bool {
+        matches!(self, Self::Refused { command: "park", detail, .. } if detail.contains("(the room)"))
+    }
+
     /// True if somebody has to change the configuration, here or in Redis.
     pub fn is_configuration(&self) -> bool {
         self.class() == Some(Class::Configuration) || matches!(self, Self::Address(_))

@@ -520,7 +520,13 @@ end
 local function idle_lane(lanes)
   for _, lane in ipairs(lanes) do
     local group = fleet_group(redis.pcall('XINFO', 'GROUPS', lane))
-    if not group or redis.call('XLEN', lane) <= group.pending then return lane end
+    if not group then return lane end
+    -- A pending entry may have no body any more, so their numbers do not prove that nothing waits. But if more entries than
+    -- these are there, some wait, and none of them need be read.
+    local next = '(' .. group['last-delivered-id']
+    if redis.call('XLEN', lane) <= group.pending and not redis.call('XRANGE', lane, next, '+', 'COUNT', 1)[1] then
+      return lane
+    end
   end
 end
 
@@ -875,9 +881,15 @@ local function gate_of(gates, name, now)
   return gate
 end
 
+-- How many entries that hold places one script may still check.
+local checks_left = 96
+
 -- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
 -- back. An entry that is not pending is waiting to be read, or has ended.
 local function forget_ended(held, most, lanes)
+  most = math.min(most, checks_left)
+  checks_left = checks_left - most
+  if most == 0 then return end
   for _, member in ipairs(redis.call('HRANDFIELD', held, most)) do
     local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
     local stream = lane and lanes[lane]
@@ -893,16 +905,22 @@ local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   if gate.limits then
     local is_full = gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency
-    forget_ended(gate.held, is_full and 16 or 1, lanes)
+    forget_ended(gate.held, is_full and 4 or 1, lanes)
   end
   return gate
 end
 
--- Whether a breaker is open: false if not, otherwise the ms for which it stays so, or -1 while another job is tried.
+-- Whether a breaker is open: false if not, otherwise the ms for which it stays so, or -1 while another job is tried. It is
+-- open for no longer than its cooldown, even if the clock was ahead when it opened.
 local function is_tripped(gate, now)
-  local told = redis.call('HMGET', gate.breaker.key, 'until_ms', 'probe')
+  local told = redis.call('HMGET', gate.breaker.key, 'until_ms', 'probe', 'cooldown_ms')
   if not told[1] then return false end
-  if tonumber(told[1]) > now then return tonumber(told[1]) - now end
+  local rest, cooldown = tonumber(told[1]) - now, tonumber(told[3] or '') or gate.breaker.cooldown
+  if rest > cooldown then
+    rest = cooldown
+    redis.call('HSET', gate.breaker.key, 'until_ms', ms_text(now + cooldown))
+  end
+  if rest > 0 then return rest end
   if told[2] and redis.call('HEXISTS', gate.held, told[2]) == 1 then return -1 end
   gate.tries = true
   return false
@@ -910,7 +928,8 @@ end
 
 -- Whether a gate refuses that one more job starts now: false if not, otherwise the ms after which to ask again, or -1 if
 -- nobody knows. Of a rate, one time is kept: when the next job starts if all start at even intervals. It may be ahead of
--- the clock by the burst. If nobody asked in time, up to a quarter of a second is made up for.
+-- the clock by the burst, and is further ahead only if the clock went back or the rate was raised: then the burst is used
+-- up but for one job. If nobody asked in time, up to a quarter of a second is made up for.
 local function is_refused(gate, now)
   if gate.closed then return -1 end
   if gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency then return -1 end
@@ -918,7 +937,9 @@ local function is_refused(gate, now)
     local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
     local ahead = gate.burst * gate.interval
     local slack = kept > 0 and math.min(gate.interval, 250) or 0
-    gate.next = math.min(math.max(kept, now - slack), now + ahead)
+    -- What is kept is rounded.
+    if kept > now + ahead + 1 then kept = now + ahead - gate.interval end
+    gate.next = math.max(kept, now - slack)
     local early = gate.next - now - ahead + gate.interval
     if early > 0 then return math.ceil(early) end
   end

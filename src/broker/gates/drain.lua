@@ -10,6 +10,8 @@ local gates, rooms, places, dead, high, normal, low = unpack(KEYS)
 local most_jobs, most_bytes, ends = unpack(ARGV, 1, 3)
 local FIRST_END, VALUES_EACH = 4, 3
 local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
+-- So many entries of a room, if they have no more bytes than may leave, hold up nobody though Redis refuses to move them.
+local MOST_SKIPPED = 20
 local first_room = FIRST_END + VALUES_EACH * tonumber(ends)
 local left, bytes, wait, more, failed = 0, 0, -1, 0, ''
 most_jobs, most_bytes = tonumber(most_jobs), tonumber(most_bytes)
@@ -18,6 +20,7 @@ redis.pcall('HDEL', rooms, '')
 local function try(what, ...)
   local done, error_text = pcall(what, ...)
   if not done and failed == '' then failed = type(error_text) == 'table' and error_text.err or tostring(error_text) end
+  return done
 end
 local function gate_named(name)
   opened[name] = opened[name] or open_gate(gates, name, lanes, now)
@@ -28,16 +31,17 @@ local function give_back(name, member, how)
   local gate = gate_of(gates, name, now)
   if gate.breaker then note_end(gate, member, how, now) end
 end
+-- The job is in another stream by now, so nothing here may fail.
 local function leave(name, id, entry)
-  if id and redis.call('HGET', places, id) == entry .. ' ' .. name then redis.call('HDEL', places, id) end
   redis.call('XDEL', gate_key(gates, 'room', name), entry)
+  if id and redis.pcall('HGET', places, id) == entry .. ' ' .. name then redis.pcall('HDEL', places, id) end
 end
--- What the first job of a room says: its fields for a lane, its own lane, its gates, its id and its life.
+-- What a job of a room says: its fields for a lane, its own lane, its gates, its id, its life and its bytes.
 local function read_job(name, list)
-  local fields, home, mine, id, life = {}, 'normal', { gate_named(name) }, nil, nil
+  local fields, home, mine, id, life, size = {}, 'normal', { gate_named(name) }, nil, nil, 0
   for at = 1, #list, 2 do
     local field, value = list[at], list[at + 1]
-    bytes = bytes + #field + #value
+    size = size + #field + #value
     if field == 'lane' then
       home = lanes[value] and value or home
     elseif field == 'room_gates' then
@@ -49,7 +53,7 @@ local function read_job(name, list)
       if field == 'id' then id = value elseif field == 'life' then life = value end
     end
   end
-  return fields, home, mine, id, life
+  return fields, home, mine, id, life, size
 end
 local function to_lane(fields, home, mine, id, life)
   local lane = home
@@ -69,42 +73,59 @@ local function bury(fields, home, id)
   local letter = set_aside(dead, cmsgpack.pack(fields), id or '', 'these fields do not form an entry', now)
   if type(letter) == 'table' then error(letter.err) end
 end
+local function to_room(refusing, list, id)
+  local moved = must_append(gate_key(gates, 'room', refusing), list, 1, #list)
+  redis.call('HSETNX', rooms, refusing, ms_text(now))
+  if id then redis.pcall('HSET', places, id, moved .. ' ' .. refusing) end
+end
+-- Takes one job out of a room whose gate lets it pass.
+local function move(name, entry, list)
+  local fields, home, mine, id, life, size = read_job(name, list)
+  local refusing = nil
+  for nth = 2, #mine do
+    if not refusing and is_refused(mine[nth], now) then refusing = mine[nth].name end
+  end
+  if not make_entry(#list) or not make_entry(#fields) then
+    bury(fields, home, id)
+    leave(name, id, entry)
+  elseif refusing then
+    to_room(refusing, list, id)
+    leave(name, id, entry)
+  else
+    to_lane(fields, home, mine, id, life)
+    leave(name, id, entry)
+  end
+  left, bytes = left + 1, bytes + size
+end
 local function let_out(name)
-  local room = gate_key(gates, 'room', name)
+  local room, first, from, skipped = gate_key(gates, 'room', name), gate_named(name), '-', 0
+  local passed_over = 0
   redis.call('XDEL', room, NO_ENTRY)
-  while left < most_jobs and bytes < most_bytes do
-    local head = redis.call('XRANGE', room, '-', '+', 'COUNT', 1)[1]
-    if not head then return redis.call('HDEL', rooms, name) end
-    local fields, home, mine, id, life = read_job(name, head[2])
-    local refusing, after = nil, nil
-    for _, gate in ipairs(mine) do
-      after = not refusing and is_refused(gate, now) or after
-      refusing = refusing or after and gate
+  while left < most_jobs and bytes < most_bytes and skipped < MOST_SKIPPED and passed_over < most_bytes do
+    if redis.call('XLEN', room) == 0 then
+      redis.call('DEL', room)
+      return redis.call('HDEL', rooms, name)
     end
-    if not make_entry(#head[2]) or not make_entry(#fields) then
-      bury(fields, home, id)
-      leave(name, id, head[1])
-    elseif refusing == mine[1] then
+    -- This comes before a job is read: it may have 8 MiB.
+    local after = is_refused(first, now)
+    if after then
       if after > 0 and (wait < 0 or after < wait) then wait = after end
       return
-    elseif refusing then
-      local moved = must_append(gate_key(gates, 'room', refusing.name), head[2], 1, #head[2])
-      redis.call('HSETNX', rooms, refusing.name, ms_text(now))
-      leave(name, id, head[1])
-      if id then redis.call('HSET', places, id, moved .. ' ' .. refusing.name) end
-    else
-      to_lane(fields, home, mine, id, life)
-      leave(name, id, head[1])
     end
-    left = left + 1
+    local head = redis.call('XRANGE', room, from, '+', 'COUNT', 1)[1]
+    if not head then return end
+    if not try(move, name, head[1], head[2]) then
+      from, skipped = '(' .. head[1], skipped + 1
+      for _, text in ipairs(head[2]) do passed_over = passed_over + #text end
+    end
   end
-  more = 1
+  if left > 0 then more = 1 end
 end
 for at = FIRST_END, first_room - 1, VALUES_EACH do try(give_back, unpack(ARGV, at, at + VALUES_EACH - 1)) end
 -- Nobody reads a closed queue.
 if first_room > #ARGV or gate_of(gates, 'queue', now).closed then return { left, wait, more, failed } end
--- No job leaves a room if this fails.
-redis.call('HEXISTS', places, '')
+-- A job that waits gets out even if nobody can tell where it is.
+try(redis.call, 'HDEL', places, '')
 for at = first_room, #ARGV do
   -- What waits for a worker that knows its type waits for no gate; see take.
   local is_gate = string.sub(ARGV[at], 1, 8) ~= 'unknown:'

@@ -21,6 +21,9 @@ const MAX_BYTES: i64 = 512 * 1024;
 /// The most places that one script gives back.
 pub(crate) const MAX_GIVEN_BACK: usize = 100;
 
+/// The most rooms that one script looks at.
+pub(crate) const MAX_ROOMS: usize = 20;
+
 /// A place in a gate that an attempt held until it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeldPlace {
@@ -63,8 +66,8 @@ impl AttemptEnd {
 }
 
 impl Queue {
-    /// Gives back places, at most [`MAX_GIVEN_BACK`], and lets jobs out of these rooms while their gates let them pass.
-    /// See `drain.lua`.
+    /// Gives back places, at most [`MAX_GIVEN_BACK`], and lets jobs out of these rooms, at most [`MAX_ROOMS`], while their
+    /// gates let them pass. See `drain.lua`.
     pub(crate) async fn drain(&self, given_back: &[HeldPlace], rooms: &[String]) -> Result<Drained, Error> {
         let own = &self.keys;
         let mut keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone(), own.dead.clone()];

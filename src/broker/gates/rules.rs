@@ -168,7 +168,8 @@ impl Gates {
 
     /// Changes rules. Returns true if that changed anything. See `rule_put.lua`.
     async fn put(&self, changes: &[(String, String)], stale: &str) -> Result<bool, Error> {
-        let mut args = vec![Value::Integer(MAX_FIELDS), stale.into()];
+        let most_keys = Value::Integer(Rules::MAX_FIELDS as i64);
+        let mut args = vec![Value::Integer(MAX_FIELDS), most_keys, stale.into()];
         args.extend(
             changes.iter().flat_map(|(field, value)| [field, value]).map(|text| bytes(text.as_bytes())),
         );
@@ -176,6 +177,11 @@ impl Gates {
         match answer.status {
             -1 => {
                 Err(Error::refused("rule_put", format!("a queue has at most {MAX_FIELDS} fields of rules")))
+            }
+            -2 => {
+                let most = Rules::MAX_FIELDS;
+                let why = format!("the gates of a queue can depend on at most {most} fields of its jobs");
+                Err(Error::refused("rule_put", why))
             }
             changed => Ok(changed > 0),
         }
@@ -246,7 +252,8 @@ impl Gates {
 
     /// Returns one page of the rooms. See `rooms.lua`.
     pub(crate) async fn rooms_page(&self, cursor: &str) -> Result<RoomsPage, Error> {
-        let keys = vec![self.queue.keys.gates.clone(), self.queue.keys.rooms.clone()];
+        let own = &self.queue.keys;
+        let keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone()];
         let answer = self.queue.run(&ROOMS, keys, vec![cursor.into()]).await?;
         let Some((next, rooms)) = answer.rest.split_first() else {
             return Err(Error::contract("rooms", answer));

@@ -3,13 +3,13 @@
 -- however large. A key that cannot be read affects only its own figures. Only with a lease, it also looks at the server's
 -- memory and at pending entries: a hundred in each lane, or all if there are few.
 -- KEYS 1 delayed  2 dead  3 leader  4 stream high  5 stream normal  6 stream low  7 cron
---   8 places of the jobs in rooms  9 gates
+--   8 places of the jobs in rooms  9 gates  10 rooms
 -- ARGV 1 how many ms ahead count as soon  2 lease ms or ''
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, those due soon, due ms of the first or -1,
 --   dead, leader or '', then for each lane: entries, pending, entries ever added or -1 if only the stream itself knows, where
 --   to start reading for the oldest entry that no worker has taken or '', ms of the longest silence of a pending entry or -1;
 --   then 0 if there are no recurring jobs, bytes used or -1, bytes allowed, eviction policy, jobs in
---   rooms, ms since when the queue is closed or -1}
+--   rooms, ms since when the queue is closed or -1, those of the jobs in rooms that wait for a worker that knows their type}
 -- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
 -- Of the others, the oldest stand for all.
 local lease = ARGV[2]
@@ -48,10 +48,16 @@ local memory = lease ~= '' and redis.pcall('INFO', 'memory')
 memory = type(memory) == 'string' and memory or ''
 local shut, till = string.match(ask(9, 'HGET', KEYS[9], 'p:queue') or '', '^(%d+) (%d+) ')
 if shut and till ~= '0' and tonumber(till) <= now then shut = nil end
+-- Of very many rooms, only the first ones are counted.
+local page, unserved = ask(10, 'HSCAN', KEYS[10], 0, 'MATCH', 'unknown:*', 'COUNT', 1000), 0
+for at = 1, page and #page[2] or 0, 2 do
+  local length = redis.pcall('XLEN', gate_key(KEYS[9], 'room', page[2][at]))
+  if type(length) == 'number' then unserved = unserved + length end
+end
 local rest = {
   ask(7, 'HLEN', KEYS[7]) or 0, tonumber(string.match(memory, 'used_memory:(%d+)') or -1),
   tonumber(string.match(memory, 'maxmemory:(%d+)') or 0), string.match(memory, 'maxmemory_policy:([%w-]+)') or '',
-  ask(8, 'HLEN', KEYS[8]) or 0, tonumber(shut or -1),
+  ask(8, 'HLEN', KEYS[8]) or 0, tonumber(shut or -1), unserved,
 }
 for _, value in ipairs(rest) do answer[#answer + 1] = value end
 return answer

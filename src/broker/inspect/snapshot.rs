@@ -61,6 +61,9 @@ pub struct QueueSnapshot {
     pub memory: Option<RedisMemory>,
     /// Jobs that wait in rooms, because a gate does not let them pass.
     pub in_rooms: u64,
+    /// Jobs that wait in rooms for a worker that knows their type. If there are more than 1000 such rooms, some of their jobs
+    /// are among [`in_rooms`](Self::in_rooms) instead.
+    pub in_unknown_rooms: u64,
     /// Since when the whole queue is closed, if it is.
     pub closed_since: Option<Timestamp>,
     /// Keys that cannot be read. Their figures are missing: the zeros here mean nothing.
@@ -112,7 +115,7 @@ impl QueueSnapshot {
 
     /// Jobs that no worker has taken, over all lanes and rooms.
     pub fn waiting(&self) -> u64 {
-        self.waiting_in_lanes() + self.in_rooms
+        self.waiting_in_lanes() + self.in_rooms + self.in_unknown_rooms
     }
 
     fn waiting_in_lanes(&self) -> u64 {
@@ -126,15 +129,20 @@ impl QueueSnapshot {
 
     /// The amount of work now and soon: jobs that wait, run, are due soon, or will be submitted by recurring jobs soon.
     ///
-    /// Jobs in rooms wait for a gate and not for a worker, so all of them together count as one. Nothing but running jobs
-    /// counts while the queue is closed. Otherwise, it is 0 only if there are no jobs and none are due soon, so a fleet that
+    /// Jobs that wait for a gate do not wait for a worker, so all of them together count as one. Nothing but running jobs counts
+    /// while the queue is closed. Otherwise, it is 0 only if there are no jobs and none are due soon, so a fleet that
     /// follows this figure may scale to zero.
     pub fn jobs(&self) -> u64 {
         if self.closed_since.is_some() {
             return self.running();
         }
         let rooms = self.in_rooms.min(1);
-        self.waiting_in_lanes() + rooms + self.running() + self.due_soon + self.ticks.unwrap_or(0)
+        self.waiting_in_lanes()
+            + self.in_unknown_rooms
+            + rooms
+            + self.running()
+            + self.due_soon
+            + self.ticks.unwrap_or(0)
     }
 
     /// Keys that cannot be read and whose jobs [`jobs`](Self::jobs) therefore lacks.
@@ -190,7 +198,7 @@ pub(super) struct Hints {
 }
 
 /// The part of the queue behind each key of the script.
-const PARTS: [Part; 9] = [
+const PARTS: [Part; 10] = [
     Part::Delayed,
     Part::Dead,
     Part::Leader,
@@ -200,6 +208,7 @@ const PARTS: [Part; 9] = [
     Part::Cron,
     Part::Rooms,
     Part::Gates,
+    Part::Rooms,
 ];
 
 impl Queue {
@@ -240,6 +249,7 @@ impl Queue {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
         keys.extend(self.keys.streams().clone());
         keys.extend([self.keys.cron.clone(), self.keys.room_places.clone(), self.keys.gates.clone()]);
+        keys.push(self.keys.rooms.clone());
         let args = vec![millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis)];
         let answer = self.run(&SNAPSHOT, keys.clone(), args).await?;
         read(answer.status, &answer.rest, &keys).ok_or_else(|| Error::contract("snapshot", answer))
@@ -349,6 +359,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         policy,
         in_rooms,
         closed,
+        unserved,
     ] = rest
     else {
         return None;
@@ -360,6 +371,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         max: decode::number(max).unwrap_or(0),
         is_eviction_safe: decode::text(policy) == "noeviction",
     });
+    let in_unknown_rooms = decode::number(unserved)?;
     let snapshot = QueueSnapshot {
         now: timestamp(now.cast_unsigned()),
         lanes: [high, normal, low],
@@ -369,7 +381,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         dead: decode::number(dead)?,
         leader: Some(decode::text(leader)).filter(|leader| !leader.is_empty()),
         memory,
-        in_rooms: decode::number(in_rooms)?,
+        in_rooms: decode::number(in_rooms)?.saturating_sub(in_unknown_rooms),
+        in_unknown_rooms,
         closed_since: decode::number(closed).map(timestamp),
         unread: Unread::read(unread, &PARTS, keys),
         ..QueueSnapshot::default()
@@ -425,6 +438,8 @@ mod tests {
         let lanes = [lane, LaneSnapshot::default(), LaneSnapshot::default()];
         let open = QueueSnapshot { lanes, in_rooms: 1000, due_soon: 3, ..QueueSnapshot::default() };
         assert_eq!((open.waiting(), open.jobs()), (1005, 11));
+        let unknown = QueueSnapshot { in_unknown_rooms: 40, ..open.clone() };
+        assert_eq!((unknown.waiting(), unknown.jobs()), (1045, 51), "each needs a worker");
         let closed = QueueSnapshot { closed_since: Some(timestamp(1)), ..open };
         assert_eq!((closed.waiting(), closed.jobs()), (1005, 2));
     }

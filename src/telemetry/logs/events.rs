@@ -79,16 +79,7 @@ impl Log {
             Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
                 warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
             }),
-            Event::HookFailed { hook, kind, error } => self.hook.then(|suppressed| {
-                let kind = kind.as_str();
-                warn!(hook, kind, error, suppressed, "a hook failed; jobs are not affected");
-            }),
-            Event::NotificationsDropped { recipient, notifications } => self.dropped_notifications.then(|suppressed| {
-                warn!(
-                    recipient = recipient.as_str(),
-                    notifications, suppressed, "notifications were dropped; jobs are not affected"
-                );
-            }),
+            Event::HookFailed { .. } | Event::NotificationsDropped { .. } => self.unheard(event),
             Event::Unexported { spans, loss, why } => self.unexported(spans, loss, why),
             Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
             Event::Reconnected { times } => info!(times, "connected to redis again"),
@@ -128,6 +119,25 @@ impl Log {
                 warn!(
                     %queue, %job_type, jobs, did_you_mean = near.unwrap_or("-"), suppressed,
                     "no live worker knows the type of waiting jobs"
+                );
+            });
+        }
+    }
+
+    /// Logs what hooks did not do or were not told.
+    fn unheard(&self, event: &Event<'_>) {
+        if let Event::HookFailed { hook, kind, error } = *event {
+            self.hook.then(|suppressed| {
+                let kind = kind.as_str();
+                warn!(hook, kind, error, suppressed, "a hook failed; jobs are not affected");
+            });
+        }
+        if let Event::NotificationsDropped { recipient, notifications } = *event {
+            self.dropped_notifications.then(|suppressed| {
+                let recipient = recipient.as_str();
+                warn!(
+                    recipient,
+                    notifications, suppressed, "notifications were dropped; jobs are not affected"
                 );
             });
         }

@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::job::{Breaker, GateName, Limits, Rate};
-use streamfleet::{Handler, JobContext, JobError, RawPayload};
+use streamfleet::job::{Breaker, GateName, Lane, Limits, Rate};
+use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
 
-use crate::harness::fleet::{Acts, submit};
+use crate::harness::fleet::{Acts, Running, quick, submit};
 use crate::harness::wait::until_async;
 use crate::traps::scene::{LONG, SOON, Scene};
+
+const GATES: &str = "sf:{default}:gates";
 
 fn test_type() -> GateName {
     "type:test".parse().unwrap()
@@ -61,6 +63,52 @@ async fn no_more_jobs_run_at_once_than_the_limit_allows() {
         fleet.stop().await;
     }
     assert_eq!(scene.int(&["EXISTS", "sf:{default}:held:type:test"]), 0, "all places are given back");
+}
+
+/// Returns a configuration that lets one job of the type run at a time.
+fn one_at_a_time(scene: &Scene) -> FleetConfig {
+    let mut config = scene.config(LONG);
+    let one = Limits::default().concurrency(1);
+    config.worker.type_limits.insert("test".parse().unwrap(), one);
+    config
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn configured_limits_come_back_after_all_keys_were_lost() {
+    let scene = Scene::new().await;
+    let crowd = Crowd { takes: Duration::from_millis(20), ..Crowd::default() };
+    let fleet = Running::start_with(one_at_a_time(&scene), quick(3), crowd.clone());
+    let is_noted = || scene.int(&["HEXISTS", GATES, "c:type:test"]) == 1;
+    until_async("the limit to be noted", SOON, async || is_noted()).await;
+    scene.server.cmd(&["FLUSHALL"]);
+    until_async("the limit to be noted again", SOON, async || is_noted()).await;
+    until_async("the group to be there again", SOON, async || {
+        scene.queue.consumers(Lane::Normal).await.is_ok_and(|consumers| !consumers.is_empty())
+    })
+    .await;
+    for _ in 0..10 {
+        submit(&scene.queue, "quick").await;
+    }
+    until_async("all to be done", SOON, async || crowd.done() == 10).await;
+    assert_eq!(crowd.most.load(Ordering::SeqCst), 1);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_with_a_limit_wait_while_nobody_can_read_the_rules() {
+    let scene = Scene::new().await;
+    scene.server.cmd(&["SET", GATES, "x"]);
+    let crowd = Crowd::default();
+    let fleet = Running::start_with(one_at_a_time(&scene), quick(3), crowd.clone());
+    submit(&scene.queue, "quick").await;
+    until_async("the job to be read", SOON, async || {
+        scene.queue.snapshot().await.is_ok_and(|snapshot| snapshot.running() == 1)
+    })
+    .await;
+    assert_eq!(crowd.done(), 0);
+    scene.server.cmd(&["DEL", GATES]);
+    until_async("the job to be done", SOON, async || crowd.done() == 1).await;
+    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -98,7 +98,7 @@ async fn a_job_in_a_room_is_cancelled_like_any_other() {
         assert_eq!(cancelled, Cancellation::Done, "{job}");
         until_state(&scene.queue, job, State::Cancelled).await;
     }
-    assert_eq!(in_rooms(&scene.queue).await, 0);
+    assert_eq!((in_rooms(&scene.queue).await, scene.int(&["EXISTS", "sf:{default}:room:type:test"])), (0, 0));
     scene.queue.gates().open(&test_type()).await.unwrap();
     scene.until_at_rest().await;
     assert_eq!(handler.jobs(), 0);
@@ -123,5 +123,26 @@ async fn a_paused_tenant_holds_up_no_other() {
     scene.queue.gates().open(&gate).await.unwrap();
     until_async("all to run", SOON, async || handler.jobs() == 4).await;
     scene.until_at_rest().await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_room_of_another_type_does_not_fill_the_workers() {
+    const JOBS: usize = 300;
+    let scene = Scene::new().await;
+    let room = "sf:{default}:room:type:test";
+    scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
+    scene.server.cmd(&["SET", room, "x"]);
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    for _ in 0..JOBS {
+        submit(&scene.queue, "quick").await;
+    }
+    until_async("some to be put off", SOON, async || scene.queue.snapshot().await.unwrap().delayed > 0).await;
+    scene.server.cmd(&["DEL", room]);
+    scene.queue.gates().open(&test_type()).await.unwrap();
+    until_async("all to run", 3 * SOON, async || handler.jobs() == JOBS).await;
+    scene.until_at_rest().await;
+    assert_eq!(handler.all_runs() as usize, JOBS);
     fleet.stop().await;
 }

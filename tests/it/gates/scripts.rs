@@ -35,13 +35,26 @@ fn admit(scripts: &Scripts, entry: &str, gates: &[&str]) -> (i64, Vec<Value>) {
 
 /// Gives back the places of these entries, and lets jobs out of these rooms. Returns how many left.
 fn drain(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> i64 {
+    let Drained { left, failed, .. } = drain_whole(scripts, ended, rooms);
+    assert_eq!(failed, "");
+    left
+}
+
+/// The whole answer of `drain`.
+struct Drained {
+    left: i64,
+    more: bool,
+    failed: String,
+}
+
+fn drain_whole(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> Drained {
     let ends = ended.len().to_string();
     let mut args = vec!["50", "524288", ends.as_str()];
     args.extend(ended.iter().flat_map(|entry| ["type:test", entry, ""]));
     args.extend(rooms);
     let (left, rest) = scripts.call(source("drain"), &DRAIN_KEYS, &args);
-    assert_eq!(rest[2], Value::BulkString(Vec::new()), "nothing failed");
-    left
+    let failed = redis::from_redis_value(rest[2].clone()).unwrap();
+    Drained { left, more: rest[1] == Value::Int(1), failed }
 }
 
 fn limit(scripts: &Scripts, gate: &str, limits: &str) {
@@ -111,7 +124,8 @@ fn a_room_of_another_type_leaves_the_job_with_its_worker() {
     scripts.server.cmd(&["SET", ROOM, "x"]);
     let answer = park(&scripts, &entry);
     let Value::BulkString(why) = &answer else { panic!("{answer:?}") };
-    assert!(String::from_utf8_lossy(why).contains("WRONGTYPE"), "{answer:?}");
+    let why = String::from_utf8_lossy(why);
+    assert!(why.contains("WRONGTYPE") && why.ends_with("(the room)"), "{why}");
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", PLACES])), (1, 0));
 }
 
@@ -174,7 +188,7 @@ fn jobs_leave_a_room_in_order_while_there_are_places() {
     let held: Vec<String> = redis::from_redis_value(scripts.server.cmd(&["HKEYS", HELD])).unwrap();
     assert_eq!(drain(&scripts, &[&held[0]], &["type:test"]), 1);
     assert_eq!(ids(&scripts, HIGH), ["a", "b"]);
-    assert_eq!(scripts.int(&["EXISTS", ROOMS]), 0, "the room is empty");
+    assert_eq!(scripts.int(&["EXISTS", ROOMS, ROOM]), 0, "the room is empty");
 }
 
 #[test]
@@ -217,6 +231,97 @@ fn an_entry_that_is_not_a_job_does_not_block_its_room() {
 }
 
 #[test]
+fn large_jobs_of_a_full_gate_delay_no_other_room() {
+    let scripts = Scripts::new();
+    limit(&scripts, "type:test", ONE);
+    let entry = scripts.delivered();
+    assert_eq!(admit(&scripts, &entry, &["type:test"]).0, 1);
+    let payload = "x".repeat(600_000);
+    let large = [
+        "type",
+        "test",
+        "id",
+        "large",
+        "life",
+        "large",
+        "room_gates",
+        "type:test",
+        "payload",
+        payload.as_str(),
+    ];
+    scripts.server.cmd(&[&["XADD", ROOM, "*"][..], &large].concat());
+    scripts.server.cmd(&["XADD", "sf:{q}:room:type:free", "*", "type", "free", "id", "small"]);
+    scripts.server.cmd(&["HSET", ROOMS, "type:test", "1", "type:free", "1"]);
+    let drained = drain_whole(&scripts, &[], &["type:test", "type:free"]);
+    assert_eq!((drained.left, drained.more, drained.failed.as_str()), (1, false, ""));
+    assert!(ids(&scripts, STREAM).contains(&"small".to_owned()));
+}
+
+#[test]
+fn a_job_leaves_once_even_if_its_place_cannot_be_forgotten() {
+    let scripts = Scripts::new();
+    wait_in_room(&scripts, "a", "type:test");
+    scripts.server.cmd(&["SET", PLACES, "x"]);
+    let drained = drain_whole(&scripts, &[], &["type:test"]);
+    assert!(drained.left == 1 && drained.failed.contains("WRONGTYPE"), "{}", drained.failed);
+    assert_eq!(drain_whole(&scripts, &[], &["type:test"]).left, 0);
+    assert_eq!((ids(&scripts, LOW), scripts.int(&["EXISTS", ROOM])), (vec!["a".to_owned()], 0));
+}
+
+#[test]
+fn what_cannot_be_set_aside_does_not_block_its_room() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["SET", DEAD, "x"]);
+    scripts.server.cmd(&["XADD", ROOM, "*", "lane", "low"]);
+    wait_in_room(&scripts, "a", "type:test");
+    let drained = drain_whole(&scripts, &[], &["type:test"]);
+    assert!(drained.left == 1 && drained.failed.contains("WRONGTYPE"), "{}", drained.failed);
+    assert_eq!((ids(&scripts, LOW), scripts.int(&["XLEN", ROOM])), (vec!["a".to_owned()], 1));
+}
+
+#[test]
+fn a_rate_that_was_raised_or_a_clock_that_went_back_stops_nobody() {
+    let scripts = Scripts::new();
+    let far = "99999999999999";
+    limit(&scripts, "type:test", r#"{"rate":{"n":10,"per_ms":1000,"burst":2}}"#);
+    scripts.server.cmd(&["SET", "sf:{q}:rate:type:test", far]);
+    let (first, second) = (scripts.delivered(), scripts.delivered());
+    assert_eq!(admit(&scripts, &first, &["type:test"]).0, 1);
+    assert_eq!(admit(&scripts, &second, &["type:test"]).0, 2, "the burst is used up");
+    assert!(scripts.int(&["PTTL", "sf:{q}:rate:type:test"]) <= 1300);
+    let breaker = r#"{"breaker":{"ratio":1,"min":1,"window_ms":1000,"cooldown_ms":1000}}"#;
+    limit(&scripts, "type:other", breaker);
+    let key = "sf:{q}:breaker:type:other";
+    scripts.server.cmd(&["HSET", key, "until_ms", far, "cooldown_ms", "1000"]);
+    assert_eq!(admit(&scripts, &second, &["type:other"]).0, 2);
+    let until = scripts.int(&["HGET", key, "until_ms"]);
+    let now: (i64, i64) = redis::from_redis_value(scripts.server.cmd(&["TIME"])).unwrap();
+    assert!(until <= now.0 * 1000 + now.1 / 1000 + 1000, "it opens after its cooldown: {until}");
+}
+
+#[test]
+fn one_script_checks_few_of_the_entries_that_hold_places() {
+    const GATES_HELD: usize = 40;
+    let scripts = Scripts::new();
+    let names: Vec<String> = (0..GATES_HELD).map(|nth| format!("type:t{nth}")).collect();
+    for name in &names {
+        limit(&scripts, name, r#"{"concurrency":5}"#);
+        let held = format!("sf:{{q}}:held:{name}");
+        let ended: Vec<String> = (1..=5).map(|nth| format!("normal {nth}-0")).collect();
+        for member in &ended {
+            scripts.server.cmd(&["HSET", &held, member, "1"]);
+        }
+        scripts.server.cmd(&["HSET", ROOMS, name, "1"]);
+        scripts.server.cmd(&["XADD", &format!("sf:{{q}}:room:{name}"), "*", "type", "test"]);
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    drain(&scripts, &[], &names);
+    let held = |name: &&str| scripts.int(&["HLEN", &format!("sf:{{q}}:held:{name}")]);
+    let forgotten = names.iter().filter(|name| held(name) < 5).count();
+    assert!((20..=24).contains(&forgotten), "places of {forgotten} gates were checked");
+}
+
+#[test]
 fn nobody_leaves_a_room_of_a_closed_queue() {
     let scripts = Scripts::new();
     wait_in_room(&scripts, "a", "type:test");
@@ -234,15 +339,65 @@ fn rules_are_changed_in_one_step_with_a_new_revision() {
         Value::Int(revision) => revision,
         ref other => panic!("{other:?}"),
     };
-    let first = put(&["3000", "", "c:queue", ONE, "c:key:a", ONE, "p:queue", "0 ann\nwhy"]);
+    let first = put(&["3000", "8", "", "c:queue", ONE, "c:key:a", ONE, "p:queue", "0 ann\nwhy"]);
     assert_eq!(first.0, 3);
-    let same = put(&["3000", "c:key:", "c:queue", ONE, "c:key:a", ONE]);
+    let same = put(&["3000", "8", "c:key:", "c:queue", ONE, "c:key:a", ONE]);
     assert_eq!((same.0, revision(&same)), (0, revision(&first)), "nothing has changed");
-    let second = put(&["3000", "c:key:", "c:queue", "", "c:key:b", ONE]);
+    let second = put(&["3000", "8", "c:key:", "c:queue", "", "c:key:b", ONE]);
     assert_eq!(second.0, 3, "one is removed, one is stale, and one is new");
     assert!(revision(&second) > revision(&first));
     let rules = format!("{:?}", scripts.call(source("rules"), &[GATES], &[] as &[&str]));
     assert!(rules.contains("c:key:b") && !rules.contains("c:key:a") && rules.contains("p:queue"), "{rules}");
-    assert_eq!(put(&["3", "", "r:queue", ONE, "r:type:a", ONE]).0, -1, "too many");
-    assert_eq!(put(&["0", "", "p:queue", ""]).0, 1, "a gate can always be opened");
+    assert_eq!(put(&["3", "8", "", "r:queue", ONE, "r:type:a", ONE]).0, -1, "too many");
+    assert_eq!(put(&["0", "8", "", "p:queue", ""]).0, 1, "a gate can always be opened");
+}
+
+#[test]
+fn gates_depend_on_few_fields_and_say_so() {
+    let scripts = Scripts::new();
+    let put = |args: &[&str]| scripts.call(source("rule_put"), &[GATES], args);
+    for nth in 0..8 {
+        assert_eq!(put(&["3000", "8", "", &format!("p:key:h.f{nth}=1"), "0 ann\n"]).0, 1);
+    }
+    let before = scripts.digest();
+    assert_eq!(put(&["3000", "8", "", "p:key:h.f8=1", "0 ann\n"]), (-2, vec![Value::Int(9)]));
+    assert_eq!(scripts.digest(), before);
+    assert_eq!(put(&["3000", "8", "", "r:key:h.f7", ONE]).0, 1, "a known field");
+    assert_eq!(put(&["3000", "8", "", "p:key:h.f0=1", "", "p:key:h.f8=1", "0 ann\n"]).0, 2);
+}
+
+#[test]
+fn rules_that_are_over_or_replaced_are_not_counted() {
+    let scripts = Scripts::new();
+    let put = |args: &[&str]| scripts.call(source("rule_put"), &[GATES], args);
+    scripts.server.cmd(&[
+        "HSET",
+        GATES,
+        "p:type:a",
+        "1 2 ann\nover",
+        "p:type:b",
+        "1 0 ann\n",
+        "r:type:b",
+        ONE,
+    ]);
+    assert_eq!(put(&["3", "8", "", "r:type:b", "{}"]).0, 1, "a rule is replaced");
+    assert_eq!(scripts.int(&["HEXISTS", GATES, "p:type:a"]), 0);
+    assert_eq!(put(&["3", "8", "", "r:type:c", ONE]), (-1, vec![Value::Int(3)]));
+    assert_eq!(put(&["3", "8", "", "p:queue", "0 ann\n"]).0, 1, "the queue can always be closed");
+}
+
+#[test]
+fn an_index_of_rooms_that_was_deleted_is_made_again() {
+    let scripts = Scripts::new();
+    wait_in_room(&scripts, "a", "type:test");
+    scripts.server.cmd(&["HSET", PLACES, "a", "1-0 type:test", "b", "1-0 type:gone"]);
+    scripts.server.cmd(&["DEL", ROOMS]);
+    let (_, rest) = scripts.call(source("rooms"), &[GATES, ROOMS, PLACES], &["0"]);
+    assert_eq!(
+        (rest.len(), &rest[1], &rest[3]),
+        (4, &Value::BulkString(b"type:test".to_vec()), &Value::Int(1))
+    );
+    scripts.server.cmd(&["DEL", ROOMS]);
+    scripts.call(source("rooms"), &[GATES, ROOMS, PLACES], &["17"]);
+    assert_eq!(scripts.int(&["EXISTS", ROOMS]), 0, "only the first page looks");
 }

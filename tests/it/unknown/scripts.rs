@@ -94,6 +94,19 @@ fn jobs_go_where_nothing_waits_and_otherwise_to_the_end_of_the_high_lane() {
 }
 
 #[test]
+fn a_lane_whose_pending_entries_have_no_bodies_is_not_taken_for_idle() {
+    let scripts = Scripts::new();
+    let lost: String =
+        redis::from_redis_value(scripts.server.cmd(&["XADD", HIGH, "*", "type", "other"])).unwrap();
+    scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "other", "STREAMS", HIGH, ">"]);
+    scripts.server.cmd(&["XDEL", HIGH, &lost]);
+    scripts.server.cmd(&["XADD", HIGH, "*", "type", "other"]);
+    park(&scripts, "j", &[]);
+    assert_eq!(take(&scripts, "5", ["0", "0"]), (1, 0, "normal".to_owned(), 1));
+    assert_eq!(pending(&scripts, HIGH), 1, "nobody else got what waits");
+}
+
+#[test]
 fn only_jobs_without_a_worker_for_too_long_are_taken_to_be_ended() {
     let scripts = Scripts::new();
     park(&scripts, "old", &["unroutable_ms", "1700000000000"]);

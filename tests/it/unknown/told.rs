@@ -38,7 +38,8 @@ async fn commands_name_the_types_that_no_live_worker_knows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_reports_a_type_that_no_live_worker_knows_once() {
     let scene = Scene::new().await;
-    let (told, counted): (Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<(u64, u64)>>>) = Default::default();
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let counted: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
     let (names, counts) = (Arc::clone(&told), Arc::clone(&counted));
     let events = Events::new(vec![Arc::new(move |event: &Event<'_>| match event {
         Event::TypeUnserved { job_type, .. } => names.lock().unwrap().push(job_type.to_string()),
