@@ -160,6 +160,15 @@ pub(crate) fn next_step(
     }
 }
 
+/// Returns how many letters a campaign may replay by now, as `campaign_replay.lua` decides it again. `due_ms`: when its next
+/// letter is due; `None` before the first one. A campaign that was slow catches up by a second at most, and one that is due
+/// later than its rate explains does not wait for a clock that was set back.
+pub(crate) fn allowed(due_ms: Option<f64>, now_ms: u64, rate: f64) -> u64 {
+    let (now, step) = (now_ms as f64, 1000.0 / rate);
+    let due = due_ms.filter(|due| due.is_finite()).unwrap_or(now).max(now - 1000.0).min(now + step);
+    if due > now { 0 } else { ((now - due) / step) as u64 + 1 }
+}
+
 /// What the field `campaign` of a replayed job says: which campaign replayed it, the fingerprint of its letter, and how often
 /// campaigns have replayed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,6 +229,17 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_allows_a_second_at_most_and_ignores_a_clock_that_was_set_back() {
+        assert_eq!(allowed(None, 5_000, 100.0), 1);
+        assert_eq!(allowed(Some(5_000.5), 5_000, 100.0), 0);
+        assert_eq!(allowed(Some(4_990.0), 5_000, 100.0), 2);
+        assert_eq!(allowed(Some(0.0), 5_000, 100.0), 101);
+        assert_eq!(allowed(Some(0.0), 5_000, 1.0 / 3600.0), 1);
+        // A day later: it waits for one letter's time, which ends as the clock goes on.
+        assert_eq!(allowed(Some(86_400_000.0), 5_000, 100.0), 0);
+    }
+
+    #[test]
     fn a_tag_of_somebody_else_is_ignored() {
         let tag = CampaignTag::read(b"00ff 0b5ff10951f305e7 2").unwrap();
         assert_eq!((tag.id.as_str(), tag.count), ("00ff", 2));
@@ -231,6 +251,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_rate_never_allows_more_than_it_says(
+            due in prop::option::of(0.0..1e15), now in 0u64..1_000_000_000_000_000, rate in 0.0003..10_000.0,
+        ) {
+            prop_assert!(allowed(due, now, rate) as f64 <= rate + 2.0);
+        }
+
         #[test]
         fn a_campaign_that_is_paused_or_over_never_replays(
             numbers in any::<[u16; 6]>(), is_read in any::<bool>(),
