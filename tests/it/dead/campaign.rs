@@ -166,6 +166,21 @@ async fn a_campaign_goes_on_though_its_leaders_are_killed() {
     assert_eq!(letters(&queue).await.len(), 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_counts_jobs_that_are_malformed() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fields = ["type", "test", "id", "a", "max_attempts", "x", "dead_reason", "malformed", "dead_error", "no"];
+    server.cmd(&[&["XADD", DEAD, "*"][..], &fields].concat());
+    let id = begin(&queue, CampaignRules::default()).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    fleet.stop().await;
+    assert_eq!((campaign.counts.replayed, campaign.counts.died_otherwise), (1, 1));
+    let all = letters(&queue).await;
+    assert_eq!((all[0].text("dead_campaigns"), all[0].text("campaign")), ("1".to_owned(), String::new()));
+}
+
 #[test]
 fn a_replay_that_is_sent_twice_or_late_replays_nothing_again() {
     let scripts = Scripts::new();
