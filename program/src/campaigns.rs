@@ -164,7 +164,14 @@ async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     const FAILED: &str = "failed to read the campaigns";
     let mut found = Vec::new();
     for id in queue.campaigns().ids().await.context(FAILED)?.keys() {
-        found.extend(queue.campaigns().get(id).await.context(FAILED)?.map(Report::from));
+        match queue.campaigns().get(id).await {
+            Ok(campaign) => found.extend(campaign.map(Report::from)),
+            // One campaign of another version must not hide the others.
+            Err(error) if error.kind() == "contract" => {
+                output::print_stderr(&format!("the campaign {id} cannot be read: {error}"));
+            }
+            Err(error) => return Err(error).context(FAILED),
+        }
     }
     found.sort_by_key(|report| std::cmp::Reverse(report.created_ms));
     let page =

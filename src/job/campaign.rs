@@ -74,6 +74,21 @@ impl CampaignRules {
         /// Sets how often campaigns replay a job.
         max_replays: u64;
     }
+
+    /// Says what is wrong with the numbers, if something is.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        // The slowest rate is one per hour.
+        if !(1.0 / 3601.0..=10_000.0).contains(&self.rate) {
+            return Err("the rate must be from one per hour to 10,000 per second");
+        }
+        if self.stop_at.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
+            return Err("the share of deaths must be from 0 to 100 percent");
+        }
+        if self.max_replays == 0 {
+            return Err("a job must be replayed at least once");
+        }
+        Ok(())
+    }
 }
 
 /// How the jobs of a campaign have ended so far.
@@ -226,6 +241,22 @@ mod tests {
         let otherwise = CampaignCounts { died_otherwise: 10, ..counts(20, 10, 0) };
         assert_eq!(next(otherwise, true), CampaignStep::Finish);
         assert_eq!(next(counts(20, 19, 0), true), CampaignStep::Rest);
+    }
+
+    #[test]
+    fn rules_without_usable_numbers_are_refused() {
+        let usual = CampaignRules::default();
+        for rate in [1.0 / 3600.0, 10_000.0] {
+            assert_eq!(CampaignRules { rate, ..usual }.check(), Ok(()));
+        }
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 10_001.0] {
+            assert!(CampaignRules { rate, ..usual }.check().is_err(), "{rate}");
+        }
+        for share in [-1.0, 101.0, f64::NAN, f64::INFINITY] {
+            assert!(usual.stop_at(share).check().is_err(), "{share}");
+        }
+        assert_eq!(usual.stop_at(0.0).check(), Ok(()));
+        assert!(usual.max_replays(0).check().is_err());
     }
 
     #[test]

@@ -74,8 +74,7 @@ impl<'a> Letter<'a> {
         let campaigns =
             self.envelope.get(b"campaign").and_then(CampaignTag::read).map(|tag| tag.count.to_string());
         let campaigns = campaigns.as_ref().map(|count| (b"dead_campaigns".as_slice(), count.as_bytes()));
-        let broken: Vec<_> =
-            [(b"dead_job".as_slice(), id.as_bytes())].into_iter().chain(campaigns).collect();
+        let broken: Vec<_> = [(b"dead_job".as_slice(), id.as_bytes())].into_iter().chain(campaigns).collect();
         if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
             let packed = self.envelope.edited(|name| name == b"campaign", &[]).pack(self.home);
             let raw: Vec<_> = [(b"raw".as_slice(), packed.as_slice())].into_iter().chain(broken).collect();

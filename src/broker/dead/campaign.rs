@@ -23,7 +23,7 @@ scripts! {
     CAMPAIGN_REPLAY "campaign_replay", CAMPAIGN_SET "campaign_set",
 }
 
-/// The most campaigns of a queue that are known at a time.
+/// The most campaigns of a queue that are known at a time. Those that are over make room for new ones.
 const MAX_CAMPAIGNS: i64 = 200;
 
 /// How long a campaign that is over is kept.
@@ -52,6 +52,15 @@ struct Stored {
     last: String,
     now_ms: u64,
     rules: CampaignRules,
+}
+
+impl Stored {
+    /// Returns it as JSON, if it can be read back.
+    fn pack(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let packed = serde_json::to_vec(self)?;
+        serde_json::from_slice::<Self>(&packed)?;
+        Ok(packed)
+    }
 }
 
 /// A campaign; see the [example](Campaigns).
@@ -143,9 +152,15 @@ pub enum CampaignError {
     /// There is no letter to replay.
     #[error("there are no dead letters to replay")]
     NoLetters,
-    /// There are too many campaigns.
-    #[error("the queue already has {max} campaigns of the last 30 days", max = MAX_CAMPAIGNS)]
+    /// There are too many campaigns that are not over.
+    #[error("the queue already has {max} campaigns that are not over", max = MAX_CAMPAIGNS)]
     TooMany,
+    /// Its rules have a number that is no rate or no share.
+    #[error("a campaign cannot follow these rules: {0}")]
+    Rules(&'static str),
+    /// Its selection cannot be stored.
+    #[error("the plan of the campaign cannot be stored: {0}")]
+    Plan(String),
     /// There is none with this id.
     #[error("there is no such campaign")]
     Unknown,
@@ -189,7 +204,8 @@ impl Campaigns<'_> {
     ///
     /// # Errors
     ///
-    /// [`CampaignError`] if there are no letters or too many campaigns, or Redis does not answer.
+    /// [`CampaignError`] if there are no letters or too many campaigns, its rules or its filter are unusable, or Redis does
+    /// not answer.
     pub async fn start(
         self,
         selection: &Selection,
@@ -197,6 +213,7 @@ impl Campaigns<'_> {
         action: &Action,
     ) -> Result<String, CampaignError> {
         let last = selection.last.ok_or(CampaignError::NoLetters)?;
+        rules.check().map_err(CampaignError::Rules)?;
         let id = format!("{:08x}", rand::random::<u32>());
         let plan = Stored {
             filter: selection.filter.clone(),
@@ -208,7 +225,7 @@ impl Campaigns<'_> {
             now_ms: selection.now.as_ms(),
             rules,
         };
-        let plan = serde_json::to_vec(&plan).map_err(|error| Error::contract("campaign_put", error))?;
+        let plan = plan.pack().map_err(|error| CampaignError::Plan(error.to_string()))?;
         let state = if rules.canary > 0 { CampaignState::Canary } else { CampaignState::Running };
         let action = action.clone().outcome(format!("campaign {id}"));
         let own = &self.queue.keys;
@@ -250,7 +267,7 @@ impl Campaigns<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error`] if Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses, or this version cannot read the campaign.
     pub async fn get(self, id: &str) -> Result<Option<Campaign>, Error> {
         let answer = self.queue.run(&CAMPAIGN_READ, vec![self.queue.keys.campaign(id)], vec![]).await?;
         let (Some(Value::Array(fields)), Some(now)) = (answer.rest.first(), answer.rest.get(1)) else {
@@ -259,7 +276,12 @@ impl Campaigns<'_> {
         let Some(now_ms) = decode::number(now) else {
             return Err(Error::contract("campaign_read", answer));
         };
-        Ok(Campaign::read(id, &decode::envelope(fields), now_ms))
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        let found = Campaign::read(id, &decode::envelope(fields), now_ms);
+        let unreadable = || Error::contract("campaign_read", "a campaign that this version cannot read");
+        found.map(Some).ok_or_else(unreadable)
     }
 
     /// Pauses a campaign. Jobs that it has replayed go on.
@@ -356,6 +378,8 @@ impl Campaigns<'_> {
             Err(
                 CampaignError::NoLetters
                 | CampaignError::TooMany
+                | CampaignError::Rules(_)
+                | CampaignError::Plan(_)
                 | CampaignError::Unknown
                 | CampaignError::State(_),
             ) => Ok(Advance::Later),

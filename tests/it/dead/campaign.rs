@@ -170,7 +170,8 @@ async fn a_campaign_goes_on_though_its_leaders_are_killed() {
 async fn a_campaign_counts_jobs_that_are_malformed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    let fields = ["type", "test", "id", "a", "max_attempts", "x", "dead_reason", "malformed", "dead_error", "no"];
+    let fields =
+        ["type", "test", "id", "a", "max_attempts", "x", "dead_reason", "malformed", "dead_error", "no"];
     server.cmd(&[&["XADD", DEAD, "*"][..], &fields].concat());
     let id = begin(&queue, CampaignRules::default()).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
@@ -179,6 +180,44 @@ async fn a_campaign_counts_jobs_that_are_malformed() {
     assert_eq!((campaign.counts.replayed, campaign.counts.died_otherwise), (1, 1));
     let all = letters(&queue).await;
     assert_eq!((all[0].text("dead_campaigns"), all[0].text("campaign")), ("1".to_owned(), String::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn campaigns_that_are_gone_or_over_make_room_for_new_ones() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 1, "test");
+    let campaign = |nth: u64| format!("{nth:08x}");
+    for nth in 0..200_u64 {
+        let key = format!("sf:{{default}}:campaign:{}", campaign(nth));
+        server.cmd(&[
+            "HSET",
+            key.as_str(),
+            "state",
+            "running",
+            "changed_ms",
+            (1000 + nth).to_string().as_str(),
+        ]);
+        server.cmd(&["HSET", "sf:{default}:campaigns", campaign(nth).as_str(), "active"]);
+    }
+    let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
+    let start = async || queue.campaigns().start(&selection, CampaignRules::default(), &ann()).await;
+    assert!(matches!(start().await, Err(CampaignError::TooMany)));
+    for nth in [7, 9] {
+        server.cmd(&["HSET", "sf:{default}:campaigns", campaign(nth).as_str(), "over"]);
+    }
+    start().await.unwrap();
+    let known = queue.campaigns().ids().await.unwrap();
+    assert_eq!(
+        (known.len(), known.contains_key(&campaign(7)), known.contains_key(&campaign(9))),
+        (200, false, true)
+    );
+    // Without its key, one that is active is gone too.
+    server.cmd(&["DEL", format!("sf:{{default}}:campaign:{}", campaign(1)).as_str()]);
+    assert_eq!(queue.campaigns().ids().await.unwrap().len(), 199);
+    // The one that makes no sense is not taken for none.
+    assert!(queue.campaigns().get(&campaign(2)).await.is_err());
+    assert!(queue.campaigns().get(&campaign(1)).await.unwrap().is_none());
 }
 
 #[test]
