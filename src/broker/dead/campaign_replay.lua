@@ -22,6 +22,17 @@ local function hits_all(why)
   return REFUSED[string.match(why, '^%u+') or ''] or string.find(why, "^ERR The user executing the script can't") == 1
     or string.find(why, '^ERR ACL failure in script') == 1
 end
+-- How often campaigns have replayed the job of a letter. Producers may have written anything.
+local function replays_of(found)
+  local told = field_of(found, 'dead_campaigns') or ''
+  return #told <= 15 and string.find(told, '^%d+$') and tonumber(told) or 0
+end
+-- Fails before the first write if the large fields of a letter are gone.
+local function replay(found, record, tag)
+  local token = string.match(field_of(found, 'offloaded') or '', '^(%S+) ') or ''
+  must_be_offloaded(string.gsub(dead, 'dead$', 'offloaded:') .. token)
+  back_to_lane(dead, found, record, { high, normal, low }, false, tag)
+end
 local now, step_ms = now_ms(), 1000 / tonumber(per_second)
 -- If the clock was set back, the next letter need not wait for it.
 local due = math.min(math.max(tonumber(told[3] or '') or now, now - 1000), now + step_ms)
@@ -30,11 +41,11 @@ local replayed, skipped, nth, letters = 0, 0, 0, (#ARGV - FIRST_LETTER + 1) / VA
 while nth < letters and replayed < tonumber(most) and due <= now do
   local letter, fingerprint = unpack(ARGV, FIRST_LETTER + nth * VALUES_EACH, FIRST_LETTER + nth * VALUES_EACH + 1)
   local found = letter_at(dead, letter)
-  local count = found and (tonumber(field_of(found, 'dead_campaigns') or '') or 0)
+  local count = found and replays_of(found)
   local done, why = false, nil
   if found and count < tonumber(max_replays) then
     local tag, before = id .. ' ' .. fingerprint .. string.format(' %.0f', count + 1), waiting()
-    done, why = pcall(back_to_lane, dead, found, KEYS[FIRST_RECORD + nth], { high, normal, low }, false, tag)
+    done, why = pcall(replay, found, KEYS[FIRST_RECORD + nth], tag)
     why = not done and (type(why) == 'table' and why.err or tostring(why))
     -- A letter whose job is in its lane already must not be tried again.
     if why and hits_all(why) and waiting() == before then

@@ -257,6 +257,26 @@ fn a_campaign_does_not_wait_for_a_clock_that_was_set_back() {
 }
 
 #[test]
+fn a_letter_whose_large_fields_are_gone_stays_a_letter() {
+    let scripts = Scripts::new();
+    for (entry, offloaded, campaigns) in [("1-0", "gone 9", "0"), ("2-0", "", "-5")] {
+        let fields = ["type", "test", "id", "a", "offloaded", offloaded, "dead_campaigns", campaigns];
+        scripts.server.cmd(&[&["XADD", DEAD_Q, entry][..], &fields].concat());
+    }
+    let campaign = "sf:{q}:campaign:c";
+    // As if it had waited for a while.
+    scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0", "due_ms", "0"]);
+    let lanes = ["sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
+    let keys = [&[campaign, DEAD_Q][..], &lanes, &["sf:{q}:job:a", "sf:{q}:job:a"]].concat();
+    let args = ["c", "running", "0-0", "2-0", "100", "9", "3", "1-0", "-", "2-0", "-"];
+    assert_eq!(scripts.call(source("campaign_replay"), &keys, &args).0, 1);
+    assert_eq!((scripts.int(&["HGET", campaign, "skipped"]), scripts.int(&["XLEN", DEAD_Q])), (1, 1));
+    // What a producer made of the count does not make the tag unreadable.
+    let entry = format!("{:?}", scripts.server.cmd(&["XRANGE", "sf:{q}:jobs", "-", "+"]));
+    assert!(entry.contains("c - 1"), "{entry}");
+}
+
+#[test]
 fn letters_are_not_skipped_for_what_hits_all_of_them() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["XADD", DEAD_Q, "1-0", "type", "test", "id", "a", "dead_origin", "low"]);
