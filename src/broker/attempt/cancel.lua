@@ -41,6 +41,7 @@ end
 if member then
   cancelled()
   unpark(delayed, packs, member, life, record)
+  count_last_end()
   return { 1 }
 end
 if entry ~= '' then
@@ -48,6 +49,7 @@ if entry ~= '' then
   if redis.call('XDEL', place, entry) == 1 then
     if place ~= stream then redis.call('HDEL', places, id) end
     cancelled()
+    count_last_end()
     return { 1 }
   end
 end
