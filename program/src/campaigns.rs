@@ -255,6 +255,8 @@ fn facts(report: &Report, clock: &Clock) -> View {
         "{} succeeded, {} died of the same error, {} of another, {} cancelled, {} still running",
         report.succeeded, report.died, report.died_otherwise, report.cancelled, report.running
     );
+    let waits = (report.campaign.is_read() && report.running > 0 && !report.campaign.state.is_over())
+        .then(|| format!("{} jobs that have not ended; jobs removed by hand never do", report.running));
     let stop = report.stop_at.map_or_else(String::new, |share| format!(", stops at {share} % deaths"));
     output::facts(&[
         ("campaign", Some(report.id.clone())),
@@ -265,5 +267,6 @@ fn facts(report: &Report, clock: &Clock) -> View {
         ("rules", Some(format!("{:.4} jobs/s, canary {}{stop}", report.rate, report.canary))),
         ("replayed", Some(format!("{}{planned}, {} skipped", report.replayed, report.skipped))),
         ("jobs", Some(ended)),
+        ("waits for", waits),
     ])
 }

@@ -105,7 +105,8 @@ pub(crate) enum Advance {
 }
 
 impl Campaign {
-    fn is_read(&self) -> bool {
+    /// Returns true if it has come to the end of its letters.
+    pub fn is_read(&self) -> bool {
         self.selection.last.is_none_or(|last| self.cursor >= last)
     }
 

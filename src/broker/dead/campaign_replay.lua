@@ -42,14 +42,14 @@ while nth < letters and replayed < tonumber(most) and due <= now do
   local letter, fingerprint = unpack(ARGV, FIRST_LETTER + nth * VALUES_EACH, FIRST_LETTER + nth * VALUES_EACH + 1)
   local found = letter_at(dead, letter)
   local count = found and replays_of(found)
-  local done, why = false, nil
+  local done, cause, why = false, nil, nil
   if found and count < tonumber(max_replays) then
     local tag, before = id .. ' ' .. fingerprint .. string.format(' %.0f', count + 1), waiting()
-    done, why = pcall(replay, found, KEYS[FIRST_RECORD + nth], tag)
-    why = not done and (type(why) == 'table' and why.err or tostring(why))
+    done, cause = pcall(replay, found, KEYS[FIRST_RECORD + nth], tag)
+    why = not done and (type(cause) == 'table' and cause.err or tostring(cause))
     -- A letter whose job is in its lane already must not be tried again.
     if why and hits_all(why) and waiting() == before then
-      if replayed == 0 then error(why, 0) end
+      if replayed == 0 then error(cause, 0) end
       break
     end
   end
