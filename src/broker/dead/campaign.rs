@@ -416,7 +416,7 @@ impl Campaigns<'_> {
             campaign.rules.max_replays.to_string().into(),
         ];
         for letter in letters {
-            args.extend([letter.entry.to_string().into(), fingerprint_of(letter).into()]);
+            args.extend([Value::from(letter.entry.to_string()), Value::from(fingerprint_of(letter))]);
         }
         // If the answer is lost, the cursor says what was done.
         let answer = self.queue.run(&CAMPAIGN_REPLAY, keys, args).await?;
