@@ -164,7 +164,14 @@ async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     const FAILED: &str = "failed to read the campaigns";
     let mut found = Vec::new();
     for id in queue.campaigns().ids().await.context(FAILED)?.keys() {
-        found.extend(queue.campaigns().get(id).await.context(FAILED)?.map(Report::from));
+        match queue.campaigns().get(id).await {
+            Ok(campaign) => found.extend(campaign.map(Report::from)),
+            // One campaign of another version must not hide the others.
+            Err(error) if error.kind() == "contract" => {
+                output::print_stderr(&format!("the campaign {id} cannot be read: {error}"));
+            }
+            Err(error) => return Err(error).context(FAILED),
+        }
     }
     found.sort_by_key(|report| std::cmp::Reverse(report.created_ms));
     let page =
@@ -248,6 +255,8 @@ fn facts(report: &Report, clock: &Clock) -> View {
         "{} succeeded, {} died of the same error, {} of another, {} cancelled, {} still running",
         report.succeeded, report.died, report.died_otherwise, report.cancelled, report.running
     );
+    let waits = (report.campaign.is_read() && report.running > 0 && !report.campaign.state.is_over())
+        .then(|| format!("{} jobs that have not ended; jobs removed by hand never do", report.running));
     let stop = report.stop_at.map_or_else(String::new, |share| format!(", stops at {share} % deaths"));
     output::facts(&[
         ("campaign", Some(report.id.clone())),
@@ -258,5 +267,6 @@ fn facts(report: &Report, clock: &Clock) -> View {
         ("rules", Some(format!("{:.4} jobs/s, canary {}{stop}", report.rate, report.canary))),
         ("replayed", Some(format!("{}{planned}, {} skipped", report.replayed, report.skipped))),
         ("jobs", Some(ended)),
+        ("waits for", waits),
     ])
 }

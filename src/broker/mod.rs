@@ -45,6 +45,7 @@ pub(crate) use client::meter::COMMANDS;
 pub(crate) use client::meter::{Meter, Reading};
 #[cfg(test)]
 pub(crate) use client::script::sources as script_sources;
+pub(crate) use dead::campaign::Advance;
 pub use dead::campaign::{Campaign, CampaignError, Campaigns};
 pub use dead::edit::{EditError, LetterEdit};
 pub use dead::groups::{DeadGroup, DeadGroups};

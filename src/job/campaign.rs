@@ -74,6 +74,21 @@ impl CampaignRules {
         /// Sets how often campaigns replay a job.
         max_replays: u64;
     }
+
+    /// Says what is wrong with the numbers, if something is.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        // The slowest rate is one per hour.
+        if !(1.0 / 3601.0..=10_000.0).contains(&self.rate) {
+            return Err("the rate must be from one per hour to 10,000 per second");
+        }
+        if self.stop_at.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
+            return Err("the share of deaths must be from 0 to 100 percent");
+        }
+        if self.max_replays == 0 {
+            return Err("a job must be replayed at least once");
+        }
+        Ok(())
+    }
 }
 
 /// How the jobs of a campaign have ended so far.
@@ -160,6 +175,15 @@ pub(crate) fn next_step(
     }
 }
 
+/// Returns how many letters a campaign may replay by now, as `campaign_replay.lua` decides it again. `due_ms`: when its next
+/// letter is due; `None` before the first one. A campaign that was slow catches up by a second at most, and one that is due
+/// later than its rate explains does not wait for a clock that was set back.
+pub(crate) fn allowed(due_ms: Option<f64>, now_ms: u64, rate: f64) -> u64 {
+    let (now, step) = (now_ms as f64, 1000.0 / rate);
+    let due = due_ms.filter(|due| due.is_finite()).unwrap_or(now).max(now - 1000.0).min(now + step);
+    if due > now { 0 } else { ((now - due) / step) as u64 + 1 }
+}
+
 /// What the field `campaign` of a replayed job says: which campaign replayed it, the fingerprint of its letter, and how often
 /// campaigns have replayed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,6 +244,33 @@ mod tests {
     }
 
     #[test]
+    fn rules_without_usable_numbers_are_refused() {
+        let usual = CampaignRules::default();
+        for rate in [1.0 / 3600.0, 10_000.0] {
+            assert_eq!(CampaignRules { rate, ..usual }.check(), Ok(()));
+        }
+        for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 10_001.0] {
+            assert!(CampaignRules { rate, ..usual }.check().is_err(), "{rate}");
+        }
+        for share in [-1.0, 101.0, f64::NAN, f64::INFINITY] {
+            assert!(usual.stop_at(share).check().is_err(), "{share}");
+        }
+        assert_eq!(usual.stop_at(0.0).check(), Ok(()));
+        assert!(usual.max_replays(0).check().is_err());
+    }
+
+    #[test]
+    fn a_rate_allows_a_second_at_most_and_ignores_a_clock_that_was_set_back() {
+        assert_eq!(allowed(None, 5_000, 100.0), 1);
+        assert_eq!(allowed(Some(5_000.5), 5_000, 100.0), 0);
+        assert_eq!(allowed(Some(4_990.0), 5_000, 100.0), 2);
+        assert_eq!(allowed(Some(0.0), 5_000, 100.0), 101);
+        assert_eq!(allowed(Some(0.0), 5_000, 1.0 / 3600.0), 1);
+        // A day later: it waits for one letter's time, which ends as the clock goes on.
+        assert_eq!(allowed(Some(86_400_000.0), 5_000, 100.0), 0);
+    }
+
+    #[test]
     fn a_tag_of_somebody_else_is_ignored() {
         let tag = CampaignTag::read(b"00ff 0b5ff10951f305e7 2").unwrap();
         assert_eq!((tag.id.as_str(), tag.count), ("00ff", 2));
@@ -231,6 +282,13 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_rate_never_allows_more_than_it_says(
+            due in prop::option::of(0.0..1e15), now in 0u64..1_000_000_000_000_000, rate in 0.0003..10_000.0,
+        ) {
+            prop_assert!(allowed(due, now, rate) as f64 <= rate + 2.0);
+        }
+
         #[test]
         fn a_campaign_that_is_paused_or_over_never_replays(
             numbers in any::<[u16; 6]>(), is_read in any::<bool>(),

@@ -71,10 +71,13 @@ impl<'a> Letter<'a> {
     /// instead of `id`, so that their record can be found.
     fn fields(&self) -> Envelope {
         let id = self.id.to_string();
-        let broken = [(b"dead_job".as_slice(), id.as_bytes())];
+        let campaigns =
+            self.envelope.get(b"campaign").and_then(CampaignTag::read).map(|tag| tag.count.to_string());
+        let campaigns = campaigns.as_ref().map(|count| (b"dead_campaigns".as_slice(), count.as_bytes()));
+        let broken: Vec<_> = [(b"dead_job".as_slice(), id.as_bytes())].into_iter().chain(campaigns).collect();
         if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
-            let packed = self.envelope.pack(self.home);
-            let raw = [(b"raw".as_slice(), packed.as_slice()), broken[0]];
+            let packed = self.envelope.edited(|name| name == b"campaign", &[]).pack(self.home);
+            let raw: Vec<_> = [(b"raw".as_slice(), packed.as_slice())].into_iter().chain(broken).collect();
             return Envelope::new(raw.into_iter());
         }
         let fleet = |name: &[u8]| {
@@ -92,19 +95,18 @@ impl<'a> Letter<'a> {
                 || name.starts_with(b"dead_")
         };
         let mut add: Vec<(&[u8], &[u8])> = match self.envelope.get(b"id") {
-            _ if self.job_type.is_empty() => broken.to_vec(),
+            _ if self.job_type.is_empty() => broken,
             Some(_) => Vec::new(),
             None => vec![(b"id", id.as_bytes())],
         };
         if self.job_type.is_empty() {
-            return edited(self.envelope, self.trace, |name| name.starts_with(b"dead_"), &add);
+            let fleet = |name: &[u8]| name == b"campaign" || name.starts_with(b"dead_");
+            return edited(self.envelope, self.trace, fleet, &add);
         }
         // The producer's time and the start of the life are kept for readers: a replay has a time of its own.
         let created = self.created_ms.to_string();
         add.push((b"dead_created_ms", created.as_bytes()));
-        let campaigns =
-            self.envelope.get(b"campaign").and_then(CampaignTag::read).map(|tag| tag.count.to_string());
-        add.extend(campaigns.as_ref().map(|count| (b"dead_campaigns".as_slice(), count.as_bytes())));
+        add.extend(campaigns);
         for (names, kept) in TIMES {
             add.extend(names.iter().find_map(|name| Some((kept, self.envelope.get(name)?))));
         }
@@ -123,18 +125,20 @@ impl Queue {
     ) -> Result<Option<JobId>, Error> {
         let empty = Envelope::default();
         let id = JobId::derived(entry.id, entry.lane);
+        let envelope = entry.envelope.as_ref().unwrap_or(&empty);
+        let life = Life::of_entry(entry.id, entry.lane);
         let letter = Letter {
             entry: entry.id,
             home: entry.lane,
             id: id.clone(),
             job_type: "",
             created_ms: entry.id.ms,
-            envelope: entry.envelope.as_ref().unwrap_or(&empty),
+            envelope,
             trace: None,
-            life: Life::of_entry(entry.id, entry.lane),
+            follow_up: FollowUpArgs::of_malformed(&self.keys, envelope, &life, why),
+            life,
             root: None,
             former: ["".into(), "".into()],
-            follow_up: FollowUpArgs::none(&self.keys),
             // Any key that the entry names is gone.
             offloaded: self.keys.offloaded(""),
         };

@@ -41,6 +41,7 @@ end
 if member then
   cancelled()
   unpark(delayed, packs, member, life, record)
+  count_last_end()
   return { 1 }
 end
 if entry ~= '' then
@@ -51,6 +52,7 @@ if entry ~= '' then
       if redis.call('XLEN', place) == 0 then redis.call('DEL', place) end
     end
     cancelled()
+    count_last_end()
     return { 1 }
   end
 end

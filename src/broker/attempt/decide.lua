@@ -34,4 +34,5 @@ drop_offloaded(offloaded, '')
 unmark_letter(record, letter_id)
 conclude(ends, id, record, stream, lock, batch, true, redis.call('HGET', record, 'batches'))
 expire(record, now, retention_ms, ledger, facts_of(record))
+count_last_end()
 return { 3 }

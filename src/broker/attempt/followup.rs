@@ -6,7 +6,7 @@ use fred::types::{Key, Value};
 use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
 use crate::job::campaign::CampaignTag;
-use crate::job::{End, Envelope, JobSpec, Lane, Life, Policy, callback_of_type, fingerprint};
+use crate::job::{DeadReason, End, Envelope, Lane, Life, Policy, callback_of_type, fingerprint};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
@@ -31,11 +31,22 @@ impl FollowUpArgs {
             return Self::none(keys);
         }
         let follow = own.map(|own| own.follow(job, trace, end)).unwrap_or_default();
-        let counted = own.and_then(|own| own.campaign.as_ref()).map(|tag| counted(tag, job, end));
+        let tag = own.and_then(|own| own.campaign.as_ref());
+        let counted = tag.map(|tag| counted(tag, job.job_type.as_str(), end));
         let home = Some(job.home).filter(|home| *home != job.lane);
         let packed = pack((end, home, counted.as_deref()), job.root(), &follow, of_type.as_ref());
         let (lock, batch) = (own.and_then(|own| own.unique.as_ref()), own.and_then(|own| own.batch.as_ref()));
         Self { keys: [keys.lock(lock), keys.batch(batch)], ends: Value::Bytes(packed.into()) }
+    }
+
+    /// For the death of bytes that are not a job: only the campaign that replayed them depends on it.
+    pub(in crate::broker) fn of_malformed(keys: &Keys, envelope: &Envelope, life: &Life, why: &str) -> Self {
+        let Some(tag) = envelope.get(b"campaign").and_then(CampaignTag::read) else {
+            return Self::none(keys);
+        };
+        let end = End::Dead(DeadReason::Malformed, why);
+        let packed = pack((end, None, Some(counted(&tag, "", end).as_str())), life, &[], None);
+        Self { ends: Value::Bytes(packed.into()), ..Self::none(keys) }
     }
 
     /// For a job on which nothing depends.
@@ -44,13 +55,13 @@ impl FollowUpArgs {
     }
 }
 
-/// The campaign that replayed a job, and which of its counts the job's end adds to.
-fn counted(tag: &CampaignTag, job: &JobSpec, end: End<'_>) -> String {
+/// The campaign that replayed a job of this type, and which of its counts the job's end adds to.
+fn counted(tag: &CampaignTag, job_type: &str, end: End<'_>) -> String {
     let count = match end {
         End::Done(_) => "succeeded",
         End::Cancelled => "cancelled",
         End::Dead(reason, error) => {
-            let same = fingerprint(job.job_type.as_str(), reason, error) == tag.fingerprint;
+            let same = fingerprint(job_type, reason, error) == tag.fingerprint;
             if same { "died" } else { "died_otherwise" }
         }
     };

@@ -84,21 +84,38 @@ end
 -- before its first insert.
 local NO_ENTRY = '0-0'
 
+-- What is to be counted for the job that a script ends: the campaign that replayed it, and how it ended; see conclude. It is
+-- counted once nothing can fail any more. Otherwise the job would end again, and be counted again.
+local to_count = {}
+
+-- Counts how a job of a campaign ended. A campaign that is gone counts nothing.
+local function count_end(campaign, how)
+  if redis.pcall('HEXISTS', campaign, 'state') == 1 then redis.pcall('HINCRBY', campaign, how, 1) end
+end
+
+-- The same with the only job that a script ends: the last thing that this script does.
+local function count_last_end()
+  if to_count.campaign then count_end(to_count.campaign, to_count.how) end
+end
+
 -- Settles each job of a call. `one` returns its answer, then 'end' if its entry ends now, or 'keep' if only the answer is
 -- kept. `insert`, if given, then writes what belongs to all of them. In case the reply is lost, receipts keep the answers
 -- for the same consumer, which may ask again.
 local function settle_each(script, stream, receipts, consumer, first_key, keys_each, one, insert)
-  local ended, answered = {}, {}
+  local ended, answered, counts = {}, {}, {}
   redis.call('XACK', stream, 'fleet', NO_ENTRY)
   redis.call('XDEL', stream, NO_ENTRY)
   local answers = each_job(stream, consumer, first_key, keys_each, function(held, entry, ...)
+    to_count.campaign = nil
     local answer, what = one(held, entry, ...)
     if what == 'end' then ended[#ended + 1] = entry end
+    if to_count.campaign then add_pair(counts, to_count.campaign, to_count.how) end
     if what then add_pair(answered, stream .. ' ' .. entry, script .. ' ' .. answer) end
     return answer
   end)
+  if ended[1] and insert then insert() end
+  for at = 1, #counts, 2 do count_end(counts[at], counts[at + 1]) end
   if ended[1] then
-    if insert then insert() end
     redis.call('XACK', stream, 'fleet', unpack(ended))
     redis.call('XDEL', stream, unpack(ended))
   end
@@ -610,25 +627,23 @@ local function is_placeholder(key)
   return string.find(key, '^[^}]*}:%a+:$') ~= nil
 end
 
--- Counts how a job of a campaign ended. A campaign that is gone counts nothing.
-local function count_end(campaign, counted)
-  if redis.pcall('HEXISTS', campaign, 'state') == 1 then redis.pcall('HINCRBY', campaign, counted, 1) end
-end
-
 -- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow.
 -- `ends` is '' or a packed list: how it ended, the first life of its series of replays, then for each following job
 -- 'once' or 'each', the number of its names and values together, and these. once: the job itself names it, and it follows
 -- once for each way to end, however often the job is replayed. each: its type names it, and it follows each end; a life
 -- ends once. If a gate let the job pass into another lane, how it ended is followed by its own lane; if a campaign replayed
--- it, then by the campaign and by what it counts. It must come after the first write of its script. A lock belongs to the
--- life that owns the record. batches: what that record says, for a success.
+-- it, then by the campaign and by what it counts, which is left in to_count. It must come after the first write of its
+-- script. A lock belongs to the life that owns the record. batches: what that record says, for a success.
 local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
   if ends == '' then return end
   local list, words = cmsgpack.unpack(ends), {}
   for word in string.gmatch(list[1], '%S+') do words[#words + 1] = word end
   local how, home = words[1], #words % 2 == 0 and words[2]
   if home then stream = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home) end
-  if words[3] then count_end(string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 1], words[#words]) end
+  if words[3] then
+    to_count.campaign = string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 1]
+    to_count.how = words[#words]
+  end
   local at, is_first = 3, nil
   while at < #list do
     local often, last = list[at], at + 1 + tonumber(list[at + 1])

@@ -14,26 +14,32 @@ use crate::broker::dead::letter::DeadLetter;
 use crate::broker::dead::selection::Selection;
 use crate::broker::inspect::audit::{Action, Noted, call_name};
 use crate::broker::{Queue, bytes, millis};
-use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState, CampaignStep, next_step};
+use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState, CampaignStep, allowed, next_step};
 use crate::job::filter::Filter;
-use crate::job::{EntryId, Envelope, Timestamp};
+use crate::job::{DeadReason, EntryId, Envelope, Timestamp, fingerprint};
 
 scripts! {
     CAMPAIGNS "campaigns", CAMPAIGN_PUT "campaign_put", CAMPAIGN_READ "campaign_read",
     CAMPAIGN_REPLAY "campaign_replay", CAMPAIGN_SET "campaign_set",
 }
 
-/// The most campaigns of a queue that are known at a time.
+/// The most campaigns of a queue that are known at a time. Those that are over make room for new ones.
 const MAX_CAMPAIGNS: i64 = 200;
 
 /// How long a campaign that is over is kept.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The most letters that one script replays.
-const LETTERS_PER_CALL: usize = 50;
+const LETTERS_PER_CALL: usize = 30;
 
-/// About how many bytes of letters one script replays. Large fields have keys of their own, which it does not read.
-const BYTES_PER_CALL: usize = 512 * 1024;
+/// About how much work one script does, in bytes of letters. Large fields that have a key of their own are not among them.
+const BYTES_PER_CALL: usize = 256 * 1024;
+
+/// The work that a field costs besides its bytes.
+const BYTES_PER_FIELD: usize = 100;
+
+/// About how many bytes of letters are read for one script.
+const BYTES_PER_READ: usize = 1024 * 1024;
 
 /// What a campaign is to do, as Redis holds it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -46,6 +52,15 @@ struct Stored {
     last: String,
     now_ms: u64,
     rules: CampaignRules,
+}
+
+impl Stored {
+    /// Returns it as JSON, if it can be read back.
+    fn pack(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let packed = serde_json::to_vec(self)?;
+        serde_json::from_slice::<Self>(&packed)?;
+        Ok(packed)
+    }
 }
 
 /// A campaign; see the [example](Campaigns).
@@ -74,14 +89,28 @@ pub struct Campaign {
     pub created: Timestamp,
     /// When its state last changed.
     pub changed: Timestamp,
+    /// How many letters its rate allows by now.
+    allowed: u64,
+}
+
+/// What a step of a campaign led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Advance {
+    /// There may be more to do at once.
+    Again,
+    /// There is more to do later.
+    Later,
+    /// It replays nothing until a person resumes it, or ever again.
+    Idle,
 }
 
 impl Campaign {
-    fn is_read(&self) -> bool {
+    /// Returns true if it has come to the end of its letters.
+    pub fn is_read(&self) -> bool {
         self.selection.last.is_none_or(|last| self.cursor >= last)
     }
 
-    fn read(id: &str, fields: &Envelope) -> Option<Self> {
+    fn read(id: &str, fields: &Envelope, now_ms: u64) -> Option<Self> {
         let text = |name: &str| {
             String::from_utf8_lossy(fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
         };
@@ -112,6 +141,7 @@ impl Campaign {
             who: stored.who,
             created: decode::timestamp(number("created_ms")),
             changed: decode::timestamp(number("changed_ms")),
+            allowed: allowed(text("due_ms").parse().ok(), now_ms, stored.rules.rate),
         })
     }
 }
@@ -123,9 +153,15 @@ pub enum CampaignError {
     /// There is no letter to replay.
     #[error("there are no dead letters to replay")]
     NoLetters,
-    /// There are too many campaigns.
-    #[error("the queue already has {max} campaigns of the last 30 days", max = MAX_CAMPAIGNS)]
+    /// There are too many campaigns that are not over.
+    #[error("the queue already has {max} campaigns that are not over", max = MAX_CAMPAIGNS)]
     TooMany,
+    /// Its rules have a number that is no rate or no share.
+    #[error("a campaign cannot follow these rules: {0}")]
+    Rules(&'static str),
+    /// Its selection cannot be stored.
+    #[error("the plan of the campaign cannot be stored: {0}")]
+    Plan(String),
     /// There is none with this id.
     #[error("there is no such campaign")]
     Unknown,
@@ -169,7 +205,8 @@ impl Campaigns<'_> {
     ///
     /// # Errors
     ///
-    /// [`CampaignError`] if there are no letters or too many campaigns, or Redis does not answer.
+    /// [`CampaignError`] if there are no letters or too many campaigns, its rules or its filter are unusable, or Redis does
+    /// not answer.
     pub async fn start(
         self,
         selection: &Selection,
@@ -177,6 +214,7 @@ impl Campaigns<'_> {
         action: &Action,
     ) -> Result<Noted<String>, CampaignError> {
         let last = selection.last.ok_or(CampaignError::NoLetters)?;
+        rules.check().map_err(CampaignError::Rules)?;
         let id = format!("{:08x}", rand::random::<u32>());
         let plan = Stored {
             filter: selection.filter.clone(),
@@ -188,7 +226,7 @@ impl Campaigns<'_> {
             now_ms: selection.now.as_ms(),
             rules,
         };
-        let plan = serde_json::to_vec(&plan).map_err(|error| Error::contract("campaign_put", error))?;
+        let plan = plan.pack().map_err(|error| CampaignError::Plan(error.to_string()))?;
         let state = if rules.canary > 0 { CampaignState::Canary } else { CampaignState::Running };
         let action = action.clone().outcome(format!("campaign {id}"));
         let own = &self.queue.keys;
@@ -230,13 +268,21 @@ impl Campaigns<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error`] if Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses, or this version cannot read the campaign.
     pub async fn get(self, id: &str) -> Result<Option<Campaign>, Error> {
         let answer = self.queue.run(&CAMPAIGN_READ, vec![self.queue.keys.campaign(id)], vec![]).await?;
-        let Some(Value::Array(fields)) = answer.rest.first() else {
+        let (Some(Value::Array(fields)), Some(now)) = (answer.rest.first(), answer.rest.get(1)) else {
             return Err(Error::contract("campaign_read", answer));
         };
-        Ok(Campaign::read(id, &decode::envelope(fields)))
+        let Some(now_ms) = decode::number(now) else {
+            return Err(Error::contract("campaign_read", answer));
+        };
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        let found = Campaign::read(id, &decode::envelope(fields), now_ms);
+        let unreadable = || Error::contract("campaign_read", "a campaign that this version cannot read");
+        found.map(Some).ok_or_else(unreadable)
     }
 
     /// Pauses a campaign. Jobs that it has replayed go on.
@@ -311,36 +357,45 @@ impl Campaigns<'_> {
         }
     }
 
-    /// Does what a campaign is to do next. Returns true if there may be more to do at once.
-    pub(crate) async fn advance(self, id: &str) -> Result<bool, Error> {
-        let Some(campaign) = self.get(id).await? else { return Ok(false) };
+    /// Does what a campaign is to do next.
+    pub(crate) async fn advance(self, id: &str) -> Result<Advance, Error> {
+        let Some(campaign) = self.get(id).await? else { return Ok(Advance::Idle) };
         let (canary, running) =
             (&[CampaignState::Canary][..], &[CampaignState::Canary, CampaignState::Running][..]);
         let moved = match next_step(campaign.state, &campaign.rules, &campaign.counts, campaign.is_read()) {
-            CampaignStep::Rest => return Ok(false),
+            CampaignStep::Rest => {
+                let is_idle = campaign.state.is_over() || campaign.state == CampaignState::Paused;
+                return Ok(if is_idle { Advance::Idle } else { Advance::Later });
+            }
             CampaignStep::Replay(most) => return self.replay(&campaign, most).await,
             CampaignStep::Release => self.set(id, canary, (CampaignState::Running, ""), None).await,
             CampaignStep::Stop(why) => self.set(id, running, (CampaignState::Stopped, &why), None).await,
             CampaignStep::Finish => self.set(id, running, (CampaignState::Done, ""), None).await,
         };
         match moved {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(Advance::Again),
             Err(CampaignError::Redis(error)) => Err(error),
             // A person was faster.
             Err(
                 CampaignError::NoLetters
                 | CampaignError::TooMany
+                | CampaignError::Rules(_)
+                | CampaignError::Plan(_)
                 | CampaignError::Unknown
                 | CampaignError::State(_),
-            ) => Ok(false),
+            ) => Ok(Advance::Later),
         }
     }
 
-    /// Replays the next letters that the rate allows. Returns true if it allowed all of them. See `campaign_replay.lua`.
-    async fn replay(self, campaign: &Campaign, most: u64) -> Result<bool, Error> {
-        let Some(last) = campaign.selection.last else { return Ok(false) };
+    /// Replays the next letters that the rate allows, and reads no others. See `campaign_replay.lua`.
+    async fn replay(self, campaign: &Campaign, most: u64) -> Result<Advance, Error> {
+        let Some(last) = campaign.selection.last else { return Ok(Advance::Idle) };
+        let most = usize::try_from(most.min(campaign.allowed)).unwrap_or(usize::MAX).min(LETTERS_PER_CALL);
+        if most == 0 {
+            return Ok(Advance::Later);
+        }
         let dead = self.queue.dead_letters();
-        let page = dead.selected(&campaign.selection, Some(campaign.cursor)).await?;
+        let page = dead.next_selected(&campaign.selection, campaign.cursor, (most, BYTES_PER_READ)).await?;
         let letters = portion(&page.letters);
         let is_whole = letters.len() == page.letters.len();
         let to = match letters.last() {
@@ -360,12 +415,15 @@ impl Campaigns<'_> {
             most.to_string().into(),
             campaign.rules.max_replays.to_string().into(),
         ];
-        args.extend(letters.iter().map(|letter| Value::from(letter.entry.to_string())));
+        for letter in letters {
+            args.extend([Value::from(letter.entry.to_string()), Value::from(fingerprint_of(letter))]);
+        }
         // If the answer is lost, the cursor says what was done.
         let answer = self.queue.run(&CAMPAIGN_REPLAY, keys, args).await?;
         match (answer.status, answer.rest.get(1).and_then(decode::entry_id)) {
-            (0, _) => Ok(false),
-            (1, Some(cursor)) => Ok(cursor == to),
+            (0, _) => Ok(Advance::Later),
+            (1, Some(cursor)) if cursor == to => Ok(Advance::Again),
+            (1, Some(_)) => Ok(Advance::Later),
             _ => Err(Error::contract("campaign_replay", answer)),
         }
     }
@@ -376,10 +434,30 @@ fn portion(letters: &[DeadLetter]) -> &[DeadLetter] {
     let mut bytes = 0;
     let fits = letters.iter().take(LETTERS_PER_CALL).take_while(|letter| {
         let is_first = bytes == 0;
-        bytes += letter.fields.size().clamp(1, Envelope::LARGE_BYTES);
+        bytes += weight(&letter.fields).max(1);
         is_first || bytes <= BYTES_PER_CALL
     });
     &letters[..fits.count()]
+}
+
+/// The work of a script that moves a letter.
+fn weight(fields: &Envelope) -> usize {
+    let most = if fields.is_offloaded() { Envelope::LARGE_BYTES } else { usize::MAX };
+    fields.size().min(most) + BYTES_PER_FIELD * fields.len()
+}
+
+/// The fingerprint that a letter's job has if it dies again of the same error. The one that the letter names is missing in
+/// letters of older versions, and differs from it after an edit of the type. For a reason that this version does not know,
+/// it is all there is.
+fn fingerprint_of(letter: &DeadLetter) -> String {
+    let reason = letter.text("dead_reason");
+    if let Some(reason) = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason) {
+        let job_type = if reason == DeadReason::Malformed { String::new() } else { letter.text("type") };
+        return fingerprint(&job_type, reason, &letter.text("dead_error"));
+    }
+    let named = letter.text("dead_fingerprint");
+    let is_word = (1..=64).contains(&named.len()) && named.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_word { named } else { "-".to_owned() }
 }
 
 #[cfg(test)]
@@ -395,7 +473,27 @@ mod tests {
         };
         assert_eq!(portion(&[]).len(), 0);
         assert_eq!(portion(&[letter(8 * 1024 * 1024)]).len(), 1);
-        assert_eq!(portion(&vec![letter(8 * 1024 * 1024); 20]).len(), 4);
+        // Not offloaded: the script reads and writes all their bytes.
+        assert_eq!(portion(&vec![letter(100 * 1024); 20]).len(), 2);
         assert_eq!(portion(&vec![letter(100); 200]).len(), LETTERS_PER_CALL);
+        let many: Vec<_> = (0..1000).map(|nth| nth.to_string().into_bytes()).collect();
+        let fields = Envelope::new(many.iter().map(|name| (name.as_slice(), &b""[..])));
+        let wide = DeadLetter { entry: EntryId::new(1, 0), fields };
+        assert_eq!(portion(&vec![wide; 20]).len(), 2);
+    }
+
+    #[test]
+    fn a_letter_has_the_fingerprint_of_the_same_death_whatever_it_names() {
+        let of = |fields: &[(&str, &str)]| {
+            let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+            fingerprint_of(&DeadLetter { entry: EntryId::new(1, 0), fields: Envelope::new(fields) })
+        };
+        let death = [("type", "mail.send"), ("dead_reason", "fatal"), ("dead_error", "no 1")];
+        let again = fingerprint("mail.send", DeadReason::Fatal, "no 2");
+        assert_eq!(of(&death), again);
+        // It was edited: it died as another type.
+        assert_eq!(of(&[&death[..], &[("dead_fingerprint", "00ff")]].concat()), again);
+        assert_eq!(of(&[("dead_fingerprint", "00ff"), ("dead_reason", "new")]), "00ff");
+        assert_eq!(of(&[("dead_fingerprint", "0 0"), ("dead_reason", "new")]), "-");
     }
 }

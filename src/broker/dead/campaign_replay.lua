@@ -1,34 +1,64 @@
 -- campaign_replay: replay the next letters of a campaign, as many as its rate allows by now, and move its cursor past them
--- in the same step. A campaign that was slow catches up by a second at most. It begins with the write that a full Redis
--- refuses, so it is refused as a whole. A letter that cannot be replayed is skipped.
+-- in the same step. A campaign that was slow catches up by a second at most. It begins with what a full Redis or a login
+-- without the rights refuses, so it is refused as a whole. A letter that cannot be replayed is skipped, unless the reason
+-- would hit every letter.
 -- state, cursor: those that were read. to: the last letter before the next page. per_second: the rate. most: the most
--- letters to replay. max_replays: how often campaigns replay a job. Then the letters, each with its record among the keys.
+-- letters to replay. max_replays: how often campaigns replay a job. Then for each letter its id, with its record among the
+-- keys, and the fingerprint of its death.
 -- returns {1, letters replayed, the cursor} done, {0} its state or its cursor is another: nothing was changed
 local campaign, dead, high, normal, low = unpack(KEYS, 1, 5)
 local id, state, cursor, to, per_second, most, max_replays = unpack(ARGV, 1, 7)
-local FIRST_LETTER, FIRST_RECORD = 8, 6
+local FIRST_LETTER, VALUES_EACH, FIRST_RECORD = 8, 2, 6
 local told = redis.call('HMGET', campaign, 'state', 'cursor', 'due_ms')
 if told[1] ~= state or told[2] ~= cursor then return { 0 } end
-local now = now_ms()
-local due = math.max(tonumber(told[3] or '') or now, now - 1000)
+must_end_letters(dead)
+-- How many entries the lanes have. Fails if one of them is of another type.
+local function waiting()
+  return redis.call('XLEN', high) + redis.call('XLEN', normal) + redis.call('XLEN', low)
+end
+-- True if an error of Redis would hit every letter. Texts that others wrote do not stand at its beginning.
+local REFUSED = { OOM = true, NOPERM = true, READONLY = true, MISCONF = true, NOREPLICAS = true }
+local function hits_all(why)
+  return REFUSED[string.match(why, '^%u+') or ''] or string.find(why, "^ERR The user executing the script can't") == 1
+    or string.find(why, '^ERR ACL failure in script') == 1
+end
+-- How often campaigns have replayed the job of a letter. Producers may have written anything.
+local function replays_of(found)
+  local told = field_of(found, 'dead_campaigns') or ''
+  return #told <= 15 and string.find(told, '^%d+$') and tonumber(told) or 0
+end
+-- Fails before the first write if the large fields of a letter are gone.
+local function replay(found, record, tag)
+  local token = string.match(field_of(found, 'offloaded') or '', '^(%S+) ') or ''
+  must_be_offloaded(string.gsub(dead, 'dead$', 'offloaded:') .. token)
+  back_to_lane(dead, found, record, { high, normal, low }, false, tag)
+end
+local now, step_ms = now_ms(), 1000 / tonumber(per_second)
+-- If the clock was set back, the next letter need not wait for it.
+local due = math.min(math.max(tonumber(told[3] or '') or now, now - 1000), now + step_ms)
 redis.call('HSET', campaign, 'due_ms', string.format('%.3f', due))
-local replayed, skipped, nth, letters = 0, 0, 0, #ARGV - FIRST_LETTER + 1
+local replayed, skipped, nth, letters = 0, 0, 0, (#ARGV - FIRST_LETTER + 1) / VALUES_EACH
 while nth < letters and replayed < tonumber(most) and due <= now do
-  cursor = ARGV[FIRST_LETTER + nth]
-  local found = letter_at(dead, cursor)
-  local count = found and (tonumber(field_of(found, 'dead_campaigns') or '') or 0)
-  local done = false
+  local letter, fingerprint = unpack(ARGV, FIRST_LETTER + nth * VALUES_EACH, FIRST_LETTER + nth * VALUES_EACH + 1)
+  local found = letter_at(dead, letter)
+  local count = found and replays_of(found)
+  local done, cause, why = false, nil, nil
   if found and count < tonumber(max_replays) then
-    local fingerprint = string.match(field_of(found, 'dead_fingerprint') or '', '^%w+$') or '-'
-    local tag = id .. ' ' .. fingerprint .. string.format(' %.0f', count + 1)
-    done = pcall(back_to_lane, dead, found, KEYS[FIRST_RECORD + nth], { high, normal, low }, false, tag)
+    local tag, before = id .. ' ' .. fingerprint .. string.format(' %.0f', count + 1), waiting()
+    done, cause = pcall(replay, found, KEYS[FIRST_RECORD + nth], tag)
+    why = not done and (type(cause) == 'table' and cause.err or tostring(cause))
+    -- A letter whose job is in its lane already must not be tried again.
+    if why and hits_all(why) and waiting() == before then
+      if replayed == 0 then error(cause, 0) end
+      break
+    end
   end
   if done then
-    replayed, due = replayed + 1, due + 1000 / tonumber(per_second)
+    replayed, due = replayed + 1, due + step_ms
   else
     skipped = skipped + 1
   end
-  nth = nth + 1
+  nth, cursor = nth + 1, letter
 end
 if nth == letters then cursor = to end
 redis.call('HSET', campaign, 'cursor', cursor, 'due_ms', string.format('%.3f', due))

@@ -120,6 +120,44 @@ impl DeadLetters<'_> {
         Ok(page)
     }
 
+    /// Returns a page like [`DeadLetters::selected`], of the letters after `after`. It ends with so many letters that match,
+    /// or when letters with about so many bytes have been read. It begins with one letter, so few are read in vain.
+    pub(in crate::broker) async fn next_selected(
+        self,
+        selection: &Selection,
+        after: EntryId,
+        (most, most_bytes): (usize, usize),
+    ) -> Result<SelectedPage, Error> {
+        let (mut page, mut bytes, mut wanted) = (SelectedPage::default(), 0_usize, 1_u64);
+        page.next = Some(after);
+        while let Some(after) = page.next.filter(|_| page.read < PAGE && bytes < most_bytes) {
+            let from = EntryId::new(after.ms, after.seq.saturating_add(1));
+            let read = self.page(Some(from), wanted).await?;
+            bytes += read.iter().map(|letter| letter.fields.size()).sum::<usize>();
+            page.next = None;
+            for letter in read {
+                if selection.last.is_none_or(|last| letter.entry > last) {
+                    return Ok(SelectedPage { next: None, ..page });
+                }
+                page.next = Some(letter.entry).filter(|entry| selection.last != Some(*entry));
+                page.read += 1;
+                match letter.check(&selection.filter, selection.now) {
+                    Match::Yes => page.letters.push(letter),
+                    Match::No => {}
+                    Match::TooLarge | Match::Unreadable => page.undecided += 1,
+                }
+                if page.letters.len() >= most {
+                    return Ok(page);
+                }
+            }
+            // Nobody knows how large the next letters are.
+            let largest = bytes / usize::try_from(page.read).unwrap_or(1).max(1);
+            let fit = most_bytes.saturating_sub(bytes) / largest.max(1);
+            wanted = (2 * wanted).min(PAGE - page.read.min(PAGE)).min(fit as u64).max(1);
+        }
+        Ok(page)
+    }
+
     /// Reads all letters of a selection, and changes nothing. `progress` is called with how many letters were read so far.
     ///
     /// # Errors

@@ -64,8 +64,14 @@ local function holds(job, state)
 end
 -- The jobs that wait in rooms: job id to its entry and room.
 local in_rooms = string.gsub(delayed, 'delayed$', 'rooms:places')
--- The stream, the entry and the key of the large fields of a holder, and whether a worker has taken it; nil if it is
--- elsewhere.
+-- The campaign that replayed a job, as its fields say, flat from this position on; nil if none did.
+local function campaign_of(fields, first)
+  for at = first, #fields - 1, 2 do
+    if fields[at] == 'campaign' then return string.match(tostring(fields[at + 1]), '^([%w%-]+) [%w%-]+ %d+$') end
+  end
+end
+-- The stream, the entry, the key of the large fields and the campaign of a holder, and whether a worker has taken it; nil
+-- if it is elsewhere.
 local function found_at(job)
   local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
   local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
@@ -82,7 +88,7 @@ local function found_at(job)
     if life and name == 'life' and value ~= life then return nil end
     if name == 'offloaded' then token = string.match(value, '^(%S+) ') end
   end
-  return { stream, entry, beside .. (token or '') }, pending_of(stream, entry) ~= nil
+  return { stream, entry, beside .. (token or ''), campaign_of(found[2], 1) }, pending_of(stream, entry) ~= nil
 end
 -- What to assume of a holder that is in no known place: 'gone' because somebody deleted it, 'lost' if that is unknown,
 -- or 'hidden' if it must be searched for. The record of a job that waits or runs always names its entry. That of a job
@@ -200,18 +206,22 @@ local function add(job)
   return state
 end
 local function take_out(job, place)
-  local life = redis.call('HGET', job.held, 'life') or ''
+  local life, campaign = redis.call('HGET', job.held, 'life') or '', nil
   if type(place) == 'table' then
+    campaign = place[4]
     redis.call('XDEL', place[1], place[2])
     redis.pcall('HDEL', in_rooms, job.holder)
     drop_offloaded(place[3], life, job.held)
   else
+    local packed = unpacked(redis.call('HGET', packs, place) or '')
+    campaign = packed and campaign_of(packed, 2)
     unpark(delayed, packs, place, life, job.held)
   end
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id)
   expire(job.held, now, 0, job.ledger, facts_of(job.held))
   -- The list lies beside the delayed set.
   leave_word(string.gsub(delayed, 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
+  if campaign then count_end(string.gsub(delayed, 'delayed$', 'campaign:') .. campaign, 'cancelled') end
 end
 -- The holder keeps its identity, its priority and its history; only its payload and time change.
 local function put_off(job, member)

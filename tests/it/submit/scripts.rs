@@ -268,6 +268,20 @@ fn a_replacement_sent_twice_happens_once() {
 }
 
 #[test]
+fn a_campaign_counts_a_replaced_job_as_cancelled_once() {
+    const CAMPAIGN: &str = "sf:{q}:campaign:c";
+    let scripts = Scripts::new();
+    scripts.call(source("submit"), &KEYS, &first("now"));
+    scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running"]);
+    let replayed = scripts.server.cmd(&["XADD", KEYS[5], "*", "type", "t", "campaign", "c 00ff 1"]);
+    let replayed: String = redis::from_redis_value(replayed).unwrap();
+    scripts.server.cmd(&["HSET", RECORD, "entry", &replayed]);
+    let (keys, args) = second("now", "replace");
+    scripts.twice(source("submit"), &keys, &args, [1, 1]);
+    assert_eq!(scripts.int(&["HGET", CAMPAIGN, "cancelled"]), 1);
+}
+
+#[test]
 fn a_job_rejected_or_with_an_unknown_holder_changes_nothing() {
     let scripts = Scripts::new();
     scripts.call(source("submit"), &KEYS, &first("now"));
