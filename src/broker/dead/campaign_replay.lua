@@ -24,8 +24,8 @@ local function hits_all(why)
 end
 -- How often campaigns have replayed the job of a letter. Producers may have written anything.
 local function replays_of(found)
-  local told = field_of(found, 'dead_campaigns') or ''
-  return #told <= 15 and string.find(told, '^%d+$') and tonumber(told) or 0
+  local count = field_of(found, 'dead_campaigns') or ''
+  return #count <= 15 and string.find(count, '^%d+$') and tonumber(count) or 0
 end
 -- Fails before the first write if the large fields of a letter are gone.
 local function replay(found, record, tag)
@@ -42,11 +42,12 @@ while nth < letters and replayed < tonumber(most) and due <= now do
   local letter, fingerprint = unpack(ARGV, FIRST_LETTER + nth * VALUES_EACH, FIRST_LETTER + nth * VALUES_EACH + 1)
   local found = letter_at(dead, letter)
   local count = found and replays_of(found)
-  local done, cause, why = false, nil, nil
+  local done = false
   if found and count < tonumber(max_replays) then
     local tag, before = id .. ' ' .. fingerprint .. string.format(' %.0f', count + 1), waiting()
-    done, cause = pcall(replay, found, KEYS[FIRST_RECORD + nth], tag)
-    why = not done and (type(cause) == 'table' and cause.err or tostring(cause))
+    local replayed_it, cause = pcall(replay, found, KEYS[FIRST_RECORD + nth], tag)
+    done = replayed_it
+    local why = not done and (type(cause) == 'table' and cause.err or tostring(cause))
     -- A letter whose job is in its lane already must not be tried again.
     if why and hits_all(why) and waiting() == before then
       if replayed == 0 then error(cause, 0) end

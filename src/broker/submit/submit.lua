@@ -66,8 +66,8 @@ end
 local in_rooms = string.gsub(delayed, 'delayed$', 'rooms:places')
 -- The campaign that replayed a job, as its fields say, flat from this position on; nil if none did.
 local function campaign_of(fields, first)
-  for at = first, #fields - 1, 2 do
-    if fields[at] == 'campaign' then return string.match(tostring(fields[at + 1]), '^([%w%-]+) [%w%-]+ %d+$') end
+  for field = first, #fields - 1, 2 do
+    if fields[field] == 'campaign' then return string.match(tostring(fields[field + 1]), '^([%w%-]+) [%w%-]+ %d+$') end
   end
 end
 -- The stream, the entry, the key of the large fields and the campaign of a holder, and whether a worker has taken it; nil
@@ -206,7 +206,7 @@ local function add(job)
   return state
 end
 local function take_out(job, place)
-  local life, campaign = redis.call('HGET', job.held, 'life') or '', nil
+  local life, campaign = redis.call('HGET', job.held, 'life') or ''
   if type(place) == 'table' then
     campaign = place[4]
     redis.call('XDEL', place[1], place[2])
