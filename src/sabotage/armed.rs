@@ -108,8 +108,8 @@ const EDITS: &[Edit] = &[
     edit(
         BuriedWithoutLetter,
         "bury",
-        "local letter_id = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text)",
-        "local letter_id = '1-0'",
+        "local letter_id, group = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text)",
+        "local letter_id, group = '1-0', ''",
     ),
     edit(BuriedAndKept, "bury", "return 1, 'end'", "return 1, 'keep'"),
     edit(LetterKeptByReplay, "prelude", "remove_letter(dead, letter)", GONE),

@@ -1,6 +1,7 @@
 //! Stage 1: reads new entries while there is room for them. It reads only entries that nobody has been given (`>`). If
 //! a reply is lost, its entries are delivered to us anyway, and the reader finds them among our own pending entries.
 
+mod mode;
 mod standby;
 mod take;
 
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use self::mode::Mode;
 use super::admission::{Admission, FRESH_FOR};
 use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
@@ -97,29 +99,6 @@ struct ReadBatch {
     /// A time at which the entries had certainly not been given to it: their leases count from then on. The reply may
     /// have arrived long before now if this process was frozen, or its threads were busy.
     since: Instant,
-}
-
-/// How to make the next read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// There was little to read: wait for any lane, or stand by if enough others wait.
-    Wait,
-    /// The reader was called, or has just been given something: wait, whatever the others do.
-    Attend,
-    /// There is a backlog: read lane by lane, so that priorities hold and reads are full.
-    Drain,
-}
-
-impl Mode {
-    /// Returns how to continue after a read that returned this many of the entries that it wanted.
-    fn after(self, read: usize, wanted: usize) -> Self {
-        match self {
-            _ if read >= per_lane(wanted) => Self::Drain,
-            Self::Wait | Self::Attend if read > 0 => Self::Attend,
-            // Also after a backlog, when all who drained it come back at once.
-            Self::Drain | Self::Wait | Self::Attend => Self::Wait,
-        }
-    }
 }
 
 impl Reader {

@@ -158,7 +158,7 @@ impl DeadLetters<'_> {
     /// hand. `progress` is called with the number of letters counted so far.
     ///
     /// Returns how many letters were counted, or `None` if somebody else began a recount meanwhile, which then replaces
-    /// this one, or if this one stood still for ten minutes. The counts stay exact while letters come and go.
+    /// this one, or if this one did nothing for ten minutes. The counts stay exact while letters come and go.
     ///
     /// # Errors
     ///

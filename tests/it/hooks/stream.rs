@@ -178,15 +178,22 @@ async fn a_login_without_the_right_to_the_stream_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn surplus_events_are_dropped_and_counted_while_all_jobs_run() {
+    // More at once than wait to be published, however slow the machine is.
+    const JOBS: usize = 10_000;
     let server = RedisServer::start();
-    let (queue, faults) = (queue(&server).await, Faults::default());
-    let jobs = (0..20_000).map(|_| Submission::new("test").unwrap());
+    let (queue, faults, gate) = (queue(&server).await, Faults::default(), Arc::new(Semaphore::new(0)));
+    let jobs = (0..JOBS).map(|_| Submission::new("test").unwrap());
     Producer::new(queue.clone()).submit_all(jobs).await.unwrap();
+    let mut config = attentive(&server.url(), Publish::All);
+    config.worker.queues.values_mut().for_each(|queue| queue.concurrency = JOBS);
+    let builder = Fleet::builder(config).events(faults.events()).middleware(Held(Arc::clone(&gate)));
     let handler = Acts::well();
-    let builder = builder(&server.url(), Publish::All).events(faults.events());
     let fleet = Running::of(builder.handler_with("test", quick(3), handler.clone()).unwrap().build());
+    until_async("all to be held", SOON, async || queue.snapshot().await.unwrap().running() == JOBS as u64)
+        .await;
+    gate.add_permits(JOBS);
     until_empty(&queue).await;
-    assert_eq!(handler.all_runs(), 20_000);
+    assert_eq!(handler.all_runs() as usize, JOBS);
     until_async("what was dropped to be counted", SOON, async || faults.dropped("stream") > 0).await;
     fleet.stop().await;
 }

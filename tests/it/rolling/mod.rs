@@ -104,7 +104,7 @@ async fn promise_6_a_rolling_update_loses_no_job_and_spends_no_attempt() {
     let at = fleet.iter().position(|worker| worker.pid() == stuck).expect("a worker runs it");
     fleet.swap(at, 2);
     until_async("the new type to be unknown", SOON, async || {
-        queue.snapshot().await.unwrap().in_rooms == FRESH as u64
+        queue.snapshot().await.unwrap().in_unknown_rooms == FRESH as u64
     })
     .await;
     let (over, mut account) = (Arc::new(AtomicBool::new(false)), Account::begin());

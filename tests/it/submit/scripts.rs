@@ -417,16 +417,9 @@ fn a_job_whose_lock_is_of_another_type_is_refused_alone() {
 fn a_member_of_a_batch_of_the_wrong_type_is_refused_alone() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["SET", BATCH, "x"]);
-    let mut keys = KEYS.to_vec();
-    keys.extend([
-        "sf:{q}:job:good",
-        "sf:{q}:unique:",
-        "sf:{q}:job:good",
-        "sf:{q}:steps:good",
-        "sf:{q}:batch:",
-    ]);
+    let good = ["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good", "sf:{q}:batch:"];
+    let keys = [&KEYS[..], &good].concat();
     let mut member = args("j", "now", NO_LOCK);
-    // The value `member`.
     member[7] = "1";
     let args = [&[""][..], &member, &args("good", "now", NO_LOCK)].concat();
     let answer = verdicts(scripts.call(source("submit"), &keys, &args).1);

@@ -181,3 +181,30 @@ fn copies_of_one_life_are_parked_apart_by_one_call() {
     let count: usize = redis::from_redis_value(scripts.server.cmd(&["HLEN", FIELDS])).unwrap();
     assert_eq!(count, 3);
 }
+
+#[test]
+fn a_campaign_counts_an_end_only_once_nothing_can_fail() {
+    const CAMPAIGN: &str = "sf:{q}:campaign:c";
+    let packed = |texts: &[&str]| {
+        let mut packed = vec![0x90 | u8::try_from(texts.len()).unwrap()];
+        for text in texts {
+            packed.push(0xa0 | u8::try_from(text.len()).unwrap());
+            packed.extend(text.bytes());
+        }
+        packed
+    };
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running"]);
+    let entry = scripts.delivered();
+    let mut values = Attempt::first(&entry).bury_values();
+    // One text is no entry, so the job that follows cannot be appended.
+    values[13] = packed(&["dead c died", "5-0", "each", "1", "x"]);
+    let answers = scripts.call_each(source("bury"), &BURY_KEYS, &[&values]);
+    assert!(format!("{answers:?}").contains("do not form an entry"), "{answers:?}");
+    assert_eq!(scripts.int(&["HEXISTS", CAMPAIGN, "died"]), 0);
+    values[13] = packed(&["dead c died", "5-0"]);
+    for _ in 0..2 {
+        assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &values).0, 1);
+    }
+    assert_eq!(scripts.int(&["HGET", CAMPAIGN, "died"]), 1);
+}
