@@ -18,6 +18,11 @@ pub(crate) struct ActorArgs {
 }
 
 impl ActorArgs {
+    /// The same, of a command with other arguments for it.
+    pub(crate) fn of(name: Option<String>, why: String) -> Self {
+        Self { name, why: Some(why) }
+    }
+
     /// Describes what this person is about to do.
     pub(crate) fn action(&self, what: &str) -> Action {
         let who = self.name.clone().filter(|name| !name.trim().is_empty()).unwrap_or_else(user);
@@ -41,7 +46,7 @@ pub(crate) fn told<T>(noted: Noted<T>) -> T {
 }
 
 /// The user of this process, and the machine.
-fn user() -> String {
+pub(crate) fn user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().find_map(std::env::var_os);
     let named = named.map(|name| name.to_string_lossy().into_owned()).filter(|name| !name.is_empty());
     let user = named.unwrap_or_else(|| format!("uid {}", process::getuid().as_raw()));

@@ -6,6 +6,7 @@ use streamfleet::Queue;
 use streamfleet::admin::GateStatus;
 use streamfleet::job::{Breaker, GateName, Limits, QueueName, Rate, Timestamp};
 
+use super::actor::{ActorArgs, note};
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{Clock, duration, rfc3339};
@@ -48,12 +49,16 @@ enum Action {
         /// When failures close the gate: the share of failures, of how many attempts, within what time, and for how long; or `none`.
         #[arg(long, value_name = "SHARE/N/TIME/TIME", value_parser = some::<BreakerArg>)]
         breaker: Option<OrNone<BreakerArg>>,
+        #[command(flatten)]
+        actor: ActorArgs,
     },
     /// Remove the limits that were set, so that those of the workers' configuration apply again.
     #[command(after_help = "Example:\n  streamfleet gates clear type:mail.send --queue mail")]
     Clear {
         /// The gate.
         gate: GateName,
+        #[command(flatten)]
+        actor: ActorArgs,
     },
 }
 
@@ -145,7 +150,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let look = async || list(&queue, context).await;
             repeat.run(context.output, look).await
         }
-        Action::Set { gate, concurrency, rate, breaker } => {
+        Action::Set { gate, concurrency, rate, breaker, actor } => {
             if concurrency.is_none() && rate.is_none() && breaker.is_none() {
                 let what =
                     "no limit was named: give --concurrency, --rate or --breaker, or use `gates clear`";
@@ -162,10 +167,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 limits = limits.breaker(breaker.map(|BreakerArg(breaker)| breaker));
             }
             let changed = queue.gates().set(&gate, &limits).await.context("the limits were not set")?;
+            let limits_set = shown_limits(limits);
+            note(&queue, &actor.action("gates set").target(format!("{gate}: {limits_set}"))).await;
             print(&queue, &gate, ("set", changed, limits), context)
         }
-        Action::Clear { gate } => {
+        Action::Clear { gate, actor } => {
             let changed = queue.gates().clear(&gate).await.context("the limits were not cleared")?;
+            if changed {
+                note(&queue, &actor.action("gates clear").target(gate.to_string())).await;
+            }
             let limits = current(&queue, &gate).await?;
             print(&queue, &gate, ("cleared", changed, limits), context)
         }
@@ -207,6 +217,13 @@ fn line(changed: &Changed) -> String {
         }
         _ => format!("limits of {gate} in the queue {queue}: {limits}"),
     }
+}
+
+/// Limits, as people read them.
+fn shown_limits(limits: Limits) -> String {
+    let (rate, breaker) =
+        (limits.rate.map(|rate| rate.to_string()), limits.breaker.map(|breaker| breaker.to_string()));
+    shown(limits.concurrency, rate.as_deref(), breaker.as_deref())
 }
 
 fn shown(concurrency: Option<u32>, rate: Option<&str>, breaker: Option<&str>) -> String {

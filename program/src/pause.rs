@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::job::{GateName, JobType, QueueName};
 
+use super::actor::{ActorArgs, note};
 use super::exit::Exit;
 use super::output::harmless;
 use super::times::{duration, short};
@@ -49,9 +50,9 @@ pub(crate) struct PauseArgs {
     /// Resume by itself after this time, such as 1h. Default: somebody must resume.
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
-    /// Who pauses, for those who look at it.
-    #[arg(long, default_value = super::cancel::COMMAND_LINE)]
-    by: String,
+    /// Who pauses, for those who look at it. Default: the user of this machine, such as ann@ops-1.
+    #[arg(long)]
+    by: Option<String>,
     /// Why, for those who look at it.
     #[arg(long, default_value = "")]
     reason: String,
@@ -63,6 +64,8 @@ pub(crate) struct PauseArgs {
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    actor: ActorArgs,
 }
 
 /// What became of it, for JSON output.
@@ -109,7 +112,14 @@ pub(crate) async fn pause(args: PauseArgs, context: &Context) -> anyhow::Result<
     let PauseArgs { target, time, by, reason } = args;
     let (queue, gate) = target.gate()?;
     let queue = context.broker().await?.queue(queue);
-    queue.gates().close(&gate, &by, &reason, time).await.with_context(|| format!("{gate} was not paused"))?;
+    let actor = ActorArgs::of(by, reason.clone());
+    let action = actor.action("pause").target(gate.to_string());
+    queue
+        .gates()
+        .close(&gate, &action.who, &reason, time)
+        .await
+        .with_context(|| format!("{gate} was not paused"))?;
+    note(&queue, &action).await;
     let for_ms = time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let (queue, gate) = (queue.name().to_string(), gate.to_string());
     print(&Changed { queue, gate, done: "paused", changed: true, for_ms }, context)
@@ -120,6 +130,9 @@ pub(crate) async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Resul
     let (queue, gate) = args.target.gate()?;
     let queue = context.broker().await?.queue(queue);
     let changed = queue.gates().open(&gate).await.with_context(|| format!("{gate} was not resumed"))?;
+    if changed {
+        note(&queue, &args.actor.action("resume").target(gate.to_string())).await;
+    }
     let (queue, gate) = (queue.name().to_string(), gate.to_string());
     print(&Changed { queue, gate, done: "resumed", changed, for_ms: None }, context)
 }

@@ -428,7 +428,7 @@ fn remarks(mut view: View, reports: &[Report], clock: &Clock) -> View {
         if let Some(jobs) = report.in_rooms.filter(|jobs| *jobs > 0) {
             let queue = &report.queue;
             view = view.then(format!(
-                "{queue}: {jobs} of the waiting jobs wait for a gate; see `streamfleet gates list`"
+                "{queue}: waiting jobs that a gate does not let pass: {jobs}; see `streamfleet gates list`"
             ));
         }
     }

@@ -240,7 +240,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if let Some(job_type) = &job_type
         && let Some(remark) = unserved::remark(&target.queue, job_type).await
     {
-        output::print_stderr(&format!("{remark}. The job waits for a worker that does"));
+        output::print_stderr(&format!("the job waits: {remark}"));
     }
     if let Some(longest) = wait {
         let longest = longest.unwrap_or(Duration::MAX);
