@@ -15,6 +15,7 @@ mod jobs;
 mod letters;
 mod look;
 mod metrics;
+mod on_call;
 mod rehearsal;
 mod repeat;
 pub(crate) mod scrape;

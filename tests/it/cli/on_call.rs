@@ -1,0 +1,96 @@
+//! The situations of docs/on-call.md, with the commands that a person types.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+use streamfleet::{JobError, Producer};
+
+use super::desk::{json, sf, stdout_of, until_dead};
+use crate::harness::fleet::{Acts, Running, queue, quick, until_empty};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::{until, until_async};
+use crate::traps::scene::{SOON, job};
+
+/// A handler that fails for good while a third party is down.
+fn depends_on(is_down: &Arc<AtomicBool>) -> Acts {
+    let is_down = Arc::clone(is_down);
+    Acts::new(move |_, _| {
+        if is_down.load(Ordering::SeqCst) {
+            return Err(JobError::fatal("connection to 10.0.0.5:443 refused"));
+        }
+        Ok(Value::Null)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_a_canary_decides_whether_letters_are_replayed() {
+    const JOBS: usize = 60;
+    let server = RedisServer::start();
+    let (queue, is_down) = (queue(&server).await, Arc::new(AtomicBool::new(true)));
+    let producer = Producer::new(queue.clone());
+    producer.submit_all((0..JOBS).map(|nth| job(format!("{{\"customer\":{nth}}}")))).await.unwrap();
+    let fleet = Running::start(&server.url(), quick(1), depends_on(&is_down));
+    until_dead(&queue, JOBS as u64).await;
+    let groups = json(&server, &["dead", "groups"]);
+    assert_eq!((&groups["items"][0]["count"], groups["items"].as_array().unwrap().len()), (&JOBS.into(), 1));
+    let group = groups["items"][0]["group"].as_str().unwrap();
+    let one = stdout_of(&server, &["dead", "list", "--where", "payload.customer=7", "-o", "name"]);
+    let edit = ["dead", "edit", one.trim(), "--set", "payload.customer=8", "--why", "typo"];
+    assert_eq!(sf(&server, &edit).code, Some(0));
+    let replay =
+        ["dead", "replay", "--group", group, "--rate", "50/s", "--canary", "5", "--stop-at", "5%", "--yes"];
+    let state = |id: &str| json(&server, &["campaigns", "show", id])["state"].clone();
+    let begin = || json(&server, &replay)["campaign"].as_str().unwrap().to_owned();
+    let first = begin();
+    until("the canary to stop the campaign", SOON, || state(&first) == "stopped");
+    until_dead(&queue, JOBS as u64).await;
+    is_down.store(false, Ordering::SeqCst);
+    let second = begin();
+    until("the campaign to be done", 2 * SOON, || state(&second) == "done");
+    until_empty(&queue).await;
+    assert_eq!(queue.snapshot().await.unwrap().dead, 0);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_is_paused_for_an_hour_and_resumed_and_both_are_noted() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Acts::well();
+    let fleet = Running::start(&server.url(), quick(1), handler.clone());
+    let pause = ["pause", "--type", "test", "--for", "1h", "--reason", "the relay is down", "--by", "ann"];
+    assert_eq!(json(&server, &pause)["gate"], "type:test");
+    let id = Producer::new(queue.clone()).submit(job("{}")).await.unwrap();
+    let gate = || json(&server, &["gates", "list"])["items"][0].clone();
+    until("the job to wait for the gate", SOON, || gate()["waiting"] == 1);
+    let gate = gate();
+    assert_eq!(
+        (&gate["state"], &gate["paused_by"], &gate["reason"]),
+        (&"paused".into(), &"ann".into(), &"the relay is down".into())
+    );
+    assert_eq!(handler.runs(&id), 0);
+    assert_eq!(json(&server, &["resume", "--type", "test", "--as", "bob"])["changed"], true);
+    until_async("the job to run", SOON, async || handler.runs(&id) == 1).await;
+    let noted = json(&server, &["audit"]);
+    let actions: Vec<_> =
+        noted["items"].as_array().unwrap().iter().map(|one| [&one["what"], &one["who"]]).collect();
+    assert_eq!(actions, [[&Value::from("resume"), &"bob".into()], [&"pause".into(), &"ann".into()]]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_jobs_of_a_customer_are_found_and_cancelled() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let payload = |nth: usize| format!("{{\"customer\":{}}}", nth % 10);
+    Producer::new(queue.clone()).submit_all((0..50).map(|nth| job(payload(nth)))).await.unwrap();
+    let find =
+        ["jobs", "--where", "payload.customer=9", "--state", "waiting", "--limit", "1000", "-o", "name"];
+    let found = stdout_of(&server, &find);
+    assert_eq!(found.lines().count(), 5);
+    for id in found.lines() {
+        assert_eq!(sf(&server, &["cancel", id, "--by", "ann"]).code, Some(0));
+    }
+    assert_eq!((stdout_of(&server, &find).as_str(), queue.snapshot().await.unwrap().waiting()), ("", 45));
+}
