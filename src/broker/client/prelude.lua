@@ -919,8 +919,11 @@ end
 local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   if gate.limits then
-    local is_full = gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency
-    forget_ended(gate.held, is_full and 4 or 1, lanes)
+    local held = (gate.concurrency or gate.breaker) and redis.call('HLEN', gate.held) or 0
+    local is_full = gate.concurrency and held >= gate.concurrency
+    -- A breaker counts the ends of those that hold a place, which may be given back a moment after the job's end.
+    local is_patient = gate.breaker and not is_full and held < 1000
+    if not is_patient then forget_ended(gate.held, is_full and 4 or 1, lanes) end
   end
   return gate
 end
