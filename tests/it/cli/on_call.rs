@@ -12,6 +12,14 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::{until, until_async};
 use crate::traps::scene::{SOON, job};
 
+/// Submits a job for each of these customers.
+fn submit(server: &RedisServer, customers: impl Iterator<Item = usize>) {
+    for customer in customers {
+        let payload = format!("{{\"customer\":{customer}}}");
+        server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "test", "payload", &payload]);
+    }
+}
+
 /// A handler that fails for good while a third party is down.
 fn depends_on(is_down: &Arc<AtomicBool>) -> Acts {
     let is_down = Arc::clone(is_down);
@@ -28,8 +36,7 @@ async fn after_an_outage_a_canary_decides_whether_letters_are_replayed() {
     const JOBS: usize = 60;
     let server = RedisServer::start();
     let (queue, is_down) = (queue(&server).await, Arc::new(AtomicBool::new(true)));
-    let producer = Producer::new(queue.clone());
-    producer.submit_all((0..JOBS).map(|nth| job(format!("{{\"customer\":{nth}}}")))).await.unwrap();
+    submit(&server, 0..JOBS);
     let fleet = Running::start(&server.url(), quick(1), depends_on(&is_down));
     until_dead(&queue, JOBS as u64).await;
     let groups = json(&server, &["dead", "groups"]);
@@ -83,8 +90,7 @@ async fn a_type_is_paused_for_an_hour_and_resumed_and_both_are_noted() {
 async fn all_jobs_of_a_customer_are_found_and_cancelled() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    let payload = |nth: usize| format!("{{\"customer\":{}}}", nth % 10);
-    Producer::new(queue.clone()).submit_all((0..50).map(|nth| job(payload(nth)))).await.unwrap();
+    submit(&server, (0..50).map(|nth| nth % 10));
     let find =
         ["jobs", "--where", "payload.customer=9", "--state", "waiting", "--limit", "1000", "-o", "name"];
     let found = stdout_of(&server, &find);
