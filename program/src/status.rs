@@ -201,7 +201,7 @@ async fn known_in(queues: &[Queue], id: &JobId) -> Vec<(Queue, Status)> {
     found
 }
 
-/// Searches the entries of these queues, one after the other, until so many bytes have been read.
+/// Searches the entries of these queues, one after the other, until `bytes` of them have been read.
 async fn sought_in(queues: &[Queue], id: &JobId, mut bytes: u64) -> Vec<(Queue, Status)> {
     let mut found = Vec::new();
     for queue in queues {

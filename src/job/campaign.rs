@@ -126,7 +126,7 @@ impl CampaignCounts {
 pub(crate) enum CampaignStep {
     /// Nothing for now.
     Rest,
-    /// Replays up to so many letters.
+    /// Replays at most this number of letters.
     Replay(u64),
     /// Its canary has succeeded: it replays the rest.
     Release,

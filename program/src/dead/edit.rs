@@ -144,7 +144,9 @@ async fn edited_by_hand(letter: &DeadLetter) -> anyhow::Result<Option<(Vec<u8>, 
     }
     let set = |name: &str| std::env::var_os(name).filter(|editor| !editor.is_empty());
     let editor = ["VISUAL", "EDITOR"].into_iter().find_map(set);
-    let editor = editor.ok_or_else(|| Wrong("set EDITOR to the editor that is to be used".to_owned()))?;
+    let editor = editor.ok_or_else(|| {
+        Wrong("no editor is configured: set EDITOR, or use --set or --payload-file".to_owned())
+    })?;
     let encoding = encoding(letter);
     let text = as_text(letter.fields.get(b"payload").unwrap_or_default(), encoding)?;
     // Only this user may read it, and what the editor writes beside it.

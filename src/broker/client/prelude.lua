@@ -268,7 +268,7 @@ end
 -- The most groups of dead letters that are counted apart. The letters of all other groups are counted as one, `other`.
 local MOST_GROUPS = 10000
 
--- A recount that has counted nothing for so many ms was given up. What it would miss from then on, nobody notes.
+-- After this many ms without progress, a recount is abandoned: changes are no longer written to its table.
 local RECOUNT_MS = 600000
 
 -- The table that counts the groups of dead letters, and the one that a recount is filling, or nil. Both lie beside the
@@ -977,7 +977,7 @@ local function pass_gate(gate, member, now)
   end
 end
 
--- Opens a breaker for so many ms.
+-- Opens a breaker for `cooldown` ms.
 local function trip(breaker, cooldown, now)
   redis.call('DEL', breaker.key)
   redis.call('HSET', breaker.key, 'until_ms', ms_text(now + cooldown), 'cooldown_ms', ms_text(cooldown))

@@ -212,7 +212,7 @@ impl DeadLetters<'_> {
         self.letters("xrange", self.queue.link.ask("xrange", reply).await?, room).await
     }
 
-    /// Restores the first letters of a reply that have so many bytes, but at least one.
+    /// Restores the first letters of a reply: those for which there is room, in bytes, but at least one.
     async fn letters(self, command: &'static str, reply: Value, room: usize) -> Result<Restored, Error> {
         let mut entries = decode::entries(command, &reply, Lane::Normal)?;
         let fit = fitting(entries.iter().map(restored_size), room);
@@ -253,7 +253,7 @@ fn restored_size(letter: &Entry) -> usize {
     letter.size().saturating_add(offloaded.map_or(0, |offloaded| offloaded.bytes))
 }
 
-/// How many of the first letters have at most so many bytes; at least one.
+/// Returns how many of the first letters fit into `room` bytes; at least one.
 fn fitting(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
     let mut bytes = 0_usize;
     let fit = sizes.enumerate().take_while(|(nth, size)| {

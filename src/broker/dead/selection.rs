@@ -120,8 +120,8 @@ impl DeadLetters<'_> {
         Ok(page)
     }
 
-    /// Returns a page like [`DeadLetters::selected`], of the letters after `after`. It ends with so many letters that match,
-    /// or when letters with about so many bytes have been read. It begins with one letter, so few are read in vain.
+    /// Returns a page like [`DeadLetters::selected`], of the letters after `after`. It ends with `most` letters that match,
+    /// or when letters with about `most_bytes` have been read. It begins with one letter, so few are read in vain.
     pub(in crate::broker) async fn next_selected(
         self,
         selection: &Selection,

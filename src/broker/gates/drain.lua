@@ -10,7 +10,7 @@ local gates, rooms, places, dead, high, normal, low = unpack(KEYS)
 local most_jobs, most_bytes, ends = unpack(ARGV, 1, 3)
 local FIRST_END, VALUES_EACH = 4, 3
 local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
--- So many entries of a room, if they have no more bytes than may leave, hold up nobody though Redis refuses to move them.
+-- The most entries of a room that are passed over because Redis refuses to move them.
 local MOST_SKIPPED = 20
 local first_room = FIRST_END + VALUES_EACH * tonumber(ends)
 local left, bytes, wait, more, failed = 0, 0, -1, 0, ''
