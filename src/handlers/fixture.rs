@@ -42,7 +42,7 @@ where
     let ended = tokio::select! {
         biased;
         ended = &mut running => return ended.map_err(JobError::into_outcome),
-        () = tokio::time::sleep_until(deadline.into()) => {
+        () = tokio::task::coop::unconstrained(tokio::time::sleep_until(deadline.into())) => {
             cancellation.cancel();
             tokio::time::timeout(handler.grace(), running).await
         }

@@ -246,6 +246,13 @@ pub(super) async fn outcome_within_grace(
     tokio::time::timeout(grace, running).await.ok()
 }
 
+/// Waits until an instant, which passes even beside a handler that has used up the task's budget
+/// (<https://docs.rs/tokio/latest/tokio/task/coop/index.html>): with a budget of its own, a timer polled after such a
+/// handler would never be ready.
+pub(super) async fn reached(instant: Instant) {
+    tokio::task::coop::unconstrained(tokio::time::sleep_until(instant.into())).await;
+}
+
 /// The bounds of one attempt.
 pub(super) struct Bounds {
     pub(super) timeout: Duration,
@@ -273,7 +280,7 @@ pub(super) async fn bounded(
             let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
             return if failed && held_lease.is_aware() { held_lease.outcome() } else { outcome };
         }
-        () = tokio::time::sleep_until(bounds.deadline.into()) => {
+        () = reached(bounds.deadline) => {
             let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
             held_lease.cut();
             Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
@@ -325,6 +332,26 @@ mod tests {
         assert_eq!(cut(true, fails()).await, Outcome::Interrupted);
         assert_eq!(cut(true, async { Outcome::Done(None) }).await, Outcome::Done(None));
         assert_eq!(cut(false, pending()).await, Outcome::Interrupted);
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_never_lets_others_run_meets_its_deadline() {
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+        let busy = async {
+            // Ready for ever, so only the task's budget interrupts it.
+            loop {
+                sender.send(()).unwrap();
+                receiver.recv().await;
+            }
+        };
+        let held_lease = HeldLease::new(Instant::now());
+        let timeout = Duration::from_millis(50);
+        let bounds = Bounds { timeout, deadline: Instant::now() + timeout, grace: Duration::ZERO };
+        let bounded = bounded(Box::pin(busy), &held_lease, bounds, || {});
+        let outcome =
+            tokio::time::timeout(Duration::from_secs(30), bounded).await.expect("it met no deadline");
+        let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(failure.kind, FailureKind::Timeout);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use super::executor::{Bounds, bounded};
+use super::executor::{Bounds, bounded, reached};
 use super::handler::{Handler, JobContext};
 use super::registry::handled;
 use crate::job::{Envelope, JobSpec, Outcome, QueueName};
@@ -62,7 +62,7 @@ pub(crate) async fn inline<H: Handler>(
 /// Waits for this long; without a time, forever.
 async fn passed(pause: Option<Duration>) {
     match pause {
-        Some(pause) => tokio::time::sleep(pause).await,
+        Some(pause) => reached(Instant::now() + pause).await,
         None => std::future::pending().await,
     }
 }

@@ -203,8 +203,16 @@ impl Pipes {
 /// Reads to the end, so that the program never waits for us, however much it writes.
 async fn drain(mut pipe: impl AsyncRead + Unpin, mut keep: impl FnMut(&[u8])) {
     const CHUNK_BYTES: usize = 8 * 1024;
+    /// After how many chunks others get their turn. This is less than the task's budget, without which their timers
+    /// would not be looked at.
+    const CHUNKS_PER_TURN: usize = 16;
     let mut chunk = vec![0; CHUNK_BYTES];
+    let mut read = 0_usize;
     while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
         keep(&chunk[..length]);
+        read += 1;
+        if read.is_multiple_of(CHUNKS_PER_TURN) {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::Delivery;
-use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace};
+use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace, reached};
 use crate::worker::handler::{JobContext, StepView};
 
 /// Prepares an attempt that has read its ledger, and not begun a step.
@@ -326,7 +326,7 @@ impl Attempt<'_> {
                 let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
                 return if failed && held_lease.is_aware() { Outcome::Interrupted } else { outcome };
             }
-            () = tokio::time::sleep_until(deadline.into()) => {
+            () = reached(deadline) => {
                 token.cancel();
                 let error = format!("the handler ran longer than its timeout of {timeout:?}");
                 Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))

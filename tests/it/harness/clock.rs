@@ -15,9 +15,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Returns the nanoseconds since some fixed moment before the test began.
 pub(crate) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).expect("the monotonic clock is never negative");
-    let nanos = u64::try_from(now.tv_nsec).expect("the monotonic clock is never negative");
+    ns_of(ClockId::Monotonic)
+}
+
+/// Returns the nanoseconds of processor time that the calling thread has used, whatever else runs on the machine.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    ns_of(ClockId::ThreadCPUTime)
+}
+
+fn ns_of(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    let seconds = u64::try_from(now.tv_sec).expect("these clocks are never negative");
+    let nanos = u64::try_from(now.tv_nsec).expect("nanoseconds are never negative");
     seconds * 1_000_000_000 + nanos
 }
 

@@ -27,40 +27,72 @@ impl<T> Probe for Option<T> {
     }
 }
 
+/// How much longer than its deadline a wait may take on a machine that lets its pauses last too long.
+const MOST_TIMES: u32 = 6;
+
+/// A deadline that moves with the machine: what the pauses last beyond their length does not count, up to a bound.
+struct Wait {
+    started: Instant,
+    deadline: Duration,
+    pause: Duration,
+    /// By how much longer the pauses took than they should.
+    delayed: Duration,
+}
+
+impl Wait {
+    fn new(deadline: Duration) -> Self {
+        Self { started: Instant::now(), deadline, pause: FIRST_PAUSE, delayed: Duration::ZERO }
+    }
+
+    fn is_over(&self) -> bool {
+        self.started.elapsed() >= self.deadline + self.delayed.min(self.deadline * (MOST_TIMES - 1))
+    }
+
+    /// Notes that a pause which began then has ended.
+    fn paused(&mut self, since: Instant) {
+        self.delayed += since.elapsed().saturating_sub(self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
 /// Probes until the condition holds. Panics at the deadline, naming `what` it waited for.
 #[track_caller]
 pub(crate) fn until<P: Probe>(what: &str, deadline: Duration, mut probe: impl FnMut() -> P) -> P::Found {
-    let started = Instant::now();
-    let mut pause = FIRST_PAUSE;
+    let mut wait = Wait::new(deadline);
     loop {
         if let Some(found) = probe().found() {
             return found;
         }
-        assert!(started.elapsed() < deadline, "timed out after {deadline:?} waiting for: {what}");
-        pause_for(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        assert!(!wait.is_over(), "timed out after {deadline:?} waiting for: {what}");
+        let since = Instant::now();
+        pause_for(wait.pause);
+        wait.paused(since);
     }
 }
 
-/// Like [`until`], for tokio tests. Also stops waiting at the deadline if a probe hangs.
+/// Like [`until`], for tokio tests. Also stops waiting if a probe hangs.
 pub(crate) async fn until_async<P: Probe>(
     what: &str,
     deadline: Duration,
     mut probe: impl AsyncFnMut() -> P,
 ) -> P::Found {
-    let mut pause = FIRST_PAUSE;
     let looping = async {
+        let mut wait = Wait::new(deadline);
         loop {
             if let Some(found) = probe().await.found() {
-                return found;
+                return Some(found);
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            if wait.is_over() {
+                return None;
+            }
+            let since = Instant::now();
+            tokio::time::sleep(wait.pause).await;
+            wait.paused(since);
         }
     };
-    match tokio::time::timeout(deadline, looping).await {
-        Ok(found) => found,
-        Err(_elapsed) => panic!("timed out after {deadline:?} waiting for: {what}"),
+    match tokio::time::timeout(MOST_TIMES * deadline, looping).await {
+        Ok(Some(found)) => found,
+        Ok(None) | Err(_) => panic!("timed out after {deadline:?} waiting for: {what}"),
     }
 }
 

@@ -12,6 +12,9 @@ use crate::harness::wait::until;
 /// The default timeout of a probe.
 const PROBE_WITHIN: Duration = Duration::from_secs(1);
 
+/// How many probes in a row must fail until Kubernetes restarts a container, by default.
+const FAILURES: u32 = 3;
+
 /// Connections that send nothing at all, or stop in the middle of the request.
 const HALF_OPEN: usize = 200;
 
@@ -56,14 +59,18 @@ fn hundreds_of_stalled_connections_do_not_block_probes_or_scrapes() {
         scope.spawn(|| drip(&address, &stop));
         let begun = [&b""[..], b"GET /met", b"GET /livez HTTP/1.1\r\nHost: x\r\n"];
         let silent: Vec<_> = (0..HALF_OPEN).map(|nth| opened(&address, begun[nth % begun.len()])).collect();
-        let (since, mut longest) = (Instant::now(), Duration::ZERO);
+        let (since, mut slow) = (Instant::now(), 0);
         // A listener that waited for them would not answer for two minutes.
         until("twelve seconds of probes", SOON, || {
             for path in ["/livez", "/metrics", "/readyz"] {
                 let asked = Instant::now();
                 assert_eq!(status(&address, path), Some(200), "{path} after {:?}", since.elapsed());
-                longest = longest.max(asked.elapsed());
-                assert!(longest < PROBE_WITHIN, "{path} took {longest:?}");
+                slow = if asked.elapsed() < PROBE_WITHIN { 0 } else { slow + 1 };
+                assert!(
+                    slow < FAILURES,
+                    "{path} took {:?}, and those before it too long too",
+                    asked.elapsed()
+                );
             }
             since.elapsed() > Duration::from_secs(12)
         });
@@ -121,8 +128,11 @@ fn a_client_that_reads_slowly_loses_its_place_to_others() {
     // They send a request, and read nothing.
     let asked: Vec<_> =
         (0..HALF_OPEN).map(|_| opened(&address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).collect();
-    let since = Instant::now();
-    assert_eq!(status(&address, "/livez"), Some(200));
-    assert!(since.elapsed() < PROBE_WITHIN, "{:?}", since.elapsed());
+    let in_time = |_nth: &u32| {
+        let since = Instant::now();
+        assert_eq!(status(&address, "/livez"), Some(200));
+        since.elapsed() < PROBE_WITHIN
+    };
+    assert!((0..FAILURES).find(in_time).is_some(), "every probe took too long");
     drop(asked);
 }
