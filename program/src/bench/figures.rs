@@ -145,13 +145,21 @@ fn thousands(number: f64) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::round::WayMemory;
     use super::*;
 
     /// A round in which a job of the way costs this many times as much as a raw entry.
     pub(in crate::bench) fn round(times: f64) -> Round {
         let raw = Cost { per_s: 500_000.0, redis_us_per_job: 2.0 };
         let way = Cost { per_s: raw.per_s / times, redis_us_per_job: raw.redis_us_per_job * times };
-        Round { jobs: 20_000, raw, way, worker_us_per_job: 3.0, commands: CommandStats::default() }
+        Round {
+            jobs: 20_000,
+            raw,
+            way,
+            worker_us_per_job: 3.0,
+            commands: CommandStats::default(),
+            memory: WayMemory::default(),
+        }
     }
 
     #[test]

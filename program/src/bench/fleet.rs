@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use streamfleet::dev_server::DevServer;
 use streamfleet::event::Events;
-use streamfleet::job::{Backoff, Policy};
+use streamfleet::job::{Backoff, JobType, Policy};
 use streamfleet::telemetry::{Metrics, ServedQueue};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
@@ -70,9 +70,12 @@ impl MeasuringHandler {
     }
 
     /// Adds the types of the measured jobs to a fleet.
-    fn register(&self, fleet: Builder) -> Result<Builder> {
+    fn register(&self, fleet: Builder, types: usize) -> Result<Builder> {
         let policy = Policy::default().backoff(Backoff::Fixed(PAUSE));
-        let fleet = fleet.handler_with(super::FOLLOW_UP, policy.clone(), self.clone())?;
+        let mut fleet = fleet.handler_with(super::FOLLOW_UP, policy.clone(), self.clone())?;
+        for nth in 1..types {
+            fleet = fleet.handler_with(&type_name(nth), policy.clone(), self.clone())?;
+        }
         if self.behavior != Behavior::SucceedInSteps {
             return Ok(fleet.handler_with(super::TYPE, policy, self.clone())?);
         }
@@ -109,6 +112,26 @@ fn is_first_delivery(context: &JobContext) -> bool {
     context.id().origin().is_some_and(|(entry, _)| entry == context.fence())
 }
 
+/// How much a measurement is spread out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Crowd {
+    /// How many fleets there are, each with connections and a consumer of its own.
+    pub(super) workers: usize,
+    /// How many types the jobs have.
+    pub(super) types: usize,
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        Self { workers: 1, types: 1 }
+    }
+}
+
+/// Returns the name of the n-th type.
+pub(super) fn type_name(nth: usize) -> String {
+    if nth == 0 { super::TYPE.to_owned() } else { format!("{}.{nth}", super::TYPE) }
+}
+
 /// A running fleet.
 pub(super) struct Running {
     shutdown: Shutdown,
@@ -116,30 +139,34 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a fleet that runs this many handlers at once, and whose events go to the tally.
+    /// Starts a crowd that runs this many handlers at once, and whose events go to the tally.
     pub(super) fn start(
         server: &DevServer,
-        slots: usize,
+        (slots, crowd): (usize, Crowd),
         handler: &MeasuringHandler,
         tally: &Arc<Tally>,
     ) -> Result<Self> {
-        let mut config = FleetConfig::default();
-        config.redis.url = server.url();
-        config.worker.queues = [(super::QUEUE.parse()?, QueueConfig::default().concurrency(slots))].into();
+        let types: Vec<JobType> = (0..crowd.types)
+            .map(|nth| type_name(nth).parse())
+            .chain([super::FOLLOW_UP.parse()])
+            .collect::<Result<_, _>>()?;
         // With metrics, as a worker runs.
-        let queues = config.worker.queues.iter();
-        let queues = queues.map(|(name, queue)| ServedQueue::new(name, queue.concurrency));
-        let metrics = Metrics::new(queues, &[super::TYPE.parse()?, super::FOLLOW_UP.parse()?], &[]);
+        let metrics = Metrics::new([ServedQueue::new(&super::QUEUE.parse()?, slots)], &types, &[]);
         let events = Events::new(vec![metrics.listener(), tally.listener()]);
-        let fleet = handler.register(Fleet::builder(config))?.events(events).build();
-        let shutdown = Shutdown::new();
-        let stop = shutdown.clone();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
-            if let Err(error) = fleet.run(stop).await {
-                tracing::error!(%error, "the measured fleet ended");
-            }
-        });
+        let (shutdown, mut tasks) = (Shutdown::new(), JoinSet::new());
+        for _ in 0..crowd.workers {
+            let mut config = FleetConfig::default();
+            config.redis.url = server.url();
+            let queue = QueueConfig::default().concurrency((slots / crowd.workers).max(1));
+            config.worker.queues = [(super::QUEUE.parse()?, queue)].into();
+            let fleet = handler.register(Fleet::builder(config), crowd.types)?.events(events.clone()).build();
+            let stop = shutdown.clone();
+            tasks.spawn(async move {
+                if let Err(error) = fleet.run(stop).await {
+                    tracing::error!(%error, "the measured fleet ended");
+                }
+            });
+        }
         Ok(Self { shutdown, tasks })
     }
 

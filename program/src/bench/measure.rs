@@ -1,13 +1,15 @@
 //! The measurements, except those of the [ways](super::ways). Each starts with an empty server.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use streamfleet::dev_server::DevServer;
 use streamfleet::job::Encoding;
 use streamfleet::{Broker, Producer, RedisConfig, Submission};
 
-use super::fleet::{Behavior, MeasuringHandler, Running};
+use super::fleet::{Behavior, Crowd, MeasuringHandler, Running};
 use super::ratio::{Ratio, median};
 use super::raw::Raw;
 use super::report::{Backlog, Enqueue, Latency, Memory};
@@ -18,6 +20,10 @@ use super::ways::Way;
 const FEW_SLOTS: usize = 64;
 
 pub(super) const STREAM: &str = "sf:{default}:jobs";
+const DEAD: &str = "sf:{default}:dead";
+
+/// The submitter of a steady rate sends what is due after pauses of this length.
+const TICK: Duration = Duration::from_micros(500);
 
 /// A private server, and the settings of the measurements.
 pub(super) struct Bench {
@@ -55,7 +61,7 @@ impl Bench {
     }
 
     fn submissions(&self, count: usize) -> Result<impl Iterator<Item = Submission> + use<>> {
-        Way::Plain.submissions(count, &self.payload)
+        Way::Plain.submissions(count, 1, &self.payload)
     }
 
     /// Empties the server, and creates the stream and the group that raw commands need.
@@ -82,40 +88,47 @@ impl Bench {
         Ok(Enqueue { raw_per_s: median(raw), per_s: median(ours), ratio })
     }
 
-    /// From XADD to the handler's start, at 500 jobs a second.
+    /// From XADD to the handler's start: at 500 jobs a second, and at half the rate that plain jobs reach.
     pub(super) async fn latency(&mut self) -> Result<Latency> {
+        let few = self.delays(500.0, FEW_SLOTS).await?;
         self.reset()?;
-        let jobs: u32 = 2500;
+        let most = self.round(Way::Plain, Crowd::default()).await?.way.per_s;
+        let half = self.delays(most / 2.0, Way::Plain.spec().slots).await?;
+        Ok(Latency {
+            p50: few.p50,
+            p99: few.p99,
+            half_per_s: most / 2.0,
+            half_p50: half.p50,
+            half_p99: half.p99,
+        })
+    }
+
+    /// The delays of jobs that come at a steady rate for five seconds.
+    async fn delays(&mut self, per_s: f64, slots: usize) -> Result<Delays> {
+        self.reset()?;
+        let jobs = (per_s * 5.0) as usize;
         let handler = MeasuringHandler::new(Behavior::TakeTime);
-        let tally = Tally::new(Goal::Ended, jobs as usize);
-        let running = Running::start(&self.server, FEW_SLOTS, &handler, &tally)?;
+        let tally = Tally::new(Goal::Ended, jobs);
+        let running = Running::start(&self.server, (slots, Crowd::default()), &handler, &tally)?;
         let mut raw = Raw::connect(&self.server)?;
         let clock = handler.clone();
         // A separate thread, so that the submitter's pace does not depend on the measured runtime.
         let submitting = tokio::task::spawn_blocking(move || -> Result<()> {
-            let begun = Instant::now();
-            for nth in 0..jobs {
-                let due = begun + Duration::from_millis(2) * nth;
-                while Instant::now() < due {
-                    std::thread::yield_now();
-                }
-                let payload = clock.due(Duration::ZERO);
-                raw.call(&[
-                    b"XADD",
-                    STREAM.as_bytes(),
-                    b"*",
-                    b"type",
-                    super::TYPE.as_bytes(),
-                    b"payload",
-                    &payload,
-                ])?;
+            let (begun, mut sent) = (Instant::now(), 0);
+            while sent < jobs {
+                let due = ((begun.elapsed().as_secs_f64() * per_s) as usize).min(jobs);
+                let payloads: Vec<_> = (sent..due).map(|_| clock.due(Duration::ZERO)).collect();
+                raw.append(STREAM, &payloads)?;
+                sent = due;
+                // Spinning would take the core that the worker needs.
+                std::thread::park_timeout(TICK);
             }
             Ok(())
         });
         submitting.await??;
         tally.took().await?;
         running.stop().await;
-        Ok(Latency { p50: handler.late_ms(0.5), p99: handler.late_ms(0.99) })
+        Ok(Delays { p50: handler.late_ms(0.5), p99: handler.late_ms(0.99) })
     }
 
     /// By how much the promotion of 200 jobs a second is late: the 99th percentile, in milliseconds.
@@ -125,7 +138,7 @@ impl Bench {
         let jobs = 1000;
         let handler = MeasuringHandler::new(Behavior::TakeTime);
         let tally = Tally::new(Goal::Ended, jobs);
-        let running = Running::start(&self.server, FEW_SLOTS, &handler, &tally)?;
+        let running = Running::start(&self.server, (FEW_SLOTS, Crowd::default()), &handler, &tally)?;
         let mut tick = tokio::time::interval(Duration::from_millis(5));
         for nth in 0..jobs {
             tick.tick().await;
@@ -138,7 +151,7 @@ impl Bench {
         Ok(handler.late_ms(0.99))
     }
 
-    /// The memory that a waiting job takes in Redis.
+    /// The memory that jobs take in Redis.
     pub(super) async fn memory(&mut self) -> Result<Memory> {
         let jobs = 100_000;
         self.reset()?;
@@ -150,32 +163,56 @@ impl Bench {
         let empty = self.raw.info("memory", "used_memory")?;
         producer.submit_all(self.submissions(jobs)?).await?;
         let ours = (self.raw.info("memory", "used_memory")? - empty) / jobs as f64;
-        Ok(Memory { raw_bytes_per_job: raw, bytes_per_job: ours, ratio: ours / raw })
+        let mut ways = BTreeMap::new();
+        for way in Way::value_variants() {
+            self.reset()?;
+            ways.insert(*way, self.round(*way, Crowd::default()).await?.memory);
+        }
+        Ok(Memory { raw_bytes_per_job: raw, bytes_per_job: ours, ratio: ours / raw, ways })
     }
 
-    /// The ratio of plain jobs with two million jobs waiting, and with one million delayed.
+    /// The ratios of plain jobs beside what may slow them down.
     pub(super) async fn backlog(&mut self) -> Result<Backlog> {
         self.reset()?;
-        self.raw.enqueue(STREAM, 2_000_000, &self.payload)?;
-        let waiting = self.drain_ratio().await?;
+        self.raw.enqueue(STREAM, 5_000_000, &self.payload)?;
+        let waiting = self.drain_ratio(Crowd::default()).await?;
         self.reset()?;
         let producer = self.producer().await?;
         let hour = Duration::from_secs(3600);
         let delayed = self.submissions(1_000_000)?.map(move |submission| submission.delay(hour));
         producer.submit_all(delayed).await?;
-        let delayed = self.drain_ratio().await?;
+        let delayed = self.drain_ratio(Crowd::default()).await?;
+        self.reset()?;
+        self.raw.enqueue(DEAD, 100_000, &self.payload)?;
+        let dead = self.drain_ratio(Crowd::default()).await?;
+        self.reset()?;
+        let types = self.drain_ratio(Crowd { types: 1000, ..Crowd::default() }).await?;
+        self.reset()?;
+        let workers = self.drain_ratio(Crowd { workers: 64, ..Crowd::default() }).await?;
         self.raw.flush()?;
-        Ok(Backlog { drain_ratio_2m: waiting, drain_ratio_1m_delayed: delayed })
+        Ok(Backlog {
+            drain_ratio_5m: waiting,
+            drain_ratio_1m_delayed: delayed,
+            drain_ratio_100k_dead: dead,
+            drain_ratio_1k_types: types,
+            drain_ratio_64_workers: workers,
+        })
     }
 
-    /// The median ratio of several rounds of plain jobs, on top of what is in Redis now.
-    async fn drain_ratio(&mut self) -> Result<f64> {
+    /// The ratio of plain jobs in several rounds, on top of what is in Redis now.
+    async fn drain_ratio(&mut self, crowd: Crowd) -> Result<Ratio> {
         let mut ratios = Vec::new();
         for _ in 0..self.rounds {
-            ratios.push(self.round(Way::Plain).await?.ratio());
+            ratios.push(self.round(Way::Plain, crowd).await?.ratio());
         }
-        Ok(median(ratios))
+        Ok(Ratio::of(ratios))
     }
+}
+
+/// From XADD to the handler's start, in milliseconds.
+struct Delays {
+    p50: f64,
+    p99: f64,
 }
 
 pub(super) fn per_s(jobs: usize, took: Duration) -> f64 {

@@ -87,9 +87,15 @@ impl ValueEnum for Subject {
             Self::Way(way) => return way.to_possible_value(),
             Self::Enqueue => ("enqueue", "Submitting many jobs"),
             Self::Ways => ("ways", "All from plain to dead"),
-            Self::Latency => ("latency", "From XADD to the handler's start, at 500 jobs/s"),
-            Self::Memory => ("memory", "What a waiting job takes"),
-            Self::Backlog => ("backlog", "Plain jobs with 2 million waiting, and with 1 million delayed"),
+            Self::Latency => (
+                "latency",
+                "From XADD to the handler's start, at 500 jobs/s and at half of what plain jobs reach",
+            ),
+            Self::Memory => ("memory", "What a waiting job takes, and what is kept of it after its end"),
+            Self::Backlog => (
+                "backlog",
+                "Plain jobs beside 5 million that wait, 1 million delayed, 100,000 dead; with 1,000 types; with 64 workers",
+            ),
         };
         Some(PossibleValue::new(name).help(help))
     }

@@ -94,6 +94,17 @@ impl Raw {
         Ok(self.info("cpu", "used_cpu_sys")? + self.info("cpu", "used_cpu_user")?)
     }
 
+    /// Appends an entry for each payload in one write.
+    pub(super) fn append(&mut self, stream: &str, payloads: &[Vec<u8>]) -> Result<()> {
+        let mut out = Vec::new();
+        for payload in payloads {
+            let job_type = super::TYPE.as_bytes();
+            encode(&mut out, &[b"XADD", stream.as_bytes(), b"*", b"type", job_type, b"payload", payload]);
+        }
+        self.output.write_all(&out)?;
+        payloads.iter().try_for_each(|_| self.reply().map(drop))
+    }
+
     pub(super) fn flush(&mut self) -> Result<()> {
         self.call(&[b"FLUSHALL"]).map(drop)
     }

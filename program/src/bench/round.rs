@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
 
 use super::explain::CommandStats;
-use super::fleet::{MeasuringHandler, Running};
+use super::fleet::{Crowd, MeasuringHandler, Running};
 use super::measure::{Bench, STREAM, per_s};
 use super::raw;
 use super::tally::Tally;
@@ -30,6 +31,16 @@ pub(super) struct Round {
     pub(super) worker_us_per_job: f64,
     /// What Redis executed for the jobs of the way.
     pub(super) commands: CommandStats,
+    pub(super) memory: WayMemory,
+}
+
+/// The memory that Redis needs for a job of a way, in bytes.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct WayMemory {
+    /// After its submission.
+    pub(super) waiting: f64,
+    /// After its end: records and letters.
+    pub(super) kept: f64,
 }
 
 impl Round {
@@ -47,15 +58,15 @@ impl Bench {
             self.reset()?;
             let raw = self.raw_drain(way)?;
             self.reset()?;
-            rounds.push(self.measure(way, raw).await?);
+            rounds.push(self.measure(way, raw, Crowd::default()).await?);
         }
         Ok(rounds)
     }
 
     /// Measures a way in one round, on top of what is in Redis now.
-    pub(super) async fn round(&mut self, way: Way) -> Result<Round> {
+    pub(super) async fn round(&mut self, way: Way, crowd: Crowd) -> Result<Round> {
         let raw = self.raw_drain(way)?;
-        self.measure(way, raw).await
+        self.measure(way, raw, crowd).await
     }
 
     /// Reads, acknowledges and deletes as many entries as the way has jobs; more if these are few, because a raw drain is
@@ -70,22 +81,25 @@ impl Bench {
     }
 
     /// Submits the jobs of the way, and waits until a fleet is done with them.
-    async fn measure(&mut self, way: Way, raw: Cost) -> Result<Round> {
+    async fn measure(&mut self, way: Way, raw: Cost, crowd: Crowd) -> Result<Round> {
         let (spec, jobs) = (way.spec(), way.jobs(self.jobs));
         let producer = self.producer().await?;
-        let submissions = way.submissions(jobs, &self.payload)?;
-        let (mut before, begun) = (self.usage()?, Instant::now());
+        let submissions = way.submissions(jobs, crowd.types, &self.payload)?;
+        let (empty, mut before, begun) = (self.memory_used()?, self.usage()?, Instant::now());
         producer.submit_all(submissions).await?;
         let mut submitting = begun.elapsed();
         if !spec.includes_submission {
             (before, submitting) = (self.usage()?, Duration::ZERO);
         }
+        let waiting = self.memory_used()?;
         let handler = MeasuringHandler::new(spec.behavior);
         let tally = Tally::new(spec.goal, jobs * spec.goals_per_job);
-        let running = Running::start(&self.server, spec.slots, &handler, &tally)?;
+        let running = Running::start(&self.server, (spec.slots, crowd), &handler, &tally)?;
         let took = submitting + tally.took().await?;
         let after = self.usage()?;
         running.stop().await;
+        let per_job = |used: f64| ((used - empty) / jobs as f64).max(0.0);
+        let memory = WayMemory { waiting: per_job(waiting), kept: per_job(self.memory_used()?) };
         let redis_us_per_job = us_per_job(after.redis_s - before.redis_s, jobs);
         Ok(Round {
             jobs,
@@ -93,7 +107,12 @@ impl Bench {
             way: Cost { per_s: per_s(jobs, took), redis_us_per_job },
             worker_us_per_job: us_per_job(after.worker_s - before.worker_s, jobs),
             commands: after.commands.since(&before.commands),
+            memory,
         })
+    }
+
+    fn memory_used(&mut self) -> Result<f64> {
+        self.raw.info("memory", "used_memory")
     }
 
     fn usage(&mut self) -> Result<Usage> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use streamfleet::job::{Encoding, Tracking};
 use streamfleet::{Submission, UniqueMode, UniqueScope};
 
-use super::fleet::Behavior;
+use super::fleet::{Behavior, type_name};
 use super::ratio::Budget;
 use super::tally::Goal;
 
@@ -113,14 +113,21 @@ impl Way {
         }
     }
 
-    /// Returns this many jobs.
+    /// Returns this many jobs of this many types in turn.
     pub(super) fn submissions(
         self,
         jobs: usize,
+        types: usize,
         payload: &[u8],
     ) -> Result<impl Iterator<Item = Submission> + use<>> {
-        let one = Submission::new(super::TYPE)?.payload(payload.to_vec(), Encoding::Json)?;
-        let one = match self {
+        let each: Vec<Submission> =
+            (0..types).map(|nth| self.submission(&type_name(nth), payload)).collect::<Result<_>>()?;
+        Ok((0..jobs).map(move |nth| self.named(nth, each[nth % types].clone())))
+    }
+
+    fn submission(self, job_type: &str, payload: &[u8]) -> Result<Submission> {
+        let one = Submission::new(job_type)?.payload(payload.to_vec(), Encoding::Json)?;
+        Ok(match self {
             // They are due before the fleet starts.
             Self::Delayed | Self::Promotion => one.delay(Duration::from_millis(1)),
             Self::Tracked => one.tracking(Tracking::All),
@@ -132,8 +139,7 @@ impl Way {
             | Self::Steps
             | Self::Snoozed
             | Self::Dead => one,
-        };
-        Ok((0..jobs).map(move |nth| self.named(nth, one.clone())))
+        })
     }
 
     /// Gives a job the name by which Redis tells it from the others, if it needs one.
