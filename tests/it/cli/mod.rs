@@ -16,6 +16,7 @@ mod letters;
 mod look;
 mod metrics;
 mod on_call;
+mod on_call_jobs;
 mod rehearsal;
 mod repeat;
 pub(crate) mod scrape;

@@ -1,0 +1,161 @@
+//! More situations of docs/on-call.md: floods, what became of a job, who runs what, backlogs, unknown types, killed
+//! processes.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use streamfleet::job::{JobId, State};
+use streamfleet::{JobError, Producer};
+
+use super::desk::{json, sf, stdout_of};
+use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
+use crate::harness::process::Launch;
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::{until, until_async};
+use crate::traps::scene::{Gate, SOON, job};
+
+const STREAM: &str = "sf:{default}:jobs";
+
+/// Returns the only item of a list that has this value under a key.
+fn item(page: &Value, key: &str, value: &str) -> Value {
+    let items = page["items"].as_array().unwrap();
+    items.iter().find(|item| item[key] == value).cloned().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_customer_that_floods_the_queue_waits_and_others_pass() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let set = ["gates", "set", "key:h.tenant=9", "--concurrency", "2"];
+    assert_eq!(sf(&server, &set).code, Some(0));
+    let handler = Gate::closed();
+    let fleet = Running::start(&server.url(), quick(1), handler.clone());
+    let producer = Producer::new(queue.clone());
+    for _ in 0..30 {
+        producer.submit(job("wait").header("tenant", "9").unwrap()).await.unwrap();
+    }
+    let other = producer.submit(job("quick").header("tenant", "1").unwrap()).await.unwrap();
+    handler.until_ended(&other).await;
+    let gate = || item(&json(&server, &["gates", "list"]), "gate", "key:h.tenant=9");
+    until("two to run and the others to wait", SOON, || {
+        let gate = gate();
+        gate["held"] == 2 && gate["waiting"] == 28
+    });
+    handler.open();
+    until_empty(&queue).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_id_of_a_job_tells_what_became_of_it() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fails_once = Acts::new(|context, _| match context.attempt() {
+        1 => Err(JobError::retry("no route to the bank")),
+        _ => Ok(Value::from("paid")),
+    });
+    let fleet = Running::start(&server.url(), quick(3), fails_once);
+    assert_eq!(sf(&server, &["enqueue", "test", r#"{"customer":9}"#, "--id", "order-7"]).code, Some(0));
+    until_state(&queue, &"order-7".parse::<JobId>().unwrap(), State::Done).await;
+    let status = json(&server, &["status", "order-7"]);
+    assert_eq!((&status["state"], &status["result"]), (&"done".into(), &"paid".into()));
+    assert_eq!(status["attempts"][0]["error"], "no route to the bank");
+    let found = stdout_of(&server, &["jobs", "--state", "done", "--id-prefix", "order-", "-o", "name"]);
+    assert_eq!(found, "order-7\n");
+    let shown = stdout_of(&server, &["status", "order-7"]);
+    assert!(shown.contains("no route to the bank"), "{shown}");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_running_jobs_say_who_runs_them_and_for_how_long() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Gate::closed();
+    let fleet = Running::start(&server.url(), quick(1), handler.clone());
+    let running = submit(&queue, "wait").await;
+    handler.until_started(&running).await;
+    let row = until("the attempt to be reported", SOON, || {
+        let row = item(&json(&server, &["jobs", "--running"]), "id", &running.to_string());
+        (row["started_exact"] == true).then_some(row)
+    });
+    let live = json(&server, &["workers"]);
+    assert_eq!(row["worker"], live["items"][0]["consumer"]);
+    assert!(row["age_ms"].is_u64(), "{row}");
+    handler.open();
+    until_empty(&queue).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_says_when_it_is_gone() {
+    const JOBS: usize = 3000;
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let rate = ["gates", "set", "queue", "--rate", "400/s"];
+    assert_eq!(sf(&server, &rate).code, Some(0));
+    for _ in 0..JOBS {
+        server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+    }
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    until("the backlog to shrink", SOON, || {
+        let pace = json(&server, &["queues", "default", "--rate=500ms"])["items"][0]["pace"].take();
+        let (speed, rest) = (pace["shrinks_per_second"].as_f64(), pace["empty_in_ms"].as_u64());
+        speed.is_some_and(|speed| speed > 0.0) && rest.is_some_and(|rest| rest > 0)
+    });
+    until_empty(&queue).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_lacks_a_type_delays_no_other_job() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let handler = Acts::well();
+    let fleet = Running::start(&server.url(), quick(1), handler.clone());
+    for _ in 0..20 {
+        server.cmd(&["XADD", STREAM, "*", "type", "tset"]);
+        server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+    }
+    until_async("the known ones to run", SOON, async || handler.jobs() == 20).await;
+    let unserved = until("the unknown type to be named", 2 * SOON, || {
+        let types = json(&server, &["queues"])["items"][0]["unserved_types"].take();
+        (types[0]["jobs"] == 20).then_some(types)
+    });
+    assert_eq!((&unserved[0]["type"], &unserved[0]["did_you_mean"]), (&"tset".into(), &"test".into()));
+    let config = "telemetry.listen = \"off\"\n[types.tset]\nhandler = \"noop\"\n";
+    let args = ["worker", "--config", "{config}", "--redis", &server.url()];
+    let knowing = Launch::new(&args).config(config).start();
+    until_empty(&queue).await;
+    knowing.term();
+    assert_eq!(knowing.wait_exit(SOON).code(), Some(0));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_outlives_the_process_that_carries_it_out() {
+    const LETTERS: usize = 200;
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    for nth in 0..LETTERS {
+        let id = format!("order-{nth}");
+        let fields = ["type", "noop", "id", &id, "dead_reason", "fatal", "dead_error", "no"];
+        server.cmd(&[&["XADD", "sf:{default}:dead", "*"], &fields[..]].concat());
+    }
+    let replay = ["dead", "replay", "--type", "noop", "--rate", "50/s", "--yes"];
+    let id = json(&server, &replay)["campaign"].as_str().unwrap().to_owned();
+    let campaign = || json(&server, &["campaigns", "show", &id]);
+    let config = "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.noop]\nhandler = \"noop\"\n";
+    let args = ["worker", "--config", "{config}", "--redis", &server.url()];
+    let launch = Launch::new(&args).config(config);
+    let first = launch.start();
+    until("some to be replayed", 2 * SOON, || campaign()["replayed"].as_u64().unwrap() >= 30);
+    first.kill9();
+    let second = launch.start();
+    until("the campaign to be done", 3 * SOON, || campaign()["state"] == "done");
+    let done = campaign();
+    assert_eq!((&done["replayed"], &done["succeeded"]), (&LETTERS.into(), &LETTERS.into()), "{done}");
+    until_empty(&queue).await;
+    second.term();
+    assert_eq!(second.wait_exit(Duration::from_secs(30)).code(), Some(0));
+}
