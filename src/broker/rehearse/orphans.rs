@@ -16,7 +16,7 @@ impl Rehearsal<'_> {
         let left: usize = link.ask("xack", client.xack(stream, GROUP, entry.to_string())).await?;
         expect_same("xack", left, 1)?;
         let found = self.queue.orphans(lane, EntryId::new(0, 0)).await?.found;
-        expect_same("orphans", &found, &vec![entry])?;
+        expect_same("orphans", &found[..], &[entry][..])?;
         let held = self.queue.reclaim_orphans(&self.consumer, lane, &found, Duration::ZERO).await?;
         expect_same("reclaim", held, 1)
     }
