@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use fred::types::Value;
+
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
@@ -57,7 +59,7 @@ impl Queue {
         silence: Duration,
     ) -> Result<u64, Error> {
         let mut args = vec![consumer.as_str().into(), millis(silence)];
-        args.extend(orphans.iter().map(|id| id.to_string().into()));
+        args.extend(orphans.iter().map(|id| Value::from(id.to_string())));
         let answer = self.run_named(&RECLAIM, vec![self.keys.stream(lane).clone()], args).await?;
         u64::try_from(answer.status).map_err(|_| Error::contract("reclaim", answer))
     }

@@ -19,6 +19,12 @@ use crate::program::Program;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// More bytes than any test has.
+const MUCH: &str = "1000000";
+
+/// Bounds within which one call of `orphans` looks at everything.
+const ALL: [&str; 3] = ["200", "100", MUCH];
+
 /// The streams of all lanes.
 const LANES: [&str; 3] = ["sf:{default}:jobs:high", JOBS, "sf:{default}:jobs:low"];
 
@@ -179,7 +185,8 @@ fn deliver(scripts: &Scripts, count: usize) -> Vec<String> {
     let add = |_| scripts.server.cmd(&["XADD", STREAM, "*", "type", "test"]);
     let entries: Vec<String> = (0..count).map(|nth| redis::from_redis_value(add(nth)).unwrap()).collect();
     let delivered = (count - 1).to_string();
-    scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "gone", "COUNT", &delivered, "STREAMS", STREAM, ">"]);
+    let read = ["XREADGROUP", "GROUP", "fleet", "gone", "COUNT", delivered.as_str(), "STREAMS", STREAM, ">"];
+    scripts.server.cmd(&read);
     entries
 }
 
@@ -211,9 +218,8 @@ fn orphans_that_are_reclaimed_twice_are_pending_once() {
         acknowledge(&scripts, entry);
     }
     scripts.server.cmd(&["XDEL", STREAM, &entries[2]]);
-    let all = ["200", "100", "1000000"];
-    assert_eq!(find(&scripts, "0-0", all), (String::new(), entries[..2].to_vec()));
-    assert_eq!(find(&scripts, &entries[0], all), (String::new(), vec![entries[1].clone()]));
+    assert_eq!(find(&scripts, "0-0", ALL), (String::new(), entries[..2].to_vec()));
+    assert_eq!(find(&scripts, &entries[0], ALL), (String::new(), vec![entries[1].clone()]));
     // Besides the two orphans: one that is deleted, one that is pending for another consumer, and one that waits.
     let args: Vec<&str> = ["me", "60000"].into_iter().chain(entries.iter().map(String::as_str)).collect();
     // Redis allows it even when it is full.
@@ -221,11 +227,11 @@ fn orphans_that_are_reclaimed_twice_are_pending_once() {
     scripts.twice(source("reclaim"), &[STREAM], &args, [2, 2]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     let held = pending(&scripts);
-    let owners: Vec<(&str, &str)> = held.iter().map(|(id, owner, ..)| (id.as_str(), owner.as_str())).collect();
-    let want = [(0, "me"), (1, "me"), (3, "gone")].map(|(nth, owner)| (entries[nth].as_str(), owner));
+    let owners: Vec<_> = held.iter().map(|(id, owner, ..)| (id.clone(), owner.as_str())).collect();
+    let want = [(entries[0].clone(), "me"), (entries[1].clone(), "me"), (entries[3].clone(), "gone")];
     assert_eq!(owners, want);
     assert!(held[..2].iter().all(|(_, _, silence, _)| *silence >= 60_000), "{held:?}");
-    assert_eq!(find(&scripts, "0-0", all), (String::new(), Vec::new()));
+    assert_eq!(find(&scripts, "0-0", ALL), (String::new(), Vec::new()));
 }
 
 #[test]
@@ -237,9 +243,7 @@ fn orphans_are_found_in_pages_of_any_size() {
     for entry in &left {
         acknowledge(&scripts, entry);
     }
-    for bounds in
-        [["200", "100", "1000000"], ["1", "100", "1000000"], ["3", "2", "1000000"], ["4", "100", "1"]]
-    {
+    for bounds in [ALL, ["1", "100", MUCH], ["3", "2", MUCH], ["4", "100", "1"]] {
         let (mut found, mut after) = (Vec::new(), "0-0".to_owned());
         for _ in 0..100 {
             let (next, ids) = find(&scripts, &after, bounds);
@@ -256,17 +260,16 @@ fn orphans_are_found_in_pages_of_any_size() {
 #[test]
 fn a_lane_without_orphans_or_without_a_group_has_none() {
     let scripts = Scripts::new();
-    let all = ["200", "100", "1000000"];
     let nothing = (String::new(), Vec::new());
-    assert_eq!(find(&scripts, "0-0", all), nothing, "empty");
+    assert_eq!(find(&scripts, "0-0", ALL), nothing, "empty");
     deliver(&scripts, 10);
-    assert_eq!(find(&scripts, "0-0", all), nothing, "all are pending or wait");
-    assert_eq!(find(&scripts, "99999999999999-0", all), nothing, "behind all entries");
+    assert_eq!(find(&scripts, "0-0", ALL), nothing, "all are pending or wait");
+    assert_eq!(find(&scripts, "99999999999999-0", ALL), nothing, "behind all entries");
     scripts.server.cmd(&["XGROUP", "DESTROY", STREAM, "fleet"]);
-    assert_eq!(find(&scripts, "0-0", all), nothing, "no group");
+    assert_eq!(find(&scripts, "0-0", ALL), nothing, "no group");
     assert_eq!(scripts.call(source("reclaim"), &[STREAM], &["me", "1", "1-1"]).0, 0);
     scripts.server.cmd(&["DEL", STREAM]);
-    assert_eq!(find(&scripts, "0-0", all), nothing, "no stream");
+    assert_eq!(find(&scripts, "0-0", ALL), nothing, "no stream");
     scripts.server.cmd(&["SET", STREAM, "text"]);
-    assert_eq!(find(&scripts, "0-0", all), nothing, "not a stream");
+    assert_eq!(find(&scripts, "0-0", ALL), nothing, "not a stream");
 }
