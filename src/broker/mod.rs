@@ -72,6 +72,7 @@ pub use inspect::unserved::UnknownType;
 pub(crate) use maintenance::claim::{ClaimFrom, SilentEntry};
 pub(crate) use maintenance::cron::CronState;
 pub use maintenance::cron::{Cron, CronStatus, CronTable, Kept, MAX_ENTRIES};
+pub(crate) use maintenance::orphans::MAX_RECLAIMED;
 pub(crate) use maintenance::promote::Promoted;
 pub use rehearse::Step;
 pub use submit::batch::{Awaited, Batch};

@@ -153,6 +153,13 @@ pub enum Event<'a> {
         /// How many.
         jobs: u64,
     },
+    /// Delivered entries that were neither pending nor deleted were made pending again, so that they are claimed as lost.
+    OrphansReclaimed {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        count: u64,
+    },
     /// Some pending entries had bodies that somebody deleted.
     BodiesLost {
         /// The queue.

@@ -141,6 +141,7 @@ impl Notification {
             | Event::Unserved { .. }
             | Event::LeaseLost { .. }
             | Event::Claimed { .. }
+            | Event::OrphansReclaimed { .. }
             | Event::BodiesLost { .. }
             | Event::Promoted { .. }
             | Event::GroupRecreated { .. }

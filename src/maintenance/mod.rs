@@ -2,12 +2,12 @@
 //! scripts, which are safe even if two processes run them.
 //!
 //! The [leader](leader) takes the lease. While it holds the lease, it runs the [promoter](promoter) (due jobs to their
-//! lanes), the [claimer](claimer) (entries of silent consumers), the [waker](waker) (standby workers), the
-//! [reaper](reaper) (consumers whose processes are gone), the [sweeper](sweeper) (cancellation requests that can no
-//! longer take effect), the [trimmer](trimmer) (dead letters beyond the queue's limits), the [campaigner](campaigner)
-//! (bulk replays), the [rooms](rooms) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose
-//! type no live worker knows) and the [gauge](gauge) (the queue's state). Recurring jobs need no leader: every process
-//! handles [them](cron).
+//! lanes), the [claimer](claimer) (entries of silent consumers), the search for [orphans](orphans) (entries that nobody
+//! holds), the [waker](waker) (standby workers), the [reaper](reaper) (consumers whose processes are gone), the
+//! [sweeper](sweeper) (cancellation requests that can no longer take effect), the [trimmer](trimmer) (dead letters beyond
+//! the queue's limits), the [campaigner](campaigner) (bulk replays), the [rooms](rooms) (jobs that wait for a gate), the
+//! watch over [unserved](unserved) types (jobs whose type no live worker knows) and the [gauge](gauge) (the queue's state).
+//! Recurring jobs need no leader: every process handles [them](cron).
 
 mod campaigner;
 mod claimer;
@@ -15,6 +15,7 @@ mod cron;
 mod gauge;
 mod leader;
 mod leader_view;
+mod orphans;
 mod promoter;
 mod reaper;
 mod rooms;

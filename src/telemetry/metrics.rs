@@ -141,6 +141,7 @@ impl Metrics {
             | Event::Unserved { .. }
             | Event::LeaseLost { .. }
             | Event::Claimed { .. }
+            | Event::OrphansReclaimed { .. }
             | Event::BodiesLost { .. }
             | Event::Promoted { .. }
             | Event::PromoterPolled { .. }
@@ -182,6 +183,9 @@ impl Metrics {
             Event::LetOut { queue, jobs } => self.with(queue, |series| series.let_out.increment(jobs)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),
+            Event::OrphansReclaimed { queue, count } => {
+                self.with(queue, |series| series.orphans.increment(count));
+            }
             Event::BodiesLost { queue, entries } => {
                 self.with(queue, |series| series.bodies_lost.increment(entries));
             }

@@ -4,6 +4,7 @@
 mod campaign;
 mod dispensable;
 mod gates;
+mod orphans;
 mod steps;
 
 use std::future::Future;
@@ -275,7 +276,8 @@ impl Rehearsal<'_> {
     }
 
     async fn bury(&self) -> Result<(), Error> {
-        self.read().await?;
+        let (_, job) = self.read().await?;
+        self.orphan(job.entry).await?;
         let stale = self.queue.stale(Duration::ZERO).await?;
         let start = stale.first[Lane::Normal as usize].1;
         let start = start.ok_or_else(|| Error::contract("stale", "nothing"))?;

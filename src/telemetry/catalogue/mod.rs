@@ -94,6 +94,8 @@ catalogue! {
             "When a read of new entries last completed.").max();
         RECLAIMED = counter("streamfleet_jobs_reclaimed_total", &[QUEUE, RECLAIM],
             "Entries taken over from consumers that stopped responding.");
+        ORPHANS_RECLAIMED = counter("streamfleet_orphans_reclaimed_total", &[QUEUE],
+            "Delivered entries that nobody held any more, made pending again by the leader; their jobs may run a second time.");
         LEASES_LOST = counter("streamfleet_leases_lost_total", &[QUEUE],
             "Running attempts whose lease was lost: another worker may have run them again.");
         FENCED = counter("streamfleet_outcomes_fenced_total", &[QUEUE],

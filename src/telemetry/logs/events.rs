@@ -69,6 +69,9 @@ impl Log {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
             }),
             Event::Claimed { queue, jobs } => info!(%queue, jobs, "took over jobs of a worker that stopped responding"),
+            Event::OrphansReclaimed { queue, count } => {
+                warn!(%queue, count, "made entries pending again that nobody held; their jobs run again");
+            }
             Event::BodiesLost { queue, entries } => {
                 error!(%queue, entries, "somebody deleted pending entries; their jobs are lost");
             }

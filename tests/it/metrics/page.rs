@@ -31,6 +31,7 @@ const TAIL: &str = "
 ## Worth an alert
 
 - `streamfleet_bodies_lost_total` or `streamfleet_groups_recreated_total` grows: somebody deletes keys.
+- `streamfleet_orphans_reclaimed_total` grows: somebody acknowledges entries by hand, or Redis refuses `XDEL`.
 - `sum by (queue) (streamfleet_scheduler_leader)` is 0 for a minute: the queue has no leader.
 - `max by (queue) (streamfleet_queue_latency_seconds) > max by (queue) (streamfleet_queue_latency_objective_seconds)`: jobs wait longer than
   the objective allows.

@@ -11,6 +11,7 @@ mod due;
 mod half_open;
 mod hostile_names;
 mod lost_reply;
+mod orphans;
 mod refused;
 pub(crate) mod scripts;
 mod settled;
