@@ -149,13 +149,13 @@ fn ticks_are_on_time_right_after_the_leader_is_killed() {
     assert!(after.iter().all(|late| *late <= 1_500), "{after:?}");
 }
 
-/// The dead ones count as alive: they are sixteen until their consumers are removed. A leader asks about every tick, so none of the
-/// living may lead: the test keeps the lease of the dead leader.
+/// The dead processes count as alive for longer than this lasts. A leader asks about every tick, so neither of the living may lead:
+/// the test keeps the lease of the dead leader.
 #[test]
 fn no_tick_is_skipped_while_14_of_16_processes_are_dead() {
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
-    // The lease is so long that no dead consumer is removed before the test is over.
+    // The lease is so long that nobody else leads, and no dead consumer is removed, before the test is over.
     let program = Program { lease_ms: 30_000, ..Program::new(&server.url(), dir.path()) };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (queue, witness) = (runtime.block_on(queue(&server)), Witness::of(&server));
