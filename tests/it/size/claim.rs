@@ -1,11 +1,10 @@
 //! Taking over the large entries of a dead worker: few at a time, however many there are.
 
+use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 use crate::program::Program;
 use crate::traps::scene::{SOON, STREAM, Scene};
-
-use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
 
 const DELAYED: &str = "sf:{default}:delayed";
 const DEAD: &str = "sf:{default}:dead";
