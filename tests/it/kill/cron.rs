@@ -155,7 +155,7 @@ fn ticks_are_on_time_right_after_the_leader_is_killed() {
 fn no_tick_is_skipped_while_14_of_16_processes_are_dead() {
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
-    // The lease is so long that nobody else leads, and no dead consumer is removed, before the test is over.
+    // The lease is so long that no dead consumer is removed before the test is over.
     let program = Program { lease_ms: 30_000, ..Program::new(&server.url(), dir.path()) };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (queue, witness) = (runtime.block_on(queue(&server)), Witness::of(&server));
