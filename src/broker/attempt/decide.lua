@@ -16,7 +16,11 @@ if letter_id ~= '' then
   if not letter or redis.call('HGET', record, 'dead_id') ~= letter_id then return { 0 } end
 end
 local answer = letter and (follows == 'done' and 3 or follows == 'replay' and 2) or 1
-if answer ~= 1 then must_end_letters(dead) end
+if answer ~= 1 then
+  -- Nothing is written if one of these fails.
+  must_end_letters(dead)
+  redis.call('XLEN', stream)
+end
 redis.call('HSET', ledger, 'call', call, 'answer', answer)
 if step ~= '' then
   redis.call('HSET', ledger, step .. ':state', state, step .. ':since', now, step .. ':decision',

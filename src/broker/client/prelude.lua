@@ -639,7 +639,11 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner, batches
   local list, words = cmsgpack.unpack(ends), {}
   for word in string.gmatch(list[1], '%S+') do words[#words + 1] = word end
   local how, home = words[1], #words % 2 == 0 and words[2]
-  if home then stream = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home) end
+  if home then
+    local own = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home)
+    -- If its own lane is of another type, what follows the job goes where the job was, and the job ends all the same.
+    if type(redis.pcall('XLEN', own)) == 'number' then stream = own end
+  end
   if words[3] then
     to_count.campaign = string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 1]
     to_count.how = words[#words]
@@ -896,21 +900,30 @@ local function gate_of(gates, name, now)
   return gate
 end
 
--- How many entries that hold places one script may still check.
+-- How many entries that hold places one script may still check. Lua copies those that wait in a lane, so one that is large or
+-- has many fields counts as several.
 local checks_left = 96
+
+-- True if this entry is pending, or waits to be read.
+local function is_alive(stream, entry)
+  if pending_of(stream, entry) then return true end
+  local found = redis.call('XRANGE', stream, entry, entry)[1]
+  if not found then return false end
+  checks_left = checks_left - math.floor(#found[2] / 64)
+  for _, text in ipairs(found[2]) do checks_left = checks_left - math.floor(#text / 8192) end
+  return true
+end
 
 -- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
 -- back. An entry that is not pending is waiting to be read, or has ended.
 local function forget_ended(held, most, lanes)
   most = math.min(most, checks_left)
+  if most <= 0 then return end
   checks_left = checks_left - most
-  if most == 0 then return end
   for _, member in ipairs(redis.call('HRANDFIELD', held, most)) do
     local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
     local stream = lane and lanes[lane]
-    if not stream or not (pending_of(stream, entry) or redis.call('XRANGE', stream, entry, entry)[1]) then
-      redis.call('HDEL', held, member)
-    end
+    if not stream or not is_alive(stream, entry) then redis.call('HDEL', held, member) end
   end
 end
 

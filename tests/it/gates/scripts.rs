@@ -322,6 +322,33 @@ fn one_script_checks_few_of_the_entries_that_hold_places() {
 }
 
 #[test]
+fn one_script_reads_few_bytes_of_the_entries_that_hold_places() {
+    let scripts = Scripts::new();
+    let large = "x".repeat(120 * 1024);
+    let wait = |_| -> String {
+        let added = scripts.server.cmd(&["XADD", HIGH, "*", "type", "test", "payload", &large]);
+        format!("high {}", redis::from_redis_value::<String>(added).unwrap())
+    };
+    let waiting: Vec<String> = (0..4).map(wait).collect();
+    let names: Vec<String> = (0..20).map(|nth| format!("type:t{nth}")).collect();
+    for name in &names {
+        limit(&scripts, name, r#"{"concurrency":4}"#);
+        for member in &waiting {
+            scripts.server.cmd(&["HSET", &format!("sf:{{q}}:held:{name}"), member, "1"]);
+        }
+        scripts.server.cmd(&["HSET", ROOMS, name, "1"]);
+        scripts.server.cmd(&["XADD", &format!("sf:{{q}}:room:{name}"), "*", "type", "test"]);
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let before = scripts.server.calls("xrange");
+    assert_eq!(drain(&scripts, &[], &names), 0);
+    let read = scripts.server.calls("xrange") - before;
+    assert!((4..=8).contains(&read), "{read} large entries were read");
+    let held = |name: &&str| scripts.int(&["HLEN", &format!("sf:{{q}}:held:{name}")]);
+    assert!(names.iter().all(|name| held(name) == 4), "those that wait keep their places");
+}
+
+#[test]
 fn nobody_leaves_a_room_of_a_closed_queue() {
     let scripts = Scripts::new();
     wait_in_room(&scripts, "a", "type:test");

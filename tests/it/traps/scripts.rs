@@ -196,7 +196,7 @@ fn ends(how: &str) -> Vec<u8> {
     followed(how, "once")
 }
 
-fn followed(how: &str, often: &str) -> Vec<u8> {
+pub(super) fn followed(how: &str, often: &str) -> Vec<u8> {
     let texts = [how, LIFE, often, "6", "type", "after", "payload", "{}", "parent", "j"];
     let mut packed = vec![0x90 + texts.len() as u8];
     for text in texts {
