@@ -54,14 +54,13 @@ async fn take_over() -> Verdict {
     let yardstick = Yardstick::lay(&scene.server);
     let dir = tempfile::tempdir().unwrap();
     // The retries are not due, so the process holds only what it takes over.
-    let program = Program {
-        lease_ms: 3_000,
-        backoff_ms: 3_600_000,
-        ..Program::new(&scene.server.url(), dir.path())
-    };
+    let program =
+        Program { lease_ms: 3_000, backoff_ms: 3_600_000, ..Program::new(&scene.server.url(), dir.path()) };
     let claimer = program.launch().start();
-    until_async("all to wait for their retries", 6 * SOON, async || scene.int(&["ZCARD", DELAYED]) == ENTRIES)
-        .await;
+    until_async("all to wait for their retries", 6 * SOON, async || {
+        scene.int(&["ZCARD", DELAYED]) == ENTRIES
+    })
+    .await;
     let peak = peak_mib(claimer.pid());
     println!("the claimer had at most {peak} MiB");
     assert!(peak < MOST_MIB, "the claimer had {peak} MiB");
