@@ -16,7 +16,7 @@ use crate::broker::inspect::audit::{Action, Noted, call_name};
 use crate::broker::{Queue, bytes, millis};
 use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState, CampaignStep, allowed, next_step};
 use crate::job::filter::Filter;
-use crate::job::{DeadReason, EntryId, Envelope, Timestamp, fingerprint};
+use crate::job::{DeadReason, EntryId, Envelope, Timestamp, cut, fingerprint};
 
 scripts! {
     CAMPAIGNS "campaigns", CAMPAIGN_PUT "campaign_put", CAMPAIGN_READ "campaign_read",
@@ -25,6 +25,9 @@ scripts! {
 
 /// The most campaigns of a queue that are known at a time. Those that are over make room for new ones.
 const MAX_CAMPAIGNS: i64 = 200;
+
+/// The most bytes of what is kept about why a campaign is paused or stopped.
+const MAX_WHY_BYTES: usize = 500;
 
 /// How long a campaign that is over is kept.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -110,6 +113,17 @@ impl Campaign {
         self.selection.last.is_none_or(|last| self.cursor >= last)
     }
 
+    /// Adds to a note what became of its jobs so far.
+    fn outcome(&self, action: Action) -> Action {
+        let CampaignCounts { replayed, succeeded, died, died_otherwise, needs_decision, cancelled, skipped } =
+            self.counts;
+        let alive = self.counts.alive();
+        action.count(replayed).outcome(format!(
+            "{replayed} replayed: {succeeded} succeeded, {died} died of the same error, {died_otherwise} of another, \
+             {needs_decision} need a decision, {cancelled} cancelled, {alive} still running; {skipped} skipped"
+        ))
+    }
+
     fn read(id: &str, fields: &Envelope, now_ms: u64) -> Option<Self> {
         let text = |name: &str| {
             String::from_utf8_lossy(fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
@@ -134,6 +148,7 @@ impl Campaign {
                 succeeded: number("succeeded"),
                 died: number("died"),
                 died_otherwise: number("died_otherwise"),
+                needs_decision: number("needs_decision"),
                 cancelled: number("cancelled"),
                 skipped: number("skipped"),
             },
@@ -291,13 +306,8 @@ impl Campaigns<'_> {
     ///
     /// [`CampaignError`] if it is unknown or over, or Redis does not answer.
     pub async fn pause(self, id: &str, action: &Action) -> Result<Noted<()>, CampaignError> {
-        self.set(
-            id,
-            &[CampaignState::Canary, CampaignState::Running],
-            (CampaignState::Paused, ""),
-            Some(action),
-        )
-        .await
+        let from = [CampaignState::Canary, CampaignState::Running];
+        self.set(id, &from, (CampaignState::Paused, &reason("paused", action)), Some(action)).await
     }
 
     /// Continues a campaign that was paused.
@@ -319,8 +329,10 @@ impl Campaigns<'_> {
     /// [`CampaignError`] if it is unknown or over, or Redis does not answer.
     pub async fn stop(self, id: &str, action: &Action) -> Result<Noted<()>, CampaignError> {
         let from = [CampaignState::Canary, CampaignState::Running, CampaignState::Paused];
-        let why = format!("stopped by {}", action.who);
-        self.set(id, &from, (CampaignState::Stopped, &why), Some(action)).await
+        // One that cannot be read can be stopped all the same.
+        let found = self.get(id).await.ok().flatten();
+        let noted = found.map_or_else(|| action.clone(), |found| found.outcome(action.clone()));
+        self.set(id, &from, (CampaignState::Stopped, &reason("stopped", action)), Some(&noted)).await
     }
 
     async fn set(
@@ -369,11 +381,22 @@ impl Campaigns<'_> {
             }
             CampaignStep::Replay(most) => return self.replay(&campaign, most).await,
             CampaignStep::Release => self.set(id, canary, (CampaignState::Running, ""), None).await,
-            CampaignStep::Stop(why) => self.set(id, running, (CampaignState::Stopped, &why), None).await,
-            CampaignStep::Finish => self.set(id, running, (CampaignState::Done, ""), None).await,
+            CampaignStep::Stop(why) => {
+                let note = campaign.outcome(Action::new("campaign stopped", &campaign.who).why(&why));
+                self.set(id, running, (CampaignState::Stopped, &why), Some(&note)).await
+            }
+            CampaignStep::Finish => {
+                let note = campaign.outcome(Action::new("campaign done", &campaign.who));
+                self.set(id, running, (CampaignState::Done, ""), Some(&note)).await
+            }
         };
         match moved {
-            Ok(_) => Ok(Advance::Again),
+            Ok(Noted { unnoted, .. }) => {
+                if let Some(why) = unnoted {
+                    tracing::warn!(campaign = id, why, "the end of a campaign is not noted in the audit");
+                }
+                Ok(Advance::Again)
+            }
             Err(CampaignError::Redis(error)) => Err(error),
             // A person was faster.
             Err(
@@ -427,6 +450,12 @@ impl Campaigns<'_> {
             _ => Err(Error::contract("campaign_replay", answer)),
         }
     }
+}
+
+/// Who paused or stopped a campaign, and why.
+fn reason(what: &str, action: &Action) -> String {
+    let why = if action.why.is_empty() { String::new() } else { format!(": {}", action.why) };
+    cut(format!("{what} by {}{why}", action.who), MAX_WHY_BYTES)
 }
 
 /// The first of these letters that one script can replay.

@@ -19,7 +19,7 @@ end
 local now = ms_text(now_ms())
 redis.call('HSET', campaign, 'plan', plan, 'state', state, 'cursor', '0-0', 'created_ms', now, 'changed_ms', now)
 if oldest then
-  redis.call('DEL', prefix .. oldest)
+  redis.call('UNLINK', prefix .. oldest)
   redis.call('HDEL', campaigns, oldest)
 end
 redis.call('HSET', campaigns, id, 'active')
