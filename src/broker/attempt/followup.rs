@@ -95,3 +95,22 @@ fn pack(
     }
     crate::job::pack_texts(items.iter().map(Vec::as_slice))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::EntryId;
+
+    #[test]
+    fn a_campaign_counts_a_life_by_how_it_ended() {
+        let same = fingerprint("mail", DeadReason::Fatal, "no 1");
+        let tag = CampaignTag { id: "00ff".to_owned(), fingerprint: same, count: 1 };
+        let life = Life::of_entry(EntryId::new(5, 1), Lane::High);
+        let counted = |end| counted(&tag, &life, "mail", end);
+        assert_eq!(counted(End::Done(None)), "00ff 5-1-high succeeded");
+        assert_eq!(counted(End::Dead(DeadReason::Fatal, "no 2")), "00ff 5-1-high died");
+        assert_eq!(counted(End::Dead(DeadReason::Fatal, "yes")), "00ff 5-1-high died_otherwise");
+        assert_eq!(counted(End::Dead(DeadReason::NeedsDecision, "no 1")), "00ff 5-1-high needs_decision");
+        assert_eq!(counted(End::Cancelled), "00ff 5-1-high cancelled");
+    }
+}

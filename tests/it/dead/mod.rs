@@ -3,6 +3,7 @@
 mod campaign;
 mod edit;
 mod groups;
+mod outcome;
 
 use std::time::Duration;
 
