@@ -222,7 +222,7 @@ async fn letters_beyond_the_most_groups_are_counted_as_one_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recount_gives_letters_of_the_other_group_their_own_if_there_is_room() {
+async fn a_recount_gives_letters_of_other_a_group_if_there_is_room() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let each = |what: &str| {
