@@ -90,7 +90,12 @@ impl Script {
     ) -> Result<Answer, Error> {
         let only_reads = READING.contains(&self.name);
         if only_reads && may_only_read.load(Ordering::Relaxed) {
-            return self.read(Box::pin(self.run_reading(client, &keys, &args)).await?);
+            let reply = Box::pin(self.run_reading(client, &keys, &args)).await;
+            // Somebody may have changed the rights of the login.
+            if reply.as_ref().is_err_and(is_forbidden) {
+                may_only_read.store(false, Ordering::Relaxed);
+            }
+            return self.read(reply?);
         }
         let reply = match self.call(client, keys.clone(), args.clone()).await {
             Err(error) if error.class() == Some(Class::NoScript) => {
@@ -100,9 +105,10 @@ impl Script {
             Err(refused) if only_reads && is_forbidden(&refused) => {
                 match Box::pin(self.run_reading(client, &keys, &args)).await {
                     Err(error) if is_forbidden(&error) => return Err(refused),
-                    reply => {
+                    Err(error) => return Err(error),
+                    Ok(reply) => {
                         may_only_read.store(true, Ordering::Relaxed);
-                        reply?
+                        reply
                     }
                 }
             }
