@@ -1,6 +1,7 @@
 //! The sections of the configuration, as the file writes them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,8 @@ pub struct Config {
     /// The queues that a worker serves.
     #[serde(with = "values::named")]
     pub queues: BTreeMap<QueueName, QueueSection>,
+    /// The archive of dead letters.
+    pub dead: DeadSection,
     /// The job types, and what runs them.
     #[serde(with = "values::named")]
     pub types: BTreeMap<JobType, TypeSection>,
@@ -47,6 +50,7 @@ impl Default for Config {
             redis: broker::Config::default(),
             worker: WorkerSection::default(),
             queues: BTreeMap::from([(default, QueueSection::default())]),
+            dead: DeadSection::default(),
             types: BTreeMap::new(),
             cron: BTreeMap::new(),
             events: EventsSection::default(),
@@ -95,6 +99,7 @@ impl Default for WorkerSection {
             retention,
             unroutable_after,
             recycle,
+            archive: _,
             type_limits: _,
             queues: _,
         } = worker::Config::default();
@@ -164,6 +169,29 @@ impl Default for QueueSection {
             keys: BTreeMap::new(),
             objectives,
         }
+    }
+}
+
+/// Where dead letters go before retention drops them; see [`worker::DeadArchive`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DeadSection {
+    /// The folder. Without it, letters are dropped without a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<PathBuf>,
+    /// After how many bytes a new file begins.
+    #[serde(with = "values::size")]
+    pub rotate_size: u64,
+    /// After how long a new file begins.
+    #[serde(with = "duration")]
+    pub rotate_after: Duration,
+}
+
+impl Default for DeadSection {
+    fn default() -> Self {
+        let worker::DeadArchive { folder: _, rotate_size, rotate_after } = worker::DeadArchive::new("");
+        Self { archive: None, rotate_size, rotate_after }
     }
 }
 

@@ -209,6 +209,43 @@ pub enum Event<'a> {
         /// How many.
         letters: u64,
     },
+    /// Dead letters were written to the archive. Retention drops them next.
+    Archived {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        letters: u64,
+    },
+    /// Dead letters that retention would drop stay, because the archive cannot be written.
+    ArchiveFailed {
+        /// The queue.
+        queue: &'a QueueName,
+        /// What the system said.
+        why: &'a str,
+    },
+    /// What the campaigns of a queue do, as its leader sees it: a few times a second while one of them replays, and otherwise
+    /// every few seconds.
+    Campaigns {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many replay dead letters, or wait for the ends of their jobs.
+        running: u64,
+        /// How many letters they have replayed since the last report.
+        replayed: u64,
+        /// How many of their jobs have succeeded since then.
+        succeeded: u64,
+        /// How many have died again since then, or wait for a person's decision.
+        died: u64,
+    },
+    /// A campaign has stopped itself.
+    CampaignStopped {
+        /// The queue.
+        queue: &'a QueueName,
+        /// The campaign.
+        campaign: &'a str,
+        /// Why.
+        why: &'a str,
+    },
     /// Ticks of a recurring job were submitted.
     CronTicked {
         /// The queue.

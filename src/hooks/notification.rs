@@ -126,6 +126,10 @@ impl Notification {
             | Event::Limited { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::Archived { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Campaigns { .. }
+            | Event::CampaignStopped { .. }
             | Event::TypeUnserved { .. }
             | Event::UnservedTypes { .. }
             | Event::Surveyed { .. }

@@ -146,6 +146,10 @@ impl Metrics {
             | Event::Promoted { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::Archived { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Campaigns { .. }
+            | Event::CampaignStopped { .. }
             | Event::TypeUnserved { .. }
             | Event::UnservedTypes { .. }
             | Event::CronTicked { .. }
@@ -194,7 +198,13 @@ impl Metrics {
                 series.late(late);
             }),
             Event::PromoterPolled { queue } => self.with(queue, |series| series.state.promoter_polled()),
-            Event::Evicted { queue, letters } => self.with(queue, |series| series.evicted.increment(letters)),
+            Event::Evicted { queue, .. }
+            | Event::Archived { queue, .. }
+            | Event::ArchiveFailed { queue, .. }
+            | Event::Campaigns { queue, .. }
+            | Event::CampaignStopped { queue, .. } => {
+                self.with(queue, |series| series.letters.record(event));
+            }
             Event::UnservedTypes { queue, types, jobs } => {
                 self.with(queue, |series| series.state.unserved(types, jobs));
             }

@@ -8,6 +8,7 @@
 //! Users of the library write a [`Handler`], [`Middleware`] around it, or the [`Steps`] of a job; each has an example.
 
 mod admission;
+mod archive;
 mod aside;
 mod backlog;
 mod backoff;
@@ -44,6 +45,7 @@ mod turns;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use archive::DeadArchive;
 pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawPayload};
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Inline, InlineOptions, inline};
@@ -72,6 +74,8 @@ pub struct Config {
     pub unroutable_after: Duration,
     /// When the worker stops on its own, to be started again.
     pub recycle: Recycle,
+    /// Where dead letters go before retention drops them; `None` if they are dropped without a trace.
+    pub archive: Option<DeadArchive>,
     /// What the gates of types let through at most, in each queue. They apply to the whole fleet.
     pub type_limits: BTreeMap<JobType, Limits>,
     /// The queues to serve.
@@ -136,6 +140,8 @@ impl Config {
         unroutable_after: Duration;
         /// Sets when the worker stops on its own; by default, never.
         recycle: Recycle;
+        /// Sets where dead letters are written before retention drops them; `None`, the default, if nowhere.
+        archive: impl Into<Option<DeadArchive>> => archive.into();
         /// Sets what the gates of types let through at most, over the whole fleet; by default, everything. This is for
         /// the types that the process has handlers for.
         type_limits: impl IntoIterator<Item = (JobType, Limits)> => type_limits.into_iter().collect();
@@ -201,6 +207,7 @@ impl Default for Config {
             retention: Duration::from_secs(3 * 24 * 3600),
             unroutable_after: Duration::from_secs(24 * 3600),
             recycle: Recycle::default(),
+            archive: None,
             type_limits: BTreeMap::new(),
             queues: BTreeMap::from([(
                 "default".parse().expect("default is a valid queue name"),

@@ -184,8 +184,7 @@ impl Sweep {
     }
 
     async fn named(&mut self, args: &Args) -> anyhow::Result<()> {
-        let ids: Vec<String> = args.ids.iter().map(ToString::to_string).collect();
-        let action = args.actor.action(self.action.command()).target(ids.join(" ")).count(ids.len() as u64);
+        let action = args.actor.action(self.action.command()).ids(&args.ids);
         actor::note(&self.queue, &action).await;
         for id in &args.ids {
             match super::find(&self.queue, id).await? {

@@ -84,18 +84,24 @@ end
 -- before its first insert.
 local NO_ENTRY = '0-0'
 
--- What is to be counted for the job that a script ends: the campaign that replayed it, and how it ended; see conclude. It is
--- counted once nothing can fail any more. Otherwise the job would end again, and be counted again.
+-- What is to be counted for the job that a script ends: the campaign that it names, its life, and how it ended; see
+-- conclude. It is counted once nothing can fail any more.
 local to_count = {}
 
--- Counts how a job of a campaign ended. A campaign that is gone counts nothing.
-local function count_end(campaign, how)
-  if redis.pcall('HEXISTS', campaign, 'state') == 1 then redis.pcall('HINCRBY', campaign, how, 1) end
+-- The field of a campaign which says that the campaign replayed this life, and that its end is not counted yet.
+local function replayed_life(life)
+  return 'l:' .. life
+end
+
+-- Counts how a job of a campaign ended. Any producer may copy the field that names a campaign, so only the lives that the
+-- campaign knows count, each once. A campaign that is gone knows none.
+local function count_end(campaign, life, how)
+  if redis.pcall('HDEL', campaign, replayed_life(life)) == 1 then redis.pcall('HINCRBY', campaign, how, 1) end
 end
 
 -- The same with the only job that a script ends: the last thing that this script does.
 local function count_last_end()
-  if to_count.campaign then count_end(to_count.campaign, to_count.how) end
+  if to_count.campaign then count_end(to_count.campaign, to_count.life, to_count.how) end
 end
 
 -- Settles each job of a call. `one` returns its answer, then 'end' if its entry ends now, or 'keep' if only the answer is
@@ -109,12 +115,12 @@ local function settle_each(script, stream, receipts, consumer, first_key, keys_e
     to_count.campaign = nil
     local answer, what = one(held, entry, ...)
     if what == 'end' then ended[#ended + 1] = entry end
-    if to_count.campaign then add_pair(counts, to_count.campaign, to_count.how) end
+    if to_count.campaign then counts[#counts + 1] = { to_count.campaign, to_count.life, to_count.how } end
     if what then add_pair(answered, stream .. ' ' .. entry, script .. ' ' .. answer) end
     return answer
   end)
   if ended[1] and insert then insert() end
-  for at = 1, #counts, 2 do count_end(counts[at], counts[at + 1]) end
+  for _, counted in ipairs(counts) do count_end(unpack(counted)) end
   if ended[1] then
     redis.call('XACK', stream, 'fleet', unpack(ended))
     redis.call('XDEL', stream, unpack(ended))
@@ -340,20 +346,23 @@ local function field_of(letter, name)
 end
 
 -- Deletes a dead letter, and takes it out of its group, if it was counted: it names its group, or a recount has counted
--- it. group, fingerprint: what its fields say, or ''. False if the letter is gone. Nothing else deletes letters.
+-- it. A recount counts letters that name the group `other` like those that name none. group, fingerprint: what its fields
+-- say, or ''. False if the letter is gone. Nothing else deletes letters.
 local function remove_letter_of(dead, id, group, fingerprint)
   if redis.call('XDEL', dead, id) == 0 then return false end
   local groups, coming, counted, bound, cursor = group_tables(dead)
   if group == '' then group = nil end
   if fingerprint == '' then fingerprint = 'none' end
-  local function take(from)
-    local of = group or (redis.pcall('HEXISTS', from, fingerprint) == 1 and fingerprint or 'other')
-    take_from_group(from, of, id)
+  local function take(from, is_recounted)
+    local of = not (is_recounted and group == 'other') and group
+    take_from_group(from, of or (redis.pcall('HEXISTS', from, fingerprint) == 1 and fingerprint or 'other'), id)
   end
-  if group or is_up_to(id, counted) then take(groups) end
+  local is_recounted = is_up_to(id, counted)
+  if group or is_recounted then take(groups, is_recounted) end
   if not coming then return true end
-  if is_up_to(id, cursor) or group and not is_up_to(id, bound) then
-    take(coming)
+  is_recounted = is_up_to(id, cursor)
+  if is_recounted or group and not is_up_to(id, bound) then
+    take(coming, is_recounted)
   elseif is_up_to(id, bound) then
     -- The recount may have read it already, and must not count it.
     redis.pcall('HSET', dead .. ':recount:gone', id, 1)
@@ -383,10 +392,10 @@ local function move_letter(dead, record, life, at, own)
   if not letter then return end
   local told = redis.call('HGET', record, 'group:' .. letter)
   local group, token = string.match(told or '', '^(%S+) (%S*)$')
-  if group then
+  if group and group ~= 'other' then
     remove_letter_of(dead, letter, group, '')
   else
-    -- An older version wrote it.
+    -- An older version wrote it, or only its fingerprint says in which group a recount has counted it.
     local found = letter_at(dead, letter)
     if found then
       remove_letter(dead, found)
@@ -631,22 +640,22 @@ end
 -- `ends` is '' or a packed list: how it ended, the first life of its series of replays, then for each following job
 -- 'once' or 'each', the number of its names and values together, and these. once: the job itself names it, and it follows
 -- once for each way to end, however often the job is replayed. each: its type names it, and it follows each end; a life
--- ends once. If a gate let the job pass into another lane, how it ended is followed by its own lane; if a campaign replayed
--- it, then by the campaign and by what it counts, which is left in to_count. It must come after the first write of its
--- script. A lock belongs to the life that owns the record. batches: what that record says, for a success.
+-- ends once. If a gate let the job pass into another lane, how it ended is followed by its own lane; if it names a campaign,
+-- then by the campaign, its life and what the campaign counts, which are left in to_count. It must come after the first
+-- write of its script. A lock belongs to the life that owns the record. batches: what that record says, for a success.
 local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
   if ends == '' then return end
   local list, words = cmsgpack.unpack(ends), {}
   for word in string.gmatch(list[1], '%S+') do words[#words + 1] = word end
-  local how, home = words[1], #words % 2 == 0 and words[2]
+  local how, home = words[1], (#words == 2 or #words == 5) and words[2]
   if home then
     local own = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home)
     -- If its own lane is of another type, what follows the job goes where the job was, and the job ends all the same.
     if type(redis.pcall('XLEN', own)) == 'number' then stream = own end
   end
-  if words[3] then
-    to_count.campaign = string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 1]
-    to_count.how = words[#words]
+  if words[4] then
+    to_count.campaign = string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 2]
+    to_count.life, to_count.how = words[#words - 1], words[#words]
   end
   local at, is_first = 3, nil
   while at < #list do
@@ -829,11 +838,11 @@ end
 -- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
 -- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
 -- it, unless they are all to run again. campaign: what the job says about the campaign that replays it, or nil. Returns
--- the new entry's id.
+-- the new entry's id and the new life.
 local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   must_end_letters(dead)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
-  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true,
+  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true, created_ms = true,
     campaign = true }
   local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil
   for at = 1, #letter[2], 2 do
@@ -854,15 +863,16 @@ local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   add_pair(fields, 'replays', string.format('%.0f', replays + 1))
   local owner = redis.call('HMGET', record, 'life', 'state', 'dead_id')
   local entry = must_append(lanes[lane], fields, 1, #fields)
+  local life = entry .. (lane == 'normal' and '' or '-' .. lane)
   if owner[2] and (not owner[1] or owner[1] == former or has_ended(owner[2])) then
     redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'lane', lane, 'created_ms',
-      string.match(entry, '^%d+'), 'life', entry .. (lane == 'normal' and '' or '-' .. lane))
+      string.match(entry, '^%d+'), 'life', life)
     redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms', 'member')
     redis.call('PERSIST', record)
   end
   remove_letter(dead, letter)
   unmark_letter(record, letter[1])
-  return entry
+  return entry, life
 end
 
 -- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker or room.

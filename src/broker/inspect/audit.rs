@@ -14,6 +14,9 @@ scripts! { AUDIT "audit" }
 /// The most bytes of a filter or of ids in a note.
 const MAX_TEXT_BYTES: usize = 4096;
 
+/// The bytes in which a note says how many ids it leaves out.
+const LEFT_OUT_BYTES: usize = 100;
+
 /// The most bytes of the name of a person.
 const MAX_WHO_BYTES: usize = 128;
 
@@ -53,6 +56,23 @@ impl Action {
         count: impl Into<Option<u64>> => count.into();
         /// Sets how it ended.
         outcome: impl Into<String> => outcome.into();
+    }
+
+    /// Sets what it is done to: these ids, and how many they are. Of a long list, the note has the first ones, and says how
+    /// many are left out.
+    #[must_use]
+    pub fn ids<T: std::fmt::Display>(self, ids: &[T]) -> Self {
+        let mut target = String::new();
+        for (nth, id) in ids.iter().enumerate() {
+            let (id, gap) = (id.to_string(), if nth == 0 { "" } else { " " });
+            if target.len() + gap.len() + id.len() > MAX_TEXT_BYTES - LEFT_OUT_BYTES {
+                target.push_str(&format!("{gap}… (cut: the first {nth} of {} ids)", ids.len()));
+                break;
+            }
+            target.push_str(gap);
+            target.push_str(&id);
+        }
+        self.target(target).count(ids.len() as u64)
     }
 
     /// Returns the fields of its note, packed. Long texts are cut.
@@ -189,5 +209,22 @@ mod tests {
         assert!(packed.len() < 5000, "{}", packed.len());
         let text = String::from_utf8_lossy(&packed);
         assert!(text.contains("count") && !text.contains("why") && !text.contains("outcome"), "{text}");
+    }
+
+    #[test]
+    fn a_long_list_of_ids_is_cut_between_two_and_says_so() {
+        let ids: Vec<String> = (0..5000).map(|nth| format!("order-{nth:04}")).collect();
+        let few = Action::new("dead drop", "ann").ids(&ids[..2]);
+        assert_eq!((few.target.as_str(), few.count), ("order-0000 order-0001", Some(2)));
+        let many = Action::new("dead drop", "ann").ids(&ids);
+        let (kept, cut) = many.target.split_once(" … ").unwrap();
+        let kept: Vec<_> = kept.split(' ').collect();
+        assert_eq!(kept, &ids[..kept.len()]);
+        assert_eq!(cut, format!("(cut: the first {} of 5000 ids)", kept.len()));
+        assert_eq!(many.count, Some(5000));
+        let packed = String::from_utf8_lossy(&many.pack()).into_owned();
+        assert!(packed.contains("of 5000 ids)"), "it is not cut again");
+        let long = Action::new("dead drop", "ann").ids(&["x".repeat(10_000)]);
+        assert_eq!(long.target, "… (cut: the first 0 of 1 ids)");
     }
 }

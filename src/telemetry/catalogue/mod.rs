@@ -146,6 +146,20 @@ catalogue! {
         OLDEST_DEAD = gauge("streamfleet_dead_jobs_oldest_seconds", &[QUEUE],
             "The age of the oldest dead letter; 0 if there is none.").of_leader();
         EVICTED = counter("streamfleet_dead_jobs_evicted_total", &[QUEUE], "Dead letters dropped by retention.");
+        ARCHIVED = counter("streamfleet_dead_jobs_archived_total", &[QUEUE],
+            "Dead letters written to the archive before retention drops them.");
+        ARCHIVE_FAILURES = counter("streamfleet_dead_archive_failures_total", &[QUEUE],
+            "Times that the archive could not be written, so that the letters stay.");
+        CAMPAIGNS = gauge("streamfleet_campaigns_running", &[QUEUE],
+            "Campaigns that replay dead letters, or wait for the ends of their jobs.").of_leader();
+        CAMPAIGN_REPLAYED = counter("streamfleet_campaign_jobs_replayed_total", &[QUEUE],
+            "Dead letters that campaigns replayed while this process was the leader.").of_leader();
+        CAMPAIGN_SUCCEEDED = counter("streamfleet_campaign_jobs_succeeded_total", &[QUEUE],
+            "Jobs of campaigns that succeeded while this process was the leader.").of_leader();
+        CAMPAIGN_DIED = counter("streamfleet_campaign_jobs_died_total", &[QUEUE],
+            "Jobs of campaigns that died again, or began to wait for a decision, while this process was the leader.").of_leader();
+        CAMPAIGNS_STOPPED = counter("streamfleet_campaigns_stopped_total", &[QUEUE],
+            "Campaigns that stopped themselves while this process was the leader.").of_leader();
         CRON_OVERDUE = gauge("streamfleet_cron_overdue_seconds", &[QUEUE],
             "How overdue the most overdue recurring job is; less than a second is normal.").of_leader();
         COLLECTED = gauge("streamfleet_collector_last_success_timestamp_seconds", &[QUEUE],

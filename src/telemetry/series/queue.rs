@@ -7,6 +7,7 @@ use metrics::{Counter, Gauge};
 
 use super::Maker;
 use super::job_type::{TypeSeries, Types};
+use super::letters::LetterSeries;
 use super::state::StateSeries;
 use crate::job::{JobType, QueueName};
 use crate::telemetry::catalogue;
@@ -34,7 +35,7 @@ pub(in super::super) struct QueueSeries {
     pub(in super::super) promoted: Counter,
     pub(in super::super) cron_ticks: Counter,
     pub(in super::super) cron_skipped: Counter,
-    pub(in super::super) evicted: Counter,
+    pub(in super::super) letters: LetterSeries,
     pub(in super::super) state: StateSeries,
     leader: Gauge,
     lag: Gauge,
@@ -78,7 +79,7 @@ impl QueueSeries {
             promoted: counter(&catalogue::PROMOTED),
             cron_ticks: counter(&catalogue::CRON_TICKS),
             cron_skipped: counter(&catalogue::CRON_SKIPPED),
-            evicted: counter(&catalogue::EVICTED),
+            letters: LetterSeries::new(maker, name),
             state: StateSeries::new(maker, name),
             leader: gauge(&catalogue::LEADER),
             lag: gauge(&catalogue::LAG),
@@ -116,6 +117,7 @@ impl QueueSeries {
         self.leader.set(f64::from(u8::from(leading)));
         if !leading {
             self.state.forget();
+            self.letters.forget();
         }
     }
 

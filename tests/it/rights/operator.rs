@@ -7,7 +7,7 @@ use streamfleet::{Broker, JobError, Queue};
 use super::logins::Site;
 
 /// Two dead letters and a delayed job.
-async fn remains(site: &Site) -> Queue {
+pub(super) async fn remains(site: &Site) -> Queue {
     let broker = Broker::connect(config(&site.url("worker")).redis).await.unwrap();
     let queue = broker.queue("default".parse().unwrap());
     let fleet = Running::start(&site.url("worker"), quick(1), Acts::new(|_, _| Err(JobError::fatal("no"))));
