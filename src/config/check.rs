@@ -117,8 +117,7 @@ fn worker(section: &WorkerSection) -> Vec<Wrong> {
 fn dead(section: &DeadSection) -> Vec<Wrong> {
     let DeadSection { archive, rotate_size, rotate_after } = section;
     let ages = Duration::from_secs(60)..=*RETENTION.end();
-    let mut wrong: Vec<Wrong> =
-        within(*rotate_after, ages, &["dead", "rotate_after"]).into_iter().collect();
+    let mut wrong: Vec<Wrong> = within(*rotate_after, ages, &["dead", "rotate_after"]).into_iter().collect();
     if *rotate_size < ROTATE_SIZE_LEAST {
         wrong.push((path(&["dead", "rotate_size"]), "must be at least 1MiB".to_owned()));
     }

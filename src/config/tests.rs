@@ -377,7 +377,9 @@ fn the_archive_of_dead_letters_is_read_and_bounded() {
     assert_eq!((archive.folder.to_str(), archive.rotate_size), (Some("/var/archive"), 2 << 20));
     assert_eq!(archive.rotate_after, Duration::from_secs(3600));
     let wrong = wrong("[dead]\narchive = \"\"\nrotate_size = 7\nrotate_after = \"1s\"\n").join("\n");
-    for key in ["dead.archive: is empty", "dead.rotate_size: must be", "dead.rotate_after: is 1s, but must be"] {
+    for key in
+        ["dead.archive: is empty", "dead.rotate_size: must be", "dead.rotate_after: is 1s, but must be"]
+    {
         assert!(wrong.contains(key), "{wrong}");
     }
 }

@@ -59,7 +59,11 @@ struct Field<'a> {
 }
 
 impl Archive {
-    pub(crate) fn new(queue: QueueName, folder: PathBuf, (rotate_size, rotate_after): (u64, Duration)) -> Self {
+    pub(crate) fn new(
+        queue: QueueName,
+        folder: PathBuf,
+        (rotate_size, rotate_after): (u64, Duration),
+    ) -> Self {
         let open = Mutex::default();
         Self { shared: Arc::new(Shared { folder, queue, rotate_size, rotate_after, open }) }
     }

@@ -132,8 +132,7 @@ async fn page(args: &Args, (filter, now): (&Filter, Timestamp), queue: &Queue) -
     let mut undecided = 0;
     let dead = queue.dead_letters().wanting(filter, now);
     loop {
-        let read =
-            if args.oldest_first { dead.later(at, READ).await } else { dead.recent(at, READ).await };
+        let read = if args.oldest_first { dead.later(at, READ).await } else { dead.recent(at, READ).await };
         let read = read.context("failed to read the dead letters")?;
         let is_last = read.is_empty();
         at = read.last().map(|letter| letter.entry).or(at);

@@ -104,7 +104,9 @@ impl Link {
         let (is_open, opening, live) =
             (AtomicBool::new(false), tokio::sync::Mutex::default(), Mutex::new(live));
         let may_only_read = AtomicBool::new(false);
-        Self { shared: Arc::new(Shared { access, locator, role, meter, is_open, opening, live, may_only_read }) }
+        Self {
+            shared: Arc::new(Shared { access, locator, role, meter, is_open, opening, live, may_only_read }),
+        }
     }
 
     /// Connects, unless that was done before.

@@ -74,7 +74,7 @@ async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
     assert_eq!(server.cmd(&["XLEN", DEAD]), Value::Int(0));
 }
 
-/// How many letters the next test writes: STREAMFLEET_TEST_LETTERS=1000000 takes a minute.
+/// How many letters the next test writes: `STREAMFLEET_TEST_LETTERS`=1000000 takes a minute.
 fn letters() -> usize {
     let wanted = std::env::var_os("STREAMFLEET_TEST_LETTERS");
     wanted.map_or(20_000, |wanted| wanted.to_str().unwrap().parse().unwrap())

@@ -24,11 +24,18 @@ async fn the_end_of_a_campaign_is_noted_once_with_its_outcome() {
     }
     let noted = queue.audit().recent(None, 10).await.unwrap();
     let [end, start] = &noted[..] else { panic!("{noted:?}") };
-    assert_eq!((start.action.what.as_str(), start.action.outcome.as_str()), ("dead replay", &*format!("campaign {id}")));
+    assert_eq!(
+        (start.action.what.as_str(), start.action.outcome.as_str()),
+        ("dead replay", &*format!("campaign {id}"))
+    );
     let PastAction { action: end, .. } = end;
     assert_eq!((end.what.as_str(), end.who.as_str(), end.count), ("campaign done", "ann", Some(3)));
     assert_eq!(end.target, format!("campaign {id}"));
-    assert!(end.outcome.contains("3 succeeded") && end.outcome.contains("0 still running"), "{}", end.outcome);
+    assert!(
+        end.outcome.contains("3 succeeded") && end.outcome.contains("0 still running"),
+        "{}",
+        end.outcome
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

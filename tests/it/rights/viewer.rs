@@ -51,7 +51,12 @@ async fn a_viewer_changes_nothing() {
     site.run("operator", &words("enqueue test --id late --delay 1h"));
     let state = async || {
         let snapshot = queue.snapshot().await.unwrap();
-        (snapshot.waiting(), snapshot.delayed, snapshot.dead, queue.audit().recent(None, 10).await.unwrap().len())
+        (
+            snapshot.waiting(),
+            snapshot.delayed,
+            snapshot.dead,
+            queue.audit().recent(None, 10).await.unwrap().len(),
+        )
     };
     let before = state().await;
     for line in [
