@@ -109,7 +109,8 @@ impl std::str::FromStr for BreakerArg {
 #[derive(Serialize)]
 struct Report {
     gate: String,
-    /// `open`, `paused` or `tripped`; `unreadable` if nothing passes until its rule is set again.
+    /// `open`, `paused` or `tripped`; `unreadable` if nothing passes until its rule is set again; `ignored` if the rule is one of
+    /// too many, and stops nobody.
     state: &'static str,
     paused_by: Option<String>,
     reason: Option<String>,
@@ -248,6 +249,7 @@ fn report(GateStatus { rule, held, waiting, tripped_until, .. }: &GateStatus, no
     let tripped = tripped_until.filter(|until| *until > now);
     let ends = closed.map_or(tripped, |closed| closed.until);
     let state = match (rule.unreadable, closed, tripped) {
+        _ if rule.ignored => "ignored",
         (true, ..) => "unreadable",
         (_, Some(_), _) => "paused",
         (_, None, Some(_)) => "tripped",

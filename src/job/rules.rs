@@ -21,11 +21,14 @@ pub struct Rule {
     pub set: Option<Limits>,
     /// Whether something about it cannot be read. Nothing passes it until somebody has set or cleared it.
     pub unreadable: bool,
+    /// Whether it stops nobody, because the gates of the queue depend on [too many fields](Rules::MAX_FIELDS) of its jobs. That
+    /// happens only if somebody has written rules by hand.
+    pub ignored: bool,
 }
 
 impl Rule {
     fn new(gate: GateName) -> Self {
-        Self { gate, closed: None, configured: None, set: None, unreadable: false }
+        Self { gate, closed: None, configured: None, set: None, unreadable: false, ignored: false }
     }
 
     /// Returns the limits in effect.
@@ -143,7 +146,10 @@ impl Rules {
                 self.queue = rule.unreadable || !rule.limits().is_empty();
             }
         }
-        self.fields.truncate(Self::MAX_FIELDS);
+        let beyond = self.fields.split_off(self.fields.len().min(Self::MAX_FIELDS));
+        for rule in self.rules.values_mut().filter(|rule| rule.asks()) {
+            rule.ignored = rule.gate.field().is_some_and(|name| beyond.iter().any(|field| &*field.name == name));
+        }
     }
 
     /// Returns the revision, which differs whenever a rule has changed.
@@ -154,6 +160,13 @@ impl Rules {
     /// Returns the rules in the order of their gates' names.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.values()
+    }
+
+    /// Returns the first gate whose rule stops nobody, and how many there are.
+    pub(crate) fn ignored(&self) -> Option<(&GateName, usize)> {
+        let mut ignored = self.rules.values().filter(|rule| rule.ignored);
+        let first = ignored.next()?;
+        Some((&first.gate, 1 + ignored.count()))
     }
 
     /// Returns the rule of one gate.
@@ -251,6 +264,16 @@ mod tests {
         assert!(broken.iter().all(|rule| rule.unreadable));
         assert_eq!(gates(&broken, &[]), ["type:mail.send"]);
         assert_eq!(gates(&broken, &[("h.tenant", "x")]), ["type:mail.send", "key:h.tenant=x"]);
+    }
+
+    #[test]
+    fn rules_of_too_many_fields_are_ignored_and_say_so() {
+        let fields: Vec<String> = (0..10).map(|nth| format!("r:key:h.f{nth}")).collect();
+        let all: Vec<_> = fields.iter().map(|field| (field.as_str(), ONE)).chain([("r:queue", ONE)]).collect();
+        let read = rules(&all);
+        assert_eq!(read.ignored().map(|(gate, count)| (gate.as_str(), count)), Some(("key:h.f8", 2)));
+        assert_eq!(gates(&read, &[("h.f7", "a"), ("h.f8", "a")]), ["queue", "key:h.f7=a"]);
+        assert_eq!(rules(&all[..8]).ignored(), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::outbox::Outbox;
 use super::refused_rooms::RefusedRooms;
-use crate::broker::{Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
+use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
 use crate::event::Events;
 use crate::job::{GateName, Limits, Outcome, Rules};
 
@@ -126,6 +126,9 @@ impl Admission {
             asked = Instant::now();
             rules = self.queue.gates().rules().await?;
         }
+        if let Some((gate, rules)) = rules.ignored() {
+            tracing::warn!(queue = %self.queue.name(), %gate, rules, "the gates depend on too many fields of jobs; some rules are ignored");
+        }
         let opens = rules.opens_in().map(|time| asked + time);
         self.know(Known { rules, opens, failed: None });
         self.news.notify_one();
@@ -220,15 +223,21 @@ impl Admission {
     pub(crate) fn leave(&self, finished: &FinishedAttempt) {
         let FinishedAttempt { delivery, outcome, .. } = finished;
         let mut gates = delivery.take_gates();
-        if gates.is_empty() && matches!(outcome, Outcome::Interrupted | Outcome::NotDue(_)) {
-            // It never asked, but a room may have let it out with its places.
+        // If it never asked, a room may still have let it out with its places.
+        let ends_unasked = matches!(outcome, Outcome::Interrupted | Outcome::NotDue(_) | Outcome::Unroutable);
+        let never_asked = gates.is_empty() && ends_unasked;
+        if never_asked {
             gates = self.gates_of(delivery).to_vec();
         }
         if gates.is_empty() {
             return;
         }
         let (known, entry) = (self.known(), delivery.key());
-        let ended = |gate: &GateName| known.rules.limits_of(gate).breaker.map(|_| finished.end());
+        let ended = |gate: &GateName| match known.rules.limits_of(gate) {
+            Limits { rate: None, breaker: None, .. } => None,
+            _ if never_asked => Some(AttemptEnd::Unstarted),
+            Limits { breaker, .. } => breaker.map(|_| finished.end()),
+        };
         let places = gates.iter().map(|gate| HeldPlace { gate: gate.clone(), entry, ended: ended(gate) });
         let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_WAITING.saturating_sub(given_back.len());

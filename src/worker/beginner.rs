@@ -138,10 +138,7 @@ async fn admit(
     }
     let asking: Vec<_> =
         questions.iter().map(|question| (&question.delivery.job, &*question.request.gates)).collect();
-    let answers = match queue.admit(consumer, lane, &asking).await {
-        Ok(answers) => answers,
-        Err(error) => vec![Err(error); questions.len()],
-    };
+    let answers = queue.admit(consumer, lane, &asking).await;
     let mut passed = Vec::new();
     for (question, answer) in questions.into_iter().zip(answers) {
         match answer {

@@ -861,7 +861,7 @@ local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   return entry
 end
 
--- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker or room.
+-- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker, claim or room.
 local function gate_key(gates, kind, name)
   return string.sub(gates, 1, -6) .. kind .. ':' .. name
 end
@@ -914,8 +914,8 @@ local function forget_ended(held, most, lanes)
   end
 end
 
--- The same, with its places. Nobody gives back the place of an entry that ended with its process, so a few of those that
--- are taken are checked, and more if all are.
+-- The same, with its places and with the job that claims the next one, if any; see claim_places. Nobody gives back the place
+-- of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
 local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   if gate.limits then
@@ -924,6 +924,8 @@ local function open_gate(gates, name, lanes, now)
     -- A breaker counts the ends of those that hold a place, which may be given back a moment after the job's end.
     local is_patient = gate.breaker and not is_full and held < 1000
     if not is_patient then forget_ended(gate.held, is_full and 4 or 1, lanes) end
+    local claim = redis.pcall('GET', gate_key(gates, 'claim', name))
+    gate.claim = type(claim) == 'string' and claim or nil
   end
   return gate
 end
@@ -948,9 +950,11 @@ end
 -- nobody knows. Of a rate, one time is kept: when the next job starts if all start at even intervals. It may be ahead of
 -- the clock by the burst, and is further ahead only if the clock went back or the rate was raised: then the burst is used
 -- up but for one job. If nobody asked in time, up to a quarter of a second is made up for.
-local function is_refused(gate, now)
+-- claim: that of the job itself. All others leave one place free for the job that claims it.
+local function is_refused(gate, now, claim)
   if gate.closed then return -1 end
-  if gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency then return -1 end
+  local spare = gate.claim and gate.claim ~= claim and 1 or 0
+  if gate.concurrency and redis.call('HLEN', gate.held) + spare >= gate.concurrency then return -1 end
   if gate.interval then
     local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
     local ahead = gate.burst * gate.interval
@@ -958,7 +962,7 @@ local function is_refused(gate, now)
     -- What is kept is rounded.
     if kept > now + ahead + 1 then kept = now + ahead - gate.interval end
     gate.next = math.max(kept, now - slack)
-    local early = gate.next - now - ahead + gate.interval
+    local early = gate.next - now - ahead + gate.interval * (1 + spare)
     if early > 0 then return math.ceil(early) end
   end
   return gate.breaker and is_tripped(gate, now)
@@ -977,6 +981,28 @@ local function pass_gate(gate, member, now)
   end
 end
 
+-- How long a job claims places at most.
+local CLAIM_MS = 30000
+
+-- Lets a job claim the next place of each of its gates, unless another job does so for one of them, or one of them is shut.
+-- Each of two full gates refuses a job while the other one has a place for it: without a claim, none of them would ever let
+-- it pass. Until it has passed, or for CLAIM_MS at most, others leave a place free. All claims of a job are made at once, so
+-- no two jobs wait for each other.
+local function claim_places(gates, mine, entry, room, now)
+  local names = {}
+  for _, gate in ipairs(mine) do
+    if gate.closed or gate.claim or gate.breaker and is_tripped(gate, now) then return end
+    if gate.limits then names[#names + 1] = gate.name end
+  end
+  local claim = entry .. '\n' .. room .. '\n' .. table.concat(names, '\n')
+  for _, gate in ipairs(mine) do
+    if gate.limits then
+      redis.call('SET', gate_key(gates, 'claim', gate.name), claim, 'PX', CLAIM_MS)
+      gate.claim = claim
+    end
+  end
+end
+
 -- Opens a breaker for `cooldown` ms.
 local function trip(breaker, cooldown, now)
   redis.call('DEL', breaker.key)
@@ -985,7 +1011,7 @@ local function trip(breaker, cooldown, now)
   redis.call('PEXPIRE', breaker.key, cooldown + 3600000)
 end
 
--- Notes for a gate's breaker how an attempt ended: 'ok', 'failed', or 'other' if it says nothing. Ends are counted in
+-- Notes for a gate's breaker how an attempt ended: 'ok', 'failed', or anything else if it says nothing. Ends are counted in
 -- windows, of which the last two count.
 local function note_end(gate, member, how, now)
   local breaker = gate.breaker
@@ -1003,7 +1029,7 @@ local function note_end(gate, member, how, now)
     end
     return
   end
-  if how == 'other' then return end
+  if how ~= 'ok' and how ~= 'failed' then return end
   local window, known = math.floor(now / breaker.window), tonumber(told[4] or '-1')
   local ends, failed, old_ends, old_failed = tonumber(told[5] or 0), tonumber(told[6] or 0), tonumber(told[7] or 0),
     tonumber(told[8] or 0)

@@ -9,6 +9,7 @@ use futures_util::future::try_join_all;
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::script::scripts;
+use crate::broker::gates::drain::MAX_ROOMS;
 use crate::broker::{Queue, bytes};
 use crate::job::{GateName, Limits, Rule, Rules, Timestamp, cut};
 
@@ -127,13 +128,31 @@ impl Gates {
         self.put(&[(format!("p:{gate}"), format!("{ms} {by}\n{reason}"))], "").await.map(drop)
     }
 
-    /// Opens a gate that somebody has closed. Returns true if it was closed. Its limits stay.
+    /// Opens a gate that somebody has closed, and lets the first jobs out of its room: about 50. The queue's leader lets out the
+    /// others. Returns true if it was closed. Its limits stay.
     ///
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn open(&self, gate: &GateName) -> Result<bool, Error> {
-        self.put(&[(format!("p:{gate}"), String::new())], "").await
+        let was_closed = self.put(&[(format!("p:{gate}"), String::new())], "").await?;
+        if was_closed && let Err(error) = self.let_out_first(gate).await {
+            // The leader does it.
+            tracing::debug!(queue = %self.queue.name(), %error, "failed to let jobs out of the room of a gate");
+        }
+        Ok(was_closed)
+    }
+
+    /// Lets out of a gate's room as many jobs as one script does. The gate of a field has a room for each value.
+    async fn let_out_first(&self, gate: &GateName) -> Result<(), Error> {
+        let rooms = if gate.field().is_some() && gate.each().is_none() {
+            let (values, page) = (format!("{gate}="), self.rooms_page("0").await?);
+            let names = page.rooms.into_iter().map(|room| room.name);
+            names.filter(|name| name.starts_with(&values)).take(MAX_ROOMS).collect()
+        } else {
+            vec![gate.to_string()]
+        };
+        self.queue.drain(&[], &rooms).await?.failed.map_or(Ok(()), Err)
     }
 
     /// Sets a gate's limits, which replace those of the configuration, also those with no limit at all. Returns true if

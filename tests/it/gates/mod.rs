@@ -4,3 +4,4 @@ mod kills;
 mod limits;
 mod pause;
 mod scripts;
+mod turns;
