@@ -134,7 +134,14 @@ pub enum Event<'a> {
         /// The name of the gate.
         room: &'a str,
     },
-    /// Jobs that waited in rooms were let out by the leader.
+    /// Jobs were moved to the rooms of their values, because a flood waits in a queue that is shared between these values.
+    Sorted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        jobs: u64,
+    },
+    /// Jobs that waited in rooms were let out by the leader, or because their turn came.
     LetOut {
         /// The queue.
         queue: &'a QueueName,

@@ -134,6 +134,7 @@ impl Notification {
             | Event::Failed { .. }
             | Event::Fenced { .. }
             | Event::Parked { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }

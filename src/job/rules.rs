@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::{Closed, Envelope, GateName, JobSpec, JobType, Limits, Timestamp};
+use super::{Closed, Envelope, FairShare, GateName, JobSpec, JobType, Limits, Timestamp};
 
 /// The rule of one gate. Limits that were set at run time win over those of the configuration. The rule for one value of
 /// a field replaces the limits for each value.
@@ -76,6 +76,8 @@ pub struct Rules {
     fields: Vec<KeyField>,
     /// After how long the queue opens by itself, if it is closed for a time.
     opens_in: Option<Duration>,
+    /// How the queue is shared, if it is.
+    fair: Option<FairShare>,
 }
 
 /// A field with gates, in the order of the fields' names.
@@ -92,6 +94,9 @@ impl Rules {
     /// The most fields of entries that the gates of one queue can depend on.
     pub const MAX_FIELDS: usize = 8;
 
+    /// The field that says how the queue is shared.
+    pub(crate) const FAIR: &str = "f:fair";
+
     /// Reads the rules as Redis has them. `now` is the server's time when it answered.
     pub(crate) fn read<'a>(
         revision: u64,
@@ -99,7 +104,13 @@ impl Rules {
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Self {
         let mut rules: BTreeMap<GateName, Rule> = BTreeMap::new();
+        let mut fair = None;
         for (field, value) in fields {
+            if field == Self::FAIR.as_bytes() {
+                // What cannot be read shares nothing.
+                fair = serde_json::from_slice(value).ok();
+                continue;
+            }
             // What is not a gate's name stops nobody.
             let Some((part @ ("p" | "r" | "c"), gate)) =
                 std::str::from_utf8(field).ok().and_then(|field| field.split_once(':'))
@@ -110,7 +121,7 @@ impl Rules {
                 rules.entry(gate.clone()).or_insert_with(|| Rule::new(gate)).read(part, value, now);
             }
         }
-        let mut read = Self { revision, rules, ..Self::default() };
+        let mut read = Self { revision, rules, fair, ..Self::default() };
         read.index();
         read.opens_in = read.closed().and_then(|closed| closed.until).map(|until| until.since(now));
         read
@@ -160,6 +171,11 @@ impl Rules {
     /// Returns the rules in the order of their gates' names.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.values()
+    }
+
+    /// Returns how the queue is shared between the values of a field, if it is.
+    pub fn fair(&self) -> Option<&FairShare> {
+        self.fair.as_ref()
     }
 
     /// Returns the first gate whose rule stops nobody, and how many there are.
@@ -264,6 +280,14 @@ mod tests {
         assert!(broken.iter().all(|rule| rule.unreadable));
         assert_eq!(gates(&broken, &[]), ["type:mail.send"]);
         assert_eq!(gates(&broken, &[("h.tenant", "x")]), ["type:mail.send", "key:h.tenant=x"]);
+    }
+
+    #[test]
+    fn a_share_is_no_gate_and_one_that_cannot_be_read_shares_nothing() {
+        let shared = rules(&[("f:fair", r#"{"by":"h.tenant","weights":{"9":3}}"#)]);
+        assert_eq!(shared.fair().map(|share| share.weight_of("9")), Some(3));
+        assert!(shared.ask_nobody() && shared.iter().count() == 0);
+        assert_eq!(rules(&[("f:fair", "{")]).fair(), None);
     }
 
     #[test]

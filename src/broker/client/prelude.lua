@@ -547,11 +547,11 @@ local function idle_lane(lanes)
   end
 end
 
--- Calls `one` with the id and the flat fields of entries from the head of a room: of at most `most`, and until they have
--- `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries are, so each page is at
+-- Calls `one` with the id, the flat fields and the bytes of entries of a room or a lane, from its head or after an entry: of at
+-- most `most`, and until they have `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries are, so each page is at
 -- most twice as long as the one before, and no longer than fits if its entries are like the largest so far.
-local function each_in_room(room, most, most_bytes, one)
-  local from, left, bytes, largest, count = '-', most, 0, 1, 1
+local function each_in_room(room, most, most_bytes, one, after)
+  local from, left, bytes, largest, count = after and '(' .. after or '-', most, 0, 1, 1
   while left > 0 and bytes < most_bytes do
     count = math.min(count, left, math.max(1, math.floor((most_bytes - bytes) / largest)))
     local page = redis.call('XRANGE', room, from, '+', 'COUNT', count)
@@ -559,7 +559,7 @@ local function each_in_room(room, most, most_bytes, one)
       local size = 0
       for _, text in ipairs(entry[2]) do size = size + #text end
       bytes, largest, left = bytes + size, math.max(largest, size), left - 1
-      if one(entry[1], entry[2]) == false then return end
+      if one(entry[1], entry[2], size) == false then return end
     end
     if #page < count then return end
     from, count = '(' .. page[#page][1], 2 * count
@@ -894,6 +894,20 @@ local function gate_of(gates, name, now)
   gate.rate = gate.interval and gate_key(gates, 'rate', name)
   gate.limits = gate.concurrency or gate.interval or gate.breaker
   return gate
+end
+
+-- True if a value can be part of the name of a room: at most 128 bytes of UTF-8 without control characters. Lua knows only
+-- bytes.
+local function is_value(value)
+  if #value > 128 or string.find(value, '%c') then return false end
+  if not string.find(value, '[\128-\255]') then return true end
+  for _, wrong in ipairs({ '\194[\128-\159]', '\224[\128-\159]', '\237[\160-\191]', '\240[\128-\143]', '\244[\144-\191]' }) do
+    if string.find(value, wrong) then return false end
+  end
+  local rest = string.gsub(value, '[\240-\244][\128-\191][\128-\191][\128-\191]', 'x')
+  rest = string.gsub(rest, '[\224-\239][\128-\191][\128-\191]', 'x')
+  rest = string.gsub(rest, '[\194-\223][\128-\191]', 'x')
+  return not string.find(rest, '[\128-\255]')
 end
 
 -- How many entries that hold places one script may still check.

@@ -164,8 +164,8 @@ if first_room > #ARGV or gate_of(gates, 'queue', now).closed then return { left,
 -- A job that waits gets out even if nobody can tell where it is.
 try(redis.call, 'HDEL', places, '')
 for at = first_room, #ARGV do
-  -- What waits for a worker that knows its type waits for no gate; see take.
-  local is_gate = string.sub(ARGV[at], 1, 8) ~= 'unknown:'
+  -- What waits for a worker that knows its type, or for its turn, waits for no gate; see take and share.
+  local is_gate = string.sub(ARGV[at], 1, 8) ~= 'unknown:' and string.sub(ARGV[at], 1, 5) ~= 'fair:'
   -- A job that claims a place may wait in the room of another of its gates.
   local is_claimed = is_gate and redis.call('EXISTS', gate_key(gates, 'claim', ARGV[at])) == 1
   if is_gate and (is_claimed or redis.call('HEXISTS', rooms, ARGV[at]) == 1) then try(let_out, ARGV[at]) end

@@ -5,13 +5,14 @@ use std::time::Duration;
 use fred::interfaces::{HashesInterface, StreamsInterface};
 use fred::types::Value;
 use futures_util::future::try_join_all;
+use serde::Serialize;
 
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::script::scripts;
 use crate::broker::gates::drain::MAX_ROOMS;
 use crate::broker::{Queue, bytes};
-use crate::job::{GateName, Limits, Rule, Rules, Timestamp, cut};
+use crate::job::{FairShare, GateName, Limits, Rule, Rules, Timestamp, cut};
 
 scripts! { ROOMS "rooms", RULES "rules", RULE_PUT "rule_put" }
 
@@ -176,12 +177,17 @@ impl Gates {
     }
 
     /// Notes the limits of a worker's configuration: of the queue, of its fields, and of the types that it knows. Those of
-    /// other types stay.
-    pub(crate) async fn configure(&self, limits: &[(GateName, Limits)]) -> Result<bool, Error> {
+    /// other types stay. Notes also how the queue is shared, if it is.
+    pub(crate) async fn configure(
+        &self,
+        limits: &[(GateName, Limits)],
+        fair: Option<&FairShare>,
+    ) -> Result<bool, Error> {
         let field = |(gate, limits): &(GateName, Limits)| {
             (format!("c:{gate}"), if limits.is_empty() { String::new() } else { json(limits) })
         };
-        let changes: Vec<_> = limits.iter().map(field).collect();
+        let mut changes: Vec<_> = limits.iter().map(field).collect();
+        changes.push((Rules::FAIR.to_owned(), fair.map(json).unwrap_or_default()));
         self.put(&changes, "c:key:").await
     }
 
@@ -287,8 +293,8 @@ impl Gates {
     }
 }
 
-fn json(limits: &Limits) -> String {
-    serde_json::to_string(limits).expect("numbers and texts can be written as JSON")
+fn json(rule: &impl Serialize) -> String {
+    serde_json::to_string(rule).expect("numbers and texts can be written as JSON")
 }
 
 /// A figure of a key that cannot be read is missing.

@@ -16,6 +16,7 @@ pub(in super::super) struct StateSeries {
     consumers: [Gauge; CONSUMERS.len()],
     backlog: Gauge,
     in_rooms: Gauge,
+    in_fair_rooms: Gauge,
     paused: Gauge,
     latency: Gauge,
     overdue: Gauge,
@@ -40,6 +41,7 @@ impl StateSeries {
             consumers: CONSUMERS.map(|state| maker.gauge(&catalogue::QUEUE_CONSUMERS, &[queue, state])),
             backlog: gauge(&catalogue::BACKLOG),
             in_rooms: gauge(&catalogue::IN_ROOMS),
+            in_fair_rooms: gauge(&catalogue::IN_FAIR_ROOMS),
             paused: gauge(&catalogue::PAUSED),
             latency: gauge(&catalogue::LATENCY),
             overdue: gauge(&catalogue::OVERDUE),
@@ -63,6 +65,7 @@ impl StateSeries {
         set_all(&self.consumers, [members.live, members.stale]);
         self.backlog.set(snapshot.jobs() as f64);
         self.in_rooms.set(snapshot.in_rooms as f64);
+        self.in_fair_rooms.set(snapshot.in_fair_rooms as f64);
         self.set_times(snapshot, cron_overdue, took);
         self.collected.set(unix_seconds());
         let added = snapshot.lanes.map(|lane| lane.added.unwrap_or(0));
@@ -108,7 +111,7 @@ impl StateSeries {
         set_all(&self.consumers, [0; CONSUMERS.len()]);
         self.set_times(&QueueSnapshot::default(), Duration::ZERO, Duration::ZERO);
         self.unserved(0, 0);
-        for gauge in [&self.backlog, &self.in_rooms, &self.collected, &self.last_tick] {
+        for gauge in [&self.backlog, &self.in_rooms, &self.in_fair_rooms, &self.collected, &self.last_tick] {
             gauge.set(0.0);
         }
         *self.added_before.lock().unwrap_or_else(PoisonError::into_inner) = None;
