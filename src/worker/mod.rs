@@ -55,7 +55,7 @@ pub(crate) use registry::Registry;
 pub use steps::{Steps, StepsBuilder};
 
 use crate::broker::LetterLimits;
-use crate::job::{GateName, JobType, Limits, QueueName, Tracking};
+use crate::job::{FairShare, GateName, JobType, Limits, QueueName, Tracking};
 
 /// The settings of a worker; see the [example](crate::FleetConfig).
 #[derive(Debug, Clone, PartialEq)]

@@ -61,9 +61,12 @@ pub struct QueueSnapshot {
     pub memory: Option<RedisMemory>,
     /// Jobs that wait in rooms, because a gate does not let them pass.
     pub in_rooms: u64,
-    /// Jobs that wait in rooms for a worker that knows their type. If there are more than 1000 such rooms, some of their jobs
-    /// are among [`in_rooms`](Self::in_rooms) instead.
+    /// Jobs that wait in rooms for a worker that knows their type. If there are more than 1000 rooms, some of these jobs are
+    /// among [`in_rooms`](Self::in_rooms) instead.
     pub in_unknown_rooms: u64,
+    /// Jobs that wait in rooms for the turn of their value, in a queue that is shared between the values of a field. The same
+    /// applies if there are more than 1000 rooms.
+    pub in_fair_rooms: u64,
     /// Since when the whole queue is closed, if it is.
     pub closed_since: Option<Timestamp>,
     /// Keys that cannot be read. Their figures are missing: the zeros here mean nothing.
@@ -115,7 +118,7 @@ impl QueueSnapshot {
 
     /// Jobs that no worker has taken, over all lanes and rooms.
     pub fn waiting(&self) -> u64 {
-        self.waiting_in_lanes() + self.in_rooms + self.in_unknown_rooms
+        self.waiting_in_lanes() + self.in_rooms + self.in_unknown_rooms + self.in_fair_rooms
     }
 
     fn waiting_in_lanes(&self) -> u64 {
@@ -139,6 +142,7 @@ impl QueueSnapshot {
         let rooms = self.in_rooms.min(1);
         self.waiting_in_lanes()
             + self.in_unknown_rooms
+            + self.in_fair_rooms
             + rooms
             + self.running()
             + self.due_soon
@@ -360,6 +364,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         in_rooms,
         closed,
         unserved,
+        fair,
     ] = rest
     else {
         return None;
@@ -371,7 +376,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         max: decode::number(max).unwrap_or(0),
         is_eviction_safe: decode::text(policy) == "noeviction",
     });
-    let in_unknown_rooms = decode::number(unserved)?;
+    let (in_unknown_rooms, in_fair_rooms) = (decode::number(unserved)?, decode::number(fair)?);
     let snapshot = QueueSnapshot {
         now: timestamp(now.cast_unsigned()),
         lanes: [high, normal, low],
@@ -381,8 +386,9 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         dead: decode::number(dead)?,
         leader: Some(decode::text(leader)).filter(|leader| !leader.is_empty()),
         memory,
-        in_rooms: decode::number(in_rooms)?.saturating_sub(in_unknown_rooms),
+        in_rooms: decode::number(in_rooms)?.saturating_sub(in_unknown_rooms + in_fair_rooms),
         in_unknown_rooms,
+        in_fair_rooms,
         closed_since: decode::number(closed).map(timestamp),
         unread: Unread::read(unread, &PARTS, keys),
         ..QueueSnapshot::default()
@@ -440,6 +446,8 @@ mod tests {
         assert_eq!((open.waiting(), open.jobs()), (1005, 11));
         let unknown = QueueSnapshot { in_unknown_rooms: 40, ..open.clone() };
         assert_eq!((unknown.waiting(), unknown.jobs()), (1045, 51), "each needs a worker");
+        let shared = QueueSnapshot { in_fair_rooms: 40, ..open.clone() };
+        assert_eq!((shared.waiting(), shared.jobs()), (1045, 51), "more workers would help");
         let closed = QueueSnapshot { closed_since: Some(timestamp(1)), ..open };
         assert_eq!((closed.waiting(), closed.jobs()), (1005, 2));
     }

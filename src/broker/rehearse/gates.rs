@@ -61,7 +61,7 @@ impl Rehearsal<'_> {
         gates.configure(&[], None).await?;
         self.queue.share(None, &[]).await?;
         let (envelope, shared) = self.read().await?;
-        self.apply(&envelope, &shared, &Settlement::Ack).await.map(drop)
+        self.apply(&envelope, &shared, &Settlement::Ack).await
     }
 
     async fn admit(&self, job: &JobSpec, gate: &GateName) -> Result<Admitted, Error> {
