@@ -134,6 +134,15 @@ pub enum Event<'a> {
         /// The name of the gate.
         room: &'a str,
     },
+    /// Redis has said which of some jobs may pass their gates.
+    Admitted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many may.
+        granted: u64,
+        /// How many may not.
+        refused: u64,
+    },
     /// Jobs were moved to the rooms of their values, because a flood waits in a queue that is shared between these values.
     Sorted {
         /// The queue.

@@ -134,6 +134,7 @@ impl Notification {
             | Event::Failed { .. }
             | Event::Fenced { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
             | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::SetAside { .. }

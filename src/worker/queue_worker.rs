@@ -127,7 +127,7 @@ impl Shared {
         let reporting = Arc::clone(&reporter).run();
         tasks.spawn(self.liveness.watch(format!("the reporter of {name}"), reporting));
         let (beginner, questions) = Beginner::new(slots);
-        let beginning = beginner::answer(queue.clone(), self.consumer.clone(), questions);
+        let beginning = beginner::answer(queue.clone(), self.consumer.clone(), questions, self.events.clone());
         tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
         if parts.dispatcher.is_limited() {
             let (dispatcher, outbox) = (Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The commands whose round trips are measured separately: scripts by their names, and the plain commands that workers
 /// send. All others are `other`.
 #[cfg(any(feature = "service", test))]
-pub(crate) const COMMANDS: [&str; 33] = [
+pub(crate) const COMMANDS: [&str; 34] = [
     "xreadgroup",
     "acknowledge",
     "xrange",
@@ -20,6 +20,7 @@ pub(crate) const COMMANDS: [&str; 33] = [
     "park",
     "admit",
     "drain",
+    "share",
     "bury",
     "cancelled",
     "cancels",

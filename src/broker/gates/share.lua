@@ -191,5 +191,5 @@ for nth, lane in ipairs({ 'high', 'normal', 'low' }) do
   end
   if redis.call('LLEN', ring) > 0 then has_rooms = 1 end
 end
-if not is_busy and has_rooms == 0 then redis.call('DEL', fair) end
+if has_rooms == 0 and (not is_busy or not by) then redis.call('DEL', fair) end
 return { sorted, left, more, has_rooms, failed }

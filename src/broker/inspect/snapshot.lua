@@ -10,7 +10,7 @@
 --   to start reading for the oldest entry that no worker has taken or '', ms of the longest silence of a pending entry or -1;
 --   then 0 if there are no recurring jobs, bytes used or -1, bytes allowed, eviction policy, jobs in
 --   rooms, ms since when the queue is closed or -1, those of the jobs in rooms that wait for a worker that knows their type,
---   those that wait for the turn of their value}
+--   those that wait for the turn of their value, gates that somebody has closed and open breakers or 0 without a lease}
 -- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
 -- Of the others, the oldest stand for all.
 local lease = ARGV[2]
@@ -58,10 +58,26 @@ for at = 1, page and #page[2] or 0, 2 do
     if kind == 'fair' then fair = fair + length else unserved = unserved + length end
   end
 end
+-- Gates that somebody has closed, and open breakers, for a leader. The number of rules is bounded; see rule_put.
+local shut_gates, tripped = 0, 0
+for _, field in ipairs(lease ~= '' and ask(9, 'HKEYS', KEYS[9]) or {}) do
+  local part, name = string.match(field, '^(%a):(.+)$')
+  local rule = (part == 'p' or part == 'c' or part == 'r') and redis.call('HGET', KEYS[9], field) or ''
+  if part == 'p' then
+    local over = tonumber(string.match(rule, '^%d+ (%d+) ') or '0')
+    if over == 0 or over > now then shut_gates = shut_gates + 1 end
+  elseif string.find(rule, '"breaker"', 1, true) then
+    local till = redis.pcall('HGET', gate_key(KEYS[9], 'breaker', name), 'until_ms')
+    -- Limits of both kinds have the same breaker.
+    local is_first = part == 'r' or redis.call('HEXISTS', KEYS[9], 'r:' .. name) == 0
+    if is_first and type(till) == 'string' and (tonumber(till) or 0) > now then tripped = tripped + 1 end
+  end
+end
 local rest = {
   ask(7, 'HLEN', KEYS[7]) or 0, tonumber(string.match(memory, 'used_memory:(%d+)') or -1),
   tonumber(string.match(memory, 'maxmemory:(%d+)') or 0), string.match(memory, 'maxmemory_policy:([%w-]+)') or '',
   ask(8, 'HLEN', KEYS[8]) or 0, tonumber(shut or -1), unserved, fair,
+  shut_gates, tripped,
 }
 for _, value in ipairs(rest) do answer[#answer + 1] = value end
 return answer

@@ -67,6 +67,11 @@ pub struct QueueSnapshot {
     /// Jobs that wait in rooms for the turn of their value, in a queue that is shared between the values of a field. The same
     /// applies if there are more than 1000 rooms.
     pub in_fair_rooms: u64,
+    /// Gates that somebody has closed, if this is a leader's survey.
+    pub gates_closed: u64,
+    /// Gates that their breakers have closed, if this is a leader's survey. Breakers of single values of a field are not
+    /// counted.
+    pub breakers_open: u64,
     /// Since when the whole queue is closed, if it is.
     pub closed_since: Option<Timestamp>,
     /// Keys that cannot be read. Their figures are missing: the zeros here mean nothing.
@@ -365,6 +370,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         closed,
         unserved,
         fair,
+        gates_closed,
+        breakers_open,
     ] = rest
     else {
         return None;
@@ -389,6 +396,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         in_rooms: decode::number(in_rooms)?.saturating_sub(in_unknown_rooms + in_fair_rooms),
         in_unknown_rooms,
         in_fair_rooms,
+        gates_closed: decode::number(gates_closed)?,
+        breakers_open: decode::number(breakers_open)?,
         closed_since: decode::number(closed).map(timestamp),
         unread: Unread::read(unread, &PARTS, keys),
         ..QueueSnapshot::default()

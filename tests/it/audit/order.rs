@@ -91,7 +91,8 @@ fn one_job(random: &mut StdRng) -> (&'static str, What) {
         delay_ms,
     };
     match random.random_range(0..60) {
-        0..14 => ("plain", raw(Kind::Done, "storm", &work, 0)),
+        0..10 => ("plain", raw(Kind::Done, "storm", &work, 0)),
+        10..14 => ("through a gate", raw(Kind::Done, "gated", &short(random), 0)),
         14..28 => ("plain", job(Kind::Done, &work, 0)),
         28..33 => ("delayed", raw(Kind::Done, "storm", &work, delay_ms)),
         33..38 => ("delayed", job(Kind::Done, &work, delay_ms)),
@@ -157,6 +158,11 @@ fn work(random: &mut StdRng) -> String {
         5..9 => format!("sleep {}", random.random_range(0..800)),
         _ => format!("sleep {}", random.random_range(1_000..4_000)),
     }
+}
+
+/// The gate lets few of these jobs run at once.
+fn short(random: &mut StdRng) -> String {
+    format!("sleep {}", random.random_range(0..200))
 }
 
 fn gift(random: &mut StdRng) -> String {

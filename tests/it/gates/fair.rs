@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::job::FairShare;
+use streamfleet::admin::Cancellation;
+use streamfleet::job::{EntryId, FairShare, JobId};
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
 
 use crate::harness::fleet::{Running, quick};
@@ -148,7 +149,6 @@ async fn a_queue_that_is_not_shared_any_more_empties_its_rooms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_wait_for_their_turn_are_found_and_cancelled() {
-    use streamfleet::admin::Cancellation;
     let scene = Scene::new().await;
     let handler = Tenants::new(Duration::from_millis(50));
     let fleet = Running::start_with(config(&scene, Some(by_tenant())), quick(3), handler.clone());
@@ -157,7 +157,8 @@ async fn jobs_that_wait_for_their_turn_are_found_and_cancelled() {
     let places = scene.server.cmd(&["HKEYS", "sf:{default}:rooms:places"]);
     let ids: Vec<String> = redis::from_redis_value(places).unwrap();
     // Its turn comes much later than that of the first ones.
-    let last = ids.into_iter().map(|id| id.parse::<streamfleet::job::JobId>().unwrap()).max().unwrap();
+    let last = ids.iter().map(|id| id.parse::<EntryId>().unwrap()).max().unwrap();
+    let last: JobId = last.to_string().parse().unwrap();
     let status = scene.queue.status(&last).await.unwrap().unwrap();
     assert_eq!(status.room.as_deref(), Some("fair:normal:=a"));
     assert_eq!(scene.queue.cancel(&last, "ann", LONG).await.unwrap(), Cancellation::Done);
