@@ -548,8 +548,9 @@ local function idle_lane(lanes)
 end
 
 -- Calls `one` with the id, the flat fields and the bytes of entries of a room or a lane, from its head or after an entry: of at
--- most `most`, and until they have `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries are, so each page is at
--- most twice as long as the one before, and no longer than fits if its entries are like the largest so far.
+-- most `most`, and until they have `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries
+-- are, so each page is at most twice as long as the one before, and no longer than fits if its entries are like the largest
+-- so far.
 local function each_in_room(room, most, most_bytes, one, after)
   local from, left, bytes, largest, count = after and '(' .. after or '-', most, 0, 1, 1
   while left > 0 and bytes < most_bytes do

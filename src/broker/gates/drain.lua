@@ -68,11 +68,12 @@ local function read_job(name, list)
   return fields, home, mine, id, life, size, moves
 end
 local function to_lane(fields, home, mine, id, life)
-  local lane = home
+  local lane, is_counted = home, false
   for _, gate in ipairs(mine) do
-    if gate.limits then lane = 'high' end
+    if gate.limits then lane, is_counted = 'high', true end
   end
-  if lane ~= home then add_pair(fields, 'lane', home) end
+  -- This also tells share that the entry holds places.
+  if is_counted then add_pair(fields, 'lane', home) end
   local entry = must_append(lanes[lane], fields, 1, #fields)
   for _, gate in ipairs(mine) do pass_gate(gate, lane .. ' ' .. entry, now) end
   local record = id and life and gate_key(gates, 'job', id)
