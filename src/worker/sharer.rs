@@ -24,7 +24,7 @@ const AT_ONCE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_
 const BUSY: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 
 /// … and if none do.
-const QUIET: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+const QUIET: (Duration, Duration) = (Duration::from_millis(150), Duration::from_secs(10));
 
 /// The pause after Redis has refused some of it.
 const REFUSED: Duration = Duration::from_secs(1);

@@ -5,8 +5,7 @@
 -- If the queue is not shared any more, all rooms are emptied.
 -- fair: for each lane, up to which entry it is sorted, and how many jobs the first room of its ring may still let out. Each
 -- ring: the rooms of the lane, in the order of their turns. window: '' to empty rooms that are not needed any more, and
--- nothing else. most, most_bytes: how many jobs move, each way and in each lane, and roughly how many bytes. Then names of
--- rooms, which form the rings again if they were lost.
+-- nothing else. most, most_bytes: how many jobs are looked at or move, and roughly how many bytes. Then names of rooms, which form the rings again if they were lost.
 -- returns {jobs that moved to rooms, jobs that left rooms, 1 if more may move now or 0, 1 if there are rooms or 0, the first
 --   error or ''}
 local gates, rooms, places, dead, fair = unpack(KEYS, 1, 5)
@@ -16,6 +15,8 @@ local FIRST_STREAM, FIRST_RING, FIRST_NAME = 6, 9, 4
 -- than MOST_TEXTS names and values, stay in the lane.
 local MOST_ROOMS, SHARED_ROOMS, LARGE, MOST_TEXTS = 1000, 16, 131072, 1900
 local now, sorted, left, more, failed = now_ms(), 0, 0, 0, ''
+-- What this call has done of `most` and `most_bytes`.
+local handled, handled_bytes = 0, 0
 local known = {}
 -- Nobody reads a closed queue.
 if gate_of(gates, 'queue', now).closed then return { 0, 0, 0, 0, '' } end
@@ -66,13 +67,13 @@ local function note_entry(id, life, lane, entry)
 end
 -- Sorts what has come to a lane. Returns how many jobs wait there now, or nil if there may be more to sort.
 local function sort(lane, stream, ring, last, waiting)
-  local noted, page, bytes = redis.call('HGET', fair, lane), {}, 0
+  local noted, page = redis.call('HGET', fair, lane), {}
   local from = noted and not is_up_to(noted, last) and noted or last
-  each_in_room(stream, most, most_bytes, function(entry, list, size)
+  each_in_room(stream, most - handled, most_bytes - handled_bytes, function(entry, list, size)
     page[#page + 1] = { entry, list, size }
-    bytes = bytes + size
+    handled, handled_bytes = handled + 1, handled_bytes + size
   end, from)
-  local is_end = #page < most and bytes < most_bytes
+  local is_end = handled < most and handled_bytes < most_bytes
   -- What is sorted and still there has its place in the window.
   local ready = is_end and math.max(0, waiting - #page) or window
   local gone, spots, stay = {}, {}, {}
@@ -140,9 +141,9 @@ local function move_out(lane, stream, name, room)
 end
 -- Lets jobs out of rooms in turn, at most `free`.
 local function let_out(lane, stream, ring, free)
-  local credit, bytes, out, passed = tonumber(redis.call('HGET', fair, 'credit:' .. lane) or 0) or 0, 0, 0, 0
+  local credit, out, passed = tonumber(redis.call('HGET', fair, 'credit:' .. lane) or 0) or 0, 0, 0
   local turns = 2 * most
-  while out < free and out < most and bytes < most_bytes and passed < turns do
+  while out < free and handled < most and handled_bytes < most_bytes and passed < turns do
     local name = redis.call('LINDEX', ring, 0)
     if not name then break end
     local room = gate_key(gates, 'room', name)
@@ -151,7 +152,10 @@ local function let_out(lane, stream, ring, free)
     if credit < 1 then credit = weight_of(name) end
     if type(length) == 'table' then fail(length.err) elseif length > 0 then size = move_out(lane, stream, name, room) end
     passed = passed + 1
-    if size then out, bytes, length, credit = out + 1, bytes + size, length - 1, credit - 1 end
+    if size then
+      out, length, credit = out + 1, length - 1, credit - 1
+      handled, handled_bytes = handled + 1, handled_bytes + size
+    end
     if length == 0 then
       redis.call('LPOP', ring)
       redis.call('DEL', room)
@@ -164,10 +168,14 @@ local function let_out(lane, stream, ring, free)
   end
   redis.call('HSET', fair, 'credit:' .. lane, string.format('%d', credit))
   left = left + out
-  if out < free and (out >= most or bytes >= most_bytes) then more = 1 end
+  if out < free and (handled >= most or handled_bytes >= most_bytes) then more = 1 end
 end
 local has_rooms, is_busy = 0, false
-for nth, lane in ipairs({ 'high', 'normal', 'low' }) do
+local lanes = { 'high', 'normal', 'low' }
+for turn = 0, 2 do
+  -- Each lane comes first in a third of all calls.
+  local nth = (now + turn) % 3 + 1
+  local lane = lanes[nth]
   local stream, ring = KEYS[FIRST_STREAM + nth - 1], KEYS[FIRST_RING + nth - 1]
   local group, turns = fleet_group(redis.pcall('XINFO', 'GROUPS', stream)), redis.call('LLEN', ring)
   if turns == 0 then
@@ -179,14 +187,18 @@ for nth, lane in ipairs({ 'high', 'normal', 'low' }) do
   local waiting = group and math.max(0, redis.call('XLEN', stream) - group.pending) or 0
   local is_shared = by and window
   if group and (turns > 0 and (is_shared or not by) or is_shared and waiting > window) then
+    is_busy = true
     -- Nothing has moved if one of these fails. Redis allows them even when it is out of memory, and then admits the other
     -- writes. A moved job takes hardly more memory than before.
     redis.call('HDEL', places, '')
     redis.call('HDEL', rooms, '')
     redis.call('HDEL', fair, '')
-    is_busy = true
     local stays = waiting
-    if by then stays = sort(lane, stream, ring, group['last-delivered-id'], waiting) end
+    if handled >= most or handled_bytes >= most_bytes then
+      more, stays = 1, nil
+    elseif by then
+      stays = sort(lane, stream, ring, group['last-delivered-id'], waiting)
+    end
     if stays and (not by or stays < window) then let_out(lane, stream, ring, by and window - stays or most + 1) end
   end
   if redis.call('LLEN', ring) > 0 then has_rooms = 1 end

@@ -11,7 +11,7 @@ use crate::job::Lane;
 
 scripts! { SHARE "share" }
 
-/// The most jobs of a lane that one script sorts, and that it lets out …
+/// The most jobs that one script sorts and lets out …
 const MAX_MOVED: i64 = 100;
 
 /// … and the most bytes, roughly.
