@@ -23,6 +23,9 @@ if gate_of(gates, 'queue', now).closed then return { 0, 0, 0, 0, '' } end
 local read, told = pcall(cjson.decode, redis.call('HGET', gates, 'f:fair') or '')
 local by = read and type(told) == 'table' and type(told.by) == 'string' and told.by or nil
 local weights = by and type(told.weights) == 'table' and told.weights or {}
+-- What the gate of the whole queue does not let pass has its place in the windows, or it would pass all that is shared.
+local queued = redis.pcall('XLEN', gate_key(gates, 'room', 'queue'))
+queued = type(queued) == 'number' and queued or 0
 local function fail(text)
   if failed == '' then failed = text end
 end
@@ -75,7 +78,7 @@ local function sort(lane, stream, ring, last, waiting)
   end, from)
   local is_end = handled < most and handled_bytes < most_bytes
   -- What is sorted and still there has its place in the window.
-  local ready = is_end and math.max(0, waiting - #page) or window
+  local ready = is_end and math.max(0, waiting - #page) + queued or window
   local gone, spots, stay = {}, {}, {}
   for _, item in ipairs(page) do
     local entry, list, size = unpack(item)
@@ -199,7 +202,8 @@ for turn = 0, 2 do
     elseif by then
       stays = sort(lane, stream, ring, group['last-delivered-id'], waiting)
     end
-    if stays and (not by or stays < window) then let_out(lane, stream, ring, by and window - stays or most + 1) end
+    local free = stays and (by and window - stays - queued or most + 1) or 0
+    if free > 0 then let_out(lane, stream, ring, free) end
   end
   if redis.call('LLEN', ring) > 0 then has_rooms = 1 end
 end

@@ -266,3 +266,17 @@ fn nothing_moves_while_the_queue_is_paused() {
     assert_eq!(share(&scripts, "4").sorted, 0);
     assert_eq!(scripts.digest(), before);
 }
+
+#[test]
+fn jobs_that_wait_for_the_gate_of_the_queue_count_towards_the_window() {
+    let scripts = shared("{}");
+    add(&scripts, "a", 20);
+    for _ in 0..3 {
+        scripts.server.cmd(&["XADD", "sf:{q}:room:queue", "*", "type", "test"]);
+    }
+    share_all(&scripts, "4");
+    assert_eq!(scripts.int(&["XLEN", STREAM]), 1);
+    scripts.server.cmd(&["DEL", "sf:{q}:room:queue"]);
+    share_all(&scripts, "4");
+    assert_eq!(scripts.int(&["XLEN", STREAM]), 4);
+}
