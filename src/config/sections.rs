@@ -11,7 +11,9 @@ use super::steps::StepSection;
 use super::values;
 use crate::cron::Missed;
 use crate::job::duration;
-use crate::job::{Backoff, CronName, Encoding, FairShare, JobType, Lane, Policy, QueueName, StepName, Tracking};
+use crate::job::{
+    Backoff, CronName, Encoding, FairShare, JobType, Lane, Policy, QueueName, StepName, Tracking,
+};
 use crate::producer::MAX_PAYLOAD_BYTES;
 use crate::{broker, handlers, hooks, telemetry, worker};
 
