@@ -158,8 +158,9 @@ impl Rules {
             }
         }
         let beyond = self.fields.split_off(self.fields.len().min(Self::MAX_FIELDS));
+        let is_beyond = |name: &str| beyond.iter().any(|field| &*field.name == name);
         for rule in self.rules.values_mut().filter(|rule| rule.asks()) {
-            rule.ignored = rule.gate.field().is_some_and(|name| beyond.iter().any(|field| &*field.name == name));
+            rule.ignored = rule.gate.field().is_some_and(is_beyond);
         }
     }
 
