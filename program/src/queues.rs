@@ -67,6 +67,9 @@ struct Report {
     dead: Option<u64>,
     /// Those of the waiting ones that a gate does not let pass.
     in_rooms: Option<u64>,
+    /// Those that wait for the turn of their value; missing if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_fair_rooms: Option<u64>,
     /// Since when the queue is paused.
     paused_since: Option<String>,
     paused_since_ms: Option<u64>,
@@ -302,6 +305,7 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         delayed: is_known(Part::Delayed).then_some(snapshot.delayed),
         dead: is_known(Part::Dead).then_some(snapshot.dead),
         in_rooms: is_known(Part::Rooms).then_some(snapshot.in_rooms),
+        in_fair_rooms: Some(snapshot.in_fair_rooms).filter(|jobs| *jobs > 0),
         paused_since: snapshot.closed_since.map(rfc3339),
         paused_since_ms: snapshot.closed_since.map(|time| time.as_ms()),
         backlog: snapshot.uncounted().next().is_none().then(|| snapshot.jobs()),
@@ -334,6 +338,7 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         delayed: None,
         dead: None,
         in_rooms: None,
+        in_fair_rooms: None,
         paused_since: None,
         paused_since_ms: None,
         backlog: None,
@@ -431,6 +436,9 @@ fn remarks(mut view: View, reports: &[Report], clock: &Clock) -> View {
                 "{queue}: waiting jobs that a gate does not let pass: {jobs}; see `streamfleet gates list`"
             ));
         }
+    }
+    for (report, jobs) in reports.iter().filter_map(|report| Some((report, report.in_fair_rooms?))) {
+        view = view.then(format!("{}: jobs that wait for the turn of their value: {jobs}", report.queue));
     }
     for unread in reports.iter().flat_map(|report| &report.unread) {
         view = view.then(unread.to_string());

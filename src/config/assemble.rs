@@ -32,6 +32,8 @@ impl Config {
                 dead_max,
                 limits,
                 key_limits: keys.collect(),
+                // What is wrong was reported before, and shares nothing.
+                fair: section.fair().unwrap_or_default(),
             };
             (Clone::clone(name), queue)
         };

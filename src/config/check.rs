@@ -63,6 +63,9 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         for (key, section) in &queue.keys {
             wrong.extend(limits(&path(&["queues", name.as_str(), "keys", &key.to_string()]), section));
         }
+        if let Err((key, reason)) = queue.fair() {
+            wrong.push((path(&["queues", name.as_str(), key]), reason));
+        }
         if queue.max_payload > MAX_PAYLOAD_BYTES {
             let reason = format!("is {}, but must be at most {MAX_PAYLOAD_BYTES}", queue.max_payload);
             wrong.push((path(&["queues", name.as_str(), "max_payload"]), reason));

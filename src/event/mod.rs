@@ -134,7 +134,23 @@ pub enum Event<'a> {
         /// The name of the gate.
         room: &'a str,
     },
-    /// Jobs that waited in rooms were let out by the leader.
+    /// Redis has said which of some jobs may pass their gates.
+    Admitted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many may.
+        granted: u64,
+        /// How many may not.
+        refused: u64,
+    },
+    /// Jobs were moved to the rooms of their values, because a flood waits in a queue that is shared between these values.
+    Sorted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        jobs: u64,
+    },
+    /// Jobs that waited in rooms were let out by the leader, or because their turn came.
     LetOut {
         /// The queue.
         queue: &'a QueueName,

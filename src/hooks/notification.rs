@@ -138,6 +138,8 @@ impl Notification {
             | Event::Failed { .. }
             | Event::Fenced { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }

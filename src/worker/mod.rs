@@ -39,6 +39,7 @@ mod report;
 mod reporter;
 mod rooms;
 mod settler;
+mod sharer;
 mod steps;
 mod turns;
 
@@ -56,7 +57,7 @@ pub(crate) use registry::Registry;
 pub use steps::{Steps, StepsBuilder};
 
 use crate::broker::LetterLimits;
-use crate::job::{GateName, JobType, Limits, QueueName, Tracking};
+use crate::job::{FairShare, GateName, JobType, Limits, QueueName, Tracking};
 
 /// The settings of a worker; see the [example](crate::FleetConfig).
 #[derive(Debug, Clone, PartialEq)]
@@ -123,6 +124,8 @@ pub struct QueueConfig {
     pub limits: Limits,
     /// The same for the gates of fields: `key:<field>` for each value, `key:<field>=<value>` for one.
     pub key_limits: BTreeMap<GateName, Limits>,
+    /// How the queue is shared between the values of a field, such as its tenants, if it is. This applies to the whole fleet.
+    pub fair: Option<FairShare>,
 }
 
 impl Config {
@@ -195,6 +198,9 @@ impl QueueConfig {
         limits: Limits;
         /// Sets the same for the gates of fields, at most 8 of them; by default, there are none.
         key_limits: impl IntoIterator<Item = (GateName, Limits)> => key_limits.into_iter().collect();
+        /// Sets how the queue is shared between the values of a field, over the whole fleet; `None`, the default, means that
+        /// jobs start in the order of their arrival.
+        fair: impl Into<Option<FairShare>> => fair.into();
     }
 }
 
@@ -228,6 +234,7 @@ impl Default for QueueConfig {
             dead_max: None,
             limits: Limits::default(),
             key_limits: BTreeMap::new(),
+            fair: None,
         }
     }
 }

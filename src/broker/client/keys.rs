@@ -53,6 +53,8 @@ pub(crate) struct Keys {
     pub(crate) rooms: Key,
     /// The jobs that wait in rooms: job id to its entry and room.
     pub(crate) room_places: Key,
+    /// How far the lanes of a queue that is shared between the values of a field are sorted.
+    pub(crate) fair: Key,
     /// The rooms of unknown types: room to when a worker that knows the type last asked.
     pub(crate) rooms_asked: Key,
 }
@@ -86,6 +88,7 @@ impl Keys {
             rooms: key("rooms"),
             room_places: key("rooms:places"),
             rooms_asked: key("rooms:asked"),
+            fair: key("fair"),
             prefix,
         }
     }
@@ -164,6 +167,11 @@ impl Keys {
     /// The stream of the jobs that wait in a room.
     pub(crate) fn room(&self, name: &str) -> Key {
         Key::from(format!("{}:room:{name}", self.prefix))
+    }
+
+    /// The rooms of the values whose jobs share a lane, in the order of their turns.
+    pub(crate) fn ring(&self, lane: Lane) -> Key {
+        Key::from(format!("{}:fair:{lane}", self.prefix))
     }
 
     /// The stream of a lane, or of a room if one is named.
@@ -255,7 +263,7 @@ mod tests {
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
         all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
-        all.push(keys.rooms_asked.clone());
+        all.extend([keys.rooms_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");

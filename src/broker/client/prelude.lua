@@ -556,11 +556,12 @@ local function idle_lane(lanes)
   end
 end
 
--- Calls `one` with the id and the flat fields of entries from the head of a room: of at most `most`, and until they have
--- `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries are, so each page is at
--- most twice as long as the one before, and no longer than fits if its entries are like the largest so far.
-local function each_in_room(room, most, most_bytes, one)
-  local from, left, bytes, largest, count = '-', most, 0, 1, 1
+-- Calls `one` with the id, the flat fields and the bytes of entries of a room or a lane, from its head or after an entry: of at
+-- most `most`, and until they have `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries
+-- are, so each page is at most twice as long as the one before, and no longer than fits if its entries are like the largest
+-- so far.
+local function each_in_room(room, most, most_bytes, one, after)
+  local from, left, bytes, largest, count = after and '(' .. after or '-', most, 0, 1, 1
   while left > 0 and bytes < most_bytes do
     count = math.min(count, left, math.max(1, math.floor((most_bytes - bytes) / largest)))
     local page = redis.call('XRANGE', room, from, '+', 'COUNT', count)
@@ -568,7 +569,7 @@ local function each_in_room(room, most, most_bytes, one)
       local size = 0
       for _, text in ipairs(entry[2]) do size = size + #text end
       bytes, largest, left = bytes + size, math.max(largest, size), left - 1
-      if one(entry[1], entry[2]) == false then return end
+      if one(entry[1], entry[2], size) == false then return end
     end
     if #page < count then return end
     from, count = '(' .. page[#page][1], 2 * count
@@ -875,7 +876,7 @@ local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   return entry, life
 end
 
--- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker or room.
+-- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker, claim or room.
 local function gate_key(gates, kind, name)
   return string.sub(gates, 1, -6) .. kind .. ':' .. name
 end
@@ -910,6 +911,20 @@ local function gate_of(gates, name, now)
   return gate
 end
 
+-- True if a value can be part of the name of a room: at most 128 bytes of UTF-8 without control characters. Lua knows only
+-- bytes.
+local function is_value(value)
+  if #value > 128 or string.find(value, '%c') then return false end
+  if not string.find(value, '[\128-\255]') then return true end
+  for _, wrong in ipairs({ '\194[\128-\159]', '\224[\128-\159]', '\237[\160-\191]', '\240[\128-\143]', '\244[\144-\191]' }) do
+    if string.find(value, wrong) then return false end
+  end
+  local rest = string.gsub(value, '[\240-\244][\128-\191][\128-\191][\128-\191]', 'x')
+  rest = string.gsub(rest, '[\224-\239][\128-\191][\128-\191]', 'x')
+  rest = string.gsub(rest, '[\194-\223][\128-\191]', 'x')
+  return not string.find(rest, '[\128-\255]')
+end
+
 -- How many entries that hold places one script may still check. Lua copies those that wait in a lane, so one that is large or
 -- has many fields counts as several.
 local checks_left = 96
@@ -937,8 +952,8 @@ local function forget_ended(held, most, lanes)
   end
 end
 
--- The same, with its places. Nobody gives back the place of an entry that ended with its process, so a few of those that
--- are taken are checked, and more if all are.
+-- The same, with its places and with the job that claims the next one, if any; see claim_places. Nobody gives back the place
+-- of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
 local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   if gate.limits then
@@ -947,6 +962,8 @@ local function open_gate(gates, name, lanes, now)
     -- A breaker counts the ends of those that hold a place, which may be given back a moment after the job's end.
     local is_patient = gate.breaker and not is_full and held < 1000
     if not is_patient then forget_ended(gate.held, is_full and 4 or 1, lanes) end
+    local claim = redis.pcall('GET', gate_key(gates, 'claim', name))
+    gate.claim = type(claim) == 'string' and claim or nil
   end
   return gate
 end
@@ -971,9 +988,11 @@ end
 -- nobody knows. Of a rate, one time is kept: when the next job starts if all start at even intervals. It may be ahead of
 -- the clock by the burst, and is further ahead only if the clock went back or the rate was raised: then the burst is used
 -- up but for one job. If nobody asked in time, up to a quarter of a second is made up for.
-local function is_refused(gate, now)
+-- claim: that of the job itself. All others leave one place free for the job that claims it.
+local function is_refused(gate, now, claim)
   if gate.closed then return -1 end
-  if gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency then return -1 end
+  local spare = gate.claim and gate.claim ~= claim and 1 or 0
+  if gate.concurrency and redis.call('HLEN', gate.held) + spare >= gate.concurrency then return -1 end
   if gate.interval then
     local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
     local ahead = gate.burst * gate.interval
@@ -981,7 +1000,7 @@ local function is_refused(gate, now)
     -- What is kept is rounded.
     if kept > now + ahead + 1 then kept = now + ahead - gate.interval end
     gate.next = math.max(kept, now - slack)
-    local early = gate.next - now - ahead + gate.interval
+    local early = gate.next - now - ahead + gate.interval * (1 + spare)
     if early > 0 then return math.ceil(early) end
   end
   return gate.breaker and is_tripped(gate, now)
@@ -1000,6 +1019,28 @@ local function pass_gate(gate, member, now)
   end
 end
 
+-- How long a job claims places at most.
+local CLAIM_MS = 30000
+
+-- Lets a job claim the next place of each of its gates, unless another job does so for one of them, or one of them is shut.
+-- Each of two full gates refuses a job while the other one has a place for it: without a claim, none of them would ever let
+-- it pass. Until it has passed, or for CLAIM_MS at most, others leave a place free. All claims of a job are made at once, so
+-- no two jobs wait for each other.
+local function claim_places(gates, mine, entry, room, now)
+  local names = {}
+  for _, gate in ipairs(mine) do
+    if gate.closed or gate.claim or gate.breaker and is_tripped(gate, now) then return end
+    if gate.limits then names[#names + 1] = gate.name end
+  end
+  local claim = entry .. '\n' .. room .. '\n' .. table.concat(names, '\n')
+  for _, gate in ipairs(mine) do
+    if gate.limits then
+      redis.call('SET', gate_key(gates, 'claim', gate.name), claim, 'PX', CLAIM_MS)
+      gate.claim = claim
+    end
+  end
+end
+
 -- Opens a breaker for `cooldown` ms.
 local function trip(breaker, cooldown, now)
   redis.call('DEL', breaker.key)
@@ -1008,7 +1049,7 @@ local function trip(breaker, cooldown, now)
   redis.call('PEXPIRE', breaker.key, cooldown + 3600000)
 end
 
--- Notes for a gate's breaker how an attempt ended: 'ok', 'failed', or 'other' if it says nothing. Ends are counted in
+-- Notes for a gate's breaker how an attempt ended: 'ok', 'failed', or anything else if it says nothing. Ends are counted in
 -- windows, of which the last two count.
 local function note_end(gate, member, how, now)
   local breaker = gate.breaker
@@ -1026,7 +1067,7 @@ local function note_end(gate, member, how, now)
     end
     return
   end
-  if how == 'other' then return end
+  if how ~= 'ok' and how ~= 'failed' then return end
   local window, known = math.floor(now / breaker.window), tonumber(told[4] or '-1')
   local ends, failed, old_ends, old_failed = tonumber(told[5] or 0), tonumber(told[6] or 0), tonumber(told[7] or 0),
     tonumber(told[8] or 0)

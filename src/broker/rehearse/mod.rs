@@ -397,7 +397,8 @@ impl Rehearsal<'_> {
         made.push(own.calls.clone());
         made.push(own.endings.clone());
         made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);
-        made.push(own.room("unknown:rehearsal"));
+        made.extend([own.room("unknown:rehearsal"), own.room("fair:normal:"), own.fair.clone()]);
+        made.extend(Lane::ALL.map(|lane| own.ring(lane)));
         made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
         made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);

@@ -91,6 +91,8 @@ impl Log {
             Event::Reconnected { times } => info!(times, "connected to redis again"),
             Event::Ran { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::Exported { .. }
             | Event::Lost { .. }
