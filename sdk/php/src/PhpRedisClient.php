@@ -1,0 +1,120 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Streamfleet;
+
+/**
+ * phpredis: a Redis or RedisCluster object, or a proxy of a framework that passes rawCommand on, such as Hyperf's.
+ *
+ * It uses rawCommand only, because phpredis applies OPT_PREFIX, OPT_SERIALIZER and OPT_COMPRESSION to its own methods, but
+ * not to that one.
+ */
+final class PhpRedisClient implements Client
+{
+    public function __construct(private readonly object $redis)
+    {
+        if ($redis instanceof \RedisArray) {
+            throw new \InvalidArgumentException('a RedisArray spreads keys over servers that know nothing of each other; pass the Redis object of the fleet');
+        }
+    }
+
+    public function call(array $command): mixed
+    {
+        $this->mustBeIdle();
+        try {
+            $this->redis->clearLastError();
+            $reply = $this->send($command);
+            $error = $reply === false ? $this->redis->getLastError() : null;
+        } catch (\RedisException | \RedisClusterException $exception) {
+            throw self::translated($exception);
+        }
+        if ($error !== null) {
+            throw new Refused($error);
+        }
+        return self::nulls($reply);
+    }
+
+    public function pipeline(array $commands): array
+    {
+        // A cluster has no pipelines, and the proxy of a pool may use another connection for each call.
+        if (!$this->redis instanceof \Redis) {
+            return array_map($this->attempt(...), $commands);
+        }
+        $this->mustBeIdle();
+        $replies = [];
+        try {
+            $this->redis->clearLastError();
+            $this->redis->multi(\Redis::PIPELINE);
+            foreach ($commands as $command) {
+                $this->redis->rawCommand(...$command);
+            }
+            $replies = $this->redis->exec();
+        } catch (\RedisException $exception) {
+            $this->leavePipeline();
+            // phpredis drops the other replies, so those jobs may have been accepted.
+            $replies = null;
+            $why = $exception->getMessage();
+        }
+        if (!is_array($replies) || count($replies) !== count($commands)) {
+            return array_map(static fn (): Unconfirmed => new Unconfirmed($why ?? 'phpredis returned no replies'), $commands);
+        }
+        // phpredis keeps the last error only.
+        $error = $this->redis->getLastError() ?? 'phpredis returned false';
+        $result = static fn (mixed $reply): mixed => $reply === false ? new Refused($error) : self::nulls($reply);
+        return array_combine(array_keys($commands), array_map($result, $replies));
+    }
+
+    private function attempt(array $command): mixed
+    {
+        try {
+            return $this->call($command);
+        } catch (SubmitError $error) {
+            return $error;
+        }
+    }
+
+    private function send(array $command): mixed
+    {
+        // A cluster wants to know which node to send it to.
+        return $this->redis instanceof \RedisCluster
+            ? $this->redis->rawCommand($command[1], ...$command)
+            : $this->redis->rawCommand(...$command);
+    }
+
+    private function mustBeIdle(): void
+    {
+        if ($this->redis instanceof \Redis && $this->redis->getMode() !== \Redis::ATOMIC) {
+            throw new \LogicException('the Redis object is in a MULTI or a pipeline, so its replies come later: call exec() first, or pass another object');
+        }
+    }
+
+    private function leavePipeline(): void
+    {
+        try {
+            if ($this->redis->getMode() !== \Redis::ATOMIC) {
+                $this->redis->discard();
+            }
+        } catch (\RedisException) {
+            // The connection is broken, and the next command opens another one.
+        }
+    }
+
+    /** phpredis throws the server's refusals, such as OOM, as it throws broken connections. */
+    private static function translated(\Exception $exception): SubmitError
+    {
+        $text = $exception->getMessage();
+        // The server's errors begin with a code in capitals; those of phpredis are sentences.
+        return preg_match('/\A[A-Z]{2,}(?= )/', $text) === 1
+            ? new Refused($text, 0, $exception)
+            : new Unconfirmed($text, 0, $exception);
+    }
+
+    private static function nulls(mixed $reply): mixed
+    {
+        if (is_array($reply)) {
+            return array_map(self::nulls(...), $reply);
+        }
+        return $reply === false ? null : $reply;
+    }
+}
