@@ -27,7 +27,7 @@ final class PhpRedisClient implements Client
             $reply = $this->send($command);
             $error = $reply === false ? $this->redis->getLastError() : null;
         } catch (\RedisException | \RedisClusterException $exception) {
-            throw self::translated($exception);
+            throw $this->translated($exception);
         }
         if ($error !== null) {
             throw new Refused($error);
@@ -51,7 +51,7 @@ final class PhpRedisClient implements Client
             }
             $replies = $this->redis->exec();
         } catch (\RedisException $exception) {
-            $this->leavePipeline();
+            $this->hangUp();
             // phpredis drops the other replies, so those jobs may have been accepted.
             $replies = null;
             $why = $exception->getMessage();
@@ -89,25 +89,26 @@ final class PhpRedisClient implements Client
         }
     }
 
-    private function leavePipeline(): void
-    {
-        try {
-            if ($this->redis->getMode() !== \Redis::ATOMIC) {
-                $this->redis->discard();
-            }
-        } catch (\RedisException) {
-            // The connection is broken, and the next command opens another one.
-        }
-    }
-
     /** phpredis throws the server's refusals, such as OOM, as it throws broken connections. */
-    private static function translated(\Exception $exception): SubmitError
+    private function translated(\Exception $exception): SubmitError
     {
         $text = $exception->getMessage();
         // The server's errors begin with a code in capitals; those of phpredis are sentences.
-        return preg_match('/\A[A-Z]{2,}(?= )/', $text) === 1
-            ? new Refused($text, 0, $exception)
-            : new Unconfirmed($text, 0, $exception);
+        if (preg_match('/\A[A-Z]{2,}(?= )/', $text) === 1) {
+            return new Refused($text, 0, $exception);
+        }
+        $this->hangUp();
+        return new Unconfirmed($text, 0, $exception);
+    }
+
+    /** After a timeout, phpredis would take the late reply for that of the next command. The next command connects again. */
+    private function hangUp(): void
+    {
+        try {
+            $this->redis->close();
+        } catch (\RedisException | \RedisClusterException) {
+            // It is closed already.
+        }
     }
 
     private static function nulls(mixed $reply): mixed

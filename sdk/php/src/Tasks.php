@@ -88,7 +88,11 @@ final class Tasks
                 self::set($task, $property, $payload[$name]);
             } elseif (array_key_exists($name, $defaults)) {
                 self::assign($task, $property, $defaults[$name]);
-            } elseif (!$property->isInitialized($task)) {
+            } elseif ($property->isInitialized($task)) {
+                continue;
+            } elseif ($property->getType()?->allowsNull()) {
+                self::assign($task, $property, null);
+            } else {
                 throw new FatalError("the payload of $class lacks '$name'");
             }
         }
