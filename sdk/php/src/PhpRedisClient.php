@@ -12,6 +12,9 @@ namespace Streamfleet;
  */
 final class PhpRedisClient implements Client
 {
+    /** The database to be selected after a connection was lost. */
+    private ?int $database = null;
+
     public function __construct(private readonly object $redis)
     {
         if ($redis instanceof \RedisArray) {
@@ -23,10 +26,12 @@ final class PhpRedisClient implements Client
     {
         $this->mustBeIdle();
         try {
+            $this->select();
             $this->redis->clearLastError();
             $reply = $this->send($command);
-            $error = $reply === false ? $this->redis->getLastError() : null;
-        } catch (\RedisException | \RedisClusterException $exception) {
+            $error = $reply === false ? $this->redis->getLastError() ?? 'phpredis returned false' : null;
+        } catch (\Exception $exception) {
+            // Those of phpredis, of its cluster, or of a proxy.
             throw $this->translated($exception);
         }
         if ($error !== null) {
@@ -44,6 +49,7 @@ final class PhpRedisClient implements Client
         $this->mustBeIdle();
         $replies = [];
         try {
+            $this->select();
             $this->redis->clearLastError();
             $this->redis->multi(\Redis::PIPELINE);
             foreach ($commands as $command) {
@@ -101,13 +107,30 @@ final class PhpRedisClient implements Client
         return new Unconfirmed($text, 0, $exception);
     }
 
-    /** After a timeout, phpredis would take the late reply for that of the next command. The next command connects again. */
+    /**
+     * After a timeout, phpredis would take the late reply for that of the next command. After it was closed, the next command
+     * connects again, but not to its database: that is selected here, or else before the next command. A proxy renews its
+     * connections itself.
+     */
     private function hangUp(): void
     {
+        if (!$this->redis instanceof \Redis) {
+            return;
+        }
         try {
+            $this->database ??= (int) $this->redis->getDbNum();
             $this->redis->close();
-        } catch (\RedisException | \RedisClusterException) {
-            // It is closed already.
+            $this->select();
+        } catch (\RedisException) {
+            // There is no server at present.
+        }
+    }
+
+    private function select(): void
+    {
+        if ($this->database !== null) {
+            $this->redis->select($this->database);
+            $this->database = null;
         }
     }
 

@@ -36,12 +36,17 @@ function predis(array $options = []): Predis\Client
 /** A proxy such as Hyperf's: it passes calls on to a connection of its pool. */
 final class Proxy
 {
+    public bool $isBroken = false;
+
     public function __construct(private Redis $redis)
     {
     }
 
     public function __call(string $name, array $arguments): mixed
     {
+        if ($this->isBroken) {
+            throw new RuntimeException('Connection reconnect failed.');
+        }
         return $this->redis->$name(...$arguments);
     }
 }
@@ -130,6 +135,9 @@ foreach ($clients as $name => $make) {
     test("a lost connection is no refusal: $name", function () use ($make, $name): void {
         redis('FLUSHALL');
         $client = $make();
+        if ($client instanceof Proxy) {
+            throw new Skipped('a proxy renews its connections itself');
+        }
         $producer = new Producer($client);
         $producer->enqueue('a');
         // The reply comes, but too late.
@@ -148,6 +156,24 @@ foreach ($clients as $name => $make) {
         same('"next"', entries('sf:{default}:jobs')[$id]['payload']);
     });
 }
+
+test('phpredis_stays_in_its_database_when_it_connects_again', function (): void {
+    redis('FLUSHALL');
+    $redis = phpRedis([Redis::OPT_READ_TIMEOUT => 0.1]);
+    $redis->select(3);
+    $producer = new Producer($redis);
+    // For a while, the server answers nobody, so the database cannot be selected either.
+    redis('CLIENT', 'PAUSE', '10000', 'ALL');
+    thrown(Unconfirmed::class, fn () => $producer->enqueue('a', 'late'));
+    same([0], array_keys(thrown(BulkError::class, fn () => $producer->enqueueMany([new Submission('a')]))->unknown));
+    redis('CLIENT', 'UNPAUSE');
+    $id = $producer->enqueue('a', 'next');
+    same(0, redis('XLEN', 'sf:{default}:jobs'));
+    redis('SELECT', '3');
+    same('"next"', entries('sf:{default}:jobs')[$id]['payload']);
+    redis('SELECT', '0');
+    same(3, $redis->getDbNum());
+});
 
 test('a_client_in_a_transaction_is_refused', function (): void {
     $redis = phpRedis();
@@ -200,6 +226,12 @@ test('tasks_are_dispatched', function (): void {
     $entries = array_values(entries('sf:{default}:jobs'));
     same(['type' => 'mail.send', 'payload' => '{"to":"ann"}', 'delay_ms' => '2000', 'max_attempts' => '4'], $entries[0]);
     same(['{"to":"bob"}', '{"to":"cid"}'], [$entries[1]['payload'], $entries[2]['payload']]);
+});
+
+test('what_a_proxy_throws_is_no_refusal', function (): void {
+    $proxy = new Proxy(phpRedis());
+    $proxy->isBroken = true;
+    contains('reconnect failed', thrown(Unconfirmed::class, fn () => (new Producer($proxy))->enqueue('a'))->getMessage());
 });
 
 test('what_is_no_client_is_refused', function (): void {
