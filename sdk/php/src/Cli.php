@@ -12,6 +12,7 @@ final class Cli
 {
     private const EXIT_USAGE = 2;
     private const EXIT_FULL = 7;
+    private const EXIT_NOT_STARTED = [126, 127];
 
     /**
      * @param list<string> $command the program and its global arguments, such as `--config`
@@ -118,6 +119,7 @@ final class Cli
             $code === 0 && is_array($told) => $told,
             $code === 4 && $arguments[0] === 'status' => null,
             $code === self::EXIT_USAGE => throw new InvalidSubmission($error),
+            in_array($code, self::EXIT_NOT_STARTED, true) => throw new Refused("the program {$this->command[0]} could not be started"),
             $code === self::EXIT_FULL => throw new Refused($error),
             default => throw new Unconfirmed("{$this->command[0]} ended with code $code: $error"),
         };

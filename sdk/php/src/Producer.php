@@ -90,10 +90,14 @@ final class Producer
         return Status::of($id, $this->client->call(['HMGET', $key, ...Status::FIELDS]));
     }
 
-    /** The result of a job that is done; null if it is not, or has no result. */
+    /**
+     * The result of a job that is done; null if it has none, or none yet.
+     *
+     * @throws JobFailed if the job is dead or cancelled
+     */
     public function result(string $id, ?string $queue = null): mixed
     {
-        return $this->status($id, $queue)?->result;
+        return $this->status($id, $queue)?->result();
     }
 
     /**

@@ -45,7 +45,7 @@ final class Status
             $value['state'],
             $value['type'] ?? '',
             $value['created_ms'] === null ? null : (int) $value['created_ms'],
-            self::result($value['result']),
+            self::decoded($value['result']),
             $value['state'] === 'done' ? null : $value['error'],
             $value['progress'] === null ? null : (int) $value['progress'],
             $value['note'],
@@ -57,7 +57,20 @@ final class Status
         return in_array($this->state, ['done', 'dead', 'cancelled'], true);
     }
 
-    private static function result(?string $json): mixed
+    /**
+     * The result; null if the job has none, or none yet.
+     *
+     * @throws JobFailed if it is dead or cancelled
+     */
+    public function result(): mixed
+    {
+        if ($this->isFinal() && $this->state !== 'done') {
+            throw new JobFailed("the job {$this->id} is {$this->state}: " . ($this->error ?? 'no error was recorded'));
+        }
+        return $this->result;
+    }
+
+    private static function decoded(?string $json): mixed
     {
         if ($json === null) {
             return null;

@@ -4,7 +4,7 @@
 
 declare(strict_types=1);
 
-use Streamfleet\{BulkError, Producer, Refused, Submission, Tasks, Unconfirmed};
+use Streamfleet\{BulkError, JobFailed, Producer, Refused, Submission, Tasks, Unconfirmed};
 
 require __DIR__ . '/harness.php';
 
@@ -107,6 +107,7 @@ foreach ($clients as $name => $make) {
         same('done', $producer->wait('x', 5)->state);
         redis('HSET', 'sf:{mail}:job:y', 'state', 'dead', 'error', 'no such user');
         same(['dead', 'no such user'], [$producer->wait('y', 5, queue: 'mail')->state, $producer->status('y', 'mail')->error]);
+        contains('no such user', thrown(JobFailed::class, fn () => $producer->result('y', 'mail'))->getMessage());
     });
 
     test("a refusal is not an acceptance: $name", function () use ($make): void {
