@@ -167,7 +167,8 @@ test('a_pool_of_php_workers_runs_jobs', function (): void {
         same(['payload' => ['to' => 'Ännchen', 'n' => 0.1], 'attempt' => 1, 'tenant' => '9'], $ends['ok']->result());
         same([100, 'whole'], [$ends['ok']->percent, $ends['ok']->note]);
         same(3, $ends['flaky']->result());
-        same(['dead', 'never'], [$ends['fatal']->state, $ends['fatal']->error]);
+        same('dead', $ends['fatal']->state);
+        contains('never', $ends['fatal']->error);
         same(['attempt' => 1], $ends['snooze']->result());
         same('cancelled', $ends['drop']->state);
         same('second', $ends['exit']->result());
