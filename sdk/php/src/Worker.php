@@ -29,8 +29,8 @@ final class Worker
     private array $chains = [];
     /** @var list<array<string, mixed>> messages that were read while a job ran */
     private array $inbox = [];
-    /** @var array<string, string> ref → the reason */
-    private array $cancels = [];
+    /** Why the job that runs should end. */
+    private ?string $cancel = null;
     private ?int $maxJobs = null;
     private int $pid = 0;
     private bool $isStopping = false;
@@ -38,6 +38,8 @@ final class Worker
     private ?string $ref = null;
     /** The answer of the job that runs, as lines, once it is known. */
     private ?string $answer = null;
+    /** The line that is being decoded. */
+    private ?string $undecoded = null;
     /** Memory that is freed if there is none left, so that the failure can be reported. */
     private ?string $reserve = null;
 
@@ -174,13 +176,14 @@ final class Worker
     {
         while (($line = $this->pipe->line(0)) !== null) {
             $message = $this->read($line);
-            if (($message['type'] ?? '') === 'cancel') {
-                $this->cancels[(string) $message['ref']] = (string) ($message['reason'] ?? 'cancelled');
-            } else {
+            if (($message['type'] ?? '') !== 'cancel') {
                 $this->inbox[] = $message;
+            } elseif (($message['ref'] ?? null) === $this->ref) {
+                $this->cancel = (string) ($message['reason'] ?? 'cancelled');
             }
         }
-        return $this->cancels[$ref] ?? null;
+        // Not for a Job that a handler has kept.
+        return $ref === $this->ref ? $this->cancel : null;
     }
 
     /** Reads `hello` and answers. False if there is nothing to do. */
@@ -232,15 +235,25 @@ final class Worker
     private function read(string $line): array
     {
         try {
+            $this->undecoded = $line;
             $message = json_decode($line, true, self::DEPTH, JSON_BIGINT_AS_STRING | JSON_THROW_ON_ERROR);
             return is_array($message) ? $message : [];
         } catch (\JsonException $error) {
-            if (preg_match('/\A\{"type":"job","ref":"([^"\\\\]+)"/', $line, $found) === 1) {
-                return ['type' => 'job', 'ref' => $found[1], 'unreadable' => $error->getMessage()];
+            $ref = self::refOf($line);
+            if ($ref !== null) {
+                return ['type' => 'job', 'ref' => $ref, 'unreadable' => $error->getMessage()];
             }
             fwrite(STDERR, 'a line of the worker is not JSON: ' . $error->getMessage() . "\n");
             return [];
+        } finally {
+            $this->undecoded = null;
         }
+    }
+
+    /** The job of a line that cannot be decoded; null if it is none. */
+    private static function refOf(?string $line): ?string
+    {
+        return preg_match('/\A\{"type":"job","ref":"([^"\\\\]+)"/', substr((string) $line, 0, 100), $found) === 1 ? $found[1] : null;
     }
 
     /**
@@ -276,8 +289,7 @@ final class Worker
         // The job has its answer before the next one can fail. The end is told with the answer, so that no job is sent in between.
         $this->hasEnded = $isLast;
         $answer = $isLast ? $this->answer . self::bye() : $this->answer;
-        unset($this->cancels[$this->ref]);
-        $this->ref = $this->answer = null;
+        $this->ref = $this->answer = $this->cancel = null;
         $this->send($answer);
         return !$isLast;
     }
@@ -343,7 +355,13 @@ final class Worker
         }
         $this->hasEnded = true;
         ini_set('memory_limit', '-1');
-        if ($this->ref !== null && $this->answer === null) {
+        // The payload may be what exhausted the memory.
+        $this->ref ??= self::refOf($this->undecoded);
+        if ($this->ref === null) {
+            // Without a farewell: a job that arrives now, or was being read, must not be passed on without end.
+            return;
+        }
+        if ($this->answer === null) {
             $last = error_get_last();
             $isFatal = ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
             $error = $isFatal ? "{$last['message']} ({$last['file']}:{$last['line']})" : 'the handler called exit()';

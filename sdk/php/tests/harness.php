@@ -241,6 +241,9 @@ final class Program
     {
         for (; $text !== ''; $text = substr($text, $written)) {
             $written = fwrite($this->pipes[0], $text);
+            if ($written === false) {
+                return;
+            }
         }
     }
 

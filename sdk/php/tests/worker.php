@@ -268,6 +268,34 @@ test('a_death_is_a_retry_with_its_error', function (): void {
     }
 });
 
+test('a_payload_that_exhausts_the_memory_is_answered', function (): void {
+    $program = Program::start('ini_set("memory_limit", "12M"); $worker->on("a", fn(Job $job) => 1)->run();');
+    $ref = $program->job('a', array_fill(0, 1 << 20, 1));
+    contains('Allowed memory size', $program->result($ref)['error']);
+    same(['type' => 'bye'], $program->read());
+    same(0, $program->exitCode());
+    // If not even the line fits, the program ends without a farewell, so that an attempt is spent.
+    $program = Program::start('ini_set("memory_limit", "6M"); $worker->on("a", fn(Job $job) => 1)->run();');
+    @$program->write('{"type":"job","ref":"1","job_type":"a","payload":"' . str_repeat('x', 8 << 20) . "\"}\n");
+    same(null, $program->read());
+    same(255, $program->exitCode());
+});
+
+test('a_kept_job_is_not_taken_for_the_next_one', function (): void {
+    $program = Program::start('$worker->on("keeps", function (Job $job) use (&$kept) { $kept ??= $job; return $kept->cancelled(); })
+        ->on("waits", function (Job $job) use (&$kept) { while ($job->cancelled() === null) { usleep(1000); } return $kept->cancelled(); })->run();');
+    same(['outcome' => 'done'], $program->answer('keeps'));
+    $ref = $program->job('waits');
+    $program->send(['type' => 'cancel', 'ref' => $ref, 'reason' => 'lost']);
+    same(['outcome' => 'done'], $program->result($ref));
+});
+
+test('the_constants_of_the_standard_streams_are_closed', function (): void {
+    $program = Program::start('$worker->on("a", fn() => fwrite(STDOUT, "x"))->on("b", fn() => fwrite(STDERR, "y"))->run();');
+    same('retry', $program->answer('a')['outcome']);
+    same(1, $program->answer('b')['result']);
+});
+
 test('a_forked_child_does_not_answer', function (): void {
     if (!function_exists('pcntl_fork')) {
         throw new Skipped('PHP has no pcntl');
