@@ -164,10 +164,11 @@ test('phpredis_stays_in_its_database_when_it_connects_again', function (): void 
     $redis->select(3);
     $producer = new Producer($redis);
     // For a while, the server answers nobody, so the database cannot be selected either.
-    redis('CLIENT', 'PAUSE', '10000', 'ALL');
+    redis('CLIENT', 'PAUSE', '1500', 'ALL');
     thrown(Unconfirmed::class, fn () => $producer->enqueue('a', 'late'));
     same([0], array_keys(thrown(BulkError::class, fn () => $producer->enqueueMany([new Submission('a')]))->unknown));
-    redis('CLIENT', 'UNPAUSE');
+    // This waits for the end of the pause.
+    redis('PING');
     $id = $producer->enqueue('a', 'next');
     same(0, redis('XLEN', 'sf:{default}:jobs'));
     redis('SELECT', '3');
