@@ -12,6 +12,7 @@ final class Pipe
 
     private const LONGEST_TEXT = 16 * 1024;
     private const CHUNK = 65536;
+    private const MOST_FAILURES = 5;
     private const ENCODE = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION
         | JSON_INVALID_UTF8_SUBSTITUTE;
     /** The worker's parser takes 128 levels. */
@@ -78,7 +79,7 @@ final class Pipe
             if ($this->ended || !$this->readable($seconds)) {
                 return null;
             }
-            $part = fread($this->in, self::CHUNK);
+            $part = @fread($this->in, self::CHUNK);
             if ($part === false || $part === '') {
                 $this->ended = feof($this->in);
                 return null;
@@ -96,13 +97,21 @@ final class Pipe
     /** Writes complete lines. Without a worker that reads them, the program has no purpose, and ends. */
     public function write(string $lines): void
     {
-        while ($lines !== '') {
-            $written = @fwrite($this->out, $lines);
-            if ($written === false || $written === 0) {
+        for ($failures = 0; $lines !== '';) {
+            $written = (int) @fwrite($this->out, $lines);
+            if ($written > 0) {
+                $lines = substr($lines, $written);
+                $failures = 0;
+            } elseif ($failures < self::MOST_FAILURES) {
+                // Perhaps a signal has interrupted it, or somebody has made the pipe one that does not wait. A pipe that nobody
+                // reads is always writable, and always fails.
+                $none = null;
+                $write = [$this->out];
+                $failures += (int) @stream_select($none, $write, $none, 1);
+            } else {
                 fwrite(STDERR, "the streamfleet worker is gone\n");
                 exit(1);
             }
-            $lines = substr($lines, $written);
         }
     }
 

@@ -55,18 +55,20 @@ final class Producer
     }
 
     /**
-     * Submits many jobs in few round trips, and returns their ids under the same keys. They are no transaction: if some are
-     * refused, the others are accepted.
+     * Submits many jobs in few round trips, and returns their ids. They are no transaction: if some are refused, the others are
+     * accepted. If `$jobs` is a generator that throws, the round trips before that have submitted their jobs.
      *
-     * @param iterable<int|string, Submission|object> $jobs submissions or tasks
+     * @param iterable<Submission|object> $jobs submissions or tasks. The ids get the keys of an array; others are numbered
      * @return array<int|string, string>
      * @throws BulkError which says what became of each job; jobs that it does not name were not sent
      */
     public function enqueueMany(iterable $jobs): array
     {
         $ids = $round = [];
-        $bytes = 0;
+        $number = $bytes = 0;
         foreach ($jobs as $key => $job) {
+            // A generator may yield a key twice.
+            $key = is_array($jobs) ? $key : $number++;
             $job = $job instanceof Submission ? $job : Tasks::submission($job, []);
             $command = $job->command($this->namespace, $this->queue);
             $round[$key] = [$job, $command];
@@ -83,6 +85,8 @@ final class Producer
     /**
      * What the job's record says; null if there is none. A plain job has a record only if it failed, has its own id or
      * `tracking` `all`, and only once its first attempt has begun.
+     *
+     * @throws SubmitError if the record cannot be read
      */
     public function status(string $id, ?string $queue = null): ?Status
     {

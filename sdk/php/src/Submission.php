@@ -155,7 +155,9 @@ final class Submission
         } catch (\JsonException $error) {
             throw new InvalidSubmission('JSON cannot express the payload: ' . $error->getMessage(), 0, $error);
         } finally {
-            ini_set('serialize_precision', (string) $precision);
+            if ($precision !== false) {
+                ini_set('serialize_precision', $precision);
+            }
         }
     }
 

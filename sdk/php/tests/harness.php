@@ -119,13 +119,16 @@ function freePort(): int
 function redisServer(): int
 {
     static $port = null;
-    if ($port !== null) {
-        return $port;
-    }
+    return $port ??= startRedis();
+}
+
+/** Starts another one with these arguments. */
+function startRedis(string ...$arguments): int
+{
     $program = getenv('STREAMFLEET_TEST_REDIS') ?: 'redis-server';
     $port = freePort();
     $log = folder() . '/redis.log';
-    $command = [$program, '--port', (string) $port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dirname($log)];
+    $command = [$program, '--port', (string) $port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dirname($log), ...$arguments];
     $server = proc_open($command, [['file', '/dev/null', 'r'], ['file', $log, 'w'], ['file', $log, 'a']], $pipes);
     register_shutdown_function(static function () use ($server): void {
         proc_terminate($server, SIGKILL);

@@ -84,13 +84,13 @@ foreach ($clients as $name => $make) {
         redis('FLUSHALL');
         $jobs = (function (): Generator {
             for ($i = 0; $i < 1201; $i++) {
-                yield "job $i" => new Submission('a', $i, lane: $i % 2 ? 'high' : 'normal');
+                yield 'the same key' => new Submission('a', $i, lane: $i % 2 ? 'high' : 'normal');
             }
         })();
         $ids = (new Producer($make()))->enqueueMany($jobs);
-        same(1201, count(array_unique($ids)));
-        same('0', entries('sf:{default}:jobs')[$ids['job 0']]['payload']);
-        same('1199', entries('sf:{default}:jobs:high')[substr($ids['job 1199'], 0, -5)]['payload']);
+        same([1201, range(0, 1200)], [count(array_unique($ids)), array_keys($ids)]);
+        same('0', entries('sf:{default}:jobs')[$ids[0]]['payload']);
+        same('1199', entries('sf:{default}:jobs:high')[substr($ids[1199], 0, -5)]['payload']);
         same([], (new Producer($make()))->enqueueMany([]));
     });
 
@@ -203,18 +203,33 @@ test('phpredis_loses_no_reply_when_a_pipeline_is_refused_halfway', function (): 
     redis('ACL', 'DELUSER', 'half');
 });
 
+/** phpredis, logged in as a user of deploy/redis/users.acl. */
+function loggedIn(string $user): Redis
+{
+    $line = preg_grep("/^user $user /", file(dirname(__DIR__, 3) . '/deploy/redis/users.acl', FILE_IGNORE_NEW_LINES));
+    $rules = array_slice(explode(' ', trim((string) reset($line))), 1);
+    redis('ACL', 'SETUSER', ...array_map(static fn (string $rule): string => str_starts_with($rule, '#') ? '>secret' : $rule, $rules));
+    $redis = phpRedis();
+    $redis->auth([$user, 'secret']);
+    return $redis;
+}
+
 test('the_login_of_a_producer_is_enough_to_submit', function (): void {
     redis('FLUSHALL');
-    $line = preg_grep('/^user producer /m', file(dirname(__DIR__, 3) . '/deploy/redis/users.acl', FILE_IGNORE_NEW_LINES));
-    $rules = array_slice(explode(' ', trim((string) reset($line))), 1);
-    redis('ACL', 'SETUSER', ...array_map(fn (string $rule): string => str_starts_with($rule, '#') ? '>secret' : $rule, $rules));
-    $redis = phpRedis();
-    $redis->auth(['producer', 'secret']);
-    $producer = new Producer($redis);
+    $producer = new Producer(loggedIn('producer'));
     same(2, count($producer->enqueueMany([new Submission('a'), new Submission('a', lane: 'low')])));
     $producer->enqueue('a');
     contains('NOPERM', thrown(Refused::class, fn () => $producer->status('x'))->getMessage());
     redis('ACL', 'DELUSER', 'producer');
+});
+
+test('the_login_of_a_submitter_reads_records_too', function (): void {
+    redis('FLUSHALL');
+    $producer = new Producer(loggedIn('submitter'));
+    $producer->enqueue('a', lane: 'high');
+    redis('HSET', 'sf:{default}:job:x', 'state', 'done', 'result', '7');
+    same(7, $producer->wait('x', 1)->result());
+    redis('ACL', 'DELUSER', 'submitter');
 });
 
 test('tasks_are_dispatched', function (): void {
@@ -234,6 +249,26 @@ test('what_a_proxy_throws_is_no_refusal', function (): void {
     $proxy = new Proxy(phpRedis());
     $proxy->isBroken = true;
     contains('reconnect failed', thrown(Unconfirmed::class, fn () => (new Producer($proxy))->enqueue('a'))->getMessage());
+});
+
+test('a_cluster_gets_each_job_on_its_node', function (): void {
+    phpRedis();
+    $port = startRedis('--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1');
+    $node = new Redis();
+    $node->connect('127.0.0.1', $port);
+    $node->rawCommand('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    eventually(fn (): bool => str_contains($node->rawCommand('CLUSTER', 'INFO'), 'cluster_state:ok'), 'the cluster');
+    $cluster = new RedisCluster(null, ["127.0.0.1:$port"]);
+    $cluster->setOption(Redis::OPT_PREFIX, 'app:');
+    $producer = new Producer($cluster);
+    $id = $producer->enqueue('a', 1);
+    $ids = $producer->enqueueMany(['x' => new Submission('a', 2), 'y' => new Submission('a', 3, queue: 'other')]);
+    same([[$id, ['type', 'a', 'payload', '1']], [$ids['x'], ['type', 'a', 'payload', '2']]], $node->rawCommand('XRANGE', 'sf:{default}:jobs', '-', '+'));
+    same(1, $node->rawCommand('XLEN', 'sf:{other}:jobs'));
+    $node->rawCommand('HSET', 'sf:{default}:job:x', 'state', 'done', 'result', '7');
+    same([7, null], [$producer->result('x'), $producer->status('y')]);
+    $node->rawCommand('SET', 'sf:{broken}:jobs', 'x');
+    contains('WRONGTYPE', thrown(Refused::class, fn () => $producer->enqueue('a', queue: 'broken'))->getMessage());
 });
 
 test('what_is_no_client_is_refused', function (): void {

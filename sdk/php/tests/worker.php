@@ -240,6 +240,32 @@ test('sigterm_ends_an_idle_program', function (): void {
     same(0, $program->exitCode());
 });
 
+test('signals_do_not_cut_a_long_line', function (): void {
+    if (!function_exists('pcntl_signal')) {
+        throw new Skipped('PHP has no pcntl');
+    }
+    $program = Program::start('pcntl_signal(SIGUSR1, fn() => null, false);
+        $worker->on("a", function (Job $job) { $job->progress(1); return str_repeat("x", 8 << 20); })->run();');
+    $ref = $program->job('a');
+    same('progress', $program->read()['type']);
+    for ($i = 0; $i < 20; $i++) {
+        $program->signal(SIGUSR1);
+        usleep(5000);
+    }
+    $program->signal(SIGTERM);
+    same(8 << 20, strlen($program->result($ref)['result']));
+    same(['type' => 'bye'], $program->read());
+    same(0, $program->exitCode());
+});
+
+test('a_program_without_a_worker_ends', function (): void {
+    $program = Program::start('$worker->on("a", function () { usleep(50000); return 1; })->run();');
+    $program->job('a');
+    fclose($program->pipes[1]);
+    same(1, $program->exitCode());
+    contains('worker is gone', $program->stderr());
+});
+
 test('the_end_of_input_lets_the_jobs_end', function (): void {
     $program = Program::start('$worker->on("slow", function () { usleep(100000); return 1; })->run();');
     $ref = $program->job('slow');
