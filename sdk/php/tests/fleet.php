@@ -116,9 +116,9 @@ test('the_record_of_a_job_is_read', function (): void {
 test('a_pool_of_php_workers_runs_jobs', function (): void {
     binary();
     redis('FLUSHALL');
-    $types = '';
+    $types = "[pools.php]\ncommand = [\"" . PHP_BINARY . "\", \"worker.php\"]\nprocesses = 3\n";
     foreach (['ok', 'flaky', 'fatal', 'snooze', 'drop', 'exit', 'bytes', 'task'] as $type) {
-        $types .= "[types.\"demo.$type\"]\nhandler = { pool = { command = [\"" . PHP_BINARY . "\", \"worker.php\"], processes = 2 } }\nbackoff = { fixed = \"50ms\" }\nmax_attempts = 3\ntracking = \"all\"\n";
+        $types .= "[types.\"demo.$type\"]\nhandler = { pool = \"php\" }\nbackoff = { fixed = \"50ms\" }\nmax_attempts = 3\ntracking = \"all\"\n";
     }
     // The worker starts after the program has been written, because it greets it at once.
     $start = function (callable $body) use ($types): void {

@@ -14,6 +14,19 @@ set_error_handler(static function (int $kind, string $text, string $file, int $l
     return false;
 });
 
+/** Registers a function for the end of the tests, or calls all of them, the last one first. */
+function atEnd(?callable $cleanup = null): void
+{
+    static $cleanups = [];
+    if ($cleanup !== null) {
+        $cleanups[] = $cleanup;
+        return;
+    }
+    while (($each = array_pop($cleanups)) !== null) {
+        $each();
+    }
+}
+
 /** Runs a test, or skips it if it says so. With arguments on the command line, only tests whose names contain one of them. */
 function test(string $name, callable $body): void
 {
@@ -21,6 +34,7 @@ function test(string $name, callable $body): void
     if ($isFirst) {
         $isFirst = false;
         register_shutdown_function(static function () use (&$failed, &$passed, &$skipped): void {
+            atEnd();
             echo basename($_SERVER['argv'][0], '.php'), ": $passed passed, $failed failed, $skipped skipped\n";
             exit($failed > 0 || $passed + $skipped === 0 && $_SERVER['argc'] === 1 ? 1 : 0);
         });
@@ -97,7 +111,7 @@ function folder(): string
 {
     $path = sys_get_temp_dir() . '/streamfleet-php-' . getmypid() . '-' . bin2hex(random_bytes(4));
     mkdir($path, 0700);
-    register_shutdown_function(static function () use ($path): void {
+    atEnd(static function () use ($path): void {
         foreach (new RecursiveIteratorIterator(new RecursiveDirectoryIterator($path, FilesystemIterator::SKIP_DOTS), RecursiveIteratorIterator::CHILD_FIRST) as $file) {
             $file->isDir() && !$file->isLink() ? rmdir($file->getPathname()) : unlink($file->getPathname());
         }
@@ -130,7 +144,7 @@ function startRedis(string ...$arguments): int
     $log = folder() . '/redis.log';
     $command = [$program, '--port', (string) $port, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dirname($log), ...$arguments];
     $server = proc_open($command, [['file', '/dev/null', 'r'], ['file', $log, 'w'], ['file', $log, 'a']], $pipes);
-    register_shutdown_function(static function () use ($server): void {
+    atEnd(static function () use ($server): void {
         proc_terminate($server, SIGKILL);
         proc_close($server);
     });

@@ -150,6 +150,18 @@ test('handlers_and_tasks_run', function (): void {
     same('sent 1 to ann', $program->answer('mail.welcome', ['to' => 'ann'])['result']);
 });
 
+test('types_share_a_named_pool', function (): void {
+    if ((string) getenv('STREAMFLEET_BIN') === '') {
+        throw new Skipped('STREAMFLEET_BIN does not name the program streamfleet');
+    }
+    $folder = folder();
+    // The check starts the program and compares the types.
+    file_put_contents("$folder/worker.php", '<?php require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
+        Streamfleet\Worker::create()->on("order.pay", fn () => 1)->on("mail.welcome", fn () => 1)->run();');
+    file_put_contents("$folder/streamfleet.toml", code('file', 'pools.toml'));
+    command([realpath(getenv('STREAMFLEET_BIN')), 'config', 'check'], $folder, ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()]);
+});
+
 test('tasks_are_dispatched', function (): void {
     redis('FLUSHALL');
     php(code('php', 'tasks'), aProducer());
