@@ -7,6 +7,7 @@ use crate::job::{BatchId, ConsumerName, EntryId, GateName, JobId, Lane, Namespac
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
+    namespace: Namespace,
     prefix: String,
     lanes: [Key; 3],
     /// The delayed set: job id to due time.
@@ -86,8 +87,14 @@ impl Keys {
             rooms: key("rooms"),
             room_places: key("rooms:places"),
             rooms_asked: key("rooms:asked"),
+            namespace: namespace.clone(),
             prefix,
         }
+    }
+
+    /// The names of the keys of another queue of the namespace.
+    pub(crate) fn beside(&self, queue: &QueueName) -> Self {
+        Self::new(&self.namespace, queue)
     }
 
     /// The pattern for all these keys, as in ACLs.
