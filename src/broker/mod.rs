@@ -7,6 +7,7 @@
 //! outcome to the caller.
 
 mod attempt;
+mod bulk;
 mod client;
 mod dead;
 mod gates;
@@ -32,6 +33,9 @@ pub(crate) use attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepReco
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
 pub(crate) use attempt::steps::{EndedRun, StepBegun, StepEnded, StepReported, StepRun};
 pub(crate) use attempt::take::{MAX_TAKEN, MAX_TYPES, Overdue};
+pub use bulk::carry_out::{BulkCursor, BulkError, BulkPage, BulkTally, BulkTerms};
+pub use bulk::relocate::KeptBack;
+pub use bulk::selection::{BulkAction, BulkJobs, BulkPlan, BulkSelection};
 pub use client::address::Config;
 pub(crate) use client::decode::Entry;
 pub use client::error::{Class, Error};

@@ -4,5 +4,4 @@
 pub(super) mod carry_out;
 mod hasten;
 pub(super) mod relocate;
-pub(super) mod remove;
 pub(super) mod selection;

@@ -80,6 +80,13 @@ pub struct BulkSelection {
     pub now: Timestamp,
 }
 
+/// One round of the work.
+pub(super) struct Round {
+    pub(super) search: JobSearch,
+    /// Whether no later round looks at these jobs. What is left alone then is counted.
+    pub(super) is_last: bool,
+}
+
 /// What would happen to how many jobs; see the [example](BulkJobs).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -107,8 +114,23 @@ impl Queue {
 }
 
 impl BulkSelection {
-    pub(super) fn search(&self) -> JobSearch {
-        JobSearch::new().states(self.states.clone()).filter(self.filter.clone())
+    fn search(&self, states: Vec<State>) -> JobSearch {
+        JobSearch::new().states(states).filter(self.filter.clone())
+    }
+
+    /// One round of the work; `None` after the last one. Jobs move while they are looked for: one is taken just before it
+    /// would be found waiting, another fails just before it would be found running. So those that wait are looked for again.
+    pub(super) fn round(&self, nth: u8) -> Option<Round> {
+        const IDLE: &[State] = &[State::Waiting, State::Retrying, State::Scheduled];
+        let (states, is_last): (&[State], bool) = match (&self.action, nth) {
+            (BulkAction::Cancel, 0 | 2) => (IDLE, nth == 2),
+            (BulkAction::Cancel, 1) => (&[State::Running], true),
+            (BulkAction::RunNow, 0) => (IDLE, true),
+            (BulkAction::Move(_), 0 | 1) => (IDLE, nth == 1),
+            (BulkAction::Cancel | BulkAction::RunNow | BulkAction::Move(_), _) => return None,
+        };
+        let states = states.iter().copied().filter(|state| self.states.contains(state)).collect();
+        Some(Round { search: self.search(states), is_last })
     }
 
     /// Returns true if a job that was found belongs to the selection. A job that is due already needs no help.
@@ -152,7 +174,7 @@ impl BulkJobs<'_> {
         selection: &BulkSelection,
         mut progress: impl FnMut(u64),
     ) -> Result<BulkPlan, Error> {
-        let (search, mut counts) = (selection.search(), Counts::default());
+        let (search, mut counts) = (selection.search(selection.states.clone()), Counts::default());
         let (mut from, mut read): (Option<JobCursor>, u64) = (None, 0);
         loop {
             let page = self.queue.find_jobs(&search, from).await?;
@@ -231,6 +253,20 @@ mod tests {
         let hasten = selection(BulkAction::RunNow, 1000);
         assert!(hasten.has(&job("a", 1, Some(1001)), now) && !hasten.has(&job("a", 1, Some(1000)), now));
         assert!(!hasten.has(&job("a", 1, None), now));
+    }
+
+    #[test]
+    fn the_rounds_look_at_every_state_and_last_once_at_each() {
+        for action in [BulkAction::Cancel, BulkAction::RunNow, BulkAction::Move("b".parse().unwrap())] {
+            let selection = selection(action.clone(), 1);
+            let rounds: Vec<Round> = (0..).map_while(|nth| selection.round(nth)).collect();
+            let last = rounds.iter().filter(|round| round.is_last).flat_map(|round| round.search.states.clone());
+            let mut last: Vec<State> = last.collect();
+            last.sort_by_key(|state| state.as_str());
+            let mut all = action.states().to_vec();
+            all.sort_by_key(|state| state.as_str());
+            assert_eq!(last, all, "{action:?}");
+        }
     }
 
     proptest! {
