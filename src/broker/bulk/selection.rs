@@ -16,7 +16,6 @@ const MAX_TYPES: usize = 1000;
 
 /// What is done to jobs; see the [example](BulkJobs).
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum BulkAction {
     /// Cancel them, wherever they are. Those that run are asked to stop.
     Cancel,
