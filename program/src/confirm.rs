@@ -50,6 +50,26 @@ pub(crate) async fn answer_unless_stopped(
     }
 }
 
+/// Makes sure that somebody means this queue: its name was given, or is typed now.
+///
+/// # Errors
+///
+/// [`Wrong`] if another name was given, or nobody can be asked. Another error if another name is typed, or a signal comes.
+pub(crate) async fn queue_name(name: &str, given: Option<&str>, context: &Context) -> anyhow::Result<()> {
+    match given {
+        Some(given) if given == name => return Ok(()),
+        Some(_) => return Err(Wrong(format!("--confirm must be the name of the queue: {name}")).into()),
+        None if can_ask() => {}
+        None => {
+            let why = format!("nobody can confirm this: add --confirm {name} if stdin is not a terminal");
+            return Err(Wrong(why).into());
+        }
+    }
+    let question = "Type the name of the queue to confirm this: ".to_owned();
+    let typed = answer_unless_stopped(question, context).await?;
+    if typed.as_deref() == Some(name) { Ok(()) } else { Err(anyhow::anyhow!("cancelled: nothing was changed")) }
+}
+
 /// Returns true if a person agrees.
 pub(crate) fn is_yes(answer: &str) -> bool {
     matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")

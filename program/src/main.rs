@@ -192,7 +192,8 @@ impl Command {
     /// Whether a signal stops it gracefully.
     fn serves(&self) -> bool {
         let is_bulk = matches!(self, Self::Cancel(_) | Self::RunNow(_) | Self::Move(_));
-        is_bulk || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
+        let is_drastic = matches!(self, Self::Queues(args) if args.serves());
+        is_bulk || is_drastic || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {

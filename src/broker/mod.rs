@@ -35,6 +35,7 @@ pub(crate) use attempt::steps::{EndedRun, StepBegun, StepEnded, StepReported, St
 pub(crate) use attempt::take::{MAX_TAKEN, MAX_TYPES, Overdue};
 pub use bulk::carry_out::{BulkCursor, BulkError, BulkPage, BulkTally, BulkTerms};
 pub use bulk::relocate::KeptBack;
+pub use bulk::remove::{DeletedPage, KeyCursor, QueueUse};
 pub use bulk::selection::{BulkAction, BulkJobs, BulkPlan, BulkSelection};
 pub use client::address::Config;
 pub(crate) use client::decode::Entry;
@@ -59,7 +60,7 @@ pub use dead::selection::{SelectedPage, Selection, SelectionPlan};
 pub(crate) use gates::admit::Admitted;
 pub(crate) use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK, MAX_ROOMS};
 pub use gates::rules::{GateStatus, Gates, Room};
-pub use inspect::audit::{Action, AuditLog, Noted, PastAction};
+pub use inspect::audit::{Action, AuditLog, DeletionLog, Noted, PastAction};
 pub use inspect::delayed::{Delayed, Upcoming};
 pub use inspect::events::{EventStream, PastEvent};
 pub use inspect::history::{Attempt, LogLine, Progress};

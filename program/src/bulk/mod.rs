@@ -6,6 +6,7 @@ mod relocate;
 mod report;
 
 use anyhow::Context as _;
+use indicatif::ProgressBar;
 use streamfleet::admin::{
     Action, BulkAction, BulkCursor, BulkError, BulkPlan, BulkSelection, BulkTally, BulkTerms, Filter,
 };
@@ -125,7 +126,7 @@ async fn planned(
     plan.transpose().context("failed to read the jobs")
 }
 
-/// Does it page by page, and notes it in the audit: once before, and once with the outcome.
+/// Does it, and notes it in the audit: once before, and once with the outcome.
 async fn carry_out(
     order: &Order<'_>,
     selection: &BulkSelection,
@@ -135,10 +136,43 @@ async fn carry_out(
 ) -> anyhow::Result<()> {
     let action = noted(order, selection).count(report.planned);
     actor::note(queue, &action).await;
-    let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
-    let terms = BulkTerms::new(action.who.clone()).retention(retention);
     let bar = output::progress(context.output, Some(report.planned), "jobs");
-    let (mut tally, mut next, mut done) = (BulkTally::default(), Some(BulkCursor::default()), Ok(()));
+    let walked = walk(selection, &action.who, queue, (context, &bar)).await;
+    bar.finish_and_clear();
+    let count = walked.tally.changed + walked.tally.requested;
+    actor::note(queue, &action.count(count).outcome(walked.outcome())).await;
+    report.take(walked.tally, walked.is_interrupted);
+    walked.result
+}
+
+/// How far a command came.
+pub(crate) struct Walked {
+    pub(crate) tally: BulkTally,
+    pub(crate) is_interrupted: bool,
+    pub(crate) result: anyhow::Result<()>,
+}
+
+impl Walked {
+    /// How it ended, for the audit.
+    pub(crate) fn outcome(&self) -> &'static str {
+        match (&self.result, self.is_interrupted) {
+            (Err(_), _) => "ended early",
+            (Ok(()), true) => "interrupted",
+            (Ok(()), false) => "done",
+        }
+    }
+}
+
+/// Does it page by page, until a signal comes.
+pub(crate) async fn walk(
+    selection: &BulkSelection,
+    by: &str,
+    queue: &Queue,
+    (context, bar): (&Context, &ProgressBar),
+) -> Walked {
+    let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
+    let terms = BulkTerms::new(by).retention(retention);
+    let (mut tally, mut next, mut result) = (BulkTally::default(), Some(BulkCursor::default()), Ok(()));
     while let Some(from) = next.filter(|_| !context.shutdown.is_requested()) {
         match queue.bulk().advance(selection, &terms, from).await {
             Ok(page) => {
@@ -147,21 +181,13 @@ async fn carry_out(
                 next = page.next;
             }
             Err(error) => {
-                done = Err(refused(error).context(format!("after {} jobs", tally.changed + tally.requested)));
+                let done = tally.changed + tally.requested;
+                result = Err(refused(error).context(format!("stopped after {done} jobs")));
                 break;
             }
         }
     }
-    bar.finish_and_clear();
-    let is_interrupted = done.is_ok() && next.is_some();
-    let outcome = match (&done, is_interrupted) {
-        (Err(_), _) => "ended early",
-        (Ok(()), true) => "interrupted",
-        (Ok(()), false) => "done",
-    };
-    actor::note(queue, &action.count(tally.changed + tally.requested).outcome(outcome)).await;
-    report.take(tally, is_interrupted);
-    done
+    Walked { tally, is_interrupted: result.is_ok() && next.is_some(), result }
 }
 
 /// Describes the order for the audit.
@@ -182,7 +208,7 @@ fn noted(order: &Order<'_>, selection: &BulkSelection) -> Action {
 }
 
 /// Names the error of Redis, if it is one, for the exit code.
-fn refused(error: BulkError) -> anyhow::Error {
+pub(crate) fn refused(error: BulkError) -> anyhow::Error {
     if let BulkError::Redis(error) = error {
         return anyhow::Error::from(error).context("failed to change the jobs");
     }

@@ -4,4 +4,5 @@
 pub(super) mod carry_out;
 mod hasten;
 pub(super) mod relocate;
+pub(super) mod remove;
 pub(super) mod selection;

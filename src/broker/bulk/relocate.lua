@@ -41,7 +41,10 @@ local function is_taken(job)
   if redis.call('HEXISTS', to_places, job.id) == 1 then return true end
   local entry, lane = string.match(job.life, '^(%d+%-%d+)%-?(%a*)$')
   local stream = entry and lanes[lane == '' and 'normal' or lane]
-  return stream and redis.call('XRANGE', stream, entry, entry)[1] ~= nil
+  local found = stream and redis.call('XRANGE', stream, entry, entry)[1]
+  -- An entry that names another life only happens to have this number.
+  local life = found and field_of(found, 'life')
+  return found and (not life or life == job.life)
 end
 -- Why a job stays here; nil if it may move. facts: what its record says, if that belongs to it.
 local function obstacle(job, facts)

@@ -214,6 +214,11 @@ pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> Stri
     Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
 }
 
+/// What people did to queues that no longer exist: the only trace that a deleted queue leaves.
+pub(crate) fn deletions(namespace: &Namespace) -> Key {
+    Key::from(format!("{namespace}:deletions"))
+}
+
 /// The hash in which a live worker reports itself.
 pub(crate) fn worker(namespace: &Namespace, consumer: &ConsumerName) -> Key {
     Key::from(format!("{namespace}:worker:{consumer}"))
