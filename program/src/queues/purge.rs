@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use streamfleet::Queue;
-use streamfleet::admin::{BulkAction, Filter, Selection};
+use streamfleet::admin::{BulkAction, DeadLetter, Filter, Selection};
 use streamfleet::job::{QueueName, State};
+use streamfleet::{Queue, RedisError};
 
 use crate::actor::{self, ActorArgs};
 use crate::bulk;
@@ -227,12 +227,13 @@ async fn drop_letters(
             return Ok(());
         }
         let page = dead.selected(selection, after).await.context("failed to read the dead letters")?;
-        let dropping = page.letters.iter().map(async |letter| dead.drop(letter.entry, &letter.job()).await);
+        let dropping = page.letters.iter().map(|letter| drop_letter(queue, letter));
         let mut dropping = stream::iter(dropping).buffer_unordered(AT_ONCE);
         while let Some(is_dropped) = dropping.next().await {
-            match is_dropped.context("failed to drop a dead letter")? {
-                true => purged.dropped += 1,
-                false => purged.gone += 1,
+            if is_dropped.context("failed to drop a dead letter")? {
+                purged.dropped += 1;
+            } else {
+                purged.gone += 1;
             }
         }
         bar.set_position(purged.cancelled + purged.dropped + purged.gone);
@@ -241,6 +242,11 @@ async fn drop_letters(
             return Ok(());
         }
     }
+}
+
+/// Returns true if the letter still existed.
+async fn drop_letter(queue: &Queue, letter: &DeadLetter) -> Result<bool, RedisError> {
+    queue.dead_letters().drop(letter.entry, &letter.job()).await
 }
 
 /// Shows what is about to happen.
@@ -280,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn typed_names_mean_the_same_as_arguments(waiting: bool, delayed: bool, dead: bool) {
+        fn typed_names_mean_the_same_as_arguments([waiting, delayed, dead] in any::<[bool; 3]>()) {
             let parts = Parts { waiting, delayed, dead };
             let typed = parts.flags().replace("--", "");
             prop_assert_eq!(Parts::parse(&typed), Some(parts).filter(|parts| !parts.is_empty()));

@@ -215,12 +215,14 @@ impl BulkJobs<'_> {
             tally = tally.without_left_overs();
         }
         let after = BulkCursor { round: from.round, at: page.next };
-        let next = match page.next {
-            _ if is_read_again => Some(from),
-            Some(_) => Some(after),
-            None => Some(BulkCursor { round: from.round.saturating_add(1), at: None }),
+        let next = if is_read_again {
+            from
+        } else if page.next.is_some() {
+            after
+        } else {
+            BulkCursor { round: from.round.saturating_add(1), at: None }
         };
-        Ok(BulkPage { tally, next: next.filter(|next| selection.round(next.round).is_some()) })
+        Ok(BulkPage { tally, next: Some(next).filter(|next| selection.round(next.round).is_some()) })
     }
 }
 

@@ -31,9 +31,8 @@ impl Queue {
     ) -> Result<Vec<Hastened>, Error> {
         let mut all = Vec::with_capacity(found.len());
         for some in found.chunks(MAX_JOBS) {
-            let call = format!("{:032x}", rand::random::<u128>());
-            let own = &self.keys;
-            let mut keys = vec![own.delayed.clone(), own.wake.clone(), own.receipt(&call)];
+            let (own, receipt) = (&self.keys, self.new_receipt());
+            let mut keys = vec![own.delayed.clone(), own.wake.clone(), receipt.clone()];
             let mut args: Vec<Value> = Vec::with_capacity(2 * some.len());
             for (job, fields) in some {
                 let named = |name: &[u8]| fields.as_ref().and_then(|fields| fields.get(name));
@@ -44,7 +43,7 @@ impl Queue {
                 args.push(bytes(job.id.as_bytes()));
                 args.push(bytes(named(b"life").or_else(|| named(b"created_ms")).unwrap_or_default()));
             }
-            let answer = self.run_named(&HASTEN, keys, args).await?;
+            let answer = self.run_once(&HASTEN, receipt, (keys, args)).await?;
             if answer.rest.len() != some.len() {
                 return Err(Error::contract("hasten", answer));
             }

@@ -3,6 +3,7 @@
 
 pub(super) mod carry_out;
 mod hasten;
+mod once;
 pub(super) mod relocate;
 pub(super) mod remove;
 pub(super) mod selection;

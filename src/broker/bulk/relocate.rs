@@ -152,17 +152,16 @@ impl Queue {
 
     /// Runs the script. Returns what became of each job, or nothing for those that it left for another call.
     async fn send(&self, to: &Self, by: &str, some: &[Parcel]) -> Result<Vec<Option<Relocated>>, Error> {
-        let call = format!("{:032x}", rand::random::<u128>());
-        let (own, other) = (&self.keys, &to.keys);
+        let (own, other, receipt) = (&self.keys, &to.keys, self.new_receipt());
         let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.room_places.clone()];
-        keys.extend([own.cancels.clone(), own.receipt(&call)]);
+        keys.extend([own.cancels.clone(), receipt.clone()]);
         keys.extend([other.delayed.clone(), other.delayed_fields.clone(), other.room_places.clone()]);
         keys.push(other.wake.clone());
         keys.extend(other.streams().clone());
         keys.extend(some.iter().flat_map(|parcel| parcel.keys.clone()));
         let mut args = vec![bytes(by.as_bytes()), text(to.name()), Value::Integer(MAX_RECORD_BYTES)];
         args.extend(some.iter().flat_map(|parcel| parcel.args.clone()));
-        let answer = self.run_named(&RELOCATE, keys, args).await?;
+        let answer = self.run_once(&RELOCATE, receipt, (keys, args)).await?;
         let is_whole = answer.rest.len() == some.len();
         let is_stuck = answer.rest.first().is_some_and(|told| decode::text(told) == "later");
         if !is_whole || is_stuck {
