@@ -20,6 +20,9 @@ const AT_ONCE: usize = 32;
 /// The most errors that a tally quotes.
 const MAX_ERRORS: usize = 5;
 
+/// If a page has at least this many jobs, and Redis refuses to change any of them, the work ends.
+const HOPELESS: u64 = 20;
+
 /// Why an operation on many jobs is refused; see [`BulkJobs::advance`].
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -202,7 +205,7 @@ impl BulkJobs<'_> {
         let mut tally = BulkTally { read: page.read, ..BulkTally::default() };
         let outcomes = self.queue.carry_out(&selection.action, terms, &found).await?;
         outcomes.into_iter().for_each(|outcome| tally.count(outcome));
-        if tally.failed > 0 && tally.failed == found.len() as u64 {
+        if tally.failed >= HOPELESS && tally.failed == found.len() as u64 {
             // Nothing suggests that the others will fare better.
             let why = tally.errors.join("; ");
             return Err(Error::refused("the operation", why).into());
