@@ -58,7 +58,8 @@ pub(crate) struct Order<'a> {
 impl BulkArgs {
     /// Returns true if no job is selected in this way.
     pub(crate) fn selects_nothing(&self) -> bool {
-        !self.all && !self.dry_run && self.state.is_empty() && self.filter.filter().is_ok_and(|filter| filter.is_empty())
+        let has_filter = !self.filter.filter().is_ok_and(|filter| filter.is_empty());
+        !self.all && !self.dry_run && self.state.is_empty() && !has_filter
     }
 
     /// Refuses what nobody can have meant.
@@ -76,13 +77,19 @@ impl BulkArgs {
 }
 
 /// Carries out an order.
-pub(crate) async fn run(order: Order<'_>, broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
+pub(crate) async fn run(
+    order: Order<'_>,
+    broker: &Broker,
+    queue: &Queue,
+    context: &Context,
+) -> anyhow::Result<Exit> {
     let filter = order.args.filter.filter()?;
     order.args.check(&filter, &order.action)?;
     let bulk = queue.bulk();
     bulk.check(&order.action).map_err(refused)?;
     let states = Some(&order.args.state[..]).filter(|states| !states.is_empty());
-    let selection = bulk.select(order.action.clone(), filter, states).await.context("failed to read the time")?;
+    let selected = bulk.select(order.action.clone(), filter, states).await;
+    let selection = selected.context("failed to read the time")?;
     let Some(plan) = planned(queue, &selection, context).await? else {
         output::print_stderr("interrupted: nothing was changed");
         return Ok(Exit::Failed);

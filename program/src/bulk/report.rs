@@ -77,13 +77,14 @@ impl Report {
             state: job.state.as_str(),
         });
         let state = |(state, jobs): &(State, u64)| Count { name: state.to_string(), jobs: *jobs };
+        let job_type = |(name, jobs): &(String, u64)| Count { name: name.clone(), jobs: *jobs };
         Self {
             queue: queue.name().to_string(),
             to,
             filter: selection.filter.to_string(),
             dry_run,
             planned: plan.jobs,
-            types: plan.types.iter().map(|(name, jobs)| Count { name: name.clone(), jobs: *jobs }).collect(),
+            types: plan.types.iter().map(job_type).collect(),
             states: plan.states.iter().map(state).collect(),
             sample: sample.collect(),
             remarks: Vec::new(),

@@ -254,9 +254,9 @@ impl Queue {
         terms: &BulkTerms,
         found: &[(FoundJob, Option<Envelope>)],
     ) -> Result<Vec<Outcome>, Error> {
-        let cancelling = found.iter().map(|(job, fields)| {
-            self.cancel_found((job, fields.clone()), &terms.by, terms.retention)
-        });
+        let (by, retention) = (&terms.by, terms.retention);
+        let cancelling =
+            found.iter().map(|(job, fields)| self.cancel_found((job, fields.clone()), by, retention));
         let mut cancelled = stream::iter(cancelling).buffer_unordered(AT_ONCE);
         let mut outcomes = Vec::with_capacity(found.len());
         while let Some(answer) = cancelled.next().await {

@@ -23,7 +23,7 @@ impl Queue {
     ) -> Result<Answer, Error> {
         let answer = self.run_named(script, keys, args).await?;
         let client = self.link.client();
-        if let Err(error) = self.link.ask("del", client.del::<Value, _>(receipt)).await {
+        if let Err(error) = self.link.ask("del", client.del::<Value, _>(vec![receipt])).await {
             tracing::debug!(%error, "failed to delete a receipt");
         }
         Ok(answer)

@@ -126,7 +126,10 @@ impl Queue {
         let mut waiting = VecDeque::with_capacity(found.len());
         for (at, some) in found.chunks(AT_ONCE).enumerate() {
             let first = at * AT_ONCE;
-            let preparing = some.iter().enumerate().map(|(nth, (job, fields))| self.parcel(to, first + nth, (job, fields.as_ref())));
+            let preparing = some
+                .iter()
+                .enumerate()
+                .map(|(nth, (job, fields))| self.parcel(to, first + nth, (job, fields.as_ref())));
             for (nth, parcel) in try_join_all(preparing).await?.into_iter().enumerate() {
                 match parcel {
                     Ok(parcel) => waiting.push_back(parcel),
@@ -202,7 +205,8 @@ impl Queue {
         } else {
             flat(to, taken).await?
         };
-        let names_life = entry.is_some() || [b"life".as_slice(), b"created_ms"].iter().any(|name| bare.get(name).is_some());
+        let names = |name: &&[u8]| bare.get(name).is_some();
+        let names_life = entry.is_some() || [b"life".as_slice(), b"created_ms"].iter().any(names);
         let life = if names_life { spec.life.to_string() } else { String::new() };
         // Nobody else's record has the name of no life.
         let named = life.parse::<JobId>().unwrap_or_else(|_| spec.id.clone());
@@ -237,8 +241,8 @@ type Contents = (Vec<u8>, Vec<Value>, Key);
 
 /// A job of a stream: its fields, with the identity that its first entry gave it, and without what a room added.
 async fn flat(to: &Queue, taken: TakenJob<'_>) -> Result<Contents, Error> {
-    let fields = identified(taken, None)
-        .edited(|name| matches!(name, b"offloaded" | b"lane" | b"room_gates"), &[]);
+    let is_extra = |name: &[u8]| matches!(name, b"offloaded" | b"lane" | b"room_gates");
+    let fields = identified(taken, None).edited(is_extra, &[]);
     let ScriptFields { envelope, offloaded } = to.offload_large(fields, &taken.job.life).await?;
     let mut values = Vec::with_capacity(2 * envelope.len());
     flatten(&envelope, &mut values);
@@ -294,7 +298,7 @@ mod tests {
     use super::*;
 
     fn parcel(nth: usize, bytes: usize) -> Parcel {
-        let keys = std::array::from_fn(|_| Key::from("k"));
+        let keys = std::array::from_fn(|_| Key::from("k".to_owned()));
         Parcel { nth, keys, args: Vec::new(), bytes }
     }
 

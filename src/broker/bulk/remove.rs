@@ -6,7 +6,7 @@ use fred::types::Value;
 use super::selection::BulkJobs;
 use crate::broker::client::error::Error;
 use crate::broker::inspect::server::scan_page;
-use crate::broker::{Broker, Queue};
+use crate::broker::{Broker, Queue, WorkerInfo};
 
 /// The most keys that one command deletes.
 const MAX_KEYS: usize = 200;
@@ -54,8 +54,8 @@ impl Broker {
             return Err(missing.error);
         }
         let serves = |queues: &String| queues.split(',').any(|name| name == queue.name().as_str());
-        let serving = listed.found.into_iter().filter(|worker| worker.facts.get("queues").is_some_and(serves));
-        let workers = serving.map(|worker| worker.consumer).collect();
+        let serving = |worker: &WorkerInfo| worker.facts.get("queues").is_some_and(serves);
+        let workers = listed.found.into_iter().filter(serving).map(|worker| worker.consumer).collect();
         Ok(QueueUse { workers, running: queue.snapshot().await?.running() })
     }
 }
@@ -97,6 +97,7 @@ impl BulkJobs<'_> {
             let reply = link.ask("unlink", client.unlink::<Value, _>(some.to_vec())).await?;
             deleted += reply.as_u64().unwrap_or(0);
         }
-        Ok(DeletedPage { deleted, next: Some(next).filter(|next| next != "0").map(|next| KeyCursor(Some(next))) })
+        let next = Some(next).filter(|next| next != "0").map(|next| KeyCursor(Some(next)));
+        Ok(DeletedPage { deleted, next })
     }
 }

@@ -121,9 +121,10 @@ impl BulkSelection {
     /// would be found waiting, another fails just before it would be found running. So those that wait are looked for again.
     pub(super) fn round(&self, nth: u8) -> Option<Round> {
         const IDLE: &[State] = &[State::Waiting, State::Retrying, State::Scheduled];
-        let (states, is_last): (&[State], bool) = match (&self.action, nth) {
+        const RUNNING: &[State] = &[State::Running];
+        let (states, is_last) = match (&self.action, nth) {
             (BulkAction::Cancel, 0 | 2) => (IDLE, nth == 2),
-            (BulkAction::Cancel, 1) => (&[State::Running], true),
+            (BulkAction::Cancel, 1) => (RUNNING, true),
             (BulkAction::RunNow, 0) => (IDLE, true),
             (BulkAction::Move(_), 0 | 1) => (IDLE, nth == 1),
             (BulkAction::Cancel | BulkAction::RunNow | BulkAction::Move(_), _) => return None,
