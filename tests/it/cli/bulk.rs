@@ -2,13 +2,14 @@
 
 use redis::Value as Reply;
 use serde_json::Value;
-use streamfleet::Producer;
-use streamfleet::Submission;
 use streamfleet::job::Encoding;
+use streamfleet::{Producer, Submission};
 
-use super::desk::{json, sf, sf_with, stdout_of};
+use super::desk::{json, launch, sf, sf_with, stdout_of};
 use crate::harness::fleet::queue;
 use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+use crate::traps::scene::SOON;
 
 const STREAM: &str = "sf:{default}:jobs";
 
@@ -221,6 +222,26 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
     assert_eq!((&notes[0]["who"], &notes[0]["target"], &notes[0]["outcome"]), (&"ann".into(), &"default".into(), &"done".into()));
     assert_eq!((&notes[1]["why"], &notes[1]["count"]), (&"gone".into(), &750.into()));
     assert_eq!(sf(&server, &["queues", "delete", "nowhere", "--confirm", "nowhere"]).code, Some(4));
+}
+
+#[test]
+fn a_signal_stops_a_command_between_two_pages_and_it_says_how_far_it_came() {
+    const JOBS: i64 = 30_000;
+    let server = RedisServer::start();
+    let add = "for nth = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
+    server.cmd(&["EVAL", add, "1", STREAM, &JOBS.to_string()]);
+    let args = ["cancel", "--all", "--yes", "--json"];
+    let command = launch(&server, &args).start();
+    until("the first jobs to be cancelled", SOON, || int(&server, &["XLEN", STREAM]) < JOBS);
+    command.term();
+    let status = command.wait_exit(SOON);
+    let done: Value = serde_json::from_str(&command.stdout()).unwrap();
+    let left = int(&server, &["XLEN", STREAM]);
+    assert_eq!(done["changed"].as_i64().unwrap() + left, JOBS, "{done}");
+    assert_eq!((status.code(), &done["interrupted"]), (Some(1), &true.into()), "{}", command.stderr());
+    assert_eq!(noted(&server)[0]["outcome"], "interrupted");
+    let rest = json(&server, &args[..3]);
+    assert_eq!((rest["changed"].as_i64(), int(&server, &["XLEN", STREAM])), (Some(left), 0));
 }
 
 #[test]
