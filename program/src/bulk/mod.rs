@@ -21,7 +21,7 @@ use self::report::Report;
 use super::actor::{self, ActorArgs};
 use super::exit::Exit;
 use super::filter::FilterArgs;
-use super::{Context, Wrong, confirm, output, queues};
+use super::{Context, Wrong, confirm, jobs, output, queues};
 
 /// The arguments of commands about many jobs.
 #[derive(clap::Args, Debug, Clone, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct BulkArgs {
     #[arg(long)]
     pub(crate) all: bool,
     /// Only jobs in these states, such as waiting,scheduled. Default: all to which this can be done.
-    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = state)]
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = jobs::state)]
     pub(crate) state: Vec<State>,
     /// Show the plan, and change nothing.
     #[arg(long)]
@@ -220,9 +220,4 @@ pub(crate) fn refused(error: BulkError) -> anyhow::Error {
         return anyhow::Error::from(error).context("failed to change the jobs");
     }
     if matches!(error, BulkError::SameQueue(_)) { Wrong(error.to_string()).into() } else { error.into() }
-}
-
-fn state(name: &str) -> Result<State, String> {
-    let names = State::ALL.map(State::as_str).join(", ");
-    name.parse().map_err(|()| format!("a state must be one of {names}"))
 }

@@ -228,7 +228,7 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
 fn a_signal_stops_a_command_between_two_pages_and_it_says_how_far_it_came() {
     const JOBS: i64 = 30_000;
     let server = RedisServer::start();
-    let add = "for nth = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
+    let add = "for nth = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
     server.cmd(&["EVAL", add, "1", STREAM, &JOBS.to_string()]);
     let args = ["cancel", "--all", "--yes", "--json"];
     let command = launch(&server, &args).start();
