@@ -1,6 +1,8 @@
-//! `streamfleet queues`: how many jobs each queue has, and in which state.
+//! `streamfleet queues`: how many jobs each queue has, and in which state. `purge` empties one, `delete` deletes one.
 
+mod delete;
 mod pace;
+mod purge;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,8 +37,10 @@ Examples:
 
 /// The arguments of `queues`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Only these queues. Default: every queue of the namespace.
     names: Vec<QueueName>,
     /// Measure for 2 s, or as --rate=DURATION says, how long the waiting jobs last at the present rate. --watch measures it
@@ -55,6 +59,22 @@ pub(crate) struct Args {
     memory: bool,
     #[command(flatten)]
     repeat: Repeat,
+}
+
+/// What to do with a queue instead of counting its jobs.
+#[derive(clap::Subcommand)]
+enum What {
+    /// Cancel the waiting or delayed jobs of a queue, or drop its dead letters.
+    Purge(purge::Args),
+    /// Delete a queue that nobody uses, with everything that Redis has of it.
+    Delete(delete::Args),
+}
+
+impl Args {
+    /// Whether a signal stops it gracefully.
+    pub(crate) fn serves(&self) -> bool {
+        self.what.is_some()
+    }
 }
 
 /// One queue, for JSON output. A count is missing if its key cannot be read.
@@ -127,8 +147,13 @@ struct UnservedReport {
     did_you_mean: Option<String>,
 }
 
-/// Counts the jobs of the queues.
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+/// Counts the jobs of the queues, or empties or deletes one.
+pub(crate) async fn run(mut args: Args, context: &Context) -> anyhow::Result<Exit> {
+    match args.what.take() {
+        Some(What::Purge(args)) => return purge::run(args, context).await,
+        Some(What::Delete(args)) => return delete::run(args, context).await,
+        None => {}
+    }
     let broker = context.broker().await?;
     let looks = Looks::default();
     if let Some(rate) = args.rate {
@@ -147,7 +172,7 @@ pub(crate) struct Watched {
 impl Watched {
     /// Watches these queues, or every queue of the namespace.
     pub(crate) fn new(names: Vec<QueueName>) -> Self {
-        let args = Args { names, rate: None, memory: false, repeat: Repeat::default() };
+        let args = Args { what: None, names, rate: None, memory: false, repeat: Repeat::default() };
         Self { args, looks: Looks::default() }
     }
 

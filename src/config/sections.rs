@@ -183,6 +183,21 @@ impl Default for QueueSection {
     }
 }
 
+impl QueueSection {
+    /// Returns how the queue is shared, if it is, or the key that is wrong, and why.
+    pub(super) fn fair(&self) -> Result<Option<FairShare>, (&'static str, String)> {
+        let Some(field) = &self.fair_by else {
+            let reason = "has no effect without fair_by, the field that has the values, such as \"h.tenant\"";
+            let is_useless = !self.fair_weights.is_empty();
+            return if is_useless { Err(("fair_weights", reason.to_owned())) } else { Ok(None) };
+        };
+        let share = FairShare::new(field).map_err(|error| ("fair_by", error.to_string()))?;
+        let weigh = |share: FairShare, (value, weight): (&String, &u32)| share.weight(value, *weight);
+        let weighed = self.fair_weights.iter().try_fold(share, weigh);
+        weighed.map(Some).map_err(|error| ("fair_weights", error.to_string()))
+    }
+}
+
 /// Where dead letters go before retention drops them; see [`worker::DeadArchive`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -203,21 +218,6 @@ impl Default for DeadSection {
     fn default() -> Self {
         let worker::DeadArchive { folder: _, rotate_size, rotate_after } = worker::DeadArchive::new("");
         Self { archive: None, rotate_size, rotate_after }
-    }
-}
-
-impl QueueSection {
-    /// Returns how the queue is shared, if it is, or the key that is wrong, and why.
-    pub(super) fn fair(&self) -> Result<Option<FairShare>, (&'static str, String)> {
-        let Some(field) = &self.fair_by else {
-            let reason = "has no effect without fair_by, the field that has the values, such as \"h.tenant\"";
-            let is_useless = !self.fair_weights.is_empty();
-            return if is_useless { Err(("fair_weights", reason.to_owned())) } else { Ok(None) };
-        };
-        let share = FairShare::new(field).map_err(|error| ("fair_by", error.to_string()))?;
-        let weigh = |share: FairShare, (value, weight): (&String, &u32)| share.weight(value, *weight);
-        let weighed = self.fair_weights.iter().try_fold(share, weigh);
-        weighed.map(Some).map_err(|error| ("fair_weights", error.to_string()))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::job::{BatchId, ConsumerName, EntryId, GateName, JobId, Lane, Namespac
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
+    namespace: Namespace,
     prefix: String,
     lanes: [Key; 3],
     /// The delayed set: job id to due time.
@@ -89,8 +90,14 @@ impl Keys {
             room_places: key("rooms:places"),
             rooms_asked: key("rooms:asked"),
             fair: key("fair"),
+            namespace: namespace.clone(),
             prefix,
         }
+    }
+
+    /// The names of the keys of another queue of the namespace.
+    pub(crate) fn beside(&self, queue: &QueueName) -> Self {
+        Self::new(&self.namespace, queue)
     }
 
     /// The pattern for all these keys, as in ACLs.
@@ -213,6 +220,11 @@ impl Keys {
 /// ```
 pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> String {
     Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
+}
+
+/// What people did to queues that no longer exist: the only trace that a deleted queue leaves.
+pub(crate) fn deletions(namespace: &Namespace) -> Key {
+    Key::from(format!("{namespace}:deletions"))
 }
 
 /// The hash in which a live worker reports itself.

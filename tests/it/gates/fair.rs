@@ -192,7 +192,7 @@ fn killed_workers_lose_no_job_of_a_shared_queue() {
         || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(CONFIG).start() };
     let mut workers: Vec<Worker> = (0..2).map(|_| start()).collect();
     let add = |nth: usize| -> String {
-        let tenant = if nth % 10 == 0 { "b" } else { "a" };
+        let tenant = if nth.is_multiple_of(10) { "b" } else { "a" };
         redis::from_redis_value(server.cmd(&["XADD", STREAM, "*", "type", "test", "h.tenant", tenant]))
             .unwrap()
     };
