@@ -78,7 +78,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             queue.audit().recent(args.after, args.limit).await
         };
         let past = past.context("failed to read the audit")?;
-        if past.is_empty() && !args.deletions && queues::report_unknown(&broker, queue.name(), context).await {
+        if past.is_empty() && !args.deletions && queues::report_unknown(&broker, queue.name(), context).await
+        {
             return Ok(Listing::not_found());
         }
         let next = past.last().filter(|_| past.len() as u64 == args.limit).map(|past| past.entry.to_string());

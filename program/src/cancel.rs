@@ -75,7 +75,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return Err(Wrong("a filter selects jobs by itself: it does not work with an id".to_owned()).into());
     }
     if let Some(why) = bulk.reason {
-        actor::note(&queue, &ActorArgs::of(name, why).action("cancel").target(id.to_string()).count(1_u64)).await;
+        actor::note(&queue, &ActorArgs::of(name, why).action("cancel").target(id.to_string()).count(1_u64))
+            .await;
     }
     tokio::select! {
         biased;

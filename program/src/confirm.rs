@@ -67,7 +67,11 @@ pub(crate) async fn queue_name(name: &str, given: Option<&str>, context: &Contex
     }
     let question = "Type the name of the queue to confirm this: ".to_owned();
     let typed = answer_unless_stopped(question, context).await?;
-    if typed.as_deref() == Some(name) { Ok(()) } else { Err(anyhow::anyhow!("cancelled: nothing was changed")) }
+    if typed.as_deref() == Some(name) {
+        Ok(())
+    } else {
+        Err(anyhow::anyhow!("cancelled: nothing was changed"))
+    }
 }
 
 /// Returns true if a person agrees.

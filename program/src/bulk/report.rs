@@ -115,7 +115,8 @@ impl Report {
     /// Takes what became of the jobs.
     pub(super) fn take(&mut self, tally: BulkTally, interrupted: bool) {
         (self.changed, self.requested, self.gone) = (tally.changed, tally.requested, tally.gone);
-        self.kept = tally.kept.into_iter().map(|(why, count): (KeptBack, u64)| (why.as_str(), count)).collect();
+        self.kept =
+            tally.kept.into_iter().map(|(why, count): (KeptBack, u64)| (why.as_str(), count)).collect();
         (self.failed, self.errors) = (tally.failed, tally.errors);
         (self.undecided, self.unread) = (tally.undecided, tally.unread);
         self.interrupted = interrupted;

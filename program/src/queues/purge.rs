@@ -89,7 +89,12 @@ impl Parts {
     /// The arguments that mean them.
     fn flags(self) -> String {
         let named = [("--waiting", self.waiting), ("--delayed", self.delayed), ("--dead", self.dead)];
-        named.into_iter().filter(|(_, is_meant)| *is_meant).map(|(name, _)| name).collect::<Vec<_>>().join(" ")
+        named
+            .into_iter()
+            .filter(|(_, is_meant)| *is_meant)
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
@@ -207,7 +212,8 @@ async fn empty(
         walked.result?;
     }
     if parts.dead && !purged.interrupted {
-        let selection = queue.dead_letters().select(Filter::new()).await.context("failed to read the dead letters")?;
+        let selection =
+            queue.dead_letters().select(Filter::new()).await.context("failed to read the dead letters")?;
         drop_letters(&selection, queue, (context, bar), purged).await?;
     }
     Ok(())
@@ -263,7 +269,8 @@ fn plan(purged: &Purged) -> String {
 
 /// Shows what became of the queue.
 fn show(purged: &Purged) -> String {
-    let mut parts = vec![format!("{} jobs cancelled, {} dead letters dropped", purged.cancelled, purged.dropped)];
+    let mut parts =
+        vec![format!("{} jobs cancelled, {} dead letters dropped", purged.cancelled, purged.dropped)];
     if purged.gone > 0 {
         parts.push(format!("{} gone meanwhile", purged.gone));
     }

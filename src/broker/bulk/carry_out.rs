@@ -265,7 +265,9 @@ impl Queue {
                 Ok(Cancellation::Requested) => Outcome::Requested,
                 Ok(Cancellation::Ended(_) | Cancellation::Unknown) => Outcome::Gone,
                 // A key of this job alone has another type.
-                Err(error @ Error::Refused { .. }) if !error.is_transient() => Outcome::Failed(error.to_string()),
+                Err(error @ Error::Refused { .. }) if !error.is_transient() => {
+                    Outcome::Failed(error.to_string())
+                }
                 Err(error) => return Err(error),
             });
         }

@@ -200,11 +200,8 @@ impl Queue {
             return Ok(Err(KeptBack::Campaign));
         }
         let taken = TakenJob { job: &spec, envelope: &whole, trace: None };
-        let (read, values, kept) = if is_delayed {
-            packed(to, lane, (bare, &whole), &spec).await?
-        } else {
-            flat(to, taken).await?
-        };
+        let (read, values, kept) =
+            if is_delayed { packed(to, lane, (bare, &whole), &spec).await? } else { flat(to, taken).await? };
         let names = |name: &&[u8]| bare.get(name).is_some();
         let names_life = entry.is_some() || [b"life".as_slice(), b"created_ms"].iter().any(names);
         let life = if names_life { spec.life.to_string() } else { String::new() };

@@ -260,7 +260,8 @@ mod tests {
         for action in [BulkAction::Cancel, BulkAction::RunNow, BulkAction::Move("b".parse().unwrap())] {
             let selection = selection(action.clone(), 1);
             let rounds: Vec<Round> = (0..).map_while(|nth| selection.round(nth)).collect();
-            let last = rounds.iter().filter(|round| round.is_last).flat_map(|round| round.search.states.clone());
+            let last =
+                rounds.iter().filter(|round| round.is_last).flat_map(|round| round.search.states.clone());
             let mut last: Vec<State> = last.collect();
             last.sort_by_key(|state| state.as_str());
             let mut all = action.states().to_vec();

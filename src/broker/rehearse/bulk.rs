@@ -36,7 +36,9 @@ impl Rehearsal<'_> {
         let (mut changed, mut next) = (0, Some(BulkCursor::default()));
         while let Some(from) = next {
             let page = bulk.advance(&selection, &terms, from).await.map_err(|error| {
-                let BulkError::Redis(error) = error else { return Error::contract("bulk", error.to_string()) };
+                let BulkError::Redis(error) = error else {
+                    return Error::contract("bulk", error.to_string());
+                };
                 error
             })?;
             (changed, next) = (changed + page.tally.changed, page.next);

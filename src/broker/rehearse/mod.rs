@@ -414,7 +414,9 @@ impl Rehearsal<'_> {
         made.extend(["held", "rate", "breaker"].map(|kind| own.gate(kind, &gate)));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
-        for name in ["later", "never", "now", "own", "once", "large", "moved", "stepped", "stopped", "followed"] {
+        for name in
+            ["later", "never", "now", "own", "once", "large", "moved", "stepped", "stopped", "followed"]
+        {
             made.extend([own.record(&self.id(name)), own.ledger(&self.id(name))]);
         }
         self.broker.delete(made).await?;

@@ -41,7 +41,18 @@ fn args<'a>(lane: &'a str, entry: &'a str) -> Vec<&'a str> {
 
 /// Returns a waiting entry of the job `j`, with a record.
 fn waiting(scripts: &Scripts) -> String {
-    let record = ["state", "waiting", "life", LIFE, "created_ms", "1650000000000", "noted", "1", "a:0", "1 2 failed me no"];
+    let record = [
+        "state",
+        "waiting",
+        "life",
+        LIFE,
+        "created_ms",
+        "1650000000000",
+        "noted",
+        "1",
+        "a:0",
+        "1 2 failed me no",
+    ];
     scripts.server.cmd(&[&["HSET", RECORD][..], &record].concat());
     let entry = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j", "life", LIFE]);
     redis::from_redis_value(entry).unwrap()

@@ -99,7 +99,8 @@ async fn all_jobs_of_a_customer_are_cancelled_wherever_they_are_and_no_others() 
     let nine = r#"{"customer":9}"#;
     server.cmd(&["XADD", "sf:{default}:jobs:high", "*", "type", "test", "id", "h-1", "payload", nine]);
     assert_eq!(sf(&server, &["enqueue", "test", nine, "--delay", "1h", "--id", "d-1"]).code, Some(0));
-    let parked = ["type", "test", "id", "r-1", "life", "5-1", "created_ms", "5", "lane", "low", "payload", nine];
+    let parked =
+        ["type", "test", "id", "r-1", "life", "5-1", "created_ms", "5", "lane", "low", "payload", nine];
     let entry = server.cmd(&[&["XADD", "sf:{default}:room:type:test", "*"][..], &parked].concat());
     let entry: String = redis::from_redis_value(entry).unwrap();
     server.cmd(&["HSET", "sf:{default}:rooms:places", "r-1", &format!("{entry} type:test")]);
@@ -143,7 +144,7 @@ fn delayed_jobs_with_one_due_time_are_all_made_due_once() {
 fn jobs_are_moved_with_their_records_payloads_and_due_times() {
     let server = RedisServer::start();
     submit(&server, 0..3);
-    let large = format!("{{"customer":1,"text":"{}"}}", "x".repeat(300 * 1024));
+    let large = format!(r#"{{"customer":1,"text":"{}"}}"#, "x".repeat(300 * 1024));
     assert_eq!(sf_with(&server, &["enqueue", "test", "-", "--id", "l-1"], large.as_bytes()).code, Some(0));
     let delayed = ["enqueue", "test", "-", "--id", "d-1", "--delay", "1h"];
     assert_eq!(sf_with(&server, &delayed, large.as_bytes()).code, Some(0));
@@ -152,13 +153,23 @@ fn jobs_are_moved_with_their_records_payloads_and_due_times() {
     let done = json(&server, &["move", "--to", "mail", "--all", "--yes", "--as", "ann"]);
     assert_eq!((&done["planned"], &done["changed"], &done["to"]), (&255.into(), &255.into(), &"mail".into()));
     assert_eq!((int(&server, &["XLEN", STREAM]), int(&server, &["ZCARD", "sf:{default}:delayed"])), (0, 0));
-    assert_eq!((int(&server, &["XLEN", "sf:{mail}:jobs"]), int(&server, &["ZCARD", "sf:{mail}:delayed"])), (4, 251));
+    assert_eq!(
+        (int(&server, &["XLEN", "sf:{mail}:jobs"]), int(&server, &["ZCARD", "sf:{mail}:delayed"])),
+        (4, 251)
+    );
     let moved = json(&server, &["status", "l-1", "--queue", "mail", "--full"]);
-    assert_eq!((&moved["state"], moved["payload"]["text"].as_str().unwrap().len()), (&"waiting".into(), 300 * 1024));
+    assert_eq!(
+        (&moved["state"], moved["payload"]["text"].as_str().unwrap().len()),
+        (&"waiting".into(), 300 * 1024)
+    );
     let moved = json(&server, &["status", "d-1", "--queue", "mail", "--full"]);
     assert_eq!((&moved["state"], &moved["due_ms"]), (&"scheduled".into(), &due));
     assert_eq!(moved["payload"]["text"].as_str().unwrap().len(), 300 * 1024);
-    assert!(keys(&server, "default").iter().all(|key| !key.contains("offloaded")), "{:?}", keys(&server, "default"));
+    assert!(
+        keys(&server, "default").iter().all(|key| !key.contains("offloaded")),
+        "{:?}",
+        keys(&server, "default")
+    );
     assert_eq!(noted(&server)[0]["target"], "--to mail --all");
     // The producer sends the id again, and learns that it is known.
     let again = sf(&server, &["enqueue", "test", "{}", "--id", "l-1"]);
@@ -169,16 +180,21 @@ fn jobs_are_moved_with_their_records_payloads_and_due_times() {
 async fn a_purge_ends_members_of_batches_and_leaves_what_was_not_named() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    let submission = |nth: usize| {
-        Submission::new("test").unwrap().payload(format!("{nth}"), Encoding::Json).unwrap()
-    };
+    let submission =
+        |nth: usize| Submission::new("test").unwrap().payload(format!("{nth}"), Encoding::Json).unwrap();
     let batch = "b".parse().unwrap();
-    let ids = Producer::new(queue.clone()).submit_batch(&batch, submission(9), (0..3).map(submission)).await.unwrap();
+    let ids = Producer::new(queue.clone())
+        .submit_batch(&batch, submission(9), (0..3).map(submission))
+        .await
+        .unwrap();
     submit(&server, 0..300);
     delay(&server, "test", 2);
     server.cmd(&["XADD", "sf:{default}:dead", "*", "type", "test", "payload", "1", "dead_error", "no"]);
     let plan = json(&server, &["queues", "purge", "default", "--waiting", "--dry-run"]);
-    assert_eq!((&plan["waiting"], &plan["delayed"], &plan["cancelled"]), (&303.into(), &Value::Null, &0.into()));
+    assert_eq!(
+        (&plan["waiting"], &plan["delayed"], &plan["cancelled"]),
+        (&303.into(), &Value::Null, &0.into())
+    );
     let waiting = ["queues", "purge", "default", "--waiting", "--confirm", "default", "--as", "ann"];
     assert_eq!(json(&server, &waiting)["cancelled"], 303);
     let snapshot = queue.snapshot().await.unwrap();
@@ -188,7 +204,10 @@ async fn a_purge_ends_members_of_batches_and_leaves_what_was_not_named() {
         assert_eq!((&status["state"], &status["cancelled_by"]), (&"cancelled".into(), &"ann".into()));
     }
     let last = &noted(&server)[0];
-    assert_eq!((&last["what"], &last["target"], &last["count"]), (&"queues purge".into(), &"--waiting".into(), &303.into()));
+    assert_eq!(
+        (&last["what"], &last["target"], &last["count"]),
+        (&"queues purge".into(), &"--waiting".into(), &303.into())
+    );
     let rest = ["queues", "purge", "default", "--delayed", "--dead", "--confirm", "default"];
     let rest = json(&server, &rest);
     assert_eq!((&rest["cancelled"], &rest["dropped"]), (&2.into(), &1.into()));
@@ -211,7 +230,11 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
     let refused = sf(&server, &delete);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("in use") && refused.stderr.contains("--force"), "{refused:?}");
-    assert_eq!(sf(&server, &["queues", "delete", "default", "--force"]).code, Some(2), "nobody can confirm it");
+    assert_eq!(
+        sf(&server, &["queues", "delete", "default", "--force"]).code,
+        Some(2),
+        "nobody can confirm it"
+    );
     let plan = json(&server, &["queues", "delete", "default", "--dry-run"]);
     assert_eq!((&plan["waiting"], &plan["running"], &plan["keys"]), (&699.into(), &1.into(), &0.into()));
     let before = keys(&server, "default").len();
@@ -219,7 +242,10 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
     assert_eq!(deleted["keys"], before);
     assert_eq!((keys(&server, "default"), keys(&server, "default2").len()), (Vec::<String>::new(), 1));
     let notes = json(&server, &["audit", "--deletions"])["items"].clone();
-    assert_eq!((&notes[0]["who"], &notes[0]["target"], &notes[0]["outcome"]), (&"ann".into(), &"default".into(), &"done".into()));
+    assert_eq!(
+        (&notes[0]["who"], &notes[0]["target"], &notes[0]["outcome"]),
+        (&"ann".into(), &"default".into(), &"done".into())
+    );
     assert_eq!((&notes[1]["why"], &notes[1]["count"]), (&"gone".into(), &750.into()));
     assert_eq!(sf(&server, &["queues", "delete", "nowhere", "--confirm", "nowhere"]).code, Some(4));
 }

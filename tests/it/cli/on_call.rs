@@ -99,7 +99,10 @@ async fn all_jobs_of_a_customer_are_found_and_cancelled() {
     submit(&server, (0..50).map(|nth| nth % 10));
     let select = ["--where", "payload.customer=9"];
     assert_eq!(json(&server, &[&["cancel"], &select[..], &["--dry-run"]].concat())["planned"], 5);
-    assert_eq!(json(&server, &[&["cancel"], &select[..], &["--yes", "--reason", "left"]].concat())["changed"], 5);
+    assert_eq!(
+        json(&server, &[&["cancel"], &select[..], &["--yes", "--reason", "left"]].concat())["changed"],
+        5
+    );
     assert_eq!(json(&server, &[&["cancel"], &select[..], &["--dry-run"]].concat())["planned"], 0);
     assert_eq!(queue.snapshot().await.unwrap().waiting(), 45);
 }

@@ -70,7 +70,10 @@ async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
     until_async("all to be replayed", 2 * SOON, async || replayed().await == LETTERS as u64).await;
     let (took, wanted) = (since.elapsed().as_secs_f64(), LETTERS as f64 / RATE);
     let rest = took - without_leader.as_secs_f64();
-    assert!(took >= wanted * 0.95 && rest <= wanted * 1.05, "{took} s, {rest} s with a leader, not {wanted} s");
+    assert!(
+        took >= wanted * 0.95 && rest <= wanted * 1.05,
+        "{took} s, {rest} s with a leader, not {wanted} s"
+    );
     let done = until_campaign(&queue, &second, CampaignState::Done).await;
     workers.iter().for_each(Worker::kill9);
     let counts = done.counts;
