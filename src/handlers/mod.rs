@@ -13,17 +13,18 @@ mod fixture;
 mod http;
 mod noop;
 mod output;
+mod process;
 mod rule;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
 
 pub use exec::{Exec, ExecConfig};
-#[cfg(feature = "dev-server")]
-pub(crate) use exec::{find_program, start_tied};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpConfig};
 pub use noop::Noop;
+#[cfg(feature = "dev-server")]
+pub(crate) use process::{find_program, start_tied};
 pub use rule::{Code, Codes, Rule, RuleAction};
 
 /// The built-in handler that runs the jobs of a type, as the configuration file writes it: `"noop"`,
