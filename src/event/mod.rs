@@ -12,7 +12,7 @@ pub use ending::Ending;
 pub use finished::Finished;
 
 use crate::broker::QueueSnapshot;
-use crate::job::{CronName, FailureKind, JobId, JobType, QueueName};
+use crate::job::{CronName, FailureKind, JobId, JobType, PoolName, QueueName};
 
 /// Something that happened in this process; see the [example](Events).
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +68,28 @@ pub enum Event<'a> {
         job_type: &'a JobType,
         /// How it ended.
         ending: ChildEnding,
+    },
+    /// What the programs of a pool are doing. Reported every second.
+    PoolPrograms {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How many have a job.
+        busy: usize,
+        /// How many are ready and have none.
+        idle: usize,
+        /// How many are being started.
+        starting: usize,
+        /// How many bytes of RAM they use together.
+        memory: u64,
+    },
+    /// A program of a pool has ended, or could not be started.
+    PoolProgramEnded {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How it ended.
+        ending: PoolEnding,
+        /// The same for people, with the end of its standard error.
+        why: &'a str,
     },
     /// This process joined a queue's group.
     Joined {
@@ -416,6 +438,64 @@ pub enum ChildEnding {
     Timeout,
     /// It could not be started.
     NotStarted,
+}
+
+/// How a program of a pool ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PoolEnding {
+    /// It had as many jobs as it may have.
+    MaxJobs,
+    /// It was as old as it may become.
+    MaxLifetime,
+    /// It used more memory than it may.
+    MaxMemory,
+    /// It had no job for a while.
+    Idle,
+    /// The worker stops.
+    Stopped,
+    /// It ended on its own, with exit code 0 and no job.
+    Exited,
+    /// It ended in another way, or without an answer.
+    Crashed,
+    /// It did not follow the protocol.
+    Nonsense,
+    /// It did not end an attempt that was cut short.
+    Cut,
+    /// It could not be started, or was not ready in time.
+    NotStarted,
+}
+
+impl PoolEnding {
+    /// Every way to end.
+    pub const ALL: [Self; 10] = [
+        Self::MaxJobs,
+        Self::MaxLifetime,
+        Self::MaxMemory,
+        Self::Idle,
+        Self::Stopped,
+        Self::Exited,
+        Self::Crashed,
+        Self::Nonsense,
+        Self::Cut,
+        Self::NotStarted,
+    ];
+
+    /// Returns the value of the metrics' `reason` label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxJobs => "max_jobs",
+            Self::MaxLifetime => "max_lifetime",
+            Self::MaxMemory => "max_memory",
+            Self::Idle => "idle",
+            Self::Stopped => "stopped",
+            Self::Exited => "exited",
+            Self::Crashed => "crashed",
+            Self::Nonsense => "nonsense",
+            Self::Cut => "cut",
+            Self::NotStarted => "not_started",
+        }
+    }
 }
 
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;
