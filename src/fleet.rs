@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -10,6 +11,7 @@ use crate::autoscale::Autoscale;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
 use crate::event::{Event, Events};
+use crate::handlers::Pool;
 use crate::health::Probe;
 use crate::hooks::{self, Dispatch, ErasedHook, Hook};
 #[cfg(feature = "testing")]
@@ -74,6 +76,8 @@ pub struct Builder {
     events: Events,
     cron: Vec<Entry>,
     tracer: Option<Tracer>,
+    /// Each with the group of places that its types share.
+    pools: Vec<(Pool, usize)>,
 }
 
 /// A process of the fleet, ready to run; see the [example](Builder).
@@ -84,6 +88,7 @@ pub struct Fleet {
     events: Events,
     cron: Vec<Entry>,
     tracer: Option<Tracer>,
+    pools: Vec<Pool>,
     consumer: ConsumerName,
     probe: Probe,
     scale: Autoscale,
@@ -99,6 +104,7 @@ impl Fleet {
             events: Events::default(),
             cron: Vec::new(),
             tracer: None,
+            pools: Vec::new(),
         }
     }
 
@@ -122,14 +128,20 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// [`RedisError::Address`](crate::RedisError::Address) if the address or a bound is unusable, because waiting cannot fix that.
+    /// [`RedisError::Address`](crate::RedisError::Address) if the address or a bound is unusable, or the program of a pool
+    /// does not serve a type of the pool, because waiting cannot fix that.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
         let bounds = self.config.worker.recycle;
         // Before the first contact with Redis, so that an unusable bound is reported at once.
         Recycler::new(bounds, None).map_err(broker::Error::Address)?;
         let (dispatch, events) =
             Dispatch::new(&self.config.events, &self.hooks, &self.events, &self.consumer);
-        let Some(mut worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
+        // Before the worker, so that programs are ready when jobs come.
+        let mut pools = Pools::start(&self.pools, &events);
+        let Some(mut worker) = self.start(&shutdown, &events).await? else {
+            pools.stop().await;
+            return Ok(());
+        };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
         warn_of_version(&worker).await;
         self.probe.set_working(worker.broker(), worker.liveness().clone(), worker.queue_health());
@@ -140,6 +152,7 @@ impl Fleet {
         tracing::info!(consumer = %self.consumer, "working");
         let mut maintained = JoinSet::new();
         let mut due = std::pin::pin!(recycler.due(&self.probe));
+        let mut refusal = None;
         loop {
             tokio::select! {
                 biased;
@@ -148,6 +161,10 @@ impl Fleet {
                 // does not hurry.
                 reason = &mut due => {
                     tracing::info!(%reason, "recycling: a new process can start");
+                    break;
+                }
+                Some(why) = pools.refusals.recv() => {
+                    refusal = Some(why);
                     break;
                 }
                 Some(served) = worker.served() => {
@@ -162,13 +179,14 @@ impl Fleet {
         stop.cancel();
         while maintained.join_next().await.is_some() {}
         worker.stop(shutdown.hurry()).await;
+        pools.stop().await;
         stop_dispatch.cancel();
         let delivered = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(hooks::STOP_TIMEOUT, delivered).await.is_err() {
             tracing::warn!("notifications about the last jobs were dropped");
         }
         tracing::info!("stopped");
-        Ok(())
+        refusal.map_or(Ok(()), |why| Err(broker::Error::Address(why)))
     }
 
     /// Returns what the maintenance of a queue that this process has joined needs.
@@ -268,6 +286,32 @@ impl Fleet {
     }
 }
 
+/// The pools of a process while they run.
+struct Pools {
+    running: JoinSet<()>,
+    stop: CancellationToken,
+    /// Why the process cannot work with the program of a pool.
+    refusals: mpsc::Receiver<String>,
+}
+
+impl Pools {
+    fn start(pools: &[Pool], events: &Events) -> Self {
+        let (sender, refusals) = mpsc::channel(1);
+        let (mut running, stop) = (JoinSet::new(), CancellationToken::new());
+        for pool in pools {
+            pool.set_running();
+            running.spawn(pool.clone().supervise(events.clone(), sender.clone(), stop.clone()));
+        }
+        Self { running, stop, refusals }
+    }
+
+    /// Waits until all programs have ended. Those that hang are killed.
+    async fn stop(mut self) {
+        self.stop.cancel();
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
 /// Logs an error if the server is older than the oldest supported version. A server that hides its version passes.
 async fn warn_of_version(worker: &Worker) {
     let Some(queue) = worker.queues().into_iter().next() else { return };
@@ -348,6 +392,43 @@ impl Builder {
     /// Adds a handler for a type whose name is known to be valid.
     pub(crate) fn register(&mut self, job_type: JobType, policy: Policy, handler: impl Handler) {
         self.registry.add(job_type, policy, handler);
+    }
+
+    /// Adds a type whose jobs run in the programs of a pool. All types of a pool together have at most as many attempts at once
+    /// as its programs take, so that further jobs wait in Redis.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::handler_for`].
+    pub fn pool_for(mut self, job_type: &str, policy: Policy, pool: &Pool) -> Result<Self, InvalidName> {
+        self.register_pool(job_type.parse()?, policy, pool);
+        Ok(self)
+    }
+
+    /// Runs the programs of a pool while the fleet works. This is for pools whose clones are the handlers of
+    /// [steps](Builder::steps).
+    #[must_use]
+    pub fn pool(mut self, pool: &Pool) -> Self {
+        self.run_pool(pool);
+        self
+    }
+
+    /// Adds a type with this pool whose name is known to be valid.
+    pub(crate) fn register_pool(&mut self, job_type: JobType, policy: Policy, pool: &Pool) {
+        let group = self.run_pool(pool);
+        let handler = pool.serving(&job_type, &policy);
+        self.registry.add(job_type.clone(), policy, handler);
+        self.registry.share_places(job_type, group);
+    }
+
+    /// Adds a pool unless it is there. Returns the group of places that its types share.
+    pub(crate) fn run_pool(&mut self, pool: &Pool) -> usize {
+        if let Some((_, group)) = self.pools.iter().find(|(own, _)| own.is(pool)) {
+            return *group;
+        }
+        let group = self.registry.add_places(pool.places());
+        self.pools.push((pool.clone(), group));
+        group
     }
 
     /// Wraps a middleware around the handlers of all types, inside the middleware that was added before.
@@ -431,6 +512,7 @@ impl Builder {
             events: self.events,
             cron: self.cron,
             tracer: self.tracer,
+            pools: self.pools.into_iter().map(|(pool, _)| pool).collect(),
             consumer: consumer_name(),
             probe: Probe::default(),
         }

@@ -11,7 +11,9 @@ use super::steps::StepSection;
 use super::values;
 use crate::cron::Missed;
 use crate::job::duration;
-use crate::job::{Backoff, CronName, Encoding, JobType, Lane, Policy, QueueName, StepName, Tracking};
+use crate::job::{
+    Backoff, CronName, Encoding, JobType, Lane, Policy, PoolName, QueueName, StepName, Tracking,
+};
 use crate::producer::MAX_PAYLOAD_BYTES;
 use crate::{broker, handlers, hooks, telemetry, worker};
 
@@ -28,6 +30,9 @@ pub struct Config {
     /// The queues that a worker serves.
     #[serde(with = "values::named")]
     pub queues: BTreeMap<QueueName, QueueSection>,
+    /// The pools of programs that types share.
+    #[serde(with = "values::named", skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<PoolName, handlers::PoolConfig>,
     /// The job types, and what runs them.
     #[serde(with = "values::named")]
     pub types: BTreeMap<JobType, TypeSection>,
@@ -47,6 +52,7 @@ impl Default for Config {
             redis: broker::Config::default(),
             worker: WorkerSection::default(),
             queues: BTreeMap::from([(default, QueueSection::default())]),
+            pools: BTreeMap::new(),
             types: BTreeMap::new(),
             cron: BTreeMap::new(),
             events: EventsSection::default(),

@@ -129,7 +129,7 @@ impl Running {
         // With metrics, as a worker runs.
         let queues = config.worker.queues.iter();
         let queues = queues.map(|(name, queue)| ServedQueue::new(name, queue.concurrency));
-        let metrics = Metrics::new(queues, &[super::TYPE.parse()?, super::FOLLOW_UP.parse()?], &[]);
+        let metrics = Metrics::new(queues, &[super::TYPE.parse()?, super::FOLLOW_UP.parse()?], &[], &[]);
         let events = Events::new(vec![metrics.listener(), tally.listener()]);
         let fleet = handler.register(Fleet::builder(config))?.events(events).build();
         let shutdown = Shutdown::new();

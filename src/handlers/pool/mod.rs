@@ -6,6 +6,7 @@
 //! the job's bounds, and ends the program. The `board` shows what all programs are doing, and `reports` logs what they say.
 
 mod board;
+mod choice;
 mod config;
 mod message;
 mod payload;
@@ -26,12 +27,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::board::{Board, Tally};
 use self::message::Verdict;
-use self::program::Program;
 use self::restarts::Restarts;
 use self::seat::Seating;
 use self::slots::{Answer, Request, Slots};
@@ -40,6 +40,7 @@ use crate::event::{Event, Events};
 use crate::job::{JobType, Policy, PoolName};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
+pub use choice::PoolChoice;
 pub use config::{PoolConfig, PoolStart};
 
 /// How long after an attempt was cut short its program is asked to end it.
@@ -147,10 +148,12 @@ impl Pool {
     /// # Errors
     ///
     /// What is wrong, for people.
+    #[cfg(feature = "service")]
     pub(crate) async fn try_start(&self) -> Result<(), String> {
-        let (mut program, _ready) = Program::start(&self.shared).await.map_err(|fault| fault.to_string())?;
+        let started = program::Program::start(&self.shared).await;
+        let (mut program, _ready) = started.map_err(|fault| fault.to_string())?;
         program.stdin = None;
-        timeout(self.shared.config.grace, program.leader.exited()).await.ok();
+        tokio::time::timeout(self.shared.config.grace, program.leader.exited()).await.ok();
         drop(program.end().await);
         Ok(())
     }
