@@ -41,13 +41,14 @@ fn no_job_is_lost_while_workers_and_programs_are_killed() {
             let nth = dice.roll(WORKERS);
             workers[nth].kill9();
             workers[nth] = stage.start();
-        } else if let alive = stage.alive()
-            && !alive.is_empty()
-        {
-            let pid = alive[dice.roll(alive.len())].parse().ok().and_then(Pid::from_raw).unwrap();
-            let signal = [Signal::KILL, Signal::TERM][dice.roll(2)];
-            // It may have ended meanwhile.
-            kill_process(pid, signal).ok();
+        } else {
+            let (alive, signal) = (stage.alive(), [Signal::KILL, Signal::TERM][dice.roll(2)]);
+            let chosen = alive.get(dice.roll(alive.len().max(1)));
+            let pid = chosen.and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+            // It may have ended meanwhile, so an error means nothing.
+            if let Some(pid) = pid {
+                kill_process(pid, signal).ok();
+            }
         }
         until_instant(Instant::now() + Duration::from_millis(20 + dice.roll(60) as u64));
     }

@@ -150,8 +150,8 @@ impl Stage {
     }
 }
 
-/// A zombie counts as dead: it only waits to be reaped.
+/// Whether a program still has this id. A zombie, which only waits to be reaped, has no command line.
 fn is_alive(pid: &str) -> bool {
-    let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    let command = fs::read(Path::new("/proc").join(pid).join("cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).contains("worker.py")
 }

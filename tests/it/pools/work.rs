@@ -42,7 +42,8 @@ fn types_share_the_places_of_their_pool_and_programs_live_on() {
     let _worker = stage.start();
     for nth in 0..60 {
         let job_type = if nth % 2 == 0 { "act" } else { "other" };
-        let fields = ["type", job_type, "id", &nth.to_string(), "payload", "0.01"];
+        let id = nth.to_string();
+        let fields = ["type", job_type, "id", &id, "payload", "0.01"];
         stage.server.cmd(&[&["XADD", "sf:{default}:jobs", "*"], &fields[..]].concat());
     }
     for nth in 0..60 {
