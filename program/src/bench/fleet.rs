@@ -123,6 +123,16 @@ impl Running {
         handler: &MeasuringHandler,
         tally: &Arc<Tally>,
     ) -> Result<Self> {
+        Self::with(server, slots, tally, |fleet| handler.register(fleet))
+    }
+
+    /// Does the same with other handlers, which `add` adds.
+    pub(super) fn with(
+        server: &DevServer,
+        slots: usize,
+        tally: &Arc<Tally>,
+        add: impl FnOnce(Builder) -> Result<Builder>,
+    ) -> Result<Self> {
         let mut config = FleetConfig::default();
         config.redis.url = server.url();
         config.worker.queues = [(super::QUEUE.parse()?, QueueConfig::default().concurrency(slots))].into();
@@ -131,7 +141,7 @@ impl Running {
         let queues = queues.map(|(name, queue)| ServedQueue::new(name, queue.concurrency));
         let metrics = Metrics::new(queues, &[super::TYPE.parse()?, super::FOLLOW_UP.parse()?], &[], &[]);
         let events = Events::new(vec![metrics.listener(), tally.listener()]);
-        let fleet = handler.register(Fleet::builder(config))?.events(events).build();
+        let fleet = add(Fleet::builder(config))?.events(events).build();
         let shutdown = Shutdown::new();
         let stop = shutdown.clone();
         let mut tasks = JoinSet::new();

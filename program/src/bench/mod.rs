@@ -8,6 +8,7 @@ mod explain;
 mod figures;
 mod fleet;
 mod measure;
+mod programs;
 mod ratio;
 mod raw;
 mod report;
@@ -68,13 +69,15 @@ enum Subject {
     Latency,
     Memory,
     Backlog,
+    Programs,
 }
 
 /// Everything that `--only` knows.
 static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| {
     let ways = Way::value_variants().iter().map(|way| Subject::Way(*way));
     let first = [Subject::Enqueue, Subject::Ways].into_iter();
-    first.chain(ways).chain([Subject::Latency, Subject::Memory, Subject::Backlog]).collect()
+    let last = [Subject::Latency, Subject::Memory, Subject::Backlog, Subject::Programs];
+    first.chain(ways).chain(last).collect()
 });
 
 impl ValueEnum for Subject {
@@ -90,6 +93,7 @@ impl ValueEnum for Subject {
             Self::Latency => ("latency", "From XADD to the handler's start, at 500 jobs/s"),
             Self::Memory => ("memory", "What a waiting job takes"),
             Self::Backlog => ("backlog", "Plain jobs with 2 million waiting, and with 1 million delayed"),
+            Self::Programs => ("programs", "Jobs of pools and exec handlers in Python, PHP and Node"),
         };
         Some(PossibleValue::new(name).help(help))
     }
@@ -114,6 +118,7 @@ impl Subject {
     fn share(self) -> usize {
         match self {
             Self::Way(way) => way.spec().share,
+            Self::Programs => programs::SHARE,
             Self::Enqueue | Self::Ways | Self::Latency | Self::Memory | Self::Backlog => 1,
         }
     }
@@ -152,6 +157,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             Subject::Latency => report.latency_ms = Some(bench.latency().await?),
             Subject::Memory => report.memory = Some(bench.memory().await?),
             Subject::Backlog => report.backlog = Some(bench.backlog().await?),
+            Subject::Programs => report.programs = bench.programs().await?,
             // Its ways are measured one by one.
             Subject::Ways => {}
         }
@@ -185,7 +191,7 @@ mod tests {
             chosen.collect::<Vec<_>>().join(" ")
         };
         let ways = "plain delayed promotion retried tracked own_id unique steps callbacks snoozed dead";
-        assert_eq!(names(&[]), format!("enqueue {ways} latency memory backlog"));
+        assert_eq!(names(&[]), format!("enqueue {ways} latency memory backlog programs"));
         assert_eq!(names(&[Subject::Ways, Subject::Way(Way::Steps)]), ways);
         assert_eq!(names(&[Subject::Memory, Subject::Enqueue, Subject::Memory]), "enqueue memory");
     }
