@@ -113,7 +113,7 @@ impl Language {
         stdin.write_all(b"{\"type\":\"hello\",\"protocol\":1}\n")?;
         answers.next().context("the program is not ready")??;
         let begun = Instant::now();
-        let took = std::thread::scope(|scope| {
+        let took = std::thread::scope(|scope| -> Result<Duration> {
             let writing = scope.spawn(move || -> Result<()> {
                 for nth in 0..jobs {
                     let line = serde_json::json!({"type": "job", "ref": nth.to_string(), "payload": payload});
@@ -155,10 +155,14 @@ impl Bench {
             bare.push(per_s(jobs, took));
             let config = PoolConfig::new(language.command(language.pool));
             let handler = Pool::new("bench".parse()?, config.processes(programs).start(PoolStart::Eager))?;
-            let add = |fleet: Builder| Ok(fleet.pool_for(super::TYPE, Policy::default(), &handler)?);
+            let add = |fleet: Builder| -> Result<Builder> {
+                Ok(fleet.pool_for(super::TYPE, Policy::default(), &handler)?)
+            };
             pool.push(self.run(jobs, &payload, add).await?);
             let handler = Exec::new(ExecConfig::new(language.command(language.exec)))?;
-            let add = |fleet: Builder| Ok(fleet.handler_with(super::TYPE, Policy::default(), handler)?);
+            let add = |fleet: Builder| -> Result<Builder> {
+                Ok(fleet.handler_with(super::TYPE, Policy::default(), handler)?)
+            };
             exec.push(self.run(EXEC_JOBS, &payload, add).await?);
         }
         let ratio = median(pool.iter().zip(&bare).map(|(pool, bare)| pool / bare));
@@ -174,7 +178,8 @@ impl Bench {
         add: impl FnOnce(Builder) -> Result<Builder>,
     ) -> Result<f64> {
         self.reset()?;
-        let one = Submission::new(super::TYPE)?.payload(format!("{payload:?}").into_bytes(), Encoding::Json)?;
+        let one =
+            Submission::new(super::TYPE)?.payload(format!("{payload:?}").into_bytes(), Encoding::Json)?;
         self.producer().await?.submit_all((0..jobs).map(move |_| one.clone())).await?;
         let tally = Tally::new(Goal::Ended, jobs);
         let slots = 4 * (super::threads() + 1);

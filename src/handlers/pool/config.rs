@@ -271,8 +271,17 @@ mod tests {
         let problems = config.validate();
         let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
         let want = [
-            "command", "grace", "env", "processes", "inflight", "start_timeout", "max_lifetime", "idle", "max_jobs",
-            "max_memory", "max_line",
+            "command",
+            "grace",
+            "env",
+            "processes",
+            "inflight",
+            "start_timeout",
+            "max_lifetime",
+            "idle",
+            "max_jobs",
+            "max_memory",
+            "max_line",
         ];
         assert_eq!(keys, want.map(|key| format!("pool.{key}")), "{problems:?}");
         assert_eq!(PoolConfig::new(["true"]).validate(), Vec::<String>::new());

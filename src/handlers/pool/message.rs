@@ -77,8 +77,10 @@ struct Fields {
 
 /// Reads a line of a program, or returns why it is nonsense.
 pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
-    let fields: Fields =
-        serde_json::from_slice(line).map_err(|error| format!("{error} in {}", excerpt(line)))?;
+    // The error may quote all of a text.
+    let wrong =
+        |error: serde_json::Error| format!("{} in {}", excerpt(error.to_string().as_bytes()), excerpt(line));
+    let fields: Fields = serde_json::from_slice(line).map_err(wrong)?;
     let reference = fields.reference.as_deref().and_then(|text| text.parse().ok());
     match fields.kind.as_str() {
         "ready" => Ok(Message::Ready(Ready {
@@ -119,10 +121,11 @@ fn level(name: &str) -> Result<tracing::Level, String> {
 
 fn verdict(fields: Fields) -> Result<Verdict, String> {
     let delay = fields.delay_ms.map(delay).transpose()?;
-    let words = |text: Option<String>, otherwise: &str| match output::line(text.unwrap_or_default().as_bytes()) {
-        words if words.is_empty() => otherwise.to_owned(),
-        words => words,
-    };
+    let words =
+        |text: Option<String>, otherwise: &str| match output::line(text.unwrap_or_default().as_bytes()) {
+            words if words.is_empty() => otherwise.to_owned(),
+            words => words,
+        };
     match fields.outcome.as_deref() {
         Some("done") => Ok(Verdict::Done(result(fields.result, fields.result_base64)?)),
         Some("retry") => Ok(Verdict::Retry { error: words(fields.error, "failed without a text"), delay }),
@@ -290,7 +293,9 @@ mod tests {
         ] {
             assert!(verdict_of(result_with(fields.clone())).is_err(), "{fields}");
         }
-        for line in [&b""[..], b"{}", b"[]", b"Warning: x", b"{\"type\":\"hi\"}", b"{\"type\":\"ready\"}", b"\xff"] {
+        for line in
+            [&b""[..], b"{}", b"[]", b"Warning: x", b"{\"type\":\"hi\"}", b"{\"type\":\"ready\"}", b"\xff"]
+        {
             assert!(parse(line).is_err(), "{line:?}");
         }
         assert!(parsed(&json!({"type": "log", "level": "loud"})).is_err());
@@ -298,20 +303,18 @@ mod tests {
 
     #[test]
     fn the_greeting_is_read() {
-        let ready = json!({"type": "ready", "protocol": 1, "types": ["a"], "inflight": 3, "sdk": "x 1", "new": 1});
-        let want = Ready {
-            protocol: 1,
-            types: Some(vec!["a".to_owned()]),
-            inflight: 3,
-            sdk: "x 1".to_owned(),
-        };
+        let ready =
+            json!({"type": "ready", "protocol": 1, "types": ["a"], "inflight": 3, "sdk": "x 1", "new": 1});
+        let want =
+            Ready { protocol: 1, types: Some(vec!["a".to_owned()]), inflight: 3, sdk: "x 1".to_owned() };
         assert_eq!(parsed(&ready), Ok(Message::Ready(want)));
         assert_eq!(parsed(&json!({"type": "bye"})), Ok(Message::Bye));
     }
 
     #[test]
     fn reports_are_read_and_made_safe() {
-        let progress = parsed(&json!({"type": "progress", "ref": "1", "percent": 142.5, "message": "a\u{1b}b"}));
+        let progress =
+            parsed(&json!({"type": "progress", "ref": "1", "percent": 142.5, "message": "a\u{1b}b"}));
         let note = r"a\u{1b}b".to_owned();
         assert_eq!(progress, Ok(Message::Progress { reference: Some(1), percent: Some(100), note }));
         let log = parsed(&json!({"type": "log", "level": "warn", "message": "x", "fields": {"a": 1}}));
@@ -360,7 +363,7 @@ mod tests {
         }
 
         #[test]
-        fn any_payload_and_header_make_one_line_that_can_be_read(payload: Vec<u8>, header in "\\PC*") {
+        fn any_payload_and_header_make_one_line_that_can_be_read(payload: Vec<u8>, header: String) {
             let line = job(&context(&[("h.x", &header)]), &payload, 1, 1);
             prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
             let read: Value = serde_json::from_slice(&line).unwrap();

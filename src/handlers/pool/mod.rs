@@ -160,7 +160,12 @@ impl Pool {
 
     /// Runs the programs until `stop` is cancelled and all of them have ended. If the program and the configuration
     /// contradict each other from the start, the reason goes to `refusals`.
-    pub(crate) async fn supervise(self, events: Events, refusals: mpsc::Sender<String>, stop: CancellationToken) {
+    pub(crate) async fn supervise(
+        self,
+        events: Events,
+        refusals: mpsc::Sender<String>,
+        stop: CancellationToken,
+    ) {
         let pool = self.shared;
         let mut seats = JoinSet::new();
         for nth in 0..pool.config.processes {

@@ -142,7 +142,9 @@ mod tests {
         let value = json!({"a": [1, -1, 1.5, null, true, "é", u64::MAX]});
         let packed = rmp_serde::to_vec_named(&value).unwrap();
         assert_eq!(Body::of(&packed, Encoding::Msgpack), Body::Json(value.to_string().into_bytes()));
-        for lossy in [&b"\xc4\x01\xff"[..], b"\x81\x01\x02", b"\xcb\x7f\xf8\0\0\0\0\0\0", b"\xd4\x01\x00", b"\x01\x01"] {
+        for lossy in
+            [&b"\xc4\x01\xff"[..], b"\x81\x01\x02", b"\xcb\x7f\xf8\0\0\0\0\0\0", b"\xd4\x01\x00", b"\x01\x01"]
+        {
             assert!(matches!(Body::of(lossy, Encoding::Msgpack), Body::Base64(_)), "{lossy:?}");
         }
     }

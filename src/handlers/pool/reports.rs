@@ -35,7 +35,9 @@ impl LogBudget {
         let text = cut(text.to_owned(), LOGGED_BYTES);
         let job = context.map(|context| context.id().to_string()).unwrap_or_default();
         match level {
-            tracing::Level::ERROR => tracing::error!(%pool, job, text, suppressed, "a program of a pool says"),
+            tracing::Level::ERROR => {
+                tracing::error!(%pool, job, text, suppressed, "a program of a pool says")
+            }
             tracing::Level::WARN => tracing::warn!(%pool, job, text, suppressed, "a program of a pool says"),
             tracing::Level::INFO => tracing::info!(%pool, job, text, suppressed, "a program of a pool says"),
             _ => tracing::debug!(%pool, job, text, suppressed, "a program of a pool says"),

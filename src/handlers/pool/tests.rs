@@ -41,7 +41,8 @@ impl Stage {
 
     fn with(script: &str, change: impl FnOnce(PoolConfig) -> PoolConfig) -> Self {
         let script = format!("{PRELUDE}\n{script}");
-        let config = PoolConfig::new(["python3", "-c", &script]).processes(1).grace(Duration::from_millis(300));
+        let config =
+            PoolConfig::new(["python3", "-c", &script]).processes(1).grace(Duration::from_millis(300));
         let pool = Pool::new("test".parse().unwrap(), change(config)).unwrap();
         let pool = pool.serving(&"report".parse().unwrap(), &Policy::default());
         pool.set_running();

@@ -12,7 +12,11 @@ fn check(stage: &Stage, args: &[&str]) -> Output {
 fn a_check_starts_one_program_and_ends_it() {
     let stage = Stage::acting("processes = 8\nstart = \"eager\"", "");
     let output = check(&stage, &[]);
-    assert_eq!((output.code, output.stdout.as_str()), (Some(0), "the configuration is valid\n"), "{output:?}");
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (Some(0), "the configuration is valid\n"),
+        "{output:?}"
+    );
     assert_eq!((stage.lines("pids").len(), stage.alive().len()), (1, 0));
     assert_eq!(check(&stage, &["--without-pools"]).code, Some(0));
     assert_eq!(stage.lines("pids").len(), 1, "no further program was started");

@@ -25,7 +25,10 @@ fn a_program_that_fails_costs_one_attempt_of_its_job_and_the_worker_goes_on() {
 
 #[test]
 fn a_hanging_job_holds_up_no_neighbor_in_its_program() {
-    let stage = Stage::acting("processes = 1\ninflight = 20\ngrace = \"300ms\"", "max_attempts = 1\ntimeout = \"2s\"");
+    let stage = Stage::acting(
+        "processes = 1\ninflight = 20\ngrace = \"300ms\"",
+        "max_attempts = 1\ntimeout = \"2s\"",
+    );
     let _worker = stage.start();
     stage.submit("hang", "\"hang\"");
     stage.until_runs("hang");

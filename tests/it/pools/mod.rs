@@ -119,7 +119,8 @@ impl Stage {
 
     fn until_ended(&self, id: &str) -> Value {
         until(&format!("{id} to end"), SOON, || {
-            let status: Value = serde_json::from_str(&sf(&self.server, &["status", id, "--json"]).stdout).ok()?;
+            let status: Value =
+                serde_json::from_str(&sf(&self.server, &["status", id, "--json"]).stdout).ok()?;
             let ended = ["done", "dead", "cancelled"].iter().any(|state| status["state"] == *state);
             ended.then_some(status)
         })
