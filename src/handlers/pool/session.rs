@@ -198,6 +198,8 @@ impl<'a> Session<'a> {
             self.outgoing.push_back(Outgoing { job: None, bytes: message::cancel(*reference, cut.reason) });
         }
         if is_stuck {
+            // Whatever else ends the program, its other jobs are not to blame.
+            self.closing = Some(PoolEnding::Cut);
             self.close(PoolEnding::Cut);
             self.terminate(now, self.pool.config.grace);
         }
@@ -415,12 +417,12 @@ impl<'a> Session<'a> {
             let asked = cut.as_ref().filter(|cut| cut.asked || ending == PoolEnding::Cut);
             let by_itself = asked.is_none();
             let how = match (&self.nonsense, asked) {
-                (Some(why), _) => format!("the program was ended because it wrote nonsense ({why})"),
-                (None, Some(cut)) => format!("stopped because of {} ({shown})", cut.reason),
-                (None, None) if !is_begun => {
+                (_, None) if !is_begun => {
                     self.pool.slots.put_back(request);
                     continue;
                 }
+                (Some(why), _) => format!("the program was ended because it wrote nonsense ({why})"),
+                (None, Some(cut)) => format!("stopped because of {} ({shown})", cut.reason),
                 (None, None) if matches!(ending, PoolEnding::Cut | PoolEnding::Stopped) => {
                     request.answer.send(Answer::Released).ok();
                     continue;
