@@ -2,6 +2,7 @@
 //! writes, or fails to read, its jobs end, and the worker goes on.
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -136,9 +137,18 @@ impl<'a> Session<'a> {
     pub(super) async fn run(mut self, stop: &CancellationToken) -> Ended {
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let pool = self.pool;
+        // It lives until it has a job: the pool prefers the program that has waited for the shortest time.
+        let mut taking: Option<BoxFuture<'_, Request>> = None;
         while !self.is_over() {
+            if self.room.is_free() {
+                taking.get_or_insert_with(|| Box::pin(pool.slots.take()));
+            } else {
+                // A wake-up that it may have had goes to another program.
+                taking = None;
+            }
             let due = self.due();
-            let pending: &[u8] = self.outgoing.front().map_or(&[][..], |line| &line.bytes[self.written..]);
+            let unwritten: &[u8] = self.outgoing.front().map_or(&[][..], |line| &line.bytes[self.written..]);
             tokio::select! {
                 // What has a time comes first: a program that writes without end is always ready.
                 biased;
@@ -148,8 +158,11 @@ impl<'a> Session<'a> {
                 line = self.program.lines.next(), if !self.output_ended => self.on_line(line),
                 Some(reference) = self.cuts.next(), if !self.cuts.is_empty() => self.cut(reference),
                 () = self.program.leader.exited(), if !self.exited => self.on_exit(),
-                written = write_some(&mut self.program.stdin, pending) => self.on_written(written),
-                request = self.pool.slots.take(), if self.room.is_free() => self.begin(request),
+                written = write_some(&mut self.program.stdin, unwritten) => self.on_written(written),
+                request = taken(&mut taking) => {
+                    taking = None;
+                    self.begin(request);
+                }
             }
         }
         self.end().await
@@ -435,6 +448,14 @@ impl<'a> Session<'a> {
         self.seat.set_memory(0);
         let why = self.nonsense.as_deref().map(|why| format!("nonsense: {why}")).unwrap_or(shown);
         Ended { ending, why: error_text(&why, &words), answered: self.answered }
+    }
+}
+
+/// Waits for a job, forever if none is wanted.
+async fn taken(taking: &mut Option<BoxFuture<'_, Request>>) -> Request {
+    match taking {
+        Some(taking) => taking.await,
+        None => pending().await,
     }
 }
 
