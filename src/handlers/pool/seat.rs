@@ -14,7 +14,6 @@ use super::{PoolStart, Shared};
 use crate::event::{Event, Events, PoolEnding};
 
 /// What every place of a pool needs.
-#[derive(Clone)]
 pub(super) struct Seating {
     pub(super) pool: Arc<Shared>,
     pub(super) events: Events,

@@ -165,6 +165,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
+        drop(taking);
         self.end().await
     }
 
