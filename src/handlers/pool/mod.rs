@@ -189,6 +189,7 @@ impl Pool {
 
     /// Notes that a fleet is about to run it.
     pub(crate) fn set_running(&self) {
+        self.shared.slots.open();
         self.shared.runs.store(true, Ordering::Release);
     }
 

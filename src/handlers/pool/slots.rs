@@ -165,6 +165,11 @@ impl Slots {
         Starting { slots: self, room }
     }
 
+    /// Accepts jobs again after [`Slots::close`].
+    pub(super) fn open(&self) {
+        self.change(|state| state.closed = false);
+    }
+
     /// Drops the jobs that wait, and those that still come.
     pub(super) fn close(&self) {
         let mut state = self.lock();
@@ -327,5 +332,8 @@ mod tests {
         slots.close();
         let (_, late, _gone) = push(&slots);
         assert!(waiting.await.is_err() && late.await.is_err());
+        slots.open();
+        let (number, _answer, _gone) = push(&slots);
+        assert_eq!(taken(&slots), Some(number));
     }
 }
