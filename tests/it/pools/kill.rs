@@ -33,7 +33,7 @@ fn no_job_is_lost_while_workers_and_programs_are_killed() {
     let (mut dice, mut submitted) = (Dice(0x9e37_79b9_7f4a_7c15), 0_usize);
     let until_calm = Instant::now() + STORM;
     while Instant::now() < until_calm {
-        for _ in 0..10 {
+        for _ in 0..4 {
             stage.submit(&format!("job-{submitted}"), ["0.001", "null", "0.05"][dice.roll(3)]);
             submitted += 1;
         }
