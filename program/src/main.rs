@@ -292,8 +292,8 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
         args.apply_to(&mut flags);
     }
     let read = Sources::of_process(cli.config, flags).read();
-    if let Command::Config(config::Args { what: config::What::Check }) = &cli.command {
-        return config::check(read, output);
+    if let Command::Config(config::Args { what: config::What::Check { without_pools } }) = &cli.command {
+        return config::check(read, *without_pools, output);
     }
     let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
     let clock = if cli.utc { Clock::utc() } else { Clock::local() };

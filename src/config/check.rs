@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::limits::LimitsSection;
 use super::sections::{Config, CronSection, DeadSection, EventsSection, TypeSection, WorkerSection};
-use super::{objectives, steps};
+use super::{nearest, objectives, steps};
 use crate::cron::{Expression, Invalid, Zone};
+use crate::handlers::{self, PoolChoice};
 use crate::job::format_duration;
-use crate::job::{CronName, JobSpec, JobType, Rules};
+use crate::job::{CronName, JobSpec, JobType, PoolName, Rules};
 use crate::producer::MAX_PAYLOAD_BYTES;
 
 /// A key's path and what is wrong with it.
@@ -75,6 +76,12 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         let at = |key| path(&["queues", name.as_str(), "objectives", key]);
         wrong.extend(objectives::check(&queue.objectives).into_iter().map(|(key, reason)| (at(key), reason)));
     }
+    for (name, pool) in &config.pools {
+        // Its keys are relative to a handler.
+        let own = |problem: String| problem.strip_prefix("pool.").map(str::to_owned).unwrap_or(problem);
+        wrong.extend(listed(&["pools", name.as_str()], pool.validate().into_iter().map(own)));
+    }
+    wrong.extend(unknown_pools(config));
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
         wrong.extend(callbacks(name, section));
@@ -167,6 +174,23 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
     }
     let at: Vec<&str> = at.iter().map(String::as_str).chain(["handler"]).collect();
     wrong.extend(listed(&at, handler.iter().flat_map(|handler| handler.validate())));
+    wrong
+}
+
+/// Handlers that name a pool that is not there.
+fn unknown_pools(config: &Config) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    for handler in config.placed_handlers() {
+        let handlers::Config::Pool(PoolChoice::Named(name)) = handler.config else { continue };
+        if !config.pools.contains_key(name) {
+            let known = config.pools.keys().map(PoolName::as_str);
+            let reason = match nearest(name.as_str(), known) {
+                Some(near) => format!("there is no pool {name}; did you mean {near:?}?"),
+                None => format!("there is no pool {name}: add [pools.{name}] with its command"),
+            };
+            wrong.push(([handler.path, path(&["pool"])].concat(), reason));
+        }
+    }
     wrong
 }
 

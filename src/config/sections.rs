@@ -13,7 +13,7 @@ use super::values;
 use crate::cron::Missed;
 use crate::job::duration;
 use crate::job::{
-    Backoff, CronName, Encoding, FairShare, JobType, Lane, Policy, QueueName, StepName, Tracking,
+    Backoff, CronName, Encoding, FairShare, JobType, Lane, Policy, PoolName, QueueName, StepName, Tracking,
 };
 use crate::producer::MAX_PAYLOAD_BYTES;
 use crate::{broker, handlers, hooks, telemetry, worker};
@@ -33,6 +33,9 @@ pub struct Config {
     pub queues: BTreeMap<QueueName, QueueSection>,
     /// The archive of dead letters.
     pub dead: DeadSection,
+    /// The pools of programs that types share.
+    #[serde(with = "values::named", skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<PoolName, handlers::PoolConfig>,
     /// The job types, and what runs them.
     #[serde(with = "values::named")]
     pub types: BTreeMap<JobType, TypeSection>,
@@ -53,6 +56,7 @@ impl Default for Config {
             worker: WorkerSection::default(),
             queues: BTreeMap::from([(default, QueueSection::default())]),
             dead: DeadSection::default(),
+            pools: BTreeMap::new(),
             types: BTreeMap::new(),
             cron: BTreeMap::new(),
             events: EventsSection::default(),

@@ -3,6 +3,7 @@
 
 mod ending;
 mod finished;
+mod program;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 pub use ending::Ending;
 pub use finished::Finished;
+pub use program::{ChildEnding, PoolEnding};
 
 use crate::broker::QueueSnapshot;
-use crate::job::{CronName, FailureKind, JobId, JobType, QueueName};
+use crate::job::{CronName, FailureKind, JobId, JobType, PoolName, QueueName};
 
 /// Something that happened in this process; see the [example](Events).
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +70,28 @@ pub enum Event<'a> {
         job_type: &'a JobType,
         /// How it ended.
         ending: ChildEnding,
+    },
+    /// What the programs of a pool are doing. Reported every second.
+    PoolPrograms {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How many have a job.
+        busy: usize,
+        /// How many are ready and have none.
+        idle: usize,
+        /// How many are being started.
+        starting: usize,
+        /// How many bytes of RAM they use together.
+        memory: u64,
+    },
+    /// A program of a pool has ended, or could not be started.
+    PoolProgramEnded {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How it ended.
+        ending: PoolEnding,
+        /// The same for people, with the end of its standard error.
+        why: &'a str,
     },
     /// This process joined a queue's group.
     Joined {
@@ -461,21 +485,6 @@ impl SpanLoss {
             Self::Unreachable => "unreachable",
         }
     }
-}
-
-/// How a program that a handler ran ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChildEnding {
-    /// On its own, with exit code 0.
-    Exited,
-    /// On its own, with another exit code.
-    Failed,
-    /// By a signal.
-    Signal,
-    /// It was asked to stop because it timed out.
-    Timeout,
-    /// It could not be started.
-    NotStarted,
 }
 
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;

@@ -121,6 +121,8 @@ impl Notification {
             Event::Ran { .. }
             | Event::Lost { .. }
             | Event::ChildEnded { .. }
+            | Event::PoolPrograms { .. }
+            | Event::PoolProgramEnded { .. }
             | Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Limited { .. }

@@ -40,6 +40,7 @@ mod record;
 mod retry;
 mod rules;
 mod settlement;
+pub(crate) mod size;
 mod state;
 mod step;
 mod time;
@@ -55,7 +56,8 @@ pub(crate) use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use id::{
-    ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
+    ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
+    StepName,
 };
 pub(crate) use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};

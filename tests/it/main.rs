@@ -49,6 +49,8 @@ mod metrics;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
+mod pools;
+#[cfg(test)]
 mod probes;
 #[cfg(test)]
 mod program;

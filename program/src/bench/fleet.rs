@@ -156,35 +156,31 @@ impl Running {
         handler: &MeasuringHandler,
         tally: &Arc<Tally>,
     ) -> Result<Self> {
-        let types: Vec<JobType> = (0..crowd.types)
-            .map(|nth| type_name(nth).parse())
-            .chain([super::FOLLOW_UP.parse()])
-            .collect::<Result<_, _>>()?;
-        // With metrics, as a worker runs.
-        let metrics = Metrics::new([ServedQueue::new(&super::QUEUE.parse()?, slots)], &types, &[]);
-        let events = Events::new(vec![metrics.listener(), tally.listener()]);
-        let (shutdown, mut tasks) = (Shutdown::new(), JoinSet::new());
-        for _ in 0..crowd.workers {
-            let mut config = FleetConfig::default();
-            config.redis.url = server.url();
-            let mut queue = QueueConfig::default().concurrency((slots / crowd.workers).max(1));
-            if handler.behavior == Behavior::Share {
-                queue = queue.fair(FairShare::new("h.tenant")?);
-            }
-            config.worker.queues = [(super::QUEUE.parse()?, queue)].into();
-            if handler.behavior == Behavior::PassGate {
-                let limits = Limits::default().concurrency(UNREACHED);
-                config.worker.type_limits = [(super::TYPE.parse()?, limits)].into();
-            }
-            let fleet = handler.register(Fleet::builder(config), crowd.types)?.events(events.clone()).build();
-            let stop = shutdown.clone();
-            tasks.spawn(async move {
-                if let Err(error) = fleet.run(stop).await {
-                    tracing::error!(%error, "the measured fleet ended");
+        let launch = Launch { server, slots, workers: crowd.workers, types: crowd.types, tally };
+        launch.start(
+            |config| {
+                if handler.behavior == Behavior::Share {
+                    let fair = FairShare::new("h.tenant")?;
+                    config.worker.queues.values_mut().for_each(|queue| queue.fair = Some(fair.clone()));
                 }
-            });
-        }
-        Ok(Self { shutdown, tasks })
+                if handler.behavior == Behavior::PassGate {
+                    let limits = Limits::default().concurrency(UNREACHED);
+                    config.worker.type_limits = [(super::TYPE.parse()?, limits)].into();
+                }
+                Ok(())
+            },
+            |fleet| handler.register(fleet, crowd.types),
+        )
+    }
+
+    /// Does the same with other handlers, which `add` adds.
+    pub(super) fn with(
+        server: &DevServer,
+        slots: usize,
+        tally: &Arc<Tally>,
+        add: impl Fn(Builder) -> Result<Builder>,
+    ) -> Result<Self> {
+        Launch { server, slots, workers: 1, types: 1, tally }.start(|_| Ok(()), add)
     }
 
     /// Stops it. A handler that still runs is cut short.
@@ -192,5 +188,47 @@ impl Running {
         self.shutdown.request();
         self.shutdown.request();
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// What the fleets of one measurement share.
+struct Launch<'a> {
+    server: &'a DevServer,
+    slots: usize,
+    workers: usize,
+    types: usize,
+    tally: &'a Arc<Tally>,
+}
+
+impl Launch<'_> {
+    fn start(
+        &self,
+        configure: impl Fn(&mut FleetConfig) -> Result<()>,
+        add: impl Fn(Builder) -> Result<Builder>,
+    ) -> Result<Running> {
+        // With metrics, as a worker runs.
+        let types: Vec<JobType> = (0..self.types)
+            .map(|nth| type_name(nth).parse())
+            .chain([super::FOLLOW_UP.parse()])
+            .collect::<Result<_, _>>()?;
+        let queue = super::QUEUE.parse()?;
+        let metrics = Metrics::new([ServedQueue::new(&queue, self.slots)], &types, &[], &[]);
+        let events = Events::new(vec![metrics.listener(), self.tally.listener()]);
+        let (shutdown, mut tasks) = (Shutdown::new(), JoinSet::new());
+        for _ in 0..self.workers {
+            let mut config = FleetConfig::default();
+            config.redis.url = self.server.url();
+            let slots = QueueConfig::default().concurrency((self.slots / self.workers).max(1));
+            config.worker.queues = [(queue.clone(), slots)].into();
+            configure(&mut config)?;
+            let fleet = add(Fleet::builder(config))?.events(events.clone()).build();
+            let stop = shutdown.clone();
+            tasks.spawn(async move {
+                if let Err(error) = fleet.run(stop).await {
+                    tracing::error!(%error, "the measured fleet ended");
+                }
+            });
+        }
+        Ok(Running { shutdown, tasks })
     }
 }

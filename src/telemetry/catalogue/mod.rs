@@ -6,10 +6,12 @@ mod label;
 
 pub use descriptor::{Aggregate, Descriptor, Kind, ReportedBy};
 use label::{
-    CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, JOB_TYPE, LANE, OUTCOME, PROGRAM_TYPE, QUEUE, RECIPIENT,
-    RECLAIM, REVISION, SPAN_LOSS, STATE, VERSION,
+    CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, JOB_TYPE, LANE, OUTCOME, POOL, POOL_ENDING, PROGRAM,
+    PROGRAM_TYPE, QUEUE, RECIPIENT, RECLAIM, REVISION, SPAN_LOSS, STATE, VERSION,
 };
-pub(super) use label::{CHILDREN, CONSUMERS, FAILURES, LANES, OTHER, OUTCOMES, STATES, UNKNOWN};
+pub(super) use label::{
+    CHILDREN, CONSUMERS, FAILURES, LANES, OTHER, OUTCOMES, POOL_ENDINGS, PROGRAMS, STATES, UNKNOWN,
+};
 pub use label::{Label, Values};
 
 /// The metrics of one subject.
@@ -81,6 +83,14 @@ catalogue! {
             "Attempts per job until it ended: failures, lost workers and the last attempt.");
         CHILDREN_TOTAL = counter("streamfleet_child_processes_total", &[PROGRAM_TYPE, CHILD],
             "Programs run by exec handlers, by how they ended; failed: an exit code other than 0; timeout: the attempt timed out.");
+    }
+    "Pools" {
+        POOL_PROCESSES = gauge("streamfleet_pool_processes", &[POOL, PROGRAM],
+            "Programs of the pool in this process, by what they are doing.");
+        POOL_RESTARTS = counter("streamfleet_pool_restarts_total", &[POOL, POOL_ENDING],
+            "Programs of the pool that ended or failed to start, by reason; cut: it did not end an attempt that was cut short.");
+        POOL_MEMORY = gauge("streamfleet_pool_memory_bytes", &[POOL],
+            "Resident memory of the pool's programs together, without that of programs that they run.");
     }
     "Workers" {
         RUNNING = gauge("streamfleet_jobs_running", &[QUEUE], "Handlers running in this process.");

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, error, info, warn};
 
-use crate::event::{Ending, Event, Finished, SpanLoss};
+use crate::event::{Ending, Event, Finished, PoolEnding, SpanLoss};
+use crate::job::PoolName;
 
 /// Lines per second about Redis, and about fences and leases: one line is enough.
 const RARE: u32 = 1;
@@ -27,6 +28,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         hook: Throttle::new(RARE),
         dropped_notifications: Throttle::new(RARE),
         spans: Throttle::new(RARE),
+        programs: Throttle::new(JOBS),
     };
     Arc::new(move |event| log.write(event))
 }
@@ -43,6 +45,7 @@ struct Log {
     hook: Throttle,
     dropped_notifications: Throttle,
     spans: Throttle,
+    programs: Throttle,
 }
 
 impl Log {
@@ -88,6 +91,7 @@ impl Log {
             | Event::ArchiveFailed { .. }
             | Event::Archived { .. }
             | Event::CampaignStopped { .. } => about_letters(event),
+            Event::PoolProgramEnded { pool, ending, why } => self.program_ended(pool, ending, why),
             Event::Reconnected { times } => info!(times, "connected to redis again"),
             Event::Ran { .. }
             | Event::Parked { .. }
@@ -97,6 +101,7 @@ impl Log {
             | Event::Exported { .. }
             | Event::Lost { .. }
             | Event::ChildEnded { .. }
+            | Event::PoolPrograms { .. }
             | Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Limited { .. }
@@ -149,6 +154,24 @@ impl Log {
                     notifications, suppressed, "notifications were dropped; jobs are not affected"
                 );
             });
+        }
+    }
+
+    /// Logs the end of a program of a pool: a warning unless the pool itself has ended it.
+    fn program_ended(&self, pool: &PoolName, ending: PoolEnding, why: &str) {
+        let reason = ending.as_str();
+        match ending {
+            PoolEnding::Crashed | PoolEnding::Nonsense | PoolEnding::Cut | PoolEnding::NotStarted => {
+                self.programs.then(|suppressed| {
+                    warn!(%pool, reason, why, suppressed, "a program of a pool failed");
+                });
+            }
+            PoolEnding::MaxJobs
+            | PoolEnding::MaxLifetime
+            | PoolEnding::MaxMemory
+            | PoolEnding::Idle
+            | PoolEnding::Stopped
+            | PoolEnding::Exited => debug!(%pool, reason, why, "a program of a pool has ended"),
         }
     }
 
