@@ -110,9 +110,14 @@ def _checked_int(text: str) -> int:
 def _json(value: Any, default: Optional[JsonDefault] = None) -> bytes:
     """Encodes JSON that every language reads back as it was: no NaN, no lone surrogate, no number beyond 64 bits."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=default)
+    check_numbers(text)
+    return text.encode("utf-8")
+
+
+def check_numbers(text: str) -> None:
+    """Refuses JSON with whole numbers beyond 64 bits, which most readers would round."""
     if _LONG_NUMBER.search(text):
         json.loads(text, parse_int=_checked_int)
-    return text.encode("utf-8")
 
 
 def _text(value: Any) -> Optional[str]:
@@ -284,6 +289,10 @@ class BulkError(Exception):
         super().__init__(f"{count} of {len(errors)} jobs were not confirmed: {first}")
         self.ids = ids
         self.errors = errors
+
+
+class NotSent(Exception):
+    """The job was not sent, because the connection had failed before."""
 
 
 class NotEnded(TimeoutError):
@@ -493,13 +502,17 @@ class Producer(_Base):
         """
         ids: List[Any] = []
         errors: List[Any] = []
+        broken: Optional[BaseException] = None
         for chunk in self._chunks(submissions):
             try:
-                replies = self._pipelined([self._xadd(submission) for submission in chunk])
+                if broken is None:
+                    replies = self._pipelined([self._xadd(submission) for submission in chunk])
+                else:
+                    replies = [NotSent(f"not sent after {broken}")] * len(chunk)
             except Exception as error:
                 if not _is_redis_error(error):
                     raise
-                replies = [error] * len(chunk)
+                broken, replies = error, [error] * len(chunk)
             self._note(chunk, replies, ids, errors)
         if any(errors):
             raise BulkError(ids, errors)
@@ -553,13 +566,17 @@ class AsyncProducer(_Base):
         """See :meth:`Producer.enqueue_many`."""
         ids: List[Any] = []
         errors: List[Any] = []
+        broken: Optional[BaseException] = None
         for chunk in self._chunks(submissions):
             try:
-                replies = await self._pipelined([self._xadd(submission) for submission in chunk])
+                if broken is None:
+                    replies = await self._pipelined([self._xadd(submission) for submission in chunk])
+                else:
+                    replies = [NotSent(f"not sent after {broken}")] * len(chunk)
             except Exception as error:
                 if not _is_redis_error(error):
                     raise
-                replies = [error] * len(chunk)
+                broken, replies = error, [error] * len(chunk)
             self._note(chunk, replies, ids, errors)
         if any(errors):
             raise BulkError(ids, errors)

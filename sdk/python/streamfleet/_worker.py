@@ -24,6 +24,8 @@ from datetime import datetime, timedelta, timezone
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
+from ._producer import check_numbers
+
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
@@ -39,8 +41,6 @@ MAX_LOG_BYTES = 8192
 READ_BYTES = 256 * 1024
 #: For jobs that arrive while this process is stopping.
 LATER_MS = 1000
-#: asyncio jobs at once, unless the worker or the program asks for fewer.
-DEFAULT_INFLIGHT = 100
 
 Seconds = Union[int, float, timedelta]
 Function = Callable[..., Any]
@@ -198,10 +198,15 @@ class Job:
         #: The whole message of the worker, with fields that this version does not know.
         self.message = dict(message or {})
         self.step: Optional[str] = self.message.get("step")
+        #: Greater for every later attempt of the job.
+        self.fence: Optional[str] = self.message.get("fence")
+        #: The W3C trace context of the attempt.
+        self.traceparent: Optional[str] = self.message.get("traceparent")
         self.ref: Optional[str] = self.message.get("ref")
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._channel = channel
         self._reason: Optional[str] = None
+        self._has_begun = False
 
     @property
     def created(self) -> Optional[datetime]:
@@ -298,7 +303,10 @@ class _Channel:
         self.read_fd = read_fd
         self._write_fd = write_fd
         self._lock = threading.Lock()
-        self.writing = 0
+        #: Whether the main thread is in the middle of a line, which a signal must not cut short.
+        self.writing = False
+        #: Called after such a line, if a signal came meanwhile.
+        self.after_line: Optional[Callable[[], None]] = None
         self._buffer = bytearray()
         self._scanned = 0
         self.ended = False
@@ -330,14 +338,20 @@ class _Channel:
         self.write(text.encode("utf-8", "replace") + b"\n")
 
     def write(self, line: bytes) -> None:
-        self.writing += 1
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main:
+            self.writing = True
         try:
             with self._lock:
                 view = memoryview(line)
                 while view:
                     view = view[os.write(self._write_fd, view) :]
         finally:
-            self.writing -= 1
+            if is_main:
+                self.writing = False
+        if is_main and self.after_line is not None:
+            after, self.after_line = self.after_line, None
+            after()
 
     def close(self) -> None:
         """Says that this process ends itself: what it has not answered was not started."""
@@ -430,9 +444,9 @@ class Worker:
         return function
 
     def run(self, *, inflight: Optional[int] = None, max_jobs: Optional[int] = None, log: bool = True) -> None:
-        """Takes jobs until the worker ends this process, and then exits.
+        """Takes jobs until the worker wants no more, and then returns. Call it last, from the main thread.
 
-        :param inflight: the most asyncio jobs at once; 1 if every handler is synchronous.
+        :param inflight: the most asyncio jobs at once, if that is fewer than the pool allows; always 1 without async handlers.
         :param max_jobs: ends the process after this many jobs; the worker starts another.
         :param log: sends log records to the worker, unless logging has been set up.
         """
@@ -470,6 +484,7 @@ class _Loop:
         self.max_jobs = max_jobs
         self.started = 0
         self.stopping = False
+        self.pid = os.getpid()
 
     def wanted(self, offered: int) -> int:
         raise NotImplementedError
@@ -518,6 +533,9 @@ class _Loop:
         return Retry(f"this program has no handler for {job_.type}; it serves {', '.join(sorted(self.worker.handlers))}")
 
     def answer(self, job_: Job, returned: Any) -> None:
+        if os.getpid() != self.pid:
+            # A child that the handler forked has come back; the job is not its own.
+            os._exit(0)
         outcome = returned if isinstance(returned, Outcome) else Done(returned)
         try:
             text = json.dumps(
@@ -526,6 +544,7 @@ class _Loop:
                 ensure_ascii=False,
                 separators=(",", ":"),
             )
+            check_numbers(text)
             line = text.encode("utf-8", "strict" if isinstance(outcome, Done) else "replace") + b"\n"
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"it has {len(line)} bytes; the most is {MAX_LINE_BYTES}")
@@ -631,7 +650,13 @@ class _SyncLoop(_Loop):
     def _on_term(self, number: int, frame: Optional[FrameType]) -> None:
         self.stopping = True
         os.write(self._wake_write, b"t")
-        if not self._is_interruptible or self.channel.writing:
+        if self.channel.writing:
+            self.channel.after_line = self._interrupt
+        else:
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        if not self._is_interruptible:
             return
         # The worker sends a cancel line before the signal if it is about this job, and none if it only stops.
         self.look()
@@ -657,7 +682,7 @@ class _AsyncLoop(_Loop):
         self.error: Optional[BaseException] = None
 
     def wanted(self, offered: int) -> int:
-        return min(offered, self.inflight or DEFAULT_INFLIGHT)
+        return min(offered, self.inflight or offered)
 
     def run(self) -> None:
         asyncio.run(self._main())
@@ -678,7 +703,6 @@ class _AsyncLoop(_Loop):
                 if message.get("type") == "job":
                     self.postpone(message)
         self.channel.close()
-        # A handler that did not stop must not keep the process.
         self.thread.shutdown(wait=False)
 
     def _chain(self) -> Callable[[Job], Any]:
@@ -688,13 +712,19 @@ class _AsyncLoop(_Loop):
                 return self.unknown(job_)
             if handler.is_async:
                 return await handler.function(job_)
-            run = functools.partial(contextvars.copy_context().run, handler.function, job_)
+            run = functools.partial(contextvars.copy_context().run, self._in_thread, handler.function, job_)
             return await asyncio.get_running_loop().run_in_executor(self.thread, run)
 
         call: Callable[[Job], Any] = innermost
         for function in reversed(self.worker.middleware_):
             call = functools.partial(lambda job_, outer, inner: outer(job_, inner), outer=function, inner=call)
         return call
+
+    @staticmethod
+    def _in_thread(function: Function, job_: Job) -> Any:
+        if job_._reason is not None:
+            raise Cancelled(job_._reason)
+        return function(job_)
 
     def _stop(self) -> None:
         self.stopping = True
@@ -720,10 +750,14 @@ class _AsyncLoop(_Loop):
         if kind == "hello":
             self.greet(message)
         elif kind == "cancel":
-            entry = self.tasks.get(str(message.get("ref")))
-            if entry is not None:
-                entry[0]._reason = str(message.get("reason", "cancelled"))
-                entry[1].cancel()
+            job_, task = self.tasks.get(str(message.get("ref")), (None, None))
+            if job_ is not None and task is not None and job_._reason is None:
+                job_._reason = str(message.get("reason", "cancelled"))
+                handler = self.worker.handlers.get(job_.type)
+                # A thread cannot be interrupted. It may ask, and if it goes on, the attempt goes on. A task that was
+                # cancelled before its first step would never answer.
+                if handler is not None and handler.is_async and job_._has_begun:
+                    task.cancel()
         elif kind == "job" and self.is_over():
             self.postpone(message)
         elif kind == "job":
@@ -736,6 +770,9 @@ class _AsyncLoop(_Loop):
         _current.set(job_)
         try:
             try:
+                job_._has_begun = True
+                if job_._reason is not None:
+                    raise Cancelled(job_._reason)
                 returned = await self.call(job_)
             except (Exception, SystemExit, Cancelled, asyncio.CancelledError) as error:
                 returned = _outcome_of(error, job_)
