@@ -100,8 +100,8 @@ SYNC = """
 
     @job("sleep")
     def sleep(job):
-        job.progress(0)
         try:
+            job.progress(0)
             time.sleep(60)
         except Exception:
             return "hidden"
