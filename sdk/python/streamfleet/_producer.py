@@ -38,6 +38,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FINAL = ("done", "dead", "cancelled")
 _RECORD = (b"state", b"type", b"lane", b"created_ms", b"result", b"error", b"progress", b"note", b"dead_id")
 
+#: Tells redis-py not to decode a reply, whatever decode_responses and encoding say: payloads may be any bytes.
+_AS_BYTES = {"NEVER_DECODE": True}
+
 #: Seconds, as a number or a timedelta.
 Seconds = Union[int, float, timedelta]
 #: An aware datetime, or seconds since 1970 like those of time.time().
@@ -518,16 +521,16 @@ class Producer(_Base):
             raise BulkError(ids, errors)
         return ids
 
-    def _pipelined(self, commands: List[List[Any]]) -> List[Any]:
+    def _pipelined(self, commands: List[List[Any]], **options: Any) -> List[Any]:
         with self.client.pipeline(transaction=False) as pipe:
             for command in commands:
-                pipe.execute_command(*command)
+                pipe.execute_command(*command, **options)
             replies: List[Any] = pipe.execute(raise_on_error=False)
             return replies
 
     def status(self, id: str, *, queue: Optional[str] = None) -> Optional[Status]:  # noqa: A002
         """Looks a job up. None: it left no record, it has an id of its own and waits, or it never existed."""
-        return self._status(id, self._pipelined(self._lookups(id, queue)))
+        return self._status(id, self._pipelined(self._lookups(id, queue), **_AS_BYTES))
 
     def result(self, id: str, *, queue: Optional[str] = None) -> Any:  # noqa: A002
         """Returns the result of a job that is done, and None if there is none, or none yet.
@@ -545,7 +548,7 @@ class Producer(_Base):
         """
         wait = _Wait(id, timeout)
         while True:
-            status = self._status(id, self._pipelined(self._lookups(id, queue, with_entry=False)))
+            status = self._status(id, self._pipelined(self._lookups(id, queue, with_entry=False), **_AS_BYTES))
             if status is not None and status.ended:
                 return status
             time.sleep(wait.next(status))
@@ -582,16 +585,16 @@ class AsyncProducer(_Base):
             raise BulkError(ids, errors)
         return ids
 
-    async def _pipelined(self, commands: List[List[Any]]) -> List[Any]:
+    async def _pipelined(self, commands: List[List[Any]], **options: Any) -> List[Any]:
         async with self.client.pipeline(transaction=False) as pipe:
             for command in commands:
-                pipe.execute_command(*command)
+                pipe.execute_command(*command, **options)
             replies: List[Any] = await pipe.execute(raise_on_error=False)
             return replies
 
     async def status(self, id: str, *, queue: Optional[str] = None) -> Optional[Status]:  # noqa: A002
         """See :meth:`Producer.status`."""
-        return self._status(id, await self._pipelined(self._lookups(id, queue)))
+        return self._status(id, await self._pipelined(self._lookups(id, queue), **_AS_BYTES))
 
     async def result(self, id: str, *, queue: Optional[str] = None) -> Any:  # noqa: A002
         """See :meth:`Producer.result`."""
@@ -602,7 +605,7 @@ class AsyncProducer(_Base):
         """See :meth:`Producer.wait`."""
         wait = _Wait(id, timeout)
         while True:
-            status = self._status(id, await self._pipelined(self._lookups(id, queue, with_entry=False)))
+            status = self._status(id, await self._pipelined(self._lookups(id, queue, with_entry=False), **_AS_BYTES))
             if status is not None and status.ended:
                 return status
             await asyncio.sleep(wait.next(status))
