@@ -36,9 +36,10 @@ _ENTRY = re.compile(r"([0-9]+-[0-9]+)(?:-(high|low))?")
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FINAL = ("done", "dead", "cancelled")
-_RECORD = (b"state", b"type", b"lane", b"created_ms", b"result", b"error", b"progress", b"note", b"dead_id")
+#: The fields of a job's record that other programs may read.
+_RECORD = (b"state", b"type", b"created_ms", b"result", b"error", b"progress", b"note")
 
-#: Tells redis-py not to decode a reply, whatever decode_responses and encoding say: payloads may be any bytes.
+#: Tells redis-py not to decode a reply, whatever decode_responses and encoding say.
 _AS_BYTES = {"NEVER_DECODE": True}
 
 #: Seconds, as a number or a timedelta.
@@ -320,18 +321,15 @@ class Status:
     """What is known about a job."""
 
     id: str
-    #: waiting (or running without a record), scheduled, running, retrying, done, dead or cancelled.
+    #: done, dead and cancelled are final. Before that, the state may lag behind that of `streamfleet status`.
     state: str
     type: Optional[str] = None
-    lane: Optional[str] = None
     created_ms: Optional[int] = None
-    #: The last error.
+    #: The last error, or why it was cancelled; None after a success.
     error: Optional[str] = None
     #: The progress that its handler reported, 0 to 100.
     progress: Optional[float] = None
     note: Optional[str] = None
-    #: The id of its dead letter.
-    dead_letter: Optional[str] = None
     #: The result as JSON text; see :meth:`value`.
     result: Optional[str] = None
 
@@ -443,40 +441,22 @@ class _Base:
             ids.append(None if failed else self._id(submission, reply))
             errors.append(reply if failed else None)
 
-    def _lookups(self, id: str, queue: Optional[str], with_entry: bool = True) -> List[List[Any]]:  # noqa: A002
-        name = _checked_id("id", id, 128)
-        lookups: List[List[Any]] = [
-            ["HMGET", self._key(queue, "job:").encode() + name, *_RECORD],
-            ["ZSCORE", self._key(queue, "delayed").encode(), name],
-        ]
-        entry = _ENTRY.fullmatch(id)
-        # Redis has no way to ask for an entry without its payload, so those who wait do not ask.
-        if entry and with_entry:
-            lane = f"jobs:{entry[2]}" if entry[2] else "jobs"
-            lookups.append(["XRANGE", self._key(queue, lane).encode(), entry[1], entry[1]])
-        return lookups
+    def _lookup(self, id: str, queue: Optional[str]) -> List[Any]:  # noqa: A002
+        return ["HMGET", self._key(queue, "job:").encode() + _checked_id("id", id, 128), *_RECORD]
 
     @staticmethod
-    def _status(id: str, replies: Sequence[Any]) -> Optional[Status]:  # noqa: A002
-        for reply in replies:
-            if isinstance(reply, BaseException):
-                raise reply
-        state, type_, lane, created, result, error, progress, note, dead = map(_text, replies[0])
-        due = replies[1]
+    def _status(id: str, reply: Sequence[Any]) -> Optional[Status]:  # noqa: A002
+        state, type_, created, result, error, progress, note = map(_text, reply)
         if state is None:
-            if due is not None:
-                return Status(id, "scheduled")
-            return Status(id, "waiting") if len(replies) > 2 and replies[2] else None
+            return None
         return Status(
             id=id,
             state=state,
             type=type_,
-            lane=lane,
             created_ms=None if created is None else int(created),
-            error=error,
+            error=None if state == "done" else error,
             progress=None if progress is None else float(progress),
             note=note,
-            dead_letter=dead,
             result=result,
         )
 
@@ -521,16 +501,19 @@ class Producer(_Base):
             raise BulkError(ids, errors)
         return ids
 
-    def _pipelined(self, commands: List[List[Any]], **options: Any) -> List[Any]:
+    def _pipelined(self, commands: List[List[Any]]) -> List[Any]:
         with self.client.pipeline(transaction=False) as pipe:
             for command in commands:
-                pipe.execute_command(*command, **options)
+                pipe.execute_command(*command)
             replies: List[Any] = pipe.execute(raise_on_error=False)
             return replies
 
     def status(self, id: str, *, queue: Optional[str] = None) -> Optional[Status]:  # noqa: A002
-        """Looks a job up. None: it left no record, it has an id of its own and waits, or it never existed."""
-        return self._status(id, self._pipelined(self._lookups(id, queue), **_AS_BYTES))
+        """Reads the job's record. None: its first attempt has not begun, it left no record, or it never existed.
+
+        A plain job that succeeds leaves no record: give it ``tracking="all"`` or an id of its own.
+        """
+        return self._status(id, self.client.execute_command(*self._lookup(id, queue), **_AS_BYTES))
 
     def result(self, id: str, *, queue: Optional[str] = None) -> Any:  # noqa: A002
         """Returns the result of a job that is done, and None if there is none, or none yet.
@@ -548,7 +531,7 @@ class Producer(_Base):
         """
         wait = _Wait(id, timeout)
         while True:
-            status = self._status(id, self._pipelined(self._lookups(id, queue, with_entry=False), **_AS_BYTES))
+            status = self.status(id, queue=queue)
             if status is not None and status.ended:
                 return status
             time.sleep(wait.next(status))
@@ -585,16 +568,16 @@ class AsyncProducer(_Base):
             raise BulkError(ids, errors)
         return ids
 
-    async def _pipelined(self, commands: List[List[Any]], **options: Any) -> List[Any]:
+    async def _pipelined(self, commands: List[List[Any]]) -> List[Any]:
         async with self.client.pipeline(transaction=False) as pipe:
             for command in commands:
-                pipe.execute_command(*command, **options)
+                pipe.execute_command(*command)
             replies: List[Any] = await pipe.execute(raise_on_error=False)
             return replies
 
     async def status(self, id: str, *, queue: Optional[str] = None) -> Optional[Status]:  # noqa: A002
         """See :meth:`Producer.status`."""
-        return self._status(id, await self._pipelined(self._lookups(id, queue), **_AS_BYTES))
+        return self._status(id, await self.client.execute_command(*self._lookup(id, queue), **_AS_BYTES))
 
     async def result(self, id: str, *, queue: Optional[str] = None) -> Any:  # noqa: A002
         """See :meth:`Producer.result`."""
@@ -605,7 +588,7 @@ class AsyncProducer(_Base):
         """See :meth:`Producer.wait`."""
         wait = _Wait(id, timeout)
         while True:
-            status = self._status(id, await self._pipelined(self._lookups(id, queue, with_entry=False), **_AS_BYTES))
+            status = await self.status(id, queue=queue)
             if status is not None and status.ended:
                 return status
             await asyncio.sleep(wait.next(status))
