@@ -38,7 +38,7 @@ class Server:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
                     connection.sendall(b"PING\r\n")
-                    if connection.recv(16).startswith(b"+PONG"):
+                    if connection.recv(16)[:5] in (b"+PONG", b"-NOAU"):
                         return
             except OSError:
                 pass
