@@ -253,11 +253,17 @@ function replaced(fd, path, flags) {
 
 class Channel {
   constructor() {
-    this.input = reopened(0, 'r');
-    this.output = reopened(1, 'w');
+    try {
+      this.input = reopened(0, 'r');
+      this.output = reopened(1, 'w');
+    } catch (error) {
+      throw new Error('standard input and output must be pipes, as those of a worker are', { cause: error });
+    }
     replaced(0, '/dev/null', 'r');
     // Whatever is printed from now on, here or by a program that is started, goes to standard error.
     replaced(1, '/proc/self/fd/2', fs.constants.O_WRONLY | fs.constants.O_APPEND);
+    // Standard error that is a socket cannot be opened once more.
+    Object.defineProperty(process, 'stdout', { configurable: true, enumerable: true, get: () => process.stderr });
     delete process.env.STREAMFLEET_POOL;
     delete process.env.STREAMFLEET_PROTOCOL;
     this.chunks = [];
