@@ -53,7 +53,7 @@ export interface Job<P = any> {
   readonly fence?: string;
   readonly step?: string;
   readonly traceparent?: string;
-  /** Whether the job may have been started before without an end that is known. */
+  /** Whether an earlier attempt failed or lost its worker. */
   readonly redelivered: boolean;
   /** The whole message of the worker, with fields that this version does not know. */
   readonly message: Record<string, unknown>;

@@ -200,7 +200,7 @@ class Job:
         self.step: Optional[str] = self.message.get("step")
         #: Greater for every later attempt of the job.
         self.fence: Optional[str] = self.message.get("fence")
-        #: Whether the job may have been started before without an end that is known.
+        #: Whether an earlier attempt failed or lost its worker.
         self.redelivered = bool(self.message.get("redelivered", False))
         #: The W3C trace context of the attempt.
         self.traceparent: Optional[str] = self.message.get("traceparent")
