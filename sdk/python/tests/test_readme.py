@@ -59,6 +59,14 @@ class Readme(unittest.TestCase):
                     self.assertEqual(program.ask(job_type, payload)["outcome"], outcome)
         self.assertEqual(asked, {})
 
+    def test_the_example_of_the_project_runs(self):
+        with open(os.path.join(SDK, "..", "..", "README.md"), encoding="utf-8") as file:
+            codes = re.findall(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)
+        (code,) = [code for code in codes if "from streamfleet import job" in code]
+        with Program(code + "\nimport streamfleet\nstreamfleet.run()\n") as program:
+            self.assertEqual(program.hello()["types"], ["mail.send"])
+            self.assertEqual(program.ask("mail.send", {"to": "ann"})["result"], {"sent_to": "ann"})
+
     def test_examples_of_tests_pass(self):
         for block in blocks("unit"):
             exec(compile(block["code"], "README.md", "exec"), {"__name__": "readme"})
