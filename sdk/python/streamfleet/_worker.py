@@ -468,12 +468,29 @@ class Worker:
         if log and not logging.getLogger().handlers:
             logging.getLogger().addHandler(LogHandler())
             logging.getLogger().setLevel(logging.INFO)
+        # Python forgets a signal that a child gets before it has come to itself, so the signal waits until then.
+        os.register_at_fork(
+            before=lambda: _mask(signal.SIG_BLOCK),
+            after_in_parent=lambda: _mask(signal.SIG_UNBLOCK),
+            after_in_child=_forget_signals,
+        )
         loop = _AsyncLoop if is_async else _SyncLoop
         try:
             loop(self, channel, inflight, max_jobs).run()
         except BrokenPipeError:
             # The worker is gone, and it takes its programs with it.
             sys.exit(1)
+
+
+def _forget_signals() -> None:
+    """SIGTERM ends a child that a handler forks, and does not stop its parent, with which it shares descriptors."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _mask(signal.SIG_UNBLOCK)
+
+
+def _mask(how: int) -> None:
+    signal.pthread_sigmask(how, [signal.SIGTERM])
 
 
 class _Loop:

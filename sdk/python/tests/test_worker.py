@@ -253,6 +253,27 @@ class Sync(unittest.TestCase):
         for text in ("printed", "flushed", "written", "original", "from a program", "while importing"):
             self.assertIn(text, errors)
 
+    def test_a_child_can_be_terminated_and_its_parent_goes_on(self):
+        code = """
+            import multiprocessing, time, streamfleet
+            @streamfleet.job("child")
+            def child(job):
+                process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+                process.start()
+                process.terminate()
+                process.join(10)
+                return process.exitcode
+            DEFINE other(job):
+                return 1
+            streamfleet.job("other")(other)
+            streamfleet.run()
+        """
+        for define in ("def", "async def"):
+            with self.subTest(define), Program(code.replace("DEFINE", define)) as program:
+                program.hello(5)
+                self.assertEqual(program.ask("child").get("result"), -15)
+                self.assertEqual(program.ask("other")["outcome"], "done")
+
     def test_a_child_that_comes_back_answers_nothing(self):
         program = self.started()
         self.assertEqual(program.ask("fork")["result"], "parent")
