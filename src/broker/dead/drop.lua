@@ -2,8 +2,8 @@
 -- letter: its entry id. stay_ms, most: '' or how many ms, or how many letters, stay. If one of these two is given, the
 -- letter is deleted only if it is older, or the oldest of more letters. keep_ms: how long to keep the ledger. group,
 -- fingerprint: what the letter says, or ''. The caller has read it, because it may be large.
--- returns {1} dropped, {0} no such dead letter, {2} kept
-local dead, record, ledger, offloaded = unpack(KEYS)
+-- returns {1} dropped, also if this call did it before; {0} no such dead letter, {2} kept
+local dead, record, ledger, offloaded, receipt = unpack(KEYS)
 local letter, stay_ms, most, keep_ms, group, fingerprint = unpack(ARGV)
 stay_ms, most = tonumber(stay_ms), tonumber(most)
 if stay_ms or most then
@@ -14,10 +14,12 @@ if stay_ms or most then
     is_over = redis.call('XRANGE', dead, '-', '+', 'COUNT', 1)[1][1] == letter
   end
   if not is_old and not is_over then
-    return { #redis.call('XRANGE', dead, letter, letter) == 1 and 2 or 0 }
+    if letter_at(dead, letter) then return { 2 } end
+    return receipt_of(receipt) or { 0 }
   end
 end
-if not remove_letter_of(dead, letter, group or '', fingerprint or '') then return { 0 } end
+if not remove_letter_of(dead, letter, group or '', fingerprint or '') then return receipt_of(receipt) or { 0 } end
+keep_receipt(receipt, { 1 })
 -- Somebody may have copied the letter.
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter, ledger)
