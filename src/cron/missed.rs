@@ -51,7 +51,8 @@ pub(crate) fn in_time(checked_within: Duration) -> Duration {
 
 /// Returns the most ticks that can be in time.
 fn most_in_time(in_time: Duration) -> usize {
-    usize::try_from(in_time.as_secs()).map_or(MAX_CATCH_UP, |seconds| MAX_CATCH_UP.min(seconds.saturating_add(1)))
+    let seconds = usize::try_from(in_time.as_secs()).unwrap_or(usize::MAX);
+    seconds.saturating_add(1).min(MAX_CATCH_UP)
 }
 
 impl Missed {
@@ -209,7 +210,8 @@ mod tests {
     fn the_more_processes_there_are_the_later_a_tick_may_be() {
         let allowed = |processes| in_time(Pacing::of(processes).tick_checked_within()).as_secs();
         assert_eq!([0, 1, 40, 200, 400, 2_000].map(allowed), [10, 10, 10, 18, 28, 108]);
-        let due = |in_time| Missed::Skip.due_with(&schedule("* * * * * *"), (at(0), at(30)), in_time).unwrap();
+        let schedule = schedule("* * * * * *");
+        let due = |in_time| Missed::Skip.due_with(&schedule, (at(0), at(30)), in_time).unwrap();
         let found = due(Duration::from_secs(28));
         assert_eq!((found.ticks[0], found.ticks.len(), found.skipped), (at(2), 29, 1));
         assert_eq!(due(Duration::MAX).ticks.len(), 30);

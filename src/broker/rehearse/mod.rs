@@ -185,8 +185,7 @@ impl Rehearsal<'_> {
         self.submit_twice("once", Some(Unique { key, scope, mode })).await?;
         let [first, second] = [(); 2].map(|()| self.named_call());
         let due = self.queue.reschedule_as(&first, &self.id("once"), Due::In(2 * LEASE)).await?;
-        let edited =
-            self.queue.replace_payload_as(&second, &self.id("once"), b"[]", Encoding::Json).await?;
+        let edited = self.queue.replace_payload_as(&second, &self.id("once"), b"[]", Encoding::Json).await?;
         expect_same("amend", (due.is_some(), edited), (true, due))?;
         let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
         expect_same("cancel", cancelled, Cancellation::Done)
@@ -365,8 +364,7 @@ impl Rehearsal<'_> {
         let agenda = self.queue.cron().agenda(None, &[]).await?;
         let (_, state) = agenda.states.first().ok_or_else(|| Error::contract("agenda", "no state"))?;
         let next = state.moved(&state.progress().moved(&[agenda.now], agenda.now, 0));
-        let ticked =
-            self.queue.cron().tick(&self.named_call(), &entry, (state, &next), &[agenda.now]).await?;
+        let ticked = self.queue.cron().tick(&self.named_call(), &entry, (state, &next), &[agenda.now]).await?;
         expect_same("tick", ticked, true)?;
         expect_same("cron_move", self.queue.cron().advance(entry.name(), (&next, state)).await?, true)?;
         let (envelope, job) = self.read().await?;

@@ -98,8 +98,8 @@ impl Queue {
     ) -> Result<Result<Option<Timestamp>, ()>, Error> {
         let own = &self.keys;
         let (record, ledger) = (own.record(id), own.ledger(id));
-        let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), record, own.wake.clone(), ledger];
-        keys.push(own.receipt(call));
+        let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), record];
+        keys.extend([own.wake.clone(), ledger, own.receipt(call)]);
         let args = std::iter::once(id.to_string().into()).chain(change).collect();
         let answer = self.run_named(&AMEND, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {

@@ -61,8 +61,7 @@ async fn a_tick_whose_reply_was_lost_is_reported_once() {
             counted.fetch_add(*jobs, Ordering::SeqCst);
         }
     };
-    let builder =
-        Fleet::builder(scene.config(LONG)).handler_with("test", quick(3), ran.handler()).unwrap();
+    let builder = Fleet::builder(scene.config(LONG)).handler_with("test", quick(3), ran.handler()).unwrap();
     let builder = builder.events(Events::new(vec![Arc::new(listener)])).cron(each_second("beat"));
     let process = Running::of(builder.build());
     // Redis has the script now, so requests with the needle are short.
