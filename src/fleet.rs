@@ -186,6 +186,7 @@ impl Fleet {
             tracking: config.queue(queue.name()).tracking,
             retention: config.retention_of(queue.name()),
             letters: config.letters_of(queue.name()),
+            archive: config.archive.as_ref().map(|archive| archive_of(archive, &queue)),
             unroutable_after: config.unroutable_after,
             cron: own.cloned().collect(),
             broker: worker.broker().clone(),
@@ -284,6 +285,11 @@ async fn warn_of_version(worker: &Worker) {
 }
 
 /// Converts a connection's reading to an event.
+fn archive_of(archive: &worker::DeadArchive, queue: &broker::Queue) -> maintenance::Archive {
+    let rotation = (archive.rotate_size, archive.rotate_after);
+    maintenance::Archive::new(queue.name().clone(), archive.folder.clone(), rotation)
+}
+
 fn metered(reading: broker::Reading) -> Event<'static> {
     match reading {
         broker::Reading::Trip { command, took } => Event::RoundTrip { command, took },

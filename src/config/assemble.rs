@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::Effective;
 use super::problem::{Invalid, Problem};
-use super::sections::{Config, CronSection, EventsSection, QueueSection, TypeSection, WorkerSection};
+use super::sections::{
+    Config, CronSection, DeadSection, EventsSection, QueueSection, TypeSection, WorkerSection,
+};
 use super::steps::StepSection;
 use crate::cron::{self, Entry, Schedule};
 use crate::fleet::{Builder, Fleet};
@@ -30,6 +32,8 @@ impl Config {
                 dead_max,
                 limits,
                 key_limits: keys.collect(),
+                // What is wrong was reported before, and shares nothing.
+                fair: section.fair().unwrap_or_default(),
             };
             (Clone::clone(name), queue)
         };
@@ -45,6 +49,7 @@ impl Config {
             retention,
             unroutable_after,
             recycle,
+            archive: self.dead.archive(),
             type_limits: type_limits.collect(),
             queues,
         };
@@ -65,6 +70,14 @@ impl Config {
         };
         let programs = self.types.iter().filter(|(_, section)| runs(section));
         programs.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl DeadSection {
+    /// Returns where dead letters are archived; `None` if they are not.
+    fn archive(&self) -> Option<worker::DeadArchive> {
+        let archive = worker::DeadArchive::new(self.archive.clone()?);
+        Some(archive.rotate_size(self.rotate_size).rotate_after(self.rotate_after))
     }
 }
 

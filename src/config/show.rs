@@ -55,7 +55,7 @@ impl Effective {
     pub fn toml(&self) -> String {
         let mut text = String::new();
         let shown = self.shown();
-        for section in ["redis", "worker", "queues", "types", "cron", "events", "telemetry"] {
+        for section in ["redis", "worker", "queues", "dead", "types", "cron", "events", "telemetry"] {
             let path = vec![section.to_owned()];
             match shown[section].as_object() {
                 Some(entries) if matches!(section, "queues" | "types" | "cron") => {

@@ -131,6 +131,20 @@ pub(super) mod some_size {
     }
 }
 
+/// Sizes in bytes.
+pub(super) mod size {
+    use super::*;
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let size = some_size::deserialize(from)?;
+        size.ok_or_else(|| D::Error::custom("the size is missing"))
+    }
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &u64, to: S) -> Result<S::Ok, S::Error> {
+        some_size::shown(*value).serialize(to)
+    }
+}
+
 /// Reads a number that may be a fraction. From the environment it arrives as a string.
 pub(super) fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     number(from, "a number")

@@ -134,7 +134,23 @@ pub enum Event<'a> {
         /// The name of the gate.
         room: &'a str,
     },
-    /// Jobs that waited in rooms were let out by the leader.
+    /// Redis has said which of some jobs may pass their gates.
+    Admitted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many may.
+        granted: u64,
+        /// How many may not.
+        refused: u64,
+    },
+    /// Jobs were moved to the rooms of their values, because a flood waits in a queue that is shared between these values.
+    Sorted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        jobs: u64,
+    },
+    /// Jobs that waited in rooms were let out by the leader, or because their turn came.
     LetOut {
         /// The queue.
         queue: &'a QueueName,
@@ -208,6 +224,43 @@ pub enum Event<'a> {
         queue: &'a QueueName,
         /// How many.
         letters: u64,
+    },
+    /// Dead letters were written to the archive. Retention drops them next.
+    Archived {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        letters: u64,
+    },
+    /// Dead letters that retention would drop stay, because the archive cannot be written.
+    ArchiveFailed {
+        /// The queue.
+        queue: &'a QueueName,
+        /// What the system said.
+        why: &'a str,
+    },
+    /// What the campaigns of a queue do, as its leader sees it: a few times a second while one of them replays, and otherwise
+    /// every few seconds.
+    Campaigns {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many replay dead letters, or wait for the ends of their jobs.
+        running: u64,
+        /// How many letters they have replayed since the last report.
+        replayed: u64,
+        /// How many of their jobs have succeeded since then.
+        succeeded: u64,
+        /// How many have died again since then, or wait for a person's decision.
+        died: u64,
+    },
+    /// A campaign has stopped itself.
+    CampaignStopped {
+        /// The queue.
+        queue: &'a QueueName,
+        /// The campaign.
+        campaign: &'a str,
+        /// Why.
+        why: &'a str,
     },
     /// Ticks of a recurring job were submitted.
     CronTicked {

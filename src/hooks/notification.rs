@@ -126,6 +126,10 @@ impl Notification {
             | Event::Limited { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::Archived { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Campaigns { .. }
+            | Event::CampaignStopped { .. }
             | Event::TypeUnserved { .. }
             | Event::UnservedTypes { .. }
             | Event::Surveyed { .. }
@@ -134,6 +138,8 @@ impl Notification {
             | Event::Failed { .. }
             | Event::Fenced { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }

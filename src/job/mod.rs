@@ -18,6 +18,7 @@
 pub(crate) mod campaign;
 pub(crate) mod duration;
 mod envelope;
+mod fair;
 pub(crate) mod filter;
 mod fingerprint;
 mod followup;
@@ -48,6 +49,7 @@ mod typed;
 pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
+pub use fair::FairShare;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};

@@ -134,6 +134,8 @@ impl Metrics {
             | Event::Limited { .. }
             | Event::Fenced { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }
@@ -146,6 +148,10 @@ impl Metrics {
             | Event::Promoted { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::Archived { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Campaigns { .. }
+            | Event::CampaignStopped { .. }
             | Event::TypeUnserved { .. }
             | Event::UnservedTypes { .. }
             | Event::CronTicked { .. }
@@ -180,6 +186,11 @@ impl Metrics {
             }
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
             Event::Parked { queue, .. } => self.with(queue, |series| series.parked.increment(1)),
+            Event::Admitted { queue, granted, refused } => self.with(queue, |series| {
+                series.granted.increment(granted);
+                series.refused.increment(refused);
+            }),
+            Event::Sorted { queue, jobs } => self.with(queue, |series| series.sorted.increment(jobs)),
             Event::LetOut { queue, jobs } => self.with(queue, |series| series.let_out.increment(jobs)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),
@@ -194,7 +205,13 @@ impl Metrics {
                 series.late(late);
             }),
             Event::PromoterPolled { queue } => self.with(queue, |series| series.state.promoter_polled()),
-            Event::Evicted { queue, letters } => self.with(queue, |series| series.evicted.increment(letters)),
+            Event::Evicted { queue, .. }
+            | Event::Archived { queue, .. }
+            | Event::ArchiveFailed { queue, .. }
+            | Event::Campaigns { queue, .. }
+            | Event::CampaignStopped { queue, .. } => {
+                self.with(queue, |series| series.letters.record(event));
+            }
             Event::UnservedTypes { queue, types, jobs } => {
                 self.with(queue, |series| series.state.unserved(types, jobs));
             }

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod bulk;
+#[cfg(test)]
 mod callbacks;
 #[cfg(test)]
 mod cli;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use streamfleet::dev_server::DevServer;
 use streamfleet::event::Events;
-use streamfleet::job::{Backoff, JobType, Policy};
+use streamfleet::job::{Backoff, FairShare, JobType, Limits, Policy};
 use streamfleet::telemetry::{Metrics, ServedQueue};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
@@ -18,6 +18,9 @@ use super::tally::Tally;
 /// How long a job that failed or snoozed waits.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// A limit of concurrency that no measurement reaches.
+const UNREACHED: u32 = 1_000_000;
+
 /// What the handlers of one measurement do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behavior {
@@ -26,6 +29,10 @@ pub(super) enum Behavior {
     FailFirst,
     SnoozeFirst,
     Fail,
+    /// Succeed, after passing the gate of their type.
+    PassGate,
+    /// Succeed, in a queue that is shared between the values of a header.
+    Share,
     /// Succeed, each in one of three steps.
     SucceedInSteps,
     /// Run until they are cut short.
@@ -93,9 +100,12 @@ impl Handler for MeasuringHandler {
         match self.behavior {
             Behavior::FailFirst if context.attempt() == 1 => Err(JobError::retry("the first attempt fails")),
             Behavior::SnoozeFirst if is_first_delivery(&context) => Err(JobError::snooze(PAUSE)),
-            Behavior::Succeed | Behavior::SucceedInSteps | Behavior::FailFirst | Behavior::SnoozeFirst => {
-                Ok(None)
-            }
+            Behavior::Succeed
+            | Behavior::PassGate
+            | Behavior::Share
+            | Behavior::SucceedInSteps
+            | Behavior::FailFirst
+            | Behavior::SnoozeFirst => Ok(None),
             Behavior::ReturnResult => Ok(Some("a small result")),
             Behavior::Fail => Err(JobError::fatal("every attempt fails")),
             Behavior::Hold => std::future::pending().await,
@@ -157,8 +167,15 @@ impl Running {
         for _ in 0..crowd.workers {
             let mut config = FleetConfig::default();
             config.redis.url = server.url();
-            let queue = QueueConfig::default().concurrency((slots / crowd.workers).max(1));
+            let mut queue = QueueConfig::default().concurrency((slots / crowd.workers).max(1));
+            if handler.behavior == Behavior::Share {
+                queue = queue.fair(FairShare::new("h.tenant")?);
+            }
             config.worker.queues = [(super::QUEUE.parse()?, queue)].into();
+            if handler.behavior == Behavior::PassGate {
+                let limits = Limits::default().concurrency(UNREACHED);
+                config.worker.type_limits = [(super::TYPE.parse()?, limits)].into();
+            }
             let fleet = handler.register(Fleet::builder(config), crowd.types)?.events(events.clone()).build();
             let stop = shutdown.clone();
             tasks.spawn(async move {

@@ -190,7 +190,8 @@ mod tests {
             let chosen = Subject::chosen(only).into_iter().map(Subject::name);
             chosen.collect::<Vec<_>>().join(" ")
         };
-        let ways = "plain delayed promotion retried tracked own_id unique steps callbacks snoozed dead";
+        let ways =
+            "plain delayed promotion retried tracked own_id unique steps callbacks snoozed gated shared dead";
         assert_eq!(names(&[]), format!("enqueue {ways} latency memory backlog"));
         assert_eq!(names(&[Subject::Ways, Subject::Way(Way::Steps)]), ways);
         assert_eq!(names(&[Subject::Memory, Subject::Enqueue, Subject::Memory]), "enqueue memory");

@@ -375,7 +375,7 @@ const ROOM_GATES: &[u8] = b"room_gates";
 
 /// Returns the fields of an entry that is moved as it is, with the identity that its first entry gave the job. In a room,
 /// they also say where the job has to go from there.
-fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Envelope {
+pub(in crate::broker) fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Envelope {
     let job = taken.job;
     let (id, since, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
     let gates =

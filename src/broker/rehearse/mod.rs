@@ -1,6 +1,7 @@
 //! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
+mod bulk;
 mod campaign;
 mod dispensable;
 mod gates;
@@ -141,6 +142,7 @@ impl Rehearsal<'_> {
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
         log.step("cancel", self.cancel()).await?;
         log.step("submit once, amend", self.submit()).await?;
+        log.step("hasten, move to another queue", self.relocate()).await?;
         log.step("offload large fields", self.offload()).await?;
         log.step("release", self.release(&blocking)).await?;
         log.step("claim and bury", self.bury()).await?;
@@ -407,7 +409,8 @@ impl Rehearsal<'_> {
         made.push(own.calls.clone());
         made.push(own.endings.clone());
         made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);
-        made.push(own.room("unknown:rehearsal"));
+        made.extend([own.room("unknown:rehearsal"), own.room("fair:normal:"), own.fair.clone()]);
+        made.extend(Lane::ALL.map(|lane| own.ring(lane)));
         made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
         made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
@@ -421,7 +424,9 @@ impl Rehearsal<'_> {
         made.extend(["held", "rate", "breaker"].map(|kind| own.gate(kind, &gate)));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
-        for name in ["later", "never", "now", "own", "once", "large", "stepped", "stopped", "followed"] {
+        for name in
+            ["later", "never", "now", "own", "once", "large", "moved", "stepped", "stopped", "followed"]
+        {
             made.extend([own.record(&self.id(name)), own.ledger(&self.id(name))]);
         }
         self.broker.delete(made).await?;

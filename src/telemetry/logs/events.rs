@@ -84,10 +84,15 @@ impl Log {
             }),
             Event::HookFailed { .. } | Event::NotificationsDropped { .. } => self.unheard(event),
             Event::Unexported { spans, loss, why } => self.unexported(spans, loss, why),
-            Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
+            Event::Evicted { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Archived { .. }
+            | Event::CampaignStopped { .. } => about_letters(event),
             Event::Reconnected { times } => info!(times, "connected to redis again"),
             Event::Ran { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::Exported { .. }
             | Event::Lost { .. }
@@ -98,6 +103,7 @@ impl Log {
             | Event::PromoterPolled { .. }
             | Event::Surveyed { .. }
             | Event::UnservedTypes { .. }
+            | Event::Campaigns { .. }
             | Event::RoundTrip { .. }
             | Event::Read { .. }
             | Event::Contact { .. }
@@ -174,6 +180,24 @@ fn maintenance(event: &Event<'_>) {
         Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
         Event::CronTicked { queue, entry, jobs, late } => {
             debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
+        }
+        _ => {}
+    }
+}
+
+/// Logs what retention and campaigns do with dead letters.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
+fn about_letters(event: &Event<'_>) {
+    match *event {
+        Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
+        Event::Archived { queue, letters } => {
+            info!(%queue, letters, "dead letters were written to the archive");
+        }
+        Event::ArchiveFailed { queue, why } => {
+            error!(%queue, why, "the archive cannot be written; dead letters stay although retention would drop them");
+        }
+        Event::CampaignStopped { queue, campaign, why } => {
+            warn!(%queue, campaign, why, "a campaign stopped itself");
         }
         _ => {}
     }

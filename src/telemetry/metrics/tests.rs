@@ -102,6 +102,28 @@ fn unknown_types_and_surplus_types_share_labels() {
 }
 
 #[test]
+fn what_campaigns_and_the_archive_do_is_counted() {
+    let queue = queue();
+    let metrics = metrics(&queue, &[]);
+    let count = |name: &str| value(&metrics.render(), &format!("streamfleet_{name}{{queue=\"mail\"}}"));
+    for replayed in [3, 4] {
+        let queue = &queue;
+        metrics.record(&Event::Campaigns { queue, running: 2, replayed, succeeded: 5, died: 1 });
+    }
+    metrics.record(&Event::CampaignStopped { queue: &queue, campaign: "00ff", why: "canary" });
+    metrics.record(&Event::Archived { queue: &queue, letters: 20 });
+    metrics.record(&Event::ArchiveFailed { queue: &queue, why: "canary" });
+    let jobs = ["replayed", "succeeded", "died"].map(|what| count(&format!("campaign_jobs_{what}_total")));
+    assert_eq!(jobs, [Some(7.0), Some(10.0), Some(2.0)]);
+    assert_eq!([count("campaigns_running"), count("campaigns_stopped_total")], [Some(2.0), Some(1.0)]);
+    let archive = [count("dead_jobs_archived_total"), count("dead_archive_failures_total")];
+    assert_eq!(archive, [Some(20.0), Some(1.0)]);
+    metrics.record(&Event::Leading { queue: &queue, leading: false });
+    assert_eq!(count("campaigns_running"), Some(0.0));
+    assert!(!metrics.render().contains("canary"));
+}
+
+#[test]
 fn submitted_and_skipped_ticks_are_counted() {
     let (queue, entry) = (queue(), "nightly".parse().unwrap());
     let metrics = metrics(&queue, &[]);

@@ -39,6 +39,8 @@ const TAIL: &str = "
 - `streamfleet_redis_errors_total{kind=\"configuration\"}` grows: a key has the wrong type, or permissions are missing.
 - `streamfleet_leases_lost_total` grows: workers freeze, or Redis is slow.
 - `streamfleet_dead_jobs_evicted_total` grows: retention drops dead letters that nobody has inspected.
+- `streamfleet_campaigns_stopped_total` grows: a campaign stopped itself, because its jobs died again.
+- `streamfleet_dead_archive_failures_total` grows: the archive cannot be written, so dead letters stay although retention would drop them.
 ";
 
 #[test]

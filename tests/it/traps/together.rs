@@ -194,18 +194,24 @@ fn a_campaign_counts_an_end_only_once_nothing_can_fail() {
         packed
     };
     let scripts = Scripts::new();
-    scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running"]);
+    scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running", "l:5-0", "1"]);
     let entry = scripts.delivered();
     let mut values = Attempt::first(&entry).bury_values();
     // One text is no entry, so the job that follows cannot be appended.
-    values[13] = packed(&["dead c died", "5-0", "each", "1", "x"]);
+    values[13] = packed(&["dead c 5-0 died", "5-0", "each", "1", "x"]);
     let answers = scripts.call_each(source("bury"), &BURY_KEYS, &[&values]);
     assert!(format!("{answers:?}").contains("do not form an entry"), "{answers:?}");
     assert_eq!(scripts.int(&["HEXISTS", CAMPAIGN, "died"]), 0);
-    values[13] = packed(&["dead c died", "5-0"]);
+    values[13] = packed(&["dead c 5-0 died", "5-0"]);
     for _ in 0..2 {
         assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &values).0, 1);
     }
+    assert_eq!(scripts.int(&["HGET", CAMPAIGN, "died"]), 1);
+    // Another life that names the campaign, which has not replayed it.
+    let entry = scripts.delivered();
+    let mut values = Attempt::first(&entry).bury_values();
+    values[13] = packed(&["dead c 5-0 died", "5-0"]);
+    assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &values).0, 1);
     assert_eq!(scripts.int(&["HGET", CAMPAIGN, "died"]), 1);
 }
 
