@@ -1,5 +1,6 @@
 //! Moving dead letters back to their lanes, or dropping them.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::broker::client::decode;
@@ -14,6 +15,12 @@ scripts! { DROP "drop", REPLAY "replay" }
 
 /// How long the ledger of a job made of steps is kept after its letter was dropped.
 const LEDGER_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How many receipts of dropped letters a process has at most: it may drop a million letters.
+const DROP_RECEIPTS: u64 = 64;
+
+/// What the names of these receipts begin with.
+static PROCESS: LazyLock<String> = LazyLock::new(drawn_call);
 
 /// The outcome of a replay; see the [example](DeadLetters).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,13 +115,14 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn evict(self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
-        self.evict_as(&drawn_call(), letter, job, limits).await
+        let nth = letter.ms.wrapping_add(letter.seq) % DROP_RECEIPTS;
+        self.evict_as(&format!("{}-{nth}", *PROCESS), letter, job, limits).await
     }
 
-    /// The same as a call of this name.
+    /// The same with a receipt of this name, in place of another one.
     pub(in crate::broker) async fn evict_as(
         self,
-        call: &str,
+        receipt: &str,
         letter: EntryId,
         job: &JobId,
         limits: LetterLimits,
@@ -125,12 +133,12 @@ impl DeadLetters<'_> {
             self.queue.keys.record(job),
             self.queue.keys.ledger(job),
             offloaded,
-            self.queue.keys.receipt(call),
+            self.queue.keys.receipt(receipt),
         ];
         let retention = limits.retention.map_or_else(|| "".into(), millis);
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
         let mut args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
-        args.extend([group, fingerprint]);
+        args.extend([group, fingerprint, drawn_call().into()]);
         let answer = self.queue.run_named(&DROP, keys, args).await?;
         match answer.status {
             0 => Ok(Evicted::Gone),
