@@ -229,8 +229,8 @@ async fn a_once_step_keeps_its_lease_while_many_large_jobs_are_promoted() {
     let gift = Submission::new("gift").unwrap().payload("wait", Encoding::Raw).unwrap();
     let gift = producer.submit(gift).await.unwrap();
     gate.until_started(&gift).await;
-    let all_due = "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 0, id) end \
-        return redis.call('LPUSH', KEYS[2], 1)";
+    let all_due = "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
+        redis.call('ZADD', KEYS[1], 0, id) end return redis.call('LPUSH', KEYS[2], 1)";
     scene.server.cmd(&["EVAL", all_due, "2", "sf:{default}:delayed", "sf:{default}:wake"]);
     until_async("all to be promoted", SOON, async || {
         let snapshot = scene.queue.snapshot().await;
