@@ -182,7 +182,12 @@ const EDITS: &[Edit] = &[
         "is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. how, 1) == 1",
         "is_first = true",
     ),
-    edit(TickUnguarded, "tick", "if redis.call('HGET', ticks, name) ~= read then return { 0, 0 } end", GONE),
+    edit(
+        TickUnguarded,
+        "tick",
+        "if redis.call('HGET', ticks, name) ~= read then return receipt_of(receipt) or { 0, 0 } end",
+        GONE,
+    ),
 ];
 
 #[cfg(test)]

@@ -594,9 +594,20 @@ local function attempt_fields(noted, now, elapsed, outcome, worker, error)
   return 'noted', string.format('%d', nth), slot, times .. outcome .. ' ' .. worker .. ' ' .. error
 end
 
+-- Puts packed fields that cannot be set aside now into the delayed set, which lies beside the lane: the promoter tries it when
+-- they are due, again and again. Returns false if that is not possible either; never throws.
+local function put_by(stream, member, packed, due_ms)
+  local delayed = string.gsub(stream, 'jobs[:%a]*$', 'delayed')
+  local packs = delayed .. ':fields'
+  if type(redis.pcall('HSET', packs, member, packed)) == 'table' then return false end
+  if type(redis.pcall('ZADD', delayed, due_ms, member)) ~= 'table' then return true end
+  redis.pcall('HDEL', packs, member)
+  return false
+end
+
 -- Counts members of a batch as done. Once the batch is closed and all its members are done, appends the job that
 -- follows. If that job cannot be appended, which a current producer checks beforehand, it becomes a dead letter, and
--- the last member is settled all the same.
+-- the last member is settled all the same. If no letter can be written now, the promoter will set it aside.
 local function finish_batch(batch, stream, members)
   if redis.call('HINCRBY', batch, 'left', -members) > 0 then return end
   local packed = redis.call('HGET', batch, 'follow')
@@ -606,10 +617,10 @@ local function finish_batch(batch, stream, members)
   elseif packed then
     -- No script that ends a member names this key, which lies beside the lane.
     local dead = string.gsub(stream, 'jobs[:%a]*$', 'dead')
-    local name = string.match(batch, 'batch:(.*)$') or ''
-    local letter = set_aside(dead, packed, name, 'the job that follows a batch cannot be appended', now_ms())
-    -- Then the batch keeps it.
-    if type(letter) == 'table' then return end
+    local name, now = string.match(batch, 'batch:(.*)$') or '', now_ms()
+    local letter = set_aside(dead, packed, name, 'the job that follows a batch cannot be appended', now)
+    -- If neither is possible, the batch keeps it.
+    if type(letter) == 'table' and not put_by(stream, name .. '#batch', packed, now + 5000) then return end
   end
   redis.call('HSET', batch, 'state', 'done')
   redis.call('HDEL', batch, 'follow')
@@ -692,13 +703,13 @@ local function nudge(delayed, wake, members)
   end
 end
 
--- The answer that a producer's call already got, if the call is resent because that answer was lost.
+-- The answer that a call already got, if it is resent because that answer was lost.
 local function receipt_of(receipt)
   local given = redis.call('GET', receipt)
   return given and cmsgpack.unpack(given)
 end
 
--- Keeps the answer for longer than a producer resends one call. It must come after the first write of its script.
+-- Keeps the answer for longer than anybody resends one call. It must come after the first write of its script.
 local function keep_receipt(receipt, answer)
   redis.call('SET', receipt, cmsgpack.pack(answer), 'PX', 40000)
 end

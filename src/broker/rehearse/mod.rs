@@ -25,10 +25,10 @@ use super::client::error::Error;
 use super::client::keys::{self, Keys};
 use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
-use super::submit::enqueue::call;
+use super::submit::enqueue::{call, drawn_call};
 use super::{
-    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Extras, JobWithId, Kept,
-    LetterEdit, LockHolder, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
+    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Evicted, Extras, JobWithId, Kept,
+    LetterEdit, LetterLimits, LockHolder, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -185,8 +185,9 @@ impl Rehearsal<'_> {
         let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
         let key = "once".parse().expect("a plain word is a valid key");
         self.submit_twice("once", Some(Unique { key, scope, mode })).await?;
-        let due = self.queue.reschedule(&self.id("once"), Due::In(2 * LEASE)).await?;
-        let edited = self.queue.replace_payload(&self.id("once"), b"[]", Encoding::Json).await?;
+        let [first, second] = [(); 2].map(|()| self.named_call());
+        let due = self.queue.reschedule_as(&first, &self.id("once"), Due::In(2 * LEASE)).await?;
+        let edited = self.queue.replace_payload_as(&second, &self.id("once"), b"[]", Encoding::Json).await?;
         expect_same("amend", (due.is_some(), edited), (true, due))?;
         let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
         expect_same("cancel", cancelled, Cancellation::Done)
@@ -245,6 +246,13 @@ impl Rehearsal<'_> {
         self.note_key(self.queue.keys.receipt(&call));
     }
 
+    /// Draws the name of a call that leaves a receipt.
+    fn named_call(&self) -> String {
+        let call = drawn_call();
+        self.note_receipt(call.clone());
+        call
+    }
+
     /// Notes a key that no step deletes.
     fn note_key(&self, key: Key) {
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(key);
@@ -297,7 +305,8 @@ impl Rehearsal<'_> {
         let letter = self.queue.dead_letters().page(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrange", "no dead letter"))?;
         let edited = self.edit(&letter).await?;
-        let replayed = self.queue.dead_letters().replay(edited, &letter.job()).await?;
+        let replayed =
+            self.queue.dead_letters().replay_as(&self.named_call(), edited, &letter.job(), "").await?;
         expect_same("replay", replayed.is_done(), true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await
@@ -331,8 +340,9 @@ impl Rehearsal<'_> {
         expect_same("groups", counts(dead.groups().await?), vec![1])?;
         let letter = dead.recent(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrevrange", "no dead letter"))?;
-        let dropped = dead.drop(letter.entry, &letter.job()).await?;
-        expect_same("drop", dropped, true)
+        let limits = LetterLimits::default();
+        let dropped = dead.evict_as(&self.named_call(), letter.entry, &letter.job(), limits).await?;
+        expect_same("drop", dropped, Evicted::Dropped)
     }
 
     async fn acknowledge(&self) -> Result<(), Error> {
@@ -356,7 +366,7 @@ impl Rehearsal<'_> {
         let agenda = self.queue.cron().agenda(None, &[]).await?;
         let (_, state) = agenda.states.first().ok_or_else(|| Error::contract("agenda", "no state"))?;
         let next = state.moved(&state.progress().moved(&[agenda.now], agenda.now, 0));
-        let ticked = self.queue.cron().tick(&entry, (state, &next), &[agenda.now]).await?;
+        let ticked = self.queue.cron().tick(&self.named_call(), &entry, (state, &next), &[agenda.now]).await?;
         expect_same("tick", ticked, true)?;
         expect_same("cron_move", self.queue.cron().advance(entry.name(), (&next, state)).await?, true)?;
         let (envelope, job) = self.read().await?;

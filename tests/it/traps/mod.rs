@@ -13,6 +13,7 @@ mod hostile_names;
 mod lost_reply;
 mod orphans;
 mod refused;
+mod resent;
 pub(crate) mod scripts;
 mod settled;
 mod start;
