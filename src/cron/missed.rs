@@ -262,7 +262,7 @@ mod tests {
         }
 
         #[test]
-        fn however_many_processes_there_were_a_tick_left_to_the_others_is_not_missed(
+        fn a_tick_left_to_any_number_of_processes_is_not_missed(
             processes in 0..10_000_u64, left in 1..1_000_000_u64, roll in 0.0..1.0_f64, ms in 0..8_000_u64,
             expression in prop::sample::select(vec!["* * * * * *", "*/5 * * * * *", "* * * * *"]),
             missed in prop::sample::select(Missed::ALL.to_vec()),

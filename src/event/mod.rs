@@ -3,6 +3,7 @@
 
 mod ending;
 mod finished;
+mod loss;
 mod program;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub use ending::Ending;
 pub use finished::Finished;
+pub use loss::{HookFailure, Recipient, SpanLoss};
 pub use program::{ChildEnding, PoolEnding};
 
 use crate::broker::QueueSnapshot;
@@ -419,72 +421,6 @@ pub enum Event<'a> {
         /// Whether it was answered.
         alive: bool,
     },
-}
-
-/// How a call of a hook failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HookFailure {
-    /// It returned an error.
-    Error,
-    /// It panicked.
-    Panic,
-    /// It did not return in time.
-    Timeout,
-}
-
-impl HookFailure {
-    /// Returns the value of the metrics' `reason` label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Panic => "panic",
-            Self::Timeout => "timeout",
-        }
-    }
-}
-
-/// A recipient of notifications.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recipient {
-    /// A hook of this process.
-    Hook,
-    /// A queue's stream of events.
-    Stream,
-}
-
-impl Recipient {
-    /// Returns the value of the metrics' label `recipient`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Hook => "hook",
-            Self::Stream => "stream",
-        }
-    }
-}
-
-/// How spans were lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpanLoss {
-    /// More ended than the collector takes, and there was no room left.
-    Full,
-    /// The collector refused them.
-    Refused,
-    /// The collector repeatedly did not answer.
-    Unreachable,
-}
-
-impl SpanLoss {
-    /// Every way to lose spans.
-    pub const ALL: [Self; 3] = [Self::Full, Self::Refused, Self::Unreachable];
-
-    /// Returns the value of the metrics' `reason` label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Refused => "refused",
-            Self::Unreachable => "unreachable",
-        }
-    }
 }
 
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;

@@ -176,7 +176,7 @@ impl CronRunner {
         let agenda = self.context.queue.cron().agenda(self.table.revision, &asked).await?;
         let was_emptied = self.table.revision.is_some_and(|known| agenda.revision < known);
         let table = &mut self.table;
-        // Whoever left a tick to the others may have counted processes that do not count as alive any more.
+        // A process that left a tick to the others may have counted some that do not count as alive any more.
         table.in_time = in_time(Pacing::of(table.live.max(agenda.live)).tick_checked_within());
         (table.revision, table.live) = (Some(agenda.revision), agenda.live);
         (table.now, table.read_at) = (agenda.now, Instant::now());

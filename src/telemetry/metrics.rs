@@ -193,13 +193,10 @@ impl Metrics {
                 self.with(queue, |series| series.clock_set_back.increment(1));
             }
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
-            Event::Parked { queue, .. } => self.with(queue, |series| series.parked.increment(1)),
-            Event::Admitted { queue, granted, refused } => self.with(queue, |series| {
-                series.granted.increment(granted);
-                series.refused.increment(refused);
-            }),
-            Event::Sorted { queue, jobs } => self.with(queue, |series| series.sorted.increment(jobs)),
-            Event::LetOut { queue, jobs } => self.with(queue, |series| series.let_out.increment(jobs)),
+            Event::Parked { queue, .. }
+            | Event::Admitted { queue, .. }
+            | Event::Sorted { queue, .. }
+            | Event::LetOut { queue, .. } => self.with(queue, |series| series.gated(event)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),
             Event::OrphansReclaimed { queue, count } => {

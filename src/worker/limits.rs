@@ -268,7 +268,8 @@ mod tests {
     #[test]
     fn types_without_a_limit_pass_no_gate() {
         let job_type = "test".parse().unwrap();
-        let unlimited = [(&job_type, &Policy::default())].into_iter();
+        let policy = Policy::default();
+        let unlimited = [(&job_type, &policy)].into_iter();
         assert!(Limits::of(unlimited, &SharedPlaces::default()).is_none());
         let limits = limits(Policy::default().concurrency(1));
         assert_eq!(limits.place_of(&delivery("other", None)), None);

@@ -159,8 +159,8 @@ impl Bench {
                 Ok(fleet.pool_for(super::TYPE, Policy::default(), &handler)?)
             };
             pool.push(self.run(jobs, &payload, add).await?);
-            let handler = Exec::new(ExecConfig::new(language.command(language.exec)))?;
             let add = |fleet: Builder| -> Result<Builder> {
+                let handler = Exec::new(ExecConfig::new(language.command(language.exec)))?;
                 Ok(fleet.handler_with(super::TYPE, Policy::default(), handler)?)
             };
             exec.push(self.run(EXEC_JOBS, &payload, add).await?);

@@ -119,7 +119,8 @@ local function sort(lane, stream, ring, last, waiting)
   end
   return waiting - #gone
 end
--- Moves the first job of a room back to its lane. Returns its bytes, or nil if Redis refuses that.
+-- Moves the first job of a room back to its lane. Returns its bytes, or nil if Redis refuses that, and its entry there, if
+-- it is a job.
 local function move_out(lane, stream, name, room)
   local head = redis.call('XRANGE', room, '-', '+', 'COUNT', 1)[1]
   local fields, id, life, size = {}, '', nil, 0
@@ -141,21 +142,25 @@ local function move_out(lane, stream, name, room)
   end
   redis.call('XDEL', room, head[1])
   if redis.call('HGET', places, id) == head[1] .. ' ' .. name then redis.call('HDEL', places, id) end
-  return size
+  return size, type(moved) == 'string' and moved or nil
 end
 -- Lets jobs out of rooms in turn, at most `free`.
 local function let_out(lane, stream, ring, free)
   local credit, out, passed = tonumber(redis.call('HGET', fair, 'credit:' .. lane) or 0) or 0, 0, 0
-  local turns = 2 * most
+  local turns, last = 2 * most, nil
   while out < free and handled < most and handled_bytes < most_bytes and passed < turns do
     local name = redis.call('LINDEX', ring, 0)
     if not name then break end
     local room = gate_key(gates, 'room', name)
     local length = redis.pcall('XLEN', room)
-    local size = nil
+    local size, moved = nil, nil
     if credit < 1 then credit = weight_of(name) end
-    if type(length) == 'table' then fail(length.err) elseif length > 0 then size = move_out(lane, stream, name, room) end
-    passed = passed + 1
+    if type(length) == 'table' then
+      fail(length.err)
+    elseif length > 0 then
+      size, moved = move_out(lane, stream, name, room)
+    end
+    passed, last = passed + 1, moved or last
     if size then
       out, length, credit = out + 1, length - 1, credit - 1
       handled, handled_bytes = handled + 1, handled_bytes + size
@@ -171,6 +176,8 @@ local function let_out(lane, stream, ring, free)
     end
   end
   redis.call('HSET', fair, 'credit:' .. lane, string.format('%d', credit))
+  -- Everything before them is sorted, and they had their turn.
+  if by and last then redis.call('HSET', fair, lane, last) end
   left = left + out
   if out < free and (handled >= most or handled_bytes >= most_bytes) then more = 1 end
 end

@@ -28,10 +28,13 @@ impl Rehearsal<'_> {
         expect_same("cancel", cancelled, Cancellation::Done)
     }
 
-    /// Does this with all jobs of the queue. Returns how many changed.
+    /// Does this with the job. Returns how many changed.
     async fn change(&self, action: BulkAction) -> Result<u64, Error> {
         let bulk = self.queue.bulk();
-        let selection = bulk.select(action, Filter::new(), None).await?;
+        let id = self.id("moved").to_string();
+        let filter =
+            Filter::new().id_prefix(&id).map_err(|error| Error::contract("bulk", error.to_string()))?;
+        let selection = bulk.select(action, filter, None).await?;
         let terms = BulkTerms::new("the rehearsal").retention(LIVES);
         let (mut changed, mut next) = (0, Some(BulkCursor::default()));
         while let Some(from) = next {

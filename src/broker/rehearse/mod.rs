@@ -366,7 +366,8 @@ impl Rehearsal<'_> {
         let agenda = self.queue.cron().agenda(None, &[]).await?;
         let (_, state) = agenda.states.first().ok_or_else(|| Error::contract("agenda", "no state"))?;
         let next = state.moved(&state.progress().moved(&[agenda.now], agenda.now, 0));
-        let ticked = self.queue.cron().tick(&self.named_call(), &entry, (state, &next), &[agenda.now]).await?;
+        let ticked =
+            self.queue.cron().tick(&self.named_call(), &entry, (state, &next), &[agenda.now]).await?;
         expect_same("tick", ticked, true)?;
         expect_same("cron_move", self.queue.cron().advance(entry.name(), (&next, state)).await?, true)?;
         let (envelope, job) = self.read().await?;

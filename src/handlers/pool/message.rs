@@ -253,10 +253,9 @@ mod tests {
     }
 
     fn verdict_of(value: Value) -> Result<Verdict, String> {
-        match parsed(&value)? {
-            Message::Result { reference: Some(17), verdict } => Ok(verdict),
-            other => panic!("{other:?}"),
-        }
+        let message = parsed(&value)?;
+        let Message::Result { reference: Some(17), verdict } = message else { panic!("{message:?}") };
+        Ok(verdict)
     }
 
     fn result_with(fields: Value) -> Value {

@@ -152,7 +152,7 @@ fn check(pool: &Shared, ready: Ready) -> Result<Ready, Fault> {
         return Ok(ready);
     }
     let why = format!("the program does not serve {}, but {}", missing.join(", "), served.join(", "));
-    Err(Fault::Refused(message::excerpt(why.as_bytes())))
+    Err(Fault::Refused(excerpt(why.as_bytes())))
 }
 
 /// Builds an error text: what happened, and the end of standard error.

@@ -9,6 +9,7 @@ use super::Maker;
 use super::job_type::{TypeSeries, Types};
 use super::letters::LetterSeries;
 use super::state::StateSeries;
+use crate::event::Event;
 use crate::job::{JobType, QueueName};
 use crate::telemetry::catalogue;
 use crate::telemetry::objectives::Objectives;
@@ -25,11 +26,11 @@ pub(in super::super) struct QueueSeries {
     pub(in super::super) orphans: Counter,
     pub(in super::super) leases_lost: Counter,
     pub(in super::super) fenced: Counter,
-    pub(in super::super) granted: Counter,
-    pub(in super::super) refused: Counter,
-    pub(in super::super) parked: Counter,
-    pub(in super::super) sorted: Counter,
-    pub(in super::super) let_out: Counter,
+    granted: Counter,
+    refused: Counter,
+    parked: Counter,
+    sorted: Counter,
+    let_out: Counter,
     pub(in super::super) set_aside: Counter,
     pub(in super::super) served: Gauge,
     pub(in super::super) clock_set_back: Counter,
@@ -48,6 +49,21 @@ pub(in super::super) struct QueueSeries {
 }
 
 impl QueueSeries {
+    /// Records what happened to jobs before they started, at a gate or in a shared queue.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
+    pub(in super::super) fn gated(&self, event: &Event<'_>) {
+        match *event {
+            Event::Parked { .. } => self.parked.increment(1),
+            Event::Admitted { granted, refused, .. } => {
+                self.granted.increment(granted);
+                self.refused.increment(refused);
+            }
+            Event::Sorted { jobs, .. } => self.sorted.increment(jobs),
+            Event::LetOut { jobs, .. } => self.let_out.increment(jobs),
+            _ => {}
+        }
+    }
+
     /// Creates the series of a queue, for these types as far as `room` allows.
     pub(in super::super) fn new(
         maker: &Maker<'_>,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use streamfleet::job::{Encoding, State, StepLimits, StepState};
-use streamfleet::{JobError, Producer, Steps, Submission};
+use streamfleet::{Fleet, JobError, Producer, Steps, Submission};
 
 use super::halfway::Halfway;
 use super::scene::{Scene, Walks, plan};
-use crate::harness::fleet::{config, quick, until_state};
+use crate::harness::fleet::{Acts, Running, config, quick, submit, until_empty, until_state};
 use crate::harness::wait::{until, until_async};
 use crate::traps::scene::{Gate, LONG, job};
 
@@ -175,14 +175,14 @@ async fn an_invalid_list_of_steps_is_refused_before_the_fleet_starts() {
 async fn a_plain_job_of_the_same_fleet_has_no_ledger_and_no_record() {
     let scene = Scene::new().await;
     let handler = Walks::well();
-    let fleet = streamfleet::Fleet::builder(config(&scene.server.url()));
+    let fleet = Fleet::builder(config(&scene.server.url()));
     let fleet = fleet.steps("gift", quick(1), plan(&handler)).unwrap();
-    let plain = crate::harness::fleet::Acts::well();
+    let plain = Acts::well();
     let fleet = fleet.handler_with("test", quick(1), plain.clone()).unwrap().build();
-    let running = crate::harness::fleet::Running::of(fleet);
-    let job = crate::harness::fleet::submit(&scene.queue, "{}").await;
-    crate::harness::wait::until_async("the job to run", SOON, async || plain.runs(&job) == 1).await;
-    crate::harness::fleet::until_empty(&scene.queue).await;
+    let running = Running::of(fleet);
+    let job = submit(&scene.queue, "{}").await;
+    until_async("the job to run", SOON, async || plain.runs(&job) == 1).await;
+    until_empty(&scene.queue).await;
     assert_eq!(scene.server.cmd(&["KEYS", "sf:{default}:steps:*"]), redis::Value::Array(vec![]));
     assert_eq!(scene.server.cmd(&["KEYS", "sf:{default}:job:*"]), redis::Value::Array(vec![]));
     running.stop().await;

@@ -130,13 +130,12 @@ fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
 }
 
 #[test]
-fn a_change_whose_answer_was_lost_gets_it_although_the_job_left_the_delayed_set() {
+fn a_change_whose_answer_was_lost_gets_it_although_the_job_has_left() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
     scripts.server.cmd(&["HSET", KEYS[1], "j", "old"]);
-    let change = |receipt: &str| {
-        scripts.call(source("amend"), &keys_of(receipt), &["j", "in", "0", "old", "new"])
-    };
+    let change =
+        |receipt: &str| scripts.call(source("amend"), &keys_of(receipt), &["j", "in", "0", "old", "new"]);
     let first = change(KEYS[5]);
     assert_eq!(first.0, 1);
     // It was due.

@@ -7,11 +7,8 @@ use crate::harness::scripts::source;
 use crate::traps::scripts::Scripts;
 
 const RECORD: &str = "sf:{q}:job:j";
-
 const LOCK: &str = "sf:{q}:unique:k";
-
 const BATCH: &str = "sf:{q}:batch:b";
-
 const RECEIPT: &str = "sf:{q}:receipt:first";
 
 /// A job's packed fields in the delayed set, as a client read them.
