@@ -4,7 +4,7 @@
 # make public-api-update   writes these lists, after an intended change
 # make bench   what streamfleet costs, compared with the same work as raw Redis commands
 # make deploy-check   checks the files under deploy/
-# make sdk-check    tests the packages for other languages with the real program; needs their interpreters
+# make sdk-check   tests the packages for PHP, Python and Node with the real program
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
 # make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
 # make servers        all tests on each of these; takes half an hour
@@ -24,7 +24,7 @@ bench: redis
 	$(CARGO) build --release --locked --bin streamfleet
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint lua public-api unit servers-check deploy-check grafana-check
+test: redis lint lua public-api unit sdk-check servers-check deploy-check grafana-check
 
 lint:
 	$(CARGO) fmt --all --check
