@@ -1,0 +1,256 @@
+/// <reference types="node" />
+
+/** Types of jobs and their payloads: `interface Jobs { 'mail.send': { to: string } }`. */
+export type JobTypes = Record<string, any>;
+type Named<Jobs> = Extract<keyof Jobs, string>;
+
+/** Milliseconds, or a text such as '500ms', '30s', '5m', '2h' or '7d'. */
+export type Length = number | string;
+/** A Date, or milliseconds since 1970 like those of Date.now(). */
+export type Instant = Date | number;
+export type Lane = 'high' | 'normal' | 'low';
+export type Encoding = 'json' | 'msgpack' | 'raw';
+/** `waiting` may also be running without a record. */
+export type State = 'waiting' | 'scheduled' | 'running' | 'retrying' | 'done' | 'dead' | 'cancelled';
+
+/** The fields of the wire contract that a plain XADD may have. */
+export interface JobOptions {
+  /** The queue, in place of the producer's. */
+  queue?: string;
+  lane?: Lane;
+  /** 1 to 10, in place of a lane: 8 to 10 is high, 4 to 7 normal, 1 to 3 low. */
+  priority?: number;
+  /** The job does not start until this long after its submission. */
+  delay?: Length;
+  /** The job does not start before this instant. */
+  runAt?: Instant;
+  /** No attempt starts at or after this instant. */
+  expiresAt?: Instant;
+  /** An id of your own, which the handler gets as an idempotency key. XADD does not compare ids. */
+  id?: string;
+  headers?: Record<string, string | number | bigint | boolean>;
+  /** After how many failures the job becomes a dead letter. */
+  maxAttempts?: number;
+  /** How long one attempt may run. */
+  timeout?: Length;
+  /** `all`: the job leaves a record, and its result, even if it never fails. */
+  tracking?: 'all' | 'failures' | 'none';
+  /** The type of a job that is submitted when this one succeeds. */
+  onSuccess?: string;
+  /** The type of a job that is submitted when this one dies. */
+  onFailure?: string;
+  /** Jobs that follow one after the other. */
+  then?: { type: string; payload?: unknown; onFailure?: string }[];
+  /** The batch that this job belongs to, which the Rust producer has opened. */
+  batch?: string;
+  /** The W3C trace context. */
+  traceparent?: string;
+  /** How a payload that is given as bytes is encoded; by default raw. */
+  encoding?: Encoding;
+}
+
+/** A job of enqueueMany. */
+export type Submission<Jobs = JobTypes> = {
+  [Type in Named<Jobs>]: { type: Type; payload?: Jobs[Type] } & JobOptions;
+}[Named<Jobs>];
+
+type Argument = string | Buffer;
+
+/** ioredis (Redis or Cluster), and what looks like it. */
+export interface IoredisLike {
+  call(command: string, ...args: any[]): Promise<unknown>;
+  pipeline(...args: any[]): any;
+}
+
+/** node-redis 4 or later: a client, a pool, a cluster or a sentinel. */
+export interface NodeRedisLike {
+  sendCommand(...args: any[]): Promise<unknown>;
+}
+
+/** Sends a command of any other client. */
+export type Send = (args: Argument[]) => Promise<unknown>;
+
+/** Submits jobs and looks them up, with a client of yours. */
+export class Producer<Jobs = JobTypes> {
+  /**
+   * @param options.queue the queue of jobs that name none; by default `default`
+   * @param options.namespace `redis.namespace` of the fleet; by default `sf`
+   */
+  constructor(client: IoredisLike | NodeRedisLike | Send, options?: { queue?: string; namespace?: string });
+  /** Submits a job and returns its id. Once the promise is fulfilled, the job is accepted. */
+  enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Promise<string>;
+  /** Submits many jobs in few round trips and returns their ids in the same order. They are no transaction. */
+  enqueueMany(jobs: Iterable<Submission<Jobs>>): Promise<string[]>;
+  /** Returns the command that submits a job, for a MULTI of yours. */
+  command<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Argument[];
+  /** Looks a job up. Null: it left no record, it has an id of its own and waits, or it never existed. */
+  status(id: string, options?: { queue?: string }): Promise<Status | null>;
+  /** Returns the result of a job that is done, and undefined if there is none yet. Throws JobFailed if there will be none. */
+  result<Result = any>(id: string, options?: { queue?: string }): Promise<Result | undefined>;
+  /** Waits for the end of a job that leaves a record (tracking 'all', or an id of its own). Throws NotEnded, or Gone. */
+  wait(id: string, options?: { timeout?: Length; queue?: string; signal?: AbortSignal }): Promise<Status>;
+}
+
+/** What is known about a job. */
+export class Status {
+  private constructor();
+  readonly id: string;
+  readonly state: State;
+  readonly type?: string;
+  readonly lane?: Lane;
+  readonly createdMs?: number;
+  /** The last error; none after a success. */
+  readonly error?: string;
+  /** The progress that its handler reported, 0 to 100. */
+  readonly progress?: number;
+  /** The text of the progress. */
+  readonly note?: string;
+  /** The id of its dead letter. */
+  readonly deadLetter?: string;
+  /** The result of a success: a JSON value, or a Buffer if the handler returned bytes. */
+  readonly result?: any;
+  /** Whether it is done, dead or cancelled. */
+  get ended(): boolean;
+  /** Returns the result, and throws JobFailed if the job is dead or cancelled. */
+  value<Result = any>(): Result | undefined;
+}
+
+/** A submission that breaks the wire contract. Nothing was sent. */
+export class InvalidSubmission extends TypeError {}
+/** Some jobs of enqueueMany were not accepted, or nobody knows whether they were. */
+export class BulkError extends Error {
+  /** The id of each accepted job, in the order of the submissions, and null for the others. */
+  readonly ids: (string | null)[];
+  /** Why each of the others was not confirmed. After an error of the connection, the job may have been accepted. */
+  readonly errors: (Error | null)[];
+}
+/** The job was not sent, because the connection had failed before. */
+export class NotSent extends Error {}
+/** The job did not end in time. It still runs, or waits. */
+export class NotEnded extends Error {
+  readonly id: string;
+  readonly state?: State;
+}
+/** The job was known and is no longer: it left no record. */
+export class Gone extends Error {
+  readonly id: string;
+}
+/** The job is dead or cancelled, so it has no result. */
+export class JobFailed extends Error {
+  readonly status: Status;
+}
+
+export type CancelReason = 'cancelled' | 'timeout' | 'shutdown' | 'lost';
+export type Level = 'debug' | 'info' | 'warn' | 'error';
+
+/** The attempt that a handler runs. Tests create one with a type and a payload. */
+export class Job<Payload = any> {
+  constructor(
+    type: string,
+    payload?: Payload,
+    options?: {
+      id?: string;
+      queue?: string;
+      attempt?: number;
+      maxAttempts?: number;
+      timeout?: number;
+      createdMs?: number;
+      headers?: Record<string, string>;
+      encoding?: Encoding;
+      message?: Record<string, unknown>;
+    },
+  );
+  /** The same in all attempts: use it as an idempotency key. */
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  /** Which attempt this is, from 1. */
+  readonly attempt: number;
+  readonly maxAttempts?: number;
+  /** When the job was accepted, in milliseconds since 1970, by the clock of Redis. */
+  readonly createdMs?: number;
+  readonly headers: Record<string, string>;
+  /** A JSON or MessagePack value, or a Buffer if the payload is something else. Whole numbers beyond 2^53 are BigInts. */
+  readonly payload: Payload;
+  readonly encoding: Encoding;
+  /** The name of the step, if the job has steps. */
+  readonly step?: string;
+  /** Greater for every later attempt of the job. */
+  readonly fence?: string;
+  readonly traceparent?: string;
+  readonly ref?: string;
+  /** The whole message of the worker, with fields that this version does not know. */
+  readonly message: Record<string, any>;
+  /** How many milliseconds are left of the attempt's timeout. */
+  get remaining(): number;
+  /** Fires when the attempt should end: give it to fetch and the like. */
+  get signal(): AbortSignal;
+  /** Why the attempt should end; undefined if it should not. */
+  get cancelled(): CancelReason | undefined;
+  /** Fires the signal, as the worker does; for tests of handlers. */
+  cancel(reason?: CancelReason): void;
+  /** Reports progress: 0 to 100, and a short text. */
+  progress(percent?: number, message?: string): void;
+  /** Logs a line that the job's record keeps. The promise is fulfilled once the worker has room for more. */
+  log(message: string, level?: Level, fields?: Record<string, unknown>): Promise<void>;
+}
+
+/** The reason of a job's signal. */
+export class Cancelled extends Error {
+  readonly reason: CancelReason;
+}
+
+/** How an attempt ended. A handler returns one, or throws it. */
+export abstract class Outcome extends Error {}
+/** The job is done. The result is a JSON value, or bytes. */
+export class Done extends Outcome {
+  constructor(result?: unknown);
+  readonly result: unknown;
+}
+/** The attempt failed. Without a delay, the next one is due by the type's policy. */
+export class Retry extends Outcome {
+  constructor(error: unknown, options?: { delay?: Length });
+  readonly delayMs?: number;
+}
+/** The job can never succeed: it becomes a dead letter at once. */
+export class Fatal extends Outcome {
+  constructor(error: unknown);
+}
+/** Not now: the job runs again after this delay, and no attempt is spent. */
+export class Snooze extends Outcome {
+  constructor(delay: Length, reason?: string);
+  readonly delayMs: number;
+}
+/** The job is no longer wanted: it ends as cancelled, with the reason, and is not a failure. */
+export class Drop extends Outcome {
+  constructor(reason: string);
+}
+export function done(result?: unknown): Done;
+export function retry(error: unknown, options?: { delay?: Length }): Retry;
+export function fatal(error: unknown): Fatal;
+export function snooze(delay: Length, reason?: string): Snooze;
+export function drop(reason: string): Drop;
+
+/** What a handler returns is an outcome, or else the result of a success. What it throws is a retry, unless it is an outcome. */
+export type Handler<Payload = any> = (job: Job<Payload>) => unknown;
+/** Runs around a handler; it returns what `next` returns, or an outcome of its own. */
+export type Middleware = (job: Job, next: () => Promise<unknown>) => unknown;
+
+/** Runs handlers for a streamfleet worker, which starts this program and gives it jobs. */
+export class Worker<Jobs = JobTypes> {
+  /** Handles the jobs of a type. */
+  on<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>): this;
+  /** The same as `on`. */
+  handle<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>): this;
+  /** Adds a function around all handlers. The first one is the outermost. */
+  use(middleware: Middleware): this;
+  /**
+   * Takes jobs until the worker wants no more. After that, the program has two seconds to close its connections.
+   *
+   * @param options.inflight the most jobs at once, if that is fewer than the pool allows
+   * @param options.maxJobs ends the program after this many jobs; the worker starts another one
+   */
+  run(options?: { inflight?: number; maxJobs?: number }): Promise<void>;
+}
+
+export const version: string;
