@@ -756,9 +756,10 @@ function claim() {
   const output = moved(1, fs.constants.O_WRONLY, ['/dev/fd/2', '/dev/null']);
   pipes = {
     input: input === 0 ? process.stdin : new net.Socket({ fd: input, readable: true, writable: false, manualStart: true }),
-    output: output === 1 ? shared(process.stdout) : new Output(new net.Socket({ fd: output, readable: false, writable: true }), output),
+    output: output === 1 ? new Output(process.stdout, 1) : new Output(new net.Socket({ fd: output, readable: false, writable: true }), output),
   };
   pipes.input.pause();
+  process.stdout.write = process.stderr.write.bind(process.stderr);
   // A program that a handler starts is not started by the worker.
   delete process.env.STREAMFLEET_POOL;
   delete process.env.STREAMFLEET_PROTOCOL;
@@ -788,13 +789,6 @@ function moved(fd, flags, substitutes) {
     }
   }
   return own;
-}
-
-/** Standard output that could not be moved: only this module writes to it, and others write to standard error. */
-function shared(stream) {
-  const output = new Output(stream, 1, stream.write.bind(stream));
-  stream.write = process.stderr.write.bind(process.stderr);
-  return output;
 }
 
 /** Writes whole lines, as many at once as there are. */
@@ -1037,11 +1031,12 @@ function plain(fields) {
   for (const [name, value] of Object.entries(fields)) {
     let text;
     try {
-      text = toJson(value);
+      text = isErrorLike(value) ? undefined : toJson(value);
     } catch {
-      text = undefined;
+      // It becomes text.
     }
-    kept[name] = text !== undefined && text.length <= MOST_TEXT_BYTES ? value : cut(value instanceof Error ? describe(value) : inspect(value), MOST_TEXT_BYTES);
+    const fits = text !== undefined && text.length <= MOST_TEXT_BYTES;
+    kept[name] = fits ? value : cut(isErrorLike(value) ? describe(value) : inspect(value), MOST_TEXT_BYTES);
   }
   return kept;
 }

@@ -11,7 +11,10 @@ const DEADLINE_MS = 20_000;
 
 // Node connects its children by sockets, which a program cannot open again. A worker uses pipes, and so does this script. What
 // happens to the program is told on descriptor 3.
-const PIPES = 'cat | { exec 5<&0; "$@" <&5 5<&- 3>&- & echo "pid $!" >&3; wait $!; echo "exit $?" >&3; } | cat';
+const PIPES = `cat | {
+  exec 6>&1
+  { exec 5<&0; "$@" <&5 5<&- 3>&- 2>&1 >&6 6>&- & echo "pid $!" >&3; wait $!; echo "exit $?" >&3; } | cat >&2 3>&- 6>&-
+} | cat`;
 
 /** A program of a pool. Every wait has a deadline. */
 class Program {

@@ -255,12 +255,14 @@ test('a cancel line fires the signal of its job, and of no other', async () => {
 test('on SIGTERM the running job ends, a later one is snoozed, and the exit code is 0', async () => {
   const code = `const worker = new Worker();
     worker.on('a', async (job) => { job.log('begun'); await new Promise((go) => process.once('SIGUSR2', go)); return 'ended'; });
-    worker.run().then(() => console.error('after run'));`;
+    worker.run().then(() => console.error('after run'));
+    process.on('SIGTERM', () => console.error('asked to stop'));`;
   await withProgram(code, async (program) => {
     await program.hello(2);
     const ref = program.job('a');
     await program.next();
     await program.signal('SIGTERM');
+    await program.until('the signal', () => program.errors.includes('asked to stop'));
     const later = program.job('a');
     assert.deepEqual(await program.result(later), { outcome: 'snooze', delay_ms: 1000, reason: 'the program is stopping' });
     await program.signal('SIGUSR2');
