@@ -10,7 +10,7 @@ export type Length = number | string;
 export type Instant = Date | number;
 export type Lane = 'high' | 'normal' | 'low';
 export type Encoding = 'json' | 'msgpack' | 'raw';
-/** `waiting` may also be running without a record. */
+/** The last three are final. Before that, a record may lag behind what `streamfleet status` finds. */
 export type State = 'waiting' | 'scheduled' | 'running' | 'retrying' | 'done' | 'dead' | 'cancelled';
 
 /** The fields of the wire contract that a plain XADD may have. */
@@ -83,7 +83,7 @@ export class Producer<Jobs = JobTypes> {
   enqueueMany(jobs: Iterable<Submission<Jobs>>): Promise<string[]>;
   /** Returns the command that submits a job, for a MULTI of yours. */
   command<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Argument[];
-  /** Looks a job up. Null: it left no record, it has an id of its own and waits, or it never existed. */
+  /** Reads a job's record. Null: it left none, it has none before its first attempt, or it never existed. */
   status(id: string, options?: { queue?: string }): Promise<Status | null>;
   /** Returns the result of a job that is done, and undefined if there is none yet. Throws JobFailed if there will be none. */
   result<Result = any>(id: string, options?: { queue?: string }): Promise<Result | undefined>;
@@ -91,22 +91,19 @@ export class Producer<Jobs = JobTypes> {
   wait(id: string, options?: { timeout?: Length; queue?: string; signal?: AbortSignal }): Promise<Status>;
 }
 
-/** What is known about a job. */
+/** What a job's record says. */
 export class Status {
   private constructor();
   readonly id: string;
   readonly state: State;
   readonly type?: string;
-  readonly lane?: Lane;
   readonly createdMs?: number;
-  /** The last error; none after a success. */
+  /** The last error, or why the job was cancelled; none after a success. */
   readonly error?: string;
   /** The progress that its handler reported, 0 to 100. */
   readonly progress?: number;
   /** The text of the progress. */
   readonly note?: string;
-  /** The id of its dead letter. */
-  readonly deadLetter?: string;
   /** The result of a success: a JSON value, or a Buffer if the handler returned bytes. */
   readonly result?: any;
   /** Whether it is done, dead or cancelled. */

@@ -302,7 +302,8 @@ const LONGEST_PAUSE_MS = 250;
 const TYPE = /^[a-z0-9][a-z0-9._-]{0,127}$/;
 const QUEUE = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 const ENTRY = /^([0-9]+-[0-9]+)(?:-(high|low))?$/;
-const RECORD = ['state', 'type', 'lane', 'created_ms', 'result', 'error', 'progress', 'note', 'dead_id'];
+/** The fields of a job's record that programs may read. */
+const RECORD = ['state', 'type', 'created_ms', 'result', 'error', 'progress', 'note'];
 const OPTIONS = new Set(
   ('queue lane priority delay runAt expiresAt id headers maxAttempts timeout tracking onSuccess onFailure then batch ' +
     'traceparent encoding unique').split(' '),
@@ -495,18 +496,16 @@ class JobFailed extends Error {
   }
 }
 
-/** What is known about a job. */
+/** What a job's record says. */
 class Status {
-  constructor(id, state, values = {}) {
+  constructor(id, values) {
     this.id = id;
-    this.state = state;
+    this.state = values.state;
     this.type = values.type;
-    this.lane = values.lane;
     this.createdMs = values.created_ms === undefined ? undefined : Number(values.created_ms);
-    this.error = state === 'done' ? undefined : values.error;
+    this.error = values.state === 'done' ? undefined : values.error;
     this.progress = values.progress === undefined ? undefined : Number(values.progress);
     this.note = values.note;
-    this.deadLetter = values.dead_id;
     this.result = values.result === undefined ? undefined : resultOf(values.result);
   }
 
@@ -576,14 +575,14 @@ class Producer {
     return ids;
   }
 
-  /** Looks a job up. Null: it left no record, it has an id of its own and waits, or it never existed. */
+  /** Reads a job's record. Null: it left none, it has none before its first attempt, or it never existed. */
   async status(id, { queue } = {}) {
-    return this.#look(id, queue, true);
+    return this.#look(id, queue);
   }
 
   /** Returns the result of a job that is done, undefined if there is none yet, and throws JobFailed if there will be none. */
   async result(id, { queue } = {}) {
-    return (await this.#look(id, queue, true))?.value();
+    return (await this.#look(id, queue))?.value();
   }
 
   /** Waits for the end of a job that leaves a record: tracking 'all', or an id of its own. */
@@ -594,7 +593,7 @@ class Producer {
     let missingSince;
     for (;;) {
       signal?.throwIfAborted();
-      const status = await this.#look(id, queue, false);
+      const status = await this.#look(id, queue);
       if (status?.ended) return status;
       const now = performance.now();
       if (status) [state, missingSince] = [status.state, undefined];
@@ -635,28 +634,13 @@ class Producer {
     for (const round of open.values()) yield round.jobs;
   }
 
-  async #look(id, queue, withEntry) {
-    named(id, 'id', 128);
-    const commands = [
-      ['HMGET', this.#key(queue, `job:${id}`), ...RECORD],
-      ['ZSCORE', this.#key(queue, 'delayed'), id],
-    ];
-    const entry = ENTRY.exec(id);
-    // Redis cannot return an entry without its payload, so those who wait do not ask.
-    if (entry && withEntry) {
-      commands.push(['XRANGE', this.#key(queue, entry[2] ? `jobs:${entry[2]}` : 'jobs'), entry[1], entry[1]]);
-    }
-    const [record, due, entries] = (await this.#redis.sendAll(commands)).map(({ error, value }) => {
-      if (error !== undefined) throw error;
-      return value;
-    });
+  async #look(id, queue) {
+    const record = await this.#redis.send(['HMGET', this.#key(queue, `job:${named(id, 'id', 128)}`), ...RECORD]);
     const values = {};
     RECORD.forEach((name, nth) => {
       if (record[nth] !== null && record[nth] !== undefined) values[name] = String(record[nth]);
     });
-    if (values.state !== undefined) return new Status(id, values.state, values);
-    if (due !== null && due !== undefined) return new Status(id, 'scheduled');
-    return entries?.length > 0 ? new Status(id, 'waiting') : null;
+    return values.state === undefined ? null : new Status(id, values);
   }
 }
 
