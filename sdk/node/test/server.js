@@ -18,16 +18,22 @@ async function freePort() {
   return port;
 }
 
-/** Sends a command and returns the raw reply. */
-function ask(port, ...args) {
+const encoded = (args) => `*${args.length}\r\n${args.map((arg) => `$${Buffer.byteLength(arg)}\r\n${arg}\r\n`).join('')}`;
+
+/** Sends a command and returns the beginning of the raw reply. */
+function ask(port, password, ...args) {
   return new Promise((resolve, reject) => {
     const socket = net.connect(port, '127.0.0.1');
+    let replied = '';
     socket.on('error', reject);
-    socket.once('data', (data) => {
+    socket.on('data', (data) => {
+      replied += data;
+      const reply = password === undefined ? replied : replied.replace(/^\+OK\r\n/, '');
+      if (reply === '') return;
       socket.destroy();
-      resolve(data.toString());
+      resolve(reply);
     });
-    socket.write(`*${args.length}\r\n${args.map((arg) => `$${Buffer.byteLength(arg)}\r\n${arg}\r\n`).join('')}`);
+    socket.write(password === undefined ? encoded(args) : encoded(['AUTH', password]) + encoded(args));
   });
 }
 
@@ -41,23 +47,24 @@ async function until(what, holds) {
   }
 }
 
-async function startRedis({ cluster = false } = {}) {
+async function startRedis({ cluster = false, password } = {}) {
   const port = await freePort();
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
   const program = process.env.STREAMFLEET_TEST_REDIS ?? 'redis-server';
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
+  if (password !== undefined) args.push('--requirepass', password);
   const child = spawn(program, cluster ? [...args, '--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'] : args, { stdio: 'ignore' });
-  await until('the server', async () => (await ask(port, 'PING')).startsWith('+PONG'));
+  await until('the server', async () => (await ask(port, password, 'PING')).startsWith('+PONG'));
   if (cluster) {
-    await ask(port, 'CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
-    await until('the cluster', async () => (await ask(port, 'CLUSTER', 'INFO')).includes('cluster_state:ok'));
+    await ask(port, password, 'CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    await until('the cluster', async () => (await ask(port, password, 'CLUSTER', 'INFO')).includes('cluster_state:ok'));
   }
   const stop = async () => {
     child.kill('SIGKILL');
     await new Promise((resolve) => (child.exitCode ?? child.signalCode) === null ? child.once('exit', resolve) : resolve());
     fs.rmSync(folder, { recursive: true, force: true });
   };
-  return { port, url: `redis://127.0.0.1:${port}`, ask: (...command) => ask(port, ...command), stop };
+  return { port, url: `redis://127.0.0.1:${port}`, ask: (...command) => ask(port, password, ...command), stop };
 }
 
 module.exports = { startRedis, until };
