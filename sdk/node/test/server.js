@@ -67,4 +67,4 @@ async function startRedis({ cluster = false, password } = {}) {
   return { port, url: `redis://127.0.0.1:${port}`, ask: (...command) => ask(port, password, ...command), stop };
 }
 
-module.exports = { startRedis, until };
+module.exports = { freePort, startRedis, until };
