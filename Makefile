@@ -4,6 +4,7 @@
 # make public-api-update   writes these lists, after an intended change
 # make bench   what streamfleet costs, compared with the same work as raw Redis commands
 # make deploy-check   checks the files under deploy/
+# make sdk-check    tests the packages for other languages with the real program; needs their interpreters
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
 # make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
 # make servers        all tests on each of these; takes half an hour
@@ -13,7 +14,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint lua public-api public-api-update unit redis deploy-check grafana-check image-check servers servers-check soak audit
+.PHONY: demo test bench lint lua public-api public-api-update unit redis deploy-check sdk-check grafana-check image-check servers servers-check soak audit
 
 # Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
 demo: redis
@@ -58,6 +59,10 @@ servers-check: redis
 
 servers: redis
 	./tests/servers.sh --all $(SERVERS)
+
+sdk-check: redis
+	$(CARGO) build --locked --bin streamfleet
+	for each in sdk/*/check.sh; do STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet $$each || exit 1; done
 
 deploy-check:
 	./deploy/check.sh

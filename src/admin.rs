@@ -10,6 +10,7 @@
 //! | [`Queue::audit`](crate::Queue::audit) | [`AuditLog`]: note what people do to the queue, and read it |
 //! | [`Queue::campaigns`](crate::Queue::campaigns) | [`Campaigns`]: bulk replays that the fleet carries out |
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
+//! | [`Queue::bulk`](crate::Queue::bulk) | [`BulkJobs`]: cancel, hasten or move the jobs that a filter matches |
 //! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
 //! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
@@ -32,13 +33,15 @@
 //! ```
 
 pub use crate::broker::{
-    Action, Attempt, AuditLog, Awaited, Batch, Campaign, CampaignError, Campaigns, Cancellation, Consumer,
-    Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided,
-    Decider, Delayed, Due, EditError, EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, JobCursor,
-    JobHolder, JobPage, JobSearch, Joined, Kept, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine,
-    MAX_ENTRIES, Members, Missing, Noted, Part, PastAction, PastEvent, Progress, QueueSnapshot, RedisMemory,
-    Replayed, Room, SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus,
-    UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    Action, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs, BulkPage,
+    BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns, Cancellation,
+    Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError,
+    Decided, Decider, Delayed, DeletedPage, DeletionLog, Due, EditError, EventStream, Evicted, FoundJob,
+    GateStatus, Gates, Holdings, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept, KeptBack, KeyCursor,
+    LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, Part,
+    PastAction, PastEvent, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, SelectedPage,
+    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, UnknownType, Unread, Upcoming,
+    WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};

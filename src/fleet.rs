@@ -1,15 +1,19 @@
 //! Assembles a process of the fleet (handlers, worker, maintenance), runs it, and stops its parts in order.
 
+mod pools;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::pools::Pools;
 use crate::autoscale::Autoscale;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
 use crate::event::{Event, Events};
+use crate::handlers::Pool;
 use crate::health::Probe;
 use crate::hooks::{self, Dispatch, ErasedHook, Hook};
 #[cfg(feature = "testing")]
@@ -74,6 +78,8 @@ pub struct Builder {
     events: Events,
     cron: Vec<Entry>,
     tracer: Option<Tracer>,
+    /// Each with the group of places that its types share.
+    pools: Vec<(Pool, usize)>,
 }
 
 /// A process of the fleet, ready to run; see the [example](Builder).
@@ -84,6 +90,7 @@ pub struct Fleet {
     events: Events,
     cron: Vec<Entry>,
     tracer: Option<Tracer>,
+    pools: Vec<Pool>,
     consumer: ConsumerName,
     probe: Probe,
     scale: Autoscale,
@@ -99,6 +106,7 @@ impl Fleet {
             events: Events::default(),
             cron: Vec::new(),
             tracer: None,
+            pools: Vec::new(),
         }
     }
 
@@ -122,14 +130,20 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// [`RedisError::Address`](crate::RedisError::Address) if the address or a bound is unusable, because waiting cannot fix that.
+    /// [`RedisError::Address`](crate::RedisError::Address) if the address or a bound is unusable, or the program of a pool
+    /// does not serve a type of the pool, because waiting cannot fix that.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
         let bounds = self.config.worker.recycle;
         // Before the first contact with Redis, so that an unusable bound is reported at once.
         Recycler::new(bounds, None).map_err(broker::Error::Address)?;
         let (dispatch, events) =
             Dispatch::new(&self.config.events, &self.hooks, &self.events, &self.consumer);
-        let Some(mut worker) = self.start(&shutdown, &events).await? else { return Ok(()) };
+        // Before the worker, so that programs are ready when jobs come.
+        let mut pools = Pools::start(&self.pools, &events);
+        let Some(mut worker) = self.start(&shutdown, &events).await? else {
+            pools.stop().await;
+            return Ok(());
+        };
         let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
         warn_of_version(&worker).await;
         self.probe.set_working(worker.broker(), worker.liveness().clone(), worker.queue_health());
@@ -140,6 +154,7 @@ impl Fleet {
         tracing::info!(consumer = %self.consumer, "working");
         let mut maintained = JoinSet::new();
         let mut due = std::pin::pin!(recycler.due(&self.probe));
+        let mut refusal = None;
         loop {
             tokio::select! {
                 biased;
@@ -148,6 +163,10 @@ impl Fleet {
                 // does not hurry.
                 reason = &mut due => {
                     tracing::info!(%reason, "recycling: a new process can start");
+                    break;
+                }
+                Some(why) = pools.refusals.recv() => {
+                    refusal = Some(why);
                     break;
                 }
                 Some(served) = worker.served() => {
@@ -162,13 +181,14 @@ impl Fleet {
         stop.cancel();
         while maintained.join_next().await.is_some() {}
         worker.stop(shutdown.hurry()).await;
+        pools.stop().await;
         stop_dispatch.cancel();
         let delivered = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(hooks::STOP_TIMEOUT, delivered).await.is_err() {
             tracing::warn!("notifications about the last jobs were dropped");
         }
         tracing::info!("stopped");
-        Ok(())
+        refusal.map_or(Ok(()), |why| Err(broker::Error::Address(why)))
     }
 
     /// Returns what the maintenance of a queue that this process has joined needs.
@@ -186,6 +206,7 @@ impl Fleet {
             tracking: config.queue(queue.name()).tracking,
             retention: config.retention_of(queue.name()),
             letters: config.letters_of(queue.name()),
+            archive: config.archive.as_ref().map(|archive| archive_of(archive, &queue)),
             unroutable_after: config.unroutable_after,
             cron: own.cloned().collect(),
             broker: worker.broker().clone(),
@@ -284,6 +305,11 @@ async fn warn_of_version(worker: &Worker) {
 }
 
 /// Converts a connection's reading to an event.
+fn archive_of(archive: &worker::DeadArchive, queue: &broker::Queue) -> maintenance::Archive {
+    let rotation = (archive.rotate_size, archive.rotate_after);
+    maintenance::Archive::new(queue.name().clone(), archive.folder.clone(), rotation)
+}
+
 fn metered(reading: broker::Reading) -> Event<'static> {
     match reading {
         broker::Reading::Trip { command, took } => Event::RoundTrip { command, took },
@@ -431,6 +457,7 @@ impl Builder {
             events: self.events,
             cron: self.cron,
             tracer: self.tracer,
+            pools: self.pools.into_iter().map(|(pool, _)| pool).collect(),
             consumer: consumer_name(),
             probe: Probe::default(),
         }

@@ -34,6 +34,18 @@ LETTERS = [
           (grown("dead_jobs_evicted_total", "queue", over="$__rate_interval"), "{{queue}}")),
 ]  # fmt: skip
 
+CAMPAIGNS = [
+    lines("Campaigns", "short", "Campaigns that replay dead letters, or wait for the ends of their jobs.",
+          (f"max by (queue) ({series('campaigns_running')})", "{{queue}}")),
+    lines("Jobs of campaigns", "ops", "Letters that campaigns replayed, and what became of these jobs, per second.",
+          (rate("campaign_jobs_replayed_total", "queue"), "replayed in {{queue}}"),
+          (rate("campaign_jobs_succeeded_total", "queue"), "succeeded in {{queue}}"),
+          (rate("campaign_jobs_died_total", "queue"), "died again in {{queue}}")),
+    lines("Archived", "short", "Dead letters written to the archive, within the last interval, and times that it could not be written.",
+          (grown("dead_jobs_archived_total", "queue", over="$__rate_interval"), "{{queue}}"),
+          (grown("dead_archive_failures_total", "queue", over="$__rate_interval"), "failures in {{queue}}")),
+]  # fmt: skip
+
 BURN = [
     lines("Dead ratio", "percentunit", "Share of the jobs that died, of those that ended done or dead. Dashed: the queue's objective.",
           (ratio("$__rate_interval"), "{{queue}}"), Query(OBJECTIVE, "objective of {{queue}}", objective=True)),
@@ -74,5 +86,5 @@ def build():
         variable("queue", "Queue", f"streamfleet_worker_concurrency{{{FLEET}}}"),
         variable("job_type", "Type", f"streamfleet_jobs_started_total{{{QUEUE}}}"),
     ]
-    rows = [("Now", NOW), ("Letters", LETTERS), ("Against the objective", BURN), ("Causes", CAUSES)]
+    rows = [("Now", NOW), ("Letters", LETTERS), ("Campaigns and archive", CAMPAIGNS), ("Against the objective", BURN), ("Causes", CAUSES)]
     return dashboard("dead", "Dead letters", "What died, why, and which dead letters remain.", variables, rows)

@@ -69,6 +69,20 @@ ERRORS = [
     }, width=24),
 ]  # fmt: skip
 
+GATES = [
+    lines("Closed gates", "short", "Gates that somebody has closed, the whole queue's included, and gates that their breakers have closed.",
+          (f"sum by (queue) ({newest('queue_gates_closed')})", "{{queue}} paused"),
+          (f"sum by (queue) ({newest('queue_breakers_open')})", "{{queue}} breakers open")),
+    lines("Waiting for gates", "short", "Jobs in rooms: those that a gate does not let pass, and those that wait for the turn of their value.",
+          (f"sum by (queue) ({newest('queue_rooms_jobs')})", "{{queue}} gate"), (f"sum by (queue) ({newest('queue_fair_jobs')})", "{{queue}} turn")),
+    lines("Granted and refused", "ops", "Jobs that passed their gates, and jobs that a gate refused, per second. A refused job asks again after it has waited.",
+          (rate("gates_granted_total", "queue"), "{{queue}} granted"), (rate("gates_refused_total", "queue"), "{{queue}} refused")),
+    lines("In and out of rooms", "ops", "Jobs that moved to rooms, and jobs that left them in turn or through the leader, per second.",
+          (rate("jobs_parked_total", "queue"), "{{queue}} parked"), (rate("jobs_sorted_total", "queue"), "{{queue}} sorted"),
+          (rate("jobs_let_out_total", "queue"), "{{queue}} let out")),
+    lines("Paused for", "s", "For how long the whole queue has been paused.", (highest("queue_paused_seconds"), "paused")),
+]  # fmt: skip
+
 HOLD = [
     lines("Slots", "short", "Running handlers. Dashed: the slots.", (f"sum by (queue) ({series('jobs_running')})", "{{queue}} running"),
           Query(f"sum by (queue) ({series('worker_concurrency')})", "{{queue}} slots", objective=True)),
@@ -110,5 +124,5 @@ def build():
         variable("queue", "Queue", f"streamfleet_worker_concurrency{{{FLEET}}}", multi=False),
         variable("job_type", "Type", f"streamfleet_jobs_started_total{{{QUEUE}}}"),
     ]
-    rows = [("Now", NOW), ("Flow", FLOW), ("Latency", LATENCY), ("Errors", ERRORS), ("Running work", HOLD), ("Maintenance", CHORES)]
+    rows = [("Now", NOW), ("Flow", FLOW), ("Latency", LATENCY), ("Errors", ERRORS), ("Gates", GATES), ("Running work", HOLD), ("Maintenance", CHORES)]
     return dashboard("queue", "Queue", "One queue in depth. All shows the sum of the queues.", variables, rows)

@@ -15,7 +15,8 @@ use super::times::{Clock, rfc3339};
 const EXAMPLES: &str = "\
 Examples:
   streamfleet audit
-  streamfleet audit --queue mail --limit 10 -o wide";
+  streamfleet audit --queue mail --limit 10 -o wide
+  streamfleet audit --deletions";
 
 /// The arguments of `audit`.
 #[derive(clap::Args)]
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
+    /// Show which queues were deleted, instead of what was done to one.
+    #[arg(long, conflicts_with = "queue")]
+    deletions: bool,
     /// The maximum number of actions. About the last 10,000 of a queue are kept.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
@@ -40,7 +44,8 @@ type Page = List<Noted, Facts>;
 /// What is known about all actions, for JSON output.
 #[derive(Serialize)]
 struct Facts {
-    queue: String,
+    /// `null` for the list of queues that were deleted.
+    queue: Option<String>,
 }
 
 /// One action, for JSON output.
@@ -67,12 +72,18 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
     let queue = broker.queue(args.queue);
     let look = async || {
-        let past = queue.audit().recent(args.after, args.limit).await.context("failed to read the audit")?;
-        if past.is_empty() && queues::report_unknown(&broker, queue.name(), context).await {
+        let past = if args.deletions {
+            broker.deletions().recent(args.after, args.limit).await
+        } else {
+            queue.audit().recent(args.after, args.limit).await
+        };
+        let past = past.context("failed to read the audit")?;
+        if past.is_empty() && !args.deletions && queues::report_unknown(&broker, queue.name(), context).await
+        {
             return Ok(Listing::not_found());
         }
         let next = past.last().filter(|_| past.len() as u64 == args.limit).map(|past| past.entry.to_string());
-        let facts = Facts { queue: queue.name().to_string() };
+        let facts = Facts { queue: (!args.deletions).then(|| queue.name().to_string()) };
         let page = Page { items: past.into_iter().map(noted).collect(), next, facts, former: None };
         let names = |page: &Page| page.items.iter().map(|noted| noted.entry.clone()).collect();
         Ok(Listing::new(context.output.rendered(&page, names, |page| show(page, &context.clock))?))
@@ -98,7 +109,8 @@ fn noted(past: PastAction) -> Noted {
 
 fn show(page: &Page, clock: &Clock) -> View {
     if page.items.is_empty() {
-        return format!("nothing is noted about the queue {}", page.facts.queue).into();
+        let none = page.facts.queue.as_ref().map(|queue| format!("nothing is noted about the queue {queue}"));
+        return none.unwrap_or_else(|| "no queue was deleted".to_owned()).into();
     }
     let mut table = output::table(&[
         Column::from("at"),

@@ -77,7 +77,7 @@ struct Facts {
 struct Report {
     id: String,
     state: &'static str,
-    /// Why it was stopped.
+    /// Why it was paused or stopped.
     why: String,
     filter: String,
     who: String,
@@ -95,6 +95,7 @@ struct Report {
     succeeded: u64,
     died: u64,
     died_otherwise: u64,
+    needs_decision: u64,
     cancelled: u64,
     running: u64,
     skipped: u64,
@@ -128,6 +129,7 @@ impl From<Campaign> for Report {
             succeeded: counts.succeeded,
             died: counts.died,
             died_otherwise: counts.died_otherwise,
+            needs_decision: counts.needs_decision,
             cancelled: counts.cancelled,
             running: counts.alive(),
             skipped: counts.skipped,
@@ -240,7 +242,7 @@ fn table(page: &Page, clock: &Clock) -> View {
             report.who.clone(),
             report.replayed.to_string(),
             report.succeeded.to_string(),
-            (report.died + report.died_otherwise).to_string(),
+            (report.died + report.died_otherwise + report.needs_decision).to_string(),
             report.skipped.to_string(),
             report.filter.clone(),
             report.why.clone(),
@@ -252,8 +254,13 @@ fn table(page: &Page, clock: &Clock) -> View {
 fn facts(report: &Report, clock: &Clock) -> View {
     let planned = report.planned.map_or_else(String::new, |planned| format!(" of {planned}"));
     let ended = format!(
-        "{} succeeded, {} died of the same error, {} of another, {} cancelled, {} still running",
-        report.succeeded, report.died, report.died_otherwise, report.cancelled, report.running
+        "{} succeeded, {} died of the same error, {} of another, {} wait for a decision, {} cancelled, {} still running",
+        report.succeeded,
+        report.died,
+        report.died_otherwise,
+        report.needs_decision,
+        report.cancelled,
+        report.running
     );
     let waits = (report.campaign.is_read() && report.running > 0 && !report.campaign.state.is_over())
         .then(|| format!("{} jobs that have not ended; jobs removed by hand never do", report.running));

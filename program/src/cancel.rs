@@ -1,14 +1,16 @@
-//! `streamfleet cancel`: cancels one job, wherever it is.
+//! `streamfleet cancel`: cancels one job, wherever it is, or all jobs that a filter matches.
 
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::Cancellation;
+use streamfleet::admin::{BulkAction, Cancellation};
 use streamfleet::job::{JobId, QueueName, State};
 
+use super::actor::{self, ActorArgs};
+use super::bulk::{self, BulkArgs, Order};
 use super::exit::Exit;
 use super::output::{self, harmless};
-use super::{Context, status};
+use super::{Context, Wrong, status};
 
 /// The default of `--by`.
 pub(super) const COMMAND_LINE: &str = "the command line";
@@ -17,20 +19,30 @@ pub(super) const COMMAND_LINE: &str = "the command line";
 const EXAMPLES: &str = "\
 Examples:
   streamfleet cancel order-7
-  streamfleet cancel 1700000000000-0 --queue mail --by ann";
+  streamfleet cancel 1700000000000-0 --queue mail --by ann
+  streamfleet cancel --queue mail --where payload.customer=9 --reason 'the customer has left'
+  streamfleet cancel --queue mail --type 'report.*' --state waiting,scheduled --dry-run";
+
+/// The ways to use `cancel`.
+const USAGE: &str = "\
+streamfleet cancel [OPTIONS] <ID>
+       streamfleet cancel [OPTIONS] --all
+       streamfleet cancel [OPTIONS] <FILTER>";
 
 /// The arguments of `cancel`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Args {
-    /// The job's id, or the entry id that XADD returned.
-    id: JobId,
+    /// The job's id, or the entry id that XADD returned. Without it, all jobs that the filter matches.
+    id: Option<JobId>,
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// Who cancels the job, for its record.
-    #[arg(long, default_value = COMMAND_LINE)]
+    /// Who cancels the job, for its record, and for the audit.
+    #[arg(long, default_value = COMMAND_LINE, visible_alias = "as")]
     by: String,
+    #[command(flatten)]
+    bulk: BulkArgs,
 }
 
 /// What became of the job, for JSON output.
@@ -44,10 +56,33 @@ struct Report {
     cancelling: bool,
 }
 
-/// Cancels the job.
+/// Cancels the job, or all that the filter matches.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let queue = context.broker().await?.queue(args.queue);
-    one(&queue, &args.id, &args.by, context).await
+    let Args { id, queue, by, bulk } = args;
+    let broker = tokio::select! {
+        biased;
+        () = context.shutdown.requested() => return Ok(Exit::Failed),
+        broker = context.broker() => broker?,
+    };
+    let queue = broker.queue(queue);
+    // Without a name, the audit has the user of this machine.
+    let name = Some(by.clone()).filter(|by| by != COMMAND_LINE);
+    let Some(id) = id else {
+        let order = Order { action: BulkAction::Cancel, command: "cancel", args: &bulk, name };
+        return bulk::run(order, &broker, &queue, context).await;
+    };
+    if !bulk.selects_nothing() {
+        return Err(Wrong("a filter selects jobs by itself: it does not work with an id".to_owned()).into());
+    }
+    if let Some(why) = bulk.reason {
+        actor::note(&queue, &ActorArgs::of(name, why).action("cancel").target(id.to_string()).count(1_u64))
+            .await;
+    }
+    tokio::select! {
+        biased;
+        () = context.shutdown.requested() => Ok(Exit::Failed),
+        exit = one(&queue, &id, &by, context) => exit,
+    }
 }
 
 /// Cancels one job. Its record is kept for as long as other records of this queue.

@@ -19,11 +19,16 @@ pub(crate) struct Args {
 pub(crate) enum What {
     /// Find all mistakes, and programs that this machine does not have, without a connection to Redis.
     ///
-    /// Exit code 0: the configuration is valid. 2: it has mistakes.
+    /// One program of each pool is started, and must serve the types of its pool. Exit code 0: the configuration is valid.
+    /// 2: it has mistakes.
     #[command(
         after_help = "Examples:\n  streamfleet config check\n  streamfleet config check --config /etc/streamfleet/mail.toml"
     )]
-    Check,
+    Check {
+        /// Do not start the programs of pools.
+        #[arg(long)]
+        without_pools: bool,
+    },
     /// Show the values in effect, each with its source. Secrets are masked.
     #[command(
         after_help = "Examples:\n  streamfleet config show\n  streamfleet config show -o json | jq .worker.lease"
@@ -54,12 +59,21 @@ impl From<&Problem> for Line {
 
 /// Reports all mistakes, and programs that this machine does not have. Types without a handler only cause a remark,
 /// because producers need no handlers.
-pub(super) fn check(read: Result<Effective, Invalid>, output: Output) -> anyhow::Result<Exit> {
+pub(super) fn check(
+    read: Result<Effective, Invalid>,
+    without_pools: bool,
+    output: Output,
+) -> anyhow::Result<Exit> {
     let (problems, remarks) = match read {
         Err(invalid) => (invalid.problems, Vec::new()),
         Ok(effective) => {
             let mut found = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
-            found.extend(effective.missing_programs());
+            let missing = effective.missing_programs();
+            if missing.is_empty() && !without_pools && !effective.config.pool_names().is_empty() {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                found.extend(runtime.block_on(effective.failing_pools()));
+            }
+            found.extend(missing);
             found.into_iter().partition(|problem| !problem.is_missing_handler())
         }
     };

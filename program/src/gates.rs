@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::admin::GateStatus;
-use streamfleet::job::{Breaker, GateName, Limits, QueueName, Rate, Timestamp};
+use streamfleet::job::{Breaker, FairShare, GateName, Limits, QueueName, Rate, Timestamp};
 
 use super::actor::{ActorArgs, note};
 use super::exit::Exit;
@@ -109,7 +109,8 @@ impl std::str::FromStr for BreakerArg {
 #[derive(Serialize)]
 struct Report {
     gate: String,
-    /// `open`, `paused` or `tripped`; `unreadable` if nothing passes until its rule is set again.
+    /// `open`, `paused` or `tripped`; `unreadable` if nothing passes until its rule is set again; `ignored` if the rule is one of
+    /// too many, and stops nobody; `shared` for the line that says how the queue is shared.
     state: &'static str,
     paused_by: Option<String>,
     reason: Option<String>,
@@ -235,9 +236,13 @@ fn shown(concurrency: Option<u32>, rate: Option<&str>, breaker: Option<&str>) ->
 
 async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     let handle = queue.gates();
-    let listed = tokio::try_join!(handle.list(), queue.clock());
-    let (gates, now) = listed.context("failed to list the gates")?;
-    let reports: Vec<Report> = gates.iter().map(|gate| report(gate, now)).collect();
+    let listed = tokio::try_join!(handle.list(), handle.rules(), queue.clock());
+    let (gates, rules, now) = listed.context("failed to list the gates")?;
+    let mut reports: Vec<Report> = gates.iter().map(|gate| report(gate, now)).collect();
+    if let Some(share) = rules.fair() {
+        let snapshot = queue.snapshot().await.context("failed to count the jobs that wait for their turn")?;
+        reports.push(shared(share, snapshot.in_fair_rooms));
+    }
     let names = |all: &List<Report>| all.items.iter().map(|one| one.gate.clone()).collect();
     let show = |all: &List<Report>| show(&all.items, queue, (&context.clock, now));
     Ok(Listing::new(context.output.rendered(&List::from(reports), names, show)?))
@@ -248,6 +253,7 @@ fn report(GateStatus { rule, held, waiting, tripped_until, .. }: &GateStatus, no
     let tripped = tripped_until.filter(|until| *until > now);
     let ends = closed.map_or(tripped, |closed| closed.until);
     let state = match (rule.unreadable, closed, tripped) {
+        _ if rule.ignored => "ignored",
         (true, ..) => "unreadable",
         (_, Some(_), _) => "paused",
         (_, None, Some(_)) => "tripped",
@@ -270,6 +276,27 @@ fn report(GateStatus { rule, held, waiting, tripped_until, .. }: &GateStatus, no
         held: *held,
         waiting: *waiting,
         ends,
+    }
+}
+
+/// How the queue is shared, as one more line.
+fn shared(share: &FairShare, waiting: u64) -> Report {
+    Report {
+        gate: format!("fair:{}", share.field()),
+        state: "shared",
+        paused_by: None,
+        reason: None,
+        paused_since: None,
+        paused_since_ms: None,
+        until: None,
+        until_ms: None,
+        concurrency: None,
+        rate: None,
+        breaker: None,
+        source: Some("config"),
+        held: 0,
+        waiting,
+        ends: None,
     }
 }
 

@@ -5,11 +5,13 @@ mod actor;
 mod audit;
 mod batch;
 mod bench;
+mod bulk;
 mod campaigns;
 mod cancel;
 mod check;
 mod completions;
 mod config;
+mod confirm;
 mod cron;
 mod dead;
 mod delayed;
@@ -54,7 +56,7 @@ use times::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 3] = ["worker", "dev", "jobs"];
+const SERVING: [&str; 7] = ["worker", "dev", "jobs", "cancel", "run-now", "move", "queues"];
 
 /// The exit codes, which scripts may rely on.
 const EXIT_CODES: &str = "\
@@ -112,8 +114,12 @@ enum Command {
     Batch(batch::Args),
     /// Show the steps of a job, or decide about one of them.
     Steps(steps::Args),
-    /// Cancel a job, wherever it is. A running job is asked to stop.
-    Cancel(cancel::Args),
+    /// Cancel a job, wherever it is, or all jobs that a filter matches. A running job is asked to stop.
+    Cancel(Box<cancel::Args>),
+    /// Make jobs due now that a filter matches and that would run later.
+    RunNow(Box<bulk::RunNowArgs>),
+    /// Move waiting and delayed jobs that a filter matches to another queue.
+    Move(Box<bulk::MoveArgs>),
     /// Find jobs by state, type, payload, header, text or time. A signal ends the search, and shows what was found.
     Jobs(Box<jobs::Args>),
     /// Pause a queue, a type or a field's value: no further job starts, and running ones finish.
@@ -122,7 +128,7 @@ enum Command {
     Resume(pause::ResumeArgs),
     /// List gates, or change how many jobs they let through.
     Gates(gates::Args),
-    /// Count the jobs of each queue.
+    /// Count the jobs of each queue, or empty or delete a queue.
     Queues(queues::Args),
     /// Show the queues and the jobs that run longest, again and again.
     Top(top::Args),
@@ -185,7 +191,9 @@ impl About {
 impl Command {
     /// Whether a signal stops it gracefully.
     fn serves(&self) -> bool {
-        matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
+        let is_bulk = matches!(self, Self::Cancel(_) | Self::RunNow(_) | Self::Move(_));
+        let is_drastic = matches!(self, Self::Queues(args) if args.serves());
+        is_bulk || is_drastic || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
@@ -196,7 +204,9 @@ impl Command {
             Self::Status(args) => status::run(args, context).await,
             Self::Batch(args) => batch::run(args, context).await,
             Self::Steps(args) => steps::run(args, context).await,
-            Self::Cancel(args) => cancel::run(args, context).await,
+            Self::Cancel(args) => cancel::run(*args, context).await,
+            Self::RunNow(args) => bulk::run_now(*args, context).await,
+            Self::Move(args) => bulk::move_jobs(*args, context).await,
             Self::Jobs(args) => jobs::run(*args, context).await,
             Self::Pause(args) => pause::pause(args, context).await,
             Self::Resume(args) => pause::resume(args, context).await,
@@ -282,8 +292,8 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
         args.apply_to(&mut flags);
     }
     let read = Sources::of_process(cli.config, flags).read();
-    if let Command::Config(config::Args { what: config::What::Check }) = &cli.command {
-        return config::check(read, output);
+    if let Command::Config(config::Args { what: config::What::Check { without_pools } }) = &cli.command {
+        return config::check(read, *without_pools, output);
     }
     let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
     let clock = if cli.utc { Clock::utc() } else { Clock::local() };

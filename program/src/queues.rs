@@ -1,6 +1,8 @@
-//! `streamfleet queues`: how many jobs each queue has, and in which state.
+//! `streamfleet queues`: how many jobs each queue has, and in which state. `purge` empties one, `delete` deletes one.
 
+mod delete;
 mod pace;
+mod purge;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,8 +37,10 @@ Examples:
 
 /// The arguments of `queues`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Only these queues. Default: every queue of the namespace.
     names: Vec<QueueName>,
     /// Measure for 2 s, or as --rate=DURATION says, how long the waiting jobs last at the present rate. --watch measures it
@@ -57,6 +61,22 @@ pub(crate) struct Args {
     repeat: Repeat,
 }
 
+/// What to do with a queue instead of counting its jobs.
+#[derive(clap::Subcommand)]
+enum What {
+    /// Cancel the waiting or delayed jobs of a queue, or drop its dead letters.
+    Purge(purge::Args),
+    /// Delete a queue that nobody uses, with everything that Redis has of it.
+    Delete(delete::Args),
+}
+
+impl Args {
+    /// Whether a signal stops it gracefully.
+    pub(crate) fn serves(&self) -> bool {
+        self.what.is_some()
+    }
+}
+
 /// One queue, for JSON output. A count is missing if its key cannot be read.
 #[derive(Serialize)]
 struct Report {
@@ -67,6 +87,9 @@ struct Report {
     dead: Option<u64>,
     /// Those of the waiting ones that a gate does not let pass.
     in_rooms: Option<u64>,
+    /// Those that wait for the turn of their value; missing if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_fair_rooms: Option<u64>,
     /// Since when the queue is paused.
     paused_since: Option<String>,
     paused_since_ms: Option<u64>,
@@ -124,8 +147,13 @@ struct UnservedReport {
     did_you_mean: Option<String>,
 }
 
-/// Counts the jobs of the queues.
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+/// Counts the jobs of the queues, or empties or deletes one.
+pub(crate) async fn run(mut args: Args, context: &Context) -> anyhow::Result<Exit> {
+    match args.what.take() {
+        Some(What::Purge(args)) => return purge::run(args, context).await,
+        Some(What::Delete(args)) => return delete::run(args, context).await,
+        None => {}
+    }
     let broker = context.broker().await?;
     let looks = Looks::default();
     if let Some(rate) = args.rate {
@@ -144,7 +172,7 @@ pub(crate) struct Watched {
 impl Watched {
     /// Watches these queues, or every queue of the namespace.
     pub(crate) fn new(names: Vec<QueueName>) -> Self {
-        let args = Args { names, rate: None, memory: false, repeat: Repeat::default() };
+        let args = Args { what: None, names, rate: None, memory: false, repeat: Repeat::default() };
         Self { args, looks: Looks::default() }
     }
 
@@ -302,6 +330,7 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         delayed: is_known(Part::Delayed).then_some(snapshot.delayed),
         dead: is_known(Part::Dead).then_some(snapshot.dead),
         in_rooms: is_known(Part::Rooms).then_some(snapshot.in_rooms),
+        in_fair_rooms: Some(snapshot.in_fair_rooms).filter(|jobs| *jobs > 0),
         paused_since: snapshot.closed_since.map(rfc3339),
         paused_since_ms: snapshot.closed_since.map(|time| time.as_ms()),
         backlog: snapshot.uncounted().next().is_none().then(|| snapshot.jobs()),
@@ -334,6 +363,7 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         delayed: None,
         dead: None,
         in_rooms: None,
+        in_fair_rooms: None,
         paused_since: None,
         paused_since_ms: None,
         backlog: None,
@@ -431,6 +461,9 @@ fn remarks(mut view: View, reports: &[Report], clock: &Clock) -> View {
                 "{queue}: waiting jobs that a gate does not let pass: {jobs}; see `streamfleet gates list`"
             ));
         }
+    }
+    for (report, jobs) in reports.iter().filter_map(|report| Some((report, report.in_fair_rooms?))) {
+        view = view.then(format!("{}: jobs that wait for the turn of their value: {jobs}", report.queue));
     }
     for unread in reports.iter().flat_map(|report| &report.unread) {
         view = view.then(unread.to_string());

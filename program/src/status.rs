@@ -334,7 +334,10 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
         ("due", status.due.map(time)),
         (
             "waits for",
-            status.room.as_ref().map(|gate| format!("the gate {gate}; see `streamfleet gates list`")),
+            status.room.as_ref().map(|room| match room.strip_prefix("fair:") {
+                Some(_) => "its turn: the queue is shared between the values of a field".to_owned(),
+                None => format!("the gate {room}; see `streamfleet gates list`"),
+            }),
         ),
         ("worker", status.worker.clone()),
         (

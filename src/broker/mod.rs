@@ -7,6 +7,7 @@
 //! outcome to the caller.
 
 mod attempt;
+mod bulk;
 mod client;
 mod dead;
 mod gates;
@@ -32,6 +33,10 @@ pub(crate) use attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepReco
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
 pub(crate) use attempt::steps::{EndedRun, StepBegun, StepEnded, StepReported, StepRun};
 pub(crate) use attempt::take::{MAX_TAKEN, MAX_TYPES, Overdue};
+pub use bulk::carry_out::{BulkCursor, BulkError, BulkPage, BulkTally, BulkTerms};
+pub use bulk::relocate::KeptBack;
+pub use bulk::remove::{DeletedPage, KeyCursor, QueueUse};
+pub use bulk::selection::{BulkAction, BulkJobs, BulkPlan, BulkSelection};
 pub use client::address::Config;
 pub(crate) use client::decode::Entry;
 pub use client::error::{Class, Error};
@@ -55,7 +60,7 @@ pub use dead::selection::{SelectedPage, Selection, SelectionPlan};
 pub(crate) use gates::admit::Admitted;
 pub(crate) use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK, MAX_ROOMS};
 pub use gates::rules::{GateStatus, Gates, Room};
-pub use inspect::audit::{Action, AuditLog, Noted, PastAction};
+pub use inspect::audit::{Action, AuditLog, DeletionLog, Noted, PastAction};
 pub use inspect::delayed::{Delayed, Upcoming};
 pub use inspect::events::{EventStream, PastEvent};
 pub use inspect::history::{Attempt, LogLine, Progress};
@@ -72,12 +77,13 @@ pub use inspect::unserved::UnknownType;
 pub(crate) use maintenance::claim::{ClaimFrom, SilentEntry};
 pub(crate) use maintenance::cron::CronState;
 pub use maintenance::cron::{Cron, CronStatus, CronTable, Kept, MAX_ENTRIES};
+pub(crate) use maintenance::orphans::MAX_RECLAIMED;
 pub(crate) use maintenance::promote::Promoted;
 pub use rehearse::Step;
 pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
 pub use submit::enqueue::Due;
-pub(crate) use submit::enqueue::{NewJob, NotAccepted, RESEND_WITHIN};
+pub(crate) use submit::enqueue::{NewJob, NotAccepted, RESEND_WITHIN, drawn_call};
 pub(crate) use submit::unique::{JobWithId, LockHolder, SubmitOutcome, Unique};
 pub use submit::unique::{UniqueMode, UniqueScope};
 

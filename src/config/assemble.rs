@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::Effective;
+use super::pools::Pools;
 use super::problem::{Invalid, Problem};
-use super::sections::{Config, CronSection, EventsSection, QueueSection, TypeSection, WorkerSection};
+use super::sections::{
+    Config, CronSection, DeadSection, EventsSection, QueueSection, TypeSection, WorkerSection,
+};
 use super::steps::StepSection;
 use crate::cron::{self, Entry, Schedule};
 use crate::fleet::{Builder, Fleet};
 use crate::handlers::{self, Exec, Noop};
-use crate::job::{CronName, Encoding, JobType, StepName};
+use crate::job::{CronName, Encoding, JobType, Policy, StepName};
 use crate::worker::{self, Steps};
 use crate::{FleetConfig, hooks};
 
@@ -30,6 +33,8 @@ impl Config {
                 dead_max,
                 limits,
                 key_limits: keys.collect(),
+                // What is wrong was reported before, and shares nothing.
+                fair: section.fair().unwrap_or_default(),
             };
             (Clone::clone(name), queue)
         };
@@ -45,6 +50,7 @@ impl Config {
             retention,
             unroutable_after,
             recycle,
+            archive: self.dead.archive(),
             type_limits: type_limits.collect(),
             queues,
         };
@@ -65,6 +71,14 @@ impl Config {
         };
         let programs = self.types.iter().filter(|(_, section)| runs(section));
         programs.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl DeadSection {
+    /// Returns where dead letters are archived; `None` if they are not.
+    fn archive(&self) -> Option<worker::DeadArchive> {
+        let archive = worker::DeadArchive::new(self.archive.clone()?);
+        Some(archive.rotate_size(self.rotate_size).rotate_after(self.rotate_after))
     }
 }
 
@@ -102,21 +116,18 @@ impl Effective {
     /// Returns a problem for each program of a handler that this machine does not have. A worker starts all the same:
     /// it notices when it starts the program, and the job fails.
     pub fn missing_programs(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        for (name, section) in &self.config.types {
-            let own = section.handler.iter().map(|handler| (Vec::new(), handler));
-            let of_steps = section.steps.iter().flatten().filter_map(|(step, section)| {
-                Some((vec!["steps".to_owned(), step.to_string()], section.handler.as_ref()?))
-            });
-            for (within, handler) in own.chain(of_steps) {
-                let Some(reason) = handler.missing_program() else { continue };
-                let mut path = vec!["types".to_owned(), name.to_string()];
-                path.extend(within);
-                path.extend(["handler", "exec", "command"].map(str::to_owned));
-                problems.push(Problem::at(&path, reason, &self.tree));
-            }
-        }
-        problems
+        let of_handlers = self.config.placed_handlers().filter_map(|handler| {
+            let reason = handler.config.missing_program()?;
+            let kind = if matches!(handler.config, handlers::Config::Exec(_)) { "exec" } else { "pool" };
+            let path = [handler.path, vec![kind.to_owned(), "command".to_owned()]].concat();
+            Some((path, reason))
+        });
+        let of_pools = self.config.pools.iter().filter_map(|(name, pool)| {
+            let path = ["pools", name.as_str(), "command"].map(str::to_owned).to_vec();
+            Some((path, pool.missing_program()?))
+        });
+        let missing = of_handlers.chain(of_pools);
+        missing.map(|(path, reason)| Problem::at(&path, reason, &self.tree)).collect()
     }
 
     /// Returns a builder for a fleet's process, with the handlers of all types and the recurring jobs.
@@ -126,9 +137,9 @@ impl Effective {
     /// [`Invalid`] with the types that have no handler, and the handlers that cannot be created.
     pub fn fleet(&self) -> Result<Builder, Invalid> {
         let mut builder = Fleet::builder(self.config.fleet_config());
-        let mut problems = Vec::new();
+        let (pools, mut problems) = Pools::of(self);
         for (name, section) in &self.config.types {
-            if let Err(reason) = register(&mut builder, name, section) {
+            if let Err(reason) = register(&mut builder, &pools, name, section) {
                 let path = ["types".to_owned(), name.to_string()];
                 problems.push(Problem::at(&path, reason, &self.tree));
             }
@@ -146,10 +157,16 @@ impl Effective {
     }
 }
 
-fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Result<(), String> {
+fn register(
+    builder: &mut Builder,
+    pools: &Pools,
+    name: &JobType,
+    section: &TypeSection,
+) -> Result<(), String> {
     let (name, policy) = (name.clone(), section.policy());
-    if let Some(steps) = &section.steps {
-        builder.register_steps(name, policy, build_steps(steps)?);
+    if let Some(sections) = &section.steps {
+        let steps = build_steps(builder, pools, (&name, &policy), sections)?;
+        builder.register_steps(name, policy, steps);
         return Ok(());
     }
     match section.handler.clone() {
@@ -157,6 +174,10 @@ fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Res
         Some(handlers::Config::Noop) => builder.register(name, policy, Noop),
         Some(handlers::Config::Exec(config)) => {
             builder.register(name, policy, Exec::new(config).map_err(|error| with_cause(&error))?);
+        }
+        Some(handlers::Config::Pool(choice)) => {
+            let pool = pools.get(&choice, &name, None)?;
+            builder.register_pool(name, policy, pool);
         }
         #[cfg(feature = "http")]
         Some(handlers::Config::Http(config)) => {
@@ -167,7 +188,12 @@ fn register(builder: &mut Builder, name: &JobType, section: &TypeSection) -> Res
 }
 
 /// Builds the steps of a type, each with its handler.
-fn build_steps(sections: &BTreeMap<StepName, StepSection>) -> Result<Steps, String> {
+fn build_steps(
+    builder: &mut Builder,
+    pools: &Pools,
+    (job_type, policy): (&JobType, &Policy),
+    sections: &BTreeMap<StepName, StepSection>,
+) -> Result<Steps, String> {
     let mut steps = Steps::builder();
     for (name, section) in sections {
         let kind = section.kind.ok_or_else(|| format!("the step {name} has no kind"))?;
@@ -179,6 +205,11 @@ fn build_steps(sections: &BTreeMap<StepName, StepSection>) -> Result<Steps, Stri
             Some(handlers::Config::Exec(config)) => {
                 steps.step(step, kind, Exec::new(config).map_err(failed)?)
             }
+            Some(handlers::Config::Pool(choice)) => {
+                let pool = pools.get(&choice, job_type, Some(step))?;
+                builder.run_pool(pool);
+                steps.step(step, kind, pool.serving(job_type, policy))
+            }
             #[cfg(feature = "http")]
             Some(handlers::Config::Http(config)) => {
                 steps.step(step, kind, handlers::Http::open(config).map_err(failed)?)
@@ -189,7 +220,7 @@ fn build_steps(sections: &BTreeMap<StepName, StepSection>) -> Result<Steps, Stri
     steps.build().map_err(|error| error.to_string())
 }
 
-fn with_cause(error: &handlers::Error) -> String {
+pub(super) fn with_cause(error: &handlers::Error) -> String {
     use std::error::Error as _;
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{error}{cause}")

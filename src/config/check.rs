@@ -4,11 +4,12 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::limits::LimitsSection;
-use super::sections::{Config, CronSection, EventsSection, TypeSection, WorkerSection};
-use super::{objectives, steps};
+use super::sections::{Config, CronSection, DeadSection, EventsSection, TypeSection, WorkerSection};
+use super::{nearest, objectives, steps};
 use crate::cron::{Expression, Invalid, Zone};
+use crate::handlers::{self, PoolChoice};
 use crate::job::format_duration;
-use crate::job::{CronName, JobSpec, JobType, Rules};
+use crate::job::{CronName, JobSpec, JobType, PoolName, Rules};
 use crate::producer::MAX_PAYLOAD_BYTES;
 
 /// A key's path and what is wrong with it.
@@ -26,6 +27,8 @@ const EVENTS: RangeInclusive<u64> = 1..=10_000_000;
 /// `h.` and the longest name of a header.
 const LIMIT_KEY_BYTES: usize = 130;
 const PREFETCH_MAX: usize = 100_000;
+/// Smaller files of an archive would be very many.
+const ROTATE_SIZE_LEAST: u64 = 1024 * 1024;
 /// A worker uses about this much memory before its first job.
 const RSS_LEAST: u64 = 16 * 1024 * 1024;
 
@@ -61,6 +64,9 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         for (key, section) in &queue.keys {
             wrong.extend(limits(&path(&["queues", name.as_str(), "keys", &key.to_string()]), section));
         }
+        if let Err((key, reason)) = queue.fair() {
+            wrong.push((path(&["queues", name.as_str(), key]), reason));
+        }
         if queue.max_payload > MAX_PAYLOAD_BYTES {
             let reason = format!("is {}, but must be at most {MAX_PAYLOAD_BYTES}", queue.max_payload);
             wrong.push((path(&["queues", name.as_str(), "max_payload"]), reason));
@@ -70,6 +76,12 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         let at = |key| path(&["queues", name.as_str(), "objectives", key]);
         wrong.extend(objectives::check(&queue.objectives).into_iter().map(|(key, reason)| (at(key), reason)));
     }
+    for (name, pool) in &config.pools {
+        // Its keys are relative to a handler.
+        let own = |problem: String| problem.strip_prefix("pool.").map(str::to_owned).unwrap_or(problem);
+        wrong.extend(listed(&["pools", name.as_str()], pool.validate().into_iter().map(own)));
+    }
+    wrong.extend(unknown_pools(config));
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
         wrong.extend(callbacks(name, section));
@@ -78,6 +90,7 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     for (name, section) in &config.cron {
         wrong.extend(recurring(name, section));
     }
+    wrong.extend(dead(&config.dead));
     wrong.extend(events(&config.events));
     wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
     wrong
@@ -107,6 +120,19 @@ fn worker(section: &WorkerSection) -> Vec<Wrong> {
     wrong.extend(max_lifetime.and_then(|most| within(most, lifetimes, &["worker", "max_lifetime"])));
     if max_rss.is_some_and(|most| most < RSS_LEAST) {
         wrong.push((path(&["worker", "max_rss"]), "must be at least 16MiB".to_owned()));
+    }
+    wrong
+}
+
+fn dead(section: &DeadSection) -> Vec<Wrong> {
+    let DeadSection { archive, rotate_size, rotate_after } = section;
+    let ages = Duration::from_secs(60)..=*RETENTION.end();
+    let mut wrong: Vec<Wrong> = within(*rotate_after, ages, &["dead", "rotate_after"]).into_iter().collect();
+    if *rotate_size < ROTATE_SIZE_LEAST {
+        wrong.push((path(&["dead", "rotate_size"]), "must be at least 1MiB".to_owned()));
+    }
+    if archive.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
+        wrong.push((path(&["dead", "archive"]), "is empty, but must be a folder".to_owned()));
     }
     wrong
 }
@@ -148,6 +174,23 @@ fn job_type(at: &[String], section: &TypeSection) -> Vec<Wrong> {
     }
     let at: Vec<&str> = at.iter().map(String::as_str).chain(["handler"]).collect();
     wrong.extend(listed(&at, handler.iter().flat_map(|handler| handler.validate())));
+    wrong
+}
+
+/// Handlers that name a pool that is not there.
+fn unknown_pools(config: &Config) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    for handler in config.placed_handlers() {
+        let handlers::Config::Pool(PoolChoice::Named(name)) = handler.config else { continue };
+        if !config.pools.contains_key(name) {
+            let known = config.pools.keys().map(PoolName::as_str);
+            let reason = match nearest(name.as_str(), known) {
+                Some(near) => format!("there is no pool {name}; did you mean {near:?}?"),
+                None => format!("there is no pool {name}: add [pools.{name}] with its command"),
+            };
+            wrong.push(([handler.path, path(&["pool"])].concat(), reason));
+        }
+    }
     wrong
 }
 

@@ -9,6 +9,7 @@ mod assemble;
 mod check;
 mod limits;
 mod objectives;
+mod pools;
 mod problem;
 mod read;
 mod sections;

@@ -1,6 +1,7 @@
 //! The sections of the configuration, as the file writes them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,9 @@ use super::steps::StepSection;
 use super::values;
 use crate::cron::Missed;
 use crate::job::duration;
-use crate::job::{Backoff, CronName, Encoding, JobType, Lane, Policy, QueueName, StepName, Tracking};
+use crate::job::{
+    Backoff, CronName, Encoding, FairShare, JobType, Lane, Policy, PoolName, QueueName, StepName, Tracking,
+};
 use crate::producer::MAX_PAYLOAD_BYTES;
 use crate::{broker, handlers, hooks, telemetry, worker};
 
@@ -28,6 +31,11 @@ pub struct Config {
     /// The queues that a worker serves.
     #[serde(with = "values::named")]
     pub queues: BTreeMap<QueueName, QueueSection>,
+    /// The archive of dead letters.
+    pub dead: DeadSection,
+    /// The pools of programs that types share.
+    #[serde(with = "values::named", skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<PoolName, handlers::PoolConfig>,
     /// The job types, and what runs them.
     #[serde(with = "values::named")]
     pub types: BTreeMap<JobType, TypeSection>,
@@ -47,6 +55,8 @@ impl Default for Config {
             redis: broker::Config::default(),
             worker: WorkerSection::default(),
             queues: BTreeMap::from([(default, QueueSection::default())]),
+            dead: DeadSection::default(),
+            pools: BTreeMap::new(),
             types: BTreeMap::new(),
             cron: BTreeMap::new(),
             events: EventsSection::default(),
@@ -95,6 +105,7 @@ impl Default for WorkerSection {
             retention,
             unroutable_after,
             recycle,
+            archive: _,
             type_limits: _,
             queues: _,
         } = worker::Config::default();
@@ -135,6 +146,12 @@ pub struct QueueSection {
     /// The same for fields of its jobs: for each value, or for one.
     #[serde(with = "values::named", skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<KeyName, LimitsSection>,
+    /// The field between whose values the queue is shared, such as `h.tenant`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_by: Option<String>,
+    /// How many jobs of a value start in each of its turns, instead of 1.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub fair_weights: BTreeMap<String, u32>,
     /// The queue's service objectives.
     pub objectives: ObjectivesSection,
 }
@@ -150,6 +167,7 @@ impl Default for QueueSection {
             dead_max,
             limits: _,
             key_limits: _,
+            fair: _,
         } = worker::QueueConfig::default();
         let (max_payload, objectives) = (MAX_PAYLOAD_BYTES, ObjectivesSection::default());
         Self {
@@ -162,8 +180,48 @@ impl Default for QueueSection {
             max_payload,
             limits: LimitsSection::default(),
             keys: BTreeMap::new(),
+            fair_by: None,
+            fair_weights: BTreeMap::new(),
             objectives,
         }
+    }
+}
+
+impl QueueSection {
+    /// Returns how the queue is shared, if it is, or the key that is wrong, and why.
+    pub(super) fn fair(&self) -> Result<Option<FairShare>, (&'static str, String)> {
+        let Some(field) = &self.fair_by else {
+            let reason = "has no effect without fair_by, the field that has the values, such as \"h.tenant\"";
+            let is_useless = !self.fair_weights.is_empty();
+            return if is_useless { Err(("fair_weights", reason.to_owned())) } else { Ok(None) };
+        };
+        let share = FairShare::new(field).map_err(|error| ("fair_by", error.to_string()))?;
+        let weigh = |share: FairShare, (value, weight): (&String, &u32)| share.weight(value, *weight);
+        let weighed = self.fair_weights.iter().try_fold(share, weigh);
+        weighed.map(Some).map_err(|error| ("fair_weights", error.to_string()))
+    }
+}
+
+/// Where dead letters go before retention drops them; see [`worker::DeadArchive`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DeadSection {
+    /// The folder. Without it, letters are dropped without a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<PathBuf>,
+    /// After how many bytes a new file begins.
+    #[serde(with = "values::size")]
+    pub rotate_size: u64,
+    /// After how long a new file begins.
+    #[serde(with = "duration")]
+    pub rotate_after: Duration,
+}
+
+impl Default for DeadSection {
+    fn default() -> Self {
+        let worker::DeadArchive { folder: _, rotate_size, rotate_after } = worker::DeadArchive::new("");
+        Self { archive: None, rotate_size, rotate_after }
     }
 }
 

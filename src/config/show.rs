@@ -30,9 +30,9 @@ pub(super) fn redis<S: Serializer>(config: &broker::Config, to: S) -> Result<S::
     Shown { url: config.shown(), url_file, password_file, namespace: namespace.as_str(), tls }.serialize(to)
 }
 
-/// Masks the values of a handler that may be secret.
+/// Masks the values of a handler or a pool that may be secret.
 fn mask(section: &mut Value) {
-    for secrets in ["/handler/exec/env", "/handler/http/headers"] {
+    for secrets in ["/env", "/handler/exec/env", "/handler/pool/env", "/handler/http/headers"] {
         let values = section.pointer_mut(secrets).and_then(Value::as_object_mut);
         values.into_iter().flat_map(Map::values_mut).for_each(|value| *value = MASK.into());
     }
@@ -42,6 +42,8 @@ impl Effective {
     /// Returns the values in effect, with `***` in place of secrets.
     pub fn shown(&self) -> Value {
         let mut value = serde_json::to_value(&self.config).expect("every key is a string");
+        let pools = value.get_mut("pools").and_then(Value::as_object_mut);
+        pools.into_iter().flat_map(Map::values_mut).for_each(mask);
         let types = value.get_mut("types").and_then(Value::as_object_mut);
         for section in types.into_iter().flat_map(Map::values_mut) {
             mask(section);
@@ -55,10 +57,12 @@ impl Effective {
     pub fn toml(&self) -> String {
         let mut text = String::new();
         let shown = self.shown();
-        for section in ["redis", "worker", "queues", "types", "cron", "events", "telemetry"] {
+        for section in ["redis", "worker", "queues", "dead", "pools", "types", "cron", "events", "telemetry"]
+        {
             let path = vec![section.to_owned()];
             match shown[section].as_object() {
-                Some(entries) if matches!(section, "queues" | "types" | "cron") => {
+                None if section == "pools" => {}
+                Some(entries) if matches!(section, "queues" | "pools" | "types" | "cron") => {
                     for (name, entry) in entries {
                         self.section(&mut text, &[section.to_owned(), name.clone()], entry);
                     }

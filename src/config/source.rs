@@ -184,7 +184,7 @@ fn set_variable(tree: &mut Node, name: &str, value: &str) {
 /// Returns the queue, type or recurring job from the files that a variable refers to. Shells allow only underscores in
 /// a variable's name, so `REPORT_GENERATE` refers to `report.generate` if no other type matches.
 fn known_name(tree: &Node, section: &str, own: &str) -> Option<String> {
-    if !matches!(section, "queues" | "types" | "cron") {
+    if !matches!(section, "queues" | "pools" | "types" | "cron") {
         return None;
     }
     let Kind::Table(names) = &tree.get(&[section.to_owned()])?.kind else { return None };

@@ -369,6 +369,22 @@ fn limits_of_dead_letters_are_read_and_bounded() {
 }
 
 #[test]
+fn the_archive_of_dead_letters_is_read_and_bounded() {
+    let plain = read("[types.a]\nhandler = \"noop\"\n").unwrap().config.fleet_config().worker;
+    assert_eq!(plain.archive, None);
+    let toml = "[dead]\narchive = \"/var/archive\"\nrotate_size = \"2MiB\"\nrotate_after = \"1h\"\n";
+    let archive = read(toml).unwrap().config.fleet_config().worker.archive.unwrap();
+    assert_eq!((archive.folder.to_str(), archive.rotate_size), (Some("/var/archive"), 2 << 20));
+    assert_eq!(archive.rotate_after, Duration::from_secs(3600));
+    let wrong = wrong("[dead]\narchive = \"\"\nrotate_size = 7\nrotate_after = \"1s\"\n").join("\n");
+    for key in
+        ["dead.archive: is empty", "dead.rotate_size: must be", "dead.rotate_after: is 1s, but must be"]
+    {
+        assert!(wrong.contains(key), "{wrong}");
+    }
+}
+
+#[test]
 fn types_without_a_handler_are_refused_by_a_worker_all_at_once() {
     let effective = read("[types.\"a.b\"]\n[types.c]\n[types.d]\nhandler = \"noop\"\n").unwrap();
     let refused = effective.fleet().map(|_| ()).unwrap_err();

@@ -96,38 +96,19 @@ pub(super) mod some_duration {
 }
 
 /// Sizes in bytes that may be missing, such as `512MiB`, `2GiB` or `100000000`.
-pub(super) mod some_size {
+pub(super) use crate::job::size as some_size;
+
+/// Sizes in bytes.
+pub(super) mod size {
     use super::*;
 
-    const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<u64>, D::Error> {
-        let value = serde_json::Value::deserialize(from)?;
-        let wrong =
-            || D::Error::custom(format!("expected a size such as \"512MiB\" or \"2GiB\", not {value}"));
-        let size = value.as_u64().or_else(|| parse(value.as_str()?));
-        size.map(Some).ok_or_else(wrong)
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        let size = some_size::deserialize(from)?;
+        size.ok_or_else(|| D::Error::custom("the size is missing"))
     }
 
-    pub(in crate::config) fn serialize<S: Serializer>(value: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
-        value.map(shown).serialize(to)
-    }
-
-    pub(super) fn parse(text: &str) -> Option<u64> {
-        let text = text.trim();
-        let (number, size) =
-            UNITS.iter().find_map(|(unit, size)| Some((text.strip_suffix(unit)?.trim_end(), size)))?;
-        number.parse::<u64>().ok()?.checked_mul(*size)
-    }
-
-    pub(super) fn shown(bytes: u64) -> String {
-        let fits = |(_, size): &&(&str, u64)| bytes >= *size && bytes.is_multiple_of(*size);
-        UNITS
-            .iter()
-            .find(fits)
-            .map_or_else(|| bytes.to_string(), |(unit, size)| format!("{}{unit}", bytes / size))
+    pub(in crate::config) fn serialize<S: Serializer>(value: &u64, to: S) -> Result<S::Ok, S::Error> {
+        some_size::shown(*value).serialize(to)
     }
 }
 

@@ -7,15 +7,16 @@ use std::time::Duration;
 use super::Schedule;
 use crate::job::Timestamp;
 
-/// A tick counts as missed once it is more than this late.
+/// A tick counts as missed once it is more than this late, or in a very large fleet as soon as it is no longer in time.
 pub const LATE: Duration = Duration::from_secs(60);
 
 /// A tick that is at most this late is not missed, even if a later one has overtaken it: the next process that looks
-/// submits it. The other processes take about this long to notice that most of a fleet has died.
+/// submits it. The other processes take about this long to notice that most of a fleet has died. In a large fleet they
+/// take longer, and so may ticks.
 pub const IN_TIME: Duration = Duration::from_secs(10);
 
-/// The most ticks that fall within [`IN_TIME`].
-const MOST_IN_TIME: usize = 11;
+/// A process that checks on a tick may take this long until Redis has the tick's job.
+const SUBMITTED_WITHIN: Duration = Duration::from_secs(8);
 
 /// The most ticks that [`Missed::All`] makes up for at once. These are the latest ones.
 pub const MAX_CATCH_UP: usize = 1000;
@@ -43,6 +44,17 @@ pub struct Due {
     pub skipped: usize,
 }
 
+/// Returns how late a tick may be and not be missed if the processes check within this time on ticks that they left to others.
+pub(crate) fn in_time(checked_within: Duration) -> Duration {
+    IN_TIME.max(checked_within.saturating_add(SUBMITTED_WITHIN))
+}
+
+/// Returns the most ticks that can be in time.
+fn most_in_time(in_time: Duration) -> usize {
+    let seconds = usize::try_from(in_time.as_secs()).unwrap_or(usize::MAX);
+    seconds.saturating_add(1).min(MAX_CATCH_UP)
+}
+
 impl Missed {
     /// Every policy.
     pub const ALL: [Self; 3] = [Self::Skip, Self::One, Self::All];
@@ -58,15 +70,25 @@ impl Missed {
 
     /// Returns what is due at `now` if everything up to `handled` has been handled; `None` if nothing is due.
     pub fn due(self, schedule: &Schedule, handled: Timestamp, now: Timestamp) -> Option<Due> {
+        self.due_with(schedule, (handled, now), IN_TIME)
+    }
+
+    /// The same in a fleet whose ticks may be this late and not be missed; see [`in_time`].
+    pub(crate) fn due_with(
+        self,
+        schedule: &Schedule,
+        (handled, now): (Timestamp, Timestamp),
+        in_time: Duration,
+    ) -> Option<Due> {
         let first = schedule.next(handled).filter(|tick| *tick <= now)?;
         let most = match self {
-            Self::Skip | Self::One => MOST_IN_TIME,
+            Self::Skip | Self::One => most_in_time(in_time),
             Self::All => MAX_CATCH_UP,
         };
         let mut ticks = schedule.last(most, handled, now);
         if self != Self::All {
             let newest = ticks.last().copied();
-            ticks.retain(|tick| now.since(*tick) <= IN_TIME || Some(*tick) == newest);
+            ticks.retain(|tick| now.since(*tick) <= in_time || Some(*tick) == newest);
         }
         let oldest = *ticks.first()?;
         let last = *ticks.last()?;
@@ -74,7 +96,7 @@ impl Missed {
             true => 0,
             false => schedule.upcoming(handled).take_while(|tick| *tick < oldest).take(MAX_CATCH_UP).count(),
         };
-        if self == Self::Skip && now.since(last) > LATE {
+        if self == Self::Skip && now.since(last) > LATE.max(in_time) {
             skipped += ticks.len();
             ticks.clear();
         }
@@ -114,6 +136,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::job::Pacing;
 
     const START: u64 = 1_800_000_000_000;
 
@@ -184,6 +207,17 @@ mod tests {
     }
 
     #[test]
+    fn the_more_processes_there_are_the_later_a_tick_may_be() {
+        let allowed = |processes| in_time(Pacing::of(processes).tick_checked_within()).as_secs();
+        assert_eq!([0, 1, 40, 200, 400, 2_000].map(allowed), [10, 10, 10, 18, 28, 108]);
+        let schedule = schedule("* * * * * *");
+        let due = |in_time| Missed::Skip.due_with(&schedule, (at(0), at(30)), in_time).unwrap();
+        let found = due(Duration::from_secs(28));
+        assert_eq!((found.ticks[0], found.ticks.len(), found.skipped), (at(2), 29, 1));
+        assert_eq!(due(Duration::MAX).ticks.len(), 30);
+    }
+
+    #[test]
     fn after_a_long_outage_the_latest_thousand_ticks_are_caught_up() {
         let (ticks, handled, skipped) = due(Missed::All, "* * * * * *", 0, 90_000);
         assert_eq!((ticks.len(), ticks[0], handled, skipped), (MAX_CATCH_UP, 89_001, 90_000, MAX_CATCH_UP));
@@ -225,6 +259,20 @@ mod tests {
             };
             prop_assume!(whole.as_ref().is_none_or(|due| due.skipped == 0));
             prop_assert_eq!(all(vec![first, second]), all(vec![whole]));
+        }
+
+        #[test]
+        fn however_many_processes_there_were_a_tick_left_to_the_others_is_not_missed(
+            processes in 0..10_000_u64, left in 1..1_000_000_u64, roll in 0.0..1.0_f64, ms in 0..8_000_u64,
+            expression in prop::sample::select(vec!["* * * * * *", "*/5 * * * * *", "* * * * *"]),
+            missed in prop::sample::select(Missed::ALL.to_vec()),
+        ) {
+            let checked_within = Pacing::of(processes).tick_checked_within();
+            let schedule = schedule(expression);
+            let tick = schedule.next(at(left)).unwrap();
+            let now = tick.after(checked_within.mul_f64(roll) + Duration::from_millis(ms));
+            let due = missed.due_with(&schedule, (at(left), now), in_time(checked_within)).unwrap();
+            prop_assert_eq!((due.ticks.first().copied(), due.skipped), (Some(tick), 0));
         }
 
         #[test]

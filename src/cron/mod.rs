@@ -13,6 +13,7 @@ mod schedule;
 
 pub use entry::{Entry, MAX_PAYLOAD_BYTES, Source};
 pub use expression::Expression;
+pub(crate) use missed::in_time;
 pub use missed::{Due, IN_TIME, LATE, MAX_CATCH_UP, Missed};
 pub use progress::Progress;
 pub use schedule::{Schedule, Zone};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Due, Missed, Schedule};
+use super::{Due, IN_TIME, Missed, Schedule};
 use crate::job::Timestamp;
 
 /// A clock that shows a little less than before was only corrected, and will soon catch up.
@@ -64,7 +64,18 @@ impl Progress {
 
     /// Returns what is due at `now`; `None` if nothing is.
     pub fn due(&self, missed: Missed, schedule: &Schedule, now: Timestamp) -> Option<Due> {
-        let mut due = missed.due(schedule, self.handled, now)?;
+        self.due_with(missed, schedule, now, IN_TIME)
+    }
+
+    /// The same in a fleet whose ticks may be this late and not be missed; see [`in_time`](super::in_time).
+    pub(crate) fn due_with(
+        &self,
+        missed: Missed,
+        schedule: &Schedule,
+        now: Timestamp,
+        in_time: Duration,
+    ) -> Option<Due> {
+        let mut due = missed.due_with(schedule, (self.handled, now), in_time)?;
         due.ticks.retain(|tick| !self.done.iter().any(|span| span.has(*tick)));
         Some(due)
     }

@@ -3,6 +3,7 @@
 
 mod ending;
 mod finished;
+mod program;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +11,10 @@ use std::time::Duration;
 
 pub use ending::Ending;
 pub use finished::Finished;
+pub use program::{ChildEnding, PoolEnding};
 
 use crate::broker::QueueSnapshot;
-use crate::job::{CronName, FailureKind, JobId, JobType, QueueName};
+use crate::job::{CronName, FailureKind, JobId, JobType, PoolName, QueueName};
 
 /// Something that happened in this process; see the [example](Events).
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +70,28 @@ pub enum Event<'a> {
         job_type: &'a JobType,
         /// How it ended.
         ending: ChildEnding,
+    },
+    /// What the programs of a pool are doing. Reported every second.
+    PoolPrograms {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How many have a job.
+        busy: usize,
+        /// How many are ready and have none.
+        idle: usize,
+        /// How many are being started.
+        starting: usize,
+        /// How many bytes of RAM they use together.
+        memory: u64,
+    },
+    /// A program of a pool has ended, or could not be started.
+    PoolProgramEnded {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How it ended.
+        ending: PoolEnding,
+        /// The same for people, with the end of its standard error.
+        why: &'a str,
     },
     /// This process joined a queue's group.
     Joined {
@@ -134,7 +158,23 @@ pub enum Event<'a> {
         /// The name of the gate.
         room: &'a str,
     },
-    /// Jobs that waited in rooms were let out by the leader.
+    /// Redis has said which of some jobs may pass their gates.
+    Admitted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many may.
+        granted: u64,
+        /// How many may not.
+        refused: u64,
+    },
+    /// Jobs were moved to the rooms of their values, because a flood waits in a queue that is shared between these values.
+    Sorted {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        jobs: u64,
+    },
+    /// Jobs that waited in rooms were let out by the leader, or because their turn came.
     LetOut {
         /// The queue.
         queue: &'a QueueName,
@@ -152,6 +192,13 @@ pub enum Event<'a> {
         queue: &'a QueueName,
         /// How many.
         jobs: u64,
+    },
+    /// Delivered entries that were neither pending nor deleted were made pending again, so that they are claimed as lost.
+    OrphansReclaimed {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        count: u64,
     },
     /// Some pending entries had bodies that somebody deleted.
     BodiesLost {
@@ -201,6 +248,43 @@ pub enum Event<'a> {
         queue: &'a QueueName,
         /// How many.
         letters: u64,
+    },
+    /// Dead letters were written to the archive. Retention drops them next.
+    Archived {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many.
+        letters: u64,
+    },
+    /// Dead letters that retention would drop stay, because the archive cannot be written.
+    ArchiveFailed {
+        /// The queue.
+        queue: &'a QueueName,
+        /// What the system said.
+        why: &'a str,
+    },
+    /// What the campaigns of a queue do, as its leader sees it: a few times a second while one of them replays, and otherwise
+    /// every few seconds.
+    Campaigns {
+        /// The queue.
+        queue: &'a QueueName,
+        /// How many replay dead letters, or wait for the ends of their jobs.
+        running: u64,
+        /// How many letters they have replayed since the last report.
+        replayed: u64,
+        /// How many of their jobs have succeeded since then.
+        succeeded: u64,
+        /// How many have died again since then, or wait for a person's decision.
+        died: u64,
+    },
+    /// A campaign has stopped itself.
+    CampaignStopped {
+        /// The queue.
+        queue: &'a QueueName,
+        /// The campaign.
+        campaign: &'a str,
+        /// Why.
+        why: &'a str,
     },
     /// Ticks of a recurring job were submitted.
     CronTicked {
@@ -401,21 +485,6 @@ impl SpanLoss {
             Self::Unreachable => "unreachable",
         }
     }
-}
-
-/// How a program that a handler ran ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChildEnding {
-    /// On its own, with exit code 0.
-    Exited,
-    /// On its own, with another exit code.
-    Failed,
-    /// By a signal.
-    Signal,
-    /// It was asked to stop because it timed out.
-    Timeout,
-    /// It could not be started.
-    NotStarted,
 }
 
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;

@@ -1,5 +1,5 @@
 //! The built-in handlers, for jobs whose work is done elsewhere: [`Exec`] runs a program per job, `Http` sends a POST
-//! per job, [`Noop`] does nothing. They pass the payload on unchanged and never look into it.
+//! per job, [`Pool`] gives jobs to programs that live on, [`Noop`] does nothing. They pass the payload on unchanged and never look into it.
 //!
 //! The attempt's facts (`attempt`) and the payload go out. An exit code or a status comes back and decides the outcome:
 //! the type's own rules (`rule`, `verdict`) apply before the built-in ones. The output is cut and made safe to keep
@@ -13,21 +13,25 @@ mod fixture;
 mod http;
 mod noop;
 mod output;
+mod pool;
+mod process;
 mod rule;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
 
 pub use exec::{Exec, ExecConfig};
-#[cfg(feature = "dev-server")]
-pub(crate) use exec::{find_program, start_tied};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpConfig};
 pub use noop::Noop;
+pub use pool::{Pool, PoolChoice, PoolConfig, PoolStart};
+#[cfg(feature = "dev-server")]
+pub(crate) use process::{find_program, start_tied};
 pub use rule::{Code, Codes, Rule, RuleAction};
 
 /// The built-in handler that runs the jobs of a type, as the configuration file writes it: `"noop"`,
-/// `{ exec = { command = ["python3", "report.py"] } }` or `{ http = { url = "https://example.com/jobs" } }`.
+/// `{ exec = { command = ["python3", "report.py"] } }`, `{ pool = "php" }` or
+/// `{ http = { url = "https://example.com/jobs" } }`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Config {
@@ -35,6 +39,8 @@ pub enum Config {
     Noop,
     /// Runs a program per job.
     Exec(ExecConfig),
+    /// Gives jobs to long-lived programs.
+    Pool(PoolChoice),
     /// Sends a POST per job.
     #[cfg(feature = "http")]
     Http(HttpConfig),
@@ -44,8 +50,9 @@ impl Config {
     /// Returns everything that is wrong, as `key: reason`. The keys are relative to this value, such as `exec.command`.
     pub fn validate(&self) -> Vec<String> {
         match self {
-            Self::Noop => Vec::new(),
+            Self::Noop | Self::Pool(PoolChoice::Named(_)) => Vec::new(),
             Self::Exec(config) => config.validate(),
+            Self::Pool(PoolChoice::Own(config)) => config.validate(),
             #[cfg(feature = "http")]
             Self::Http(config) => config.validate(),
         }
@@ -55,8 +62,9 @@ impl Config {
     /// program. See [`ExecConfig::missing_program`].
     pub fn missing_program(&self) -> Option<String> {
         match self {
-            Self::Noop => None,
+            Self::Noop | Self::Pool(PoolChoice::Named(_)) => None,
             Self::Exec(config) => config.missing_program(),
+            Self::Pool(PoolChoice::Own(config)) => config.missing_program(),
             #[cfg(feature = "http")]
             Self::Http(_) => None,
         }
@@ -124,6 +132,8 @@ mod tests {
             r#""noop""#,
             r#"{"exec": {"command": ["a"], "env": {"K": "v"}, "snooze": "1m 30s"}}"#,
             r#"{"exec": {"command": ["a"], "snooze": "1d"}}"#,
+            r#"{"pool": "php"}"#,
+            r#"{"pool": {"command": ["a"], "processes": 8, "idle": "1d"}}"#,
         ] {
             let config = parsed(json).unwrap();
             let written = serde_json::to_string(&config).unwrap();

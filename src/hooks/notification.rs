@@ -121,11 +121,17 @@ impl Notification {
             Event::Ran { .. }
             | Event::Lost { .. }
             | Event::ChildEnded { .. }
+            | Event::PoolPrograms { .. }
+            | Event::PoolProgramEnded { .. }
             | Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Limited { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::Archived { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Campaigns { .. }
+            | Event::CampaignStopped { .. }
             | Event::TypeUnserved { .. }
             | Event::UnservedTypes { .. }
             | Event::Surveyed { .. }
@@ -134,6 +140,8 @@ impl Notification {
             | Event::Failed { .. }
             | Event::Fenced { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }
@@ -141,6 +149,7 @@ impl Notification {
             | Event::Unserved { .. }
             | Event::LeaseLost { .. }
             | Event::Claimed { .. }
+            | Event::OrphansReclaimed { .. }
             | Event::BodiesLost { .. }
             | Event::Promoted { .. }
             | Event::GroupRecreated { .. }

@@ -103,6 +103,8 @@ pub struct CampaignCounts {
     pub died: u64,
     /// How many died of something else.
     pub died_otherwise: u64,
+    /// How many died of a `once` step that was started earlier: a person must decide what became of it.
+    pub needs_decision: u64,
     /// How many were cancelled.
     pub cancelled: u64,
     /// How many letters it left alone: somebody was faster, campaigns have replayed them too often, or Redis refused them.
@@ -112,7 +114,7 @@ pub struct CampaignCounts {
 impl CampaignCounts {
     /// Returns how many of its jobs have ended.
     pub fn ended(&self) -> u64 {
-        self.succeeded + self.died + self.died_otherwise + self.cancelled
+        self.succeeded + self.died + self.died_otherwise + self.needs_decision + self.cancelled
     }
 
     /// Returns how many of its jobs have not ended yet.
@@ -161,10 +163,17 @@ pub(crate) fn next_step(
             }
         }
         CampaignState::Running => {
-            let (ended, died) = (counts.ended(), counts.died);
+            // To replay more jobs whose steps wait for a person helps nobody.
+            let (ended, died) = (counts.ended(), counts.died + counts.needs_decision);
             let share = if ended == 0 { 0.0 } else { died as f64 * 100.0 / ended as f64 };
             if ended >= FEWEST_ENDS && rules.stop_at.is_some_and(|most| share > most) {
-                return CampaignStep::Stop(format!("{died} of {ended} jobs died again of the same error"));
+                let waiting = match counts.needs_decision {
+                    0 => String::new(),
+                    count => format!(", or wait for a decision ({count})"),
+                };
+                return CampaignStep::Stop(format!(
+                    "{died} of {ended} jobs died again of the same error{waiting}"
+                ));
             }
             match (is_read, counts.alive()) {
                 (true, 0) => CampaignStep::Finish,
@@ -185,7 +194,7 @@ pub(crate) fn allowed(due_ms: Option<f64>, now_ms: u64, rate: f64) -> u64 {
 }
 
 /// What the field `campaign` of a replayed job says: which campaign replayed it, the fingerprint of its letter, and how often
-/// campaigns have replayed it.
+/// campaigns have replayed it. Anybody may copy it: only the campaign itself knows which lives it has replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CampaignTag {
     pub(crate) id: String,
@@ -238,6 +247,8 @@ mod tests {
         assert_eq!(next(counts(19, 0, 19), false), CampaignStep::Replay(u64::MAX), "too few to judge");
         assert_eq!(next(counts(20, 19, 1), false), CampaignStep::Replay(u64::MAX));
         assert!(matches!(next(counts(20, 18, 2), true), CampaignStep::Stop(_)));
+        let undecided = CampaignCounts { needs_decision: 2, ..counts(20, 18, 0) };
+        assert!(matches!(next(undecided, false), CampaignStep::Stop(why) if why.contains("decision (2)")));
         let otherwise = CampaignCounts { died_otherwise: 10, ..counts(20, 10, 0) };
         assert_eq!(next(otherwise, true), CampaignStep::Finish);
         assert_eq!(next(counts(20, 19, 0), true), CampaignStep::Rest);
@@ -291,10 +302,12 @@ mod tests {
 
         #[test]
         fn a_campaign_that_is_paused_or_over_never_replays(
-            numbers in any::<[u16; 6]>(), is_read in any::<bool>(),
+            numbers in any::<[u16; 7]>(), is_read in any::<bool>(),
         ) {
-            let [replayed, succeeded, died, died_otherwise, cancelled, skipped] = numbers.map(u64::from);
-            let counts = CampaignCounts { replayed, succeeded, died, died_otherwise, cancelled, skipped };
+            let [replayed, succeeded, died, died_otherwise, needs_decision, cancelled, skipped] =
+                numbers.map(u64::from);
+            let counts =
+                CampaignCounts { replayed, succeeded, died, died_otherwise, needs_decision, cancelled, skipped };
             let rules = CampaignRules::default().canary(3).stop_at(10.0);
             for state in CampaignState::ALL {
                 let step = next_step(state, &rules, &counts, is_read);

@@ -68,11 +68,11 @@ impl GateName {
     }
 }
 
-fn is_value(value: &str) -> bool {
+pub(super) fn is_value(value: &str) -> bool {
     (1..=GateName::MAX_VALUE_BYTES).contains(&value.len()) && !value.chars().any(char::is_control)
 }
 
-fn is_field(field: &str) -> bool {
+pub(super) fn is_field(field: &str) -> bool {
     let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
     (1..=GateName::MAX_FIELD_BYTES).contains(&field.len()) && field.bytes().all(fits)
 }
@@ -123,6 +123,12 @@ pub struct Rate {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidLimit(String);
+
+impl InvalidLimit {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
 
 impl Rate {
     /// The most jobs per second: scripts count in steps that are not finer.

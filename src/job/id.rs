@@ -255,6 +255,12 @@ name!(
     "a step's name must match [a-z0-9][a-z0-9._-]{0,63}"
 );
 
+name!(
+    /// The name of a pool of programs. It is a label of metrics.
+    PoolName, "pool", 200, b"._-",
+    "the name of a pool must match [a-z0-9][a-z0-9._-]{0,199}"
+);
+
 /// Constant, so that a name in the code can be checked when it is compiled.
 const fn is_name(text: &str, max: usize, extra: &[u8]) -> bool {
     let bytes = text.as_bytes();

@@ -18,6 +18,7 @@
 pub(crate) mod campaign;
 pub(crate) mod duration;
 mod envelope;
+mod fair;
 pub(crate) mod filter;
 mod fingerprint;
 mod followup;
@@ -39,6 +40,7 @@ mod record;
 mod retry;
 mod rules;
 mod settlement;
+pub(crate) mod size;
 mod state;
 mod step;
 mod time;
@@ -48,12 +50,14 @@ mod typed;
 pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
+pub use fair::FairShare;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use id::{
-    ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, QueueName, StepName,
+    ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
+    StepName,
 };
 pub(crate) use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};

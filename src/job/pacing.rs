@@ -39,6 +39,11 @@ const ROOMS_ASKED_EVERY: [Duration; 2] = [Duration::from_millis(400), Duration::
 const TOUCHED: Duration = Duration::from_secs(20);
 const TOUCHED_EACH: Duration = Duration::from_millis(600);
 
+/// A process checks within this time on a recurring job's tick that it left to the others. In a large fleet, it does so
+/// within `TICK_CHECKED_EACH` per process, so that all of them together check at most twenty times per second.
+const TICK_CHECKED: Duration = Duration::from_secs(2);
+const TICK_CHECKED_EACH: Duration = Duration::from_millis(50);
+
 /// How many workers a queue has: the consumers of its group, some of which may be dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pacing(u64);
@@ -115,6 +120,11 @@ impl Pacing {
     /// nothing). The more members there are, the less often each one asks.
     pub(crate) fn counts_as_live(self, idle: Duration) -> bool {
         idle < TOUCHED.max(TOUCHED_EACH.saturating_mul(u32::try_from(self.0).unwrap_or(u32::MAX)))
+    }
+
+    /// Returns the time within which each of so many processes checks on a recurring job's tick that it left to the others.
+    pub(crate) fn tick_checked_within(self) -> Duration {
+        TICK_CHECKED.max(TICK_CHECKED_EACH.saturating_mul(u32::try_from(self.0).unwrap_or(u32::MAX)))
     }
 
     /// Returns how long a worker counts as alive after it has reported.

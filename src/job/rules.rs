@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::{Closed, Envelope, GateName, JobSpec, JobType, Limits, Timestamp};
+use super::{Closed, Envelope, FairShare, GateName, JobSpec, JobType, Limits, Timestamp};
 
 /// The rule of one gate. Limits that were set at run time win over those of the configuration. The rule for one value of
 /// a field replaces the limits for each value.
@@ -21,11 +21,14 @@ pub struct Rule {
     pub set: Option<Limits>,
     /// Whether something about it cannot be read. Nothing passes it until somebody has set or cleared it.
     pub unreadable: bool,
+    /// Whether it stops nobody, because the gates of the queue depend on [too many fields](Rules::MAX_FIELDS) of its jobs. That
+    /// happens only if somebody has written rules by hand.
+    pub ignored: bool,
 }
 
 impl Rule {
     fn new(gate: GateName) -> Self {
-        Self { gate, closed: None, configured: None, set: None, unreadable: false }
+        Self { gate, closed: None, configured: None, set: None, unreadable: false, ignored: false }
     }
 
     /// Returns the limits in effect.
@@ -73,6 +76,8 @@ pub struct Rules {
     fields: Vec<KeyField>,
     /// After how long the queue opens by itself, if it is closed for a time.
     opens_in: Option<Duration>,
+    /// How the queue is shared, if it is.
+    fair: Option<FairShare>,
 }
 
 /// A field with gates, in the order of the fields' names.
@@ -89,6 +94,9 @@ impl Rules {
     /// The most fields of entries that the gates of one queue can depend on.
     pub const MAX_FIELDS: usize = 8;
 
+    /// The field that says how the queue is shared.
+    pub(crate) const FAIR: &str = "f:fair";
+
     /// Reads the rules as Redis has them. `now` is the server's time when it answered.
     pub(crate) fn read<'a>(
         revision: u64,
@@ -96,7 +104,13 @@ impl Rules {
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Self {
         let mut rules: BTreeMap<GateName, Rule> = BTreeMap::new();
+        let mut fair = None;
         for (field, value) in fields {
+            if field == Self::FAIR.as_bytes() {
+                // What cannot be read shares nothing.
+                fair = serde_json::from_slice(value).ok();
+                continue;
+            }
             // What is not a gate's name stops nobody.
             let Some((part @ ("p" | "r" | "c"), gate)) =
                 std::str::from_utf8(field).ok().and_then(|field| field.split_once(':'))
@@ -107,7 +121,7 @@ impl Rules {
                 rules.entry(gate.clone()).or_insert_with(|| Rule::new(gate)).read(part, value, now);
             }
         }
-        let mut read = Self { revision, rules, ..Self::default() };
+        let mut read = Self { revision, rules, fair, ..Self::default() };
         read.index();
         read.opens_in = read.closed().and_then(|closed| closed.until).map(|until| until.since(now));
         read
@@ -143,7 +157,11 @@ impl Rules {
                 self.queue = rule.unreadable || !rule.limits().is_empty();
             }
         }
-        self.fields.truncate(Self::MAX_FIELDS);
+        let beyond = self.fields.split_off(self.fields.len().min(Self::MAX_FIELDS));
+        let is_beyond = |name: &str| beyond.iter().any(|field| &*field.name == name);
+        for rule in self.rules.values_mut().filter(|rule| rule.asks()) {
+            rule.ignored = rule.gate.field().is_some_and(is_beyond);
+        }
     }
 
     /// Returns the revision, which differs whenever a rule has changed.
@@ -154,6 +172,18 @@ impl Rules {
     /// Returns the rules in the order of their gates' names.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.values()
+    }
+
+    /// Returns how the queue is shared between the values of a field, if it is.
+    pub fn fair(&self) -> Option<&FairShare> {
+        self.fair.as_ref()
+    }
+
+    /// Returns the first gate whose rule stops nobody, and how many there are.
+    pub(crate) fn ignored(&self) -> Option<(&GateName, usize)> {
+        let mut ignored = self.rules.values().filter(|rule| rule.ignored);
+        let first = ignored.next()?;
+        Some((&first.gate, 1 + ignored.count()))
     }
 
     /// Returns the rule of one gate.
@@ -251,6 +281,25 @@ mod tests {
         assert!(broken.iter().all(|rule| rule.unreadable));
         assert_eq!(gates(&broken, &[]), ["type:mail.send"]);
         assert_eq!(gates(&broken, &[("h.tenant", "x")]), ["type:mail.send", "key:h.tenant=x"]);
+    }
+
+    #[test]
+    fn a_share_is_no_gate_and_one_that_cannot_be_read_shares_nothing() {
+        let shared = rules(&[("f:fair", r#"{"by":"h.tenant","weights":{"9":3}}"#)]);
+        assert_eq!(shared.fair().map(|share| share.weight_of("9")), Some(3));
+        assert!(shared.ask_nobody() && shared.iter().count() == 0);
+        assert_eq!(rules(&[("f:fair", "{")]).fair(), None);
+    }
+
+    #[test]
+    fn rules_of_too_many_fields_are_ignored_and_say_so() {
+        let fields: Vec<String> = (0..10).map(|nth| format!("r:key:h.f{nth}")).collect();
+        let all: Vec<_> =
+            fields.iter().map(|field| (field.as_str(), ONE)).chain([("r:queue", ONE)]).collect();
+        let read = rules(&all);
+        assert_eq!(read.ignored().map(|(gate, count)| (gate.as_str(), count)), Some(("key:h.f8", 2)));
+        assert_eq!(gates(&read, &[("h.f7", "a"), ("h.f8", "a")]), ["queue", "key:h.f7=a"]);
+        assert_eq!(rules(&all[..8]).ignored(), None);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //!
 //! If many processes are alive, each one except the leader leaves most ticks to the others, so that about [`ASKING`] of
 //! them ask, whatever their number. The number of live processes is known late: most of those counted may be dead. So a
-//! process that left a tick to the others checks a little later whether one of them submitted it.
+//! process that left a tick to the others checks a little later whether one of them submitted it. Until then the tick does
+//! not count as missed.
 //!
 //! Processes notice changes of the entries by the revision that the leader's script returns anyway: the leader within
 //! two seconds, the others when they next ask to become leader.
@@ -20,10 +21,10 @@ use tokio::sync::watch;
 
 use super::Context;
 use super::leader_view::LeaderView;
-use crate::broker::{CronState, Error, Kept};
-use crate::cron::{Entry, Progress};
+use crate::broker::{CronState, Error, Kept, RESEND_WITHIN, drawn_call};
+use crate::cron::{Entry, IN_TIME, Progress, in_time};
 use crate::event::Event;
-use crate::job::{CronName, Timestamp};
+use crate::job::{CronName, Pacing, Timestamp};
 use crate::sabotage::{self, Sabotage};
 
 /// About this many processes ask about each tick.
@@ -31,11 +32,6 @@ const ASKING: f64 = 8.0;
 
 /// They ask within this time, so that the first one is done before most of them ask.
 const SPREAD: Duration = Duration::from_millis(100);
-
-/// A process that left a tick to the others checks on it within this time. In a large fleet, it does so within
-/// `AFTER_EACH` per process, so that all of them together check at most twenty times per second.
-const AFTER: Duration = Duration::from_secs(2);
-const AFTER_EACH: Duration = Duration::from_millis(50);
 
 /// About how often all processes of a queue together read the entries if nothing else makes them.
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
@@ -110,6 +106,8 @@ struct CronRunner {
 struct Table {
     revision: Option<u64>,
     live: u64,
+    /// How late a tick may be and not be missed.
+    in_time: Duration,
     now: Timestamp,
     read_at: Instant,
     rows: BTreeMap<CronName, Row>,
@@ -178,6 +176,8 @@ impl CronRunner {
         let agenda = self.context.queue.cron().agenda(self.table.revision, &asked).await?;
         let was_emptied = self.table.revision.is_some_and(|known| agenda.revision < known);
         let table = &mut self.table;
+        // Whoever left a tick to the others may have counted processes that do not count as alive any more.
+        table.in_time = in_time(Pacing::of(table.live.max(agenda.live)).tick_checked_within());
         (table.revision, table.live) = (Some(agenda.revision), agenda.live);
         (table.now, table.read_at) = (agenda.now, Instant::now());
         let mut states: BTreeMap<_, _> = agenda.states.into_iter().collect();
@@ -242,8 +242,8 @@ impl CronRunner {
     /// Submits what is due for one entry. Returns false if another process was first.
     async fn submit(&mut self, name: &CronName) -> Result<bool, Error> {
         let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
-        let now = self.table.now;
-        let Some(due) = row.progress.due(row.entry.missed(), row.entry.schedule(), now) else {
+        let (now, in_time) = (self.table.now, self.table.in_time);
+        let Some(due) = row.progress.due_with(row.entry.missed(), row.entry.schedule(), now, in_time) else {
             return Ok(true);
         };
         let (queue, events) = (&self.context.queue, &self.context.events);
@@ -257,7 +257,7 @@ impl CronRunner {
             let (handled, skipped) =
                 (if nth + 1 == count { due.handled } else { last }, if nth == 0 { due.skipped } else { 0 });
             let next = row.state.moved(&row.progress.moved(ticks, handled, skipped));
-            if !queue.cron().tick(&row.entry, (&row.state, &next), ticks).await? {
+            if !tick(&self.context, &row.entry, (&row.state, &next), ticks).await? {
                 return Ok(false);
             }
             row.set(next);
@@ -295,7 +295,7 @@ impl CronRunner {
             match tick.filter(|_| at.is_some() && !is_asking) {
                 Some(tick) => {
                     passed = tick;
-                    let within = AFTER.max(AFTER_EACH.mul_f64(live)).mul_f64(rand::random());
+                    let within = Pacing::of(self.table.live).tick_checked_within().mul_f64(rand::random());
                     after.get_or_insert(Instant::now() + within);
                 }
                 None => return,
@@ -304,10 +304,38 @@ impl CronRunner {
     }
 
     async fn pause(&self) {
-        tokio::select! {
-            () = self.context.stop.cancelled() => {}
-            () = tokio::time::sleep(PAUSE.mul_f64(rand::random())) => {}
+        pause(&self.context).await;
+    }
+}
+
+async fn pause(context: &Context) {
+    tokio::select! {
+        () = context.stop.cancelled() => {}
+        () = tokio::time::sleep(PAUSE.mul_f64(rand::random())) => {}
+    }
+}
+
+/// Submits these ticks. Returns false if another process was first. If an answer is lost, asks again: nothing else tells
+/// what this process has to report.
+async fn tick(
+    context: &Context,
+    entry: &Entry,
+    states: (&CronState, &CronState),
+    ticks: &[Timestamp],
+) -> Result<bool, Error> {
+    let (call, begun, mut is_lost) = (drawn_call(), Instant::now(), false);
+    loop {
+        let error = match context.queue.cron().tick(&call, entry, states, ticks).await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        is_lost |= matches!(error, Error::Unknown { .. });
+        let is_over = context.stop.is_cancelled() || begun.elapsed() > RESEND_WITHIN;
+        if is_over || !is_lost || !error.is_transient() {
+            return Err(error);
         }
+        context.events.redis_error(error.kind(), &error);
+        pause(context).await;
     }
 }
 
@@ -315,7 +343,8 @@ impl Table {
     fn new() -> Self {
         let never = Timestamp::from_ms(0).expect("1970 is before the year 10000");
         let (rows, unread) = (BTreeMap::new(), BTreeMap::new());
-        Self { revision: None, live: 0, now: never, read_at: Instant::now(), rows, unread }
+        let (live, in_time, read_at) = (0, IN_TIME, Instant::now());
+        Self { revision: None, live, in_time, now: never, read_at, rows, unread }
     }
 
     /// Estimates what the clock of Redis shows now.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{
-    Context, campaigner, claimer, gauge, promoter, reaper, rooms, sweeper, trimmer, unserved, waker,
+    Context, campaigner, claimer, gauge, orphans, promoter, reaper, rooms, sweeper, trimmer, unserved, waker,
 };
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
@@ -163,6 +163,7 @@ impl Term {
         let waker = waker::run(context.clone(), view.subscribe(), stop.clone());
         tasks.spawn(watch("promoter", Box::pin(promoter::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("claimer", Box::pin(claimer::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("search for orphans", Box::pin(orphans::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("reaper", Box::pin(reaper)));
         tasks.spawn(watch("waker", Box::pin(waker)));
         tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));

@@ -2,19 +2,21 @@
 //! scripts, which are safe even if two processes run them.
 //!
 //! The [leader](leader) takes the lease. While it holds the lease, it runs the [promoter](promoter) (due jobs to their
-//! lanes), the [claimer](claimer) (entries of silent consumers), the [waker](waker) (standby workers), the
-//! [reaper](reaper) (consumers whose processes are gone), the [sweeper](sweeper) (cancellation requests that can no
-//! longer take effect), the [trimmer](trimmer) (dead letters beyond the queue's limits), the [campaigner](campaigner)
-//! (bulk replays), the [rooms](rooms) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose
-//! type no live worker knows) and the [gauge](gauge) (the queue's state). Recurring jobs need no leader: every process
-//! handles [them](cron).
+//! lanes), the [claimer](claimer) (entries of silent consumers), the search for [orphans](orphans) (entries that nobody
+//! holds), the [waker](waker) (standby workers), the [reaper](reaper) (consumers whose processes are gone), the
+//! [sweeper](sweeper) (cancellation requests that can no longer take effect), the [trimmer](trimmer) (dead letters beyond
+//! the queue's limits, which go to the [archive](archive) first), the [campaigner](campaigner) (bulk replays), the
+//! [rooms](rooms) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker
+//! knows) and the [gauge](gauge) (the queue's state). Recurring jobs need no leader: every process handles [them](cron).
 
+mod archive;
 mod campaigner;
 mod claimer;
 mod cron;
 mod gauge;
 mod leader;
 mod leader_view;
+mod orphans;
 mod promoter;
 mod reaper;
 mod rooms;
@@ -26,6 +28,7 @@ mod waker;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use archive::Archive;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +53,8 @@ pub(crate) struct Context {
     pub(crate) unroutable_after: Duration,
     /// Which dead letters are kept.
     pub(crate) letters: LetterLimits,
+    /// Where letters go before retention drops them.
+    pub(crate) archive: Option<Archive>,
     pub(crate) events: Events,
     /// Estimates how long ago an instant by the clock of Redis was. For metrics only.
     pub(crate) age: Arc<dyn Fn(Timestamp) -> Duration + Send + Sync>,

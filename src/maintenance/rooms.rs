@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::broker::{Error, MAX_ROOMS};
 use crate::event::Event;
-use crate::job::Parking;
+use crate::job::{FairShare, Parking};
 
 /// The pause between two passes while jobs wait, unless a rate allows the next job sooner …
 const EVERY: Duration = Duration::from_millis(250);
@@ -47,10 +47,14 @@ async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) 
     for _ in 0..PAGES {
         let page = context.queue.gates().rooms_page(cursor).await?;
         // What waits for a worker that knows its type waits for no gate.
-        let gates = page.rooms.into_iter().filter(|room| Parking::unknown_type(&room.name).is_none());
-        let names: Vec<String> = gates.map(|room| room.name).collect();
-        for rooms in names.chunks(MAX_ROOMS) {
+        let rooms = page.rooms.into_iter().filter(|room| Parking::unknown_type(&room.name).is_none());
+        let names = rooms.map(|room| room.name);
+        let (fair, gates): (Vec<_>, Vec<_>) = names.partition(|name| name.starts_with(FairShare::ROOM));
+        for rooms in gates.chunks(MAX_ROOMS) {
             again = again.min(drain(context, rooms, stop).await?);
+        }
+        for rooms in fair.chunks(MAX_ROOMS) {
+            empty_unshared(context, rooms, stop).await?;
         }
         let is_last = page.next.is_none();
         *cursor = page.next.unwrap_or_else(|| "0".to_owned());
@@ -73,6 +77,22 @@ async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) ->
         }
         if !drained.more || drained.left == 0 || stop.is_cancelled() {
             return Ok(drained.next_in.unwrap_or(EVERY).clamp(LEAST, EVERY));
+        }
+    }
+}
+
+/// Lets all jobs out of these rooms if the queue is not shared any more. If it is, workers let them out in turn.
+async fn empty_unshared(context: &Context, rooms: &[String], stop: &CancellationToken) -> Result<(), Error> {
+    loop {
+        let shared = context.queue.share(None, rooms).await?;
+        if shared.left > 0 {
+            context.events.emit(&Event::LetOut { queue: context.queue.name(), jobs: shared.left });
+        }
+        if let Some(error) = &shared.failed {
+            context.events.redis_error(error.kind(), error);
+        }
+        if !shared.more || shared.left == 0 || stop.is_cancelled() {
+            return Ok(());
         }
     }
 }

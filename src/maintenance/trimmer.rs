@@ -1,13 +1,14 @@
 //! Drops dead letters beyond the queue's limits of age and number, the oldest first. Each one is dropped by the script
 //! that also drops letters by hand, which checks the limits again. So two processes that trim at once drop no letter
-//! that may stay, and one that dies in the middle leaves no letter half dropped.
+//! that may stay, and one that dies in the middle leaves no letter half dropped. If there is an archive, no letter goes
+//! before the archive has it.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Context;
-use crate::broker::{Error, Evicted};
+use super::{Archive, Context};
+use crate::broker::{DeadLetter, Error, Evicted, LetterLimits, QueueSnapshot};
 use crate::event::Event;
 
 /// How often the trimmer checks whether a letter has to go.
@@ -51,6 +52,10 @@ async fn batch(context: &Context, letters: &mut u64, stop: &CancellationToken) -
     let mut count = 1;
     loop {
         let page = context.queue.dead_letters().page(None, count).await?;
+        let page = match &context.archive {
+            Some(archive) => archived(context, archive, page).await?,
+            None => page,
+        };
         if page.is_empty() {
             return Ok(());
         }
@@ -66,5 +71,63 @@ async fn batch(context: &Context, letters: &mut u64, stop: &CancellationToken) -
             }
         }
         count = PAGE;
+    }
+}
+
+/// Writes those of these letters that exceed the limits to the archive, and returns them; none if it cannot be written. They
+/// are the oldest ones of the queue, the oldest first.
+async fn archived(
+    context: &Context,
+    archive: &Archive,
+    mut letters: Vec<DeadLetter>,
+) -> Result<Vec<DeadLetter>, Error> {
+    if letters.is_empty() {
+        return Ok(letters);
+    }
+    let snapshot = context.queue.snapshot().await?;
+    let exceeding = letters.iter().enumerate();
+    let exceeding =
+        exceeding.take_while(|(nth, letter)| exceeds(context.letters, &snapshot, *nth as u64, letter));
+    let exceeding = exceeding.count();
+    letters.truncate(exceeding);
+    if letters.is_empty() {
+        return Ok(letters);
+    }
+    let queue = context.queue.name();
+    match archive.append(&letters, snapshot.now).await {
+        Ok(()) => {
+            context.events.emit(&Event::Archived { queue, letters: letters.len() as u64 });
+            Ok(letters)
+        }
+        Err(error) => {
+            context.events.emit(&Event::ArchiveFailed { queue, why: &error.to_string() });
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// True if a letter, the `nth` of the queue, does not stay. The script that drops it decides again.
+fn exceeds(limits: LetterLimits, snapshot: &QueueSnapshot, nth: u64, letter: &DeadLetter) -> bool {
+    let age = snapshot.now.as_ms().saturating_sub(letter.entry.ms);
+    let is_old = limits.retention.is_some_and(|retention| u128::from(age) > retention.as_millis());
+    is_old || limits.most.is_some_and(|most| nth < snapshot.dead.saturating_sub(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{EntryId, Envelope, Timestamp};
+
+    #[test]
+    fn letters_exceed_the_limits_by_age_or_by_number() {
+        let mut snapshot = QueueSnapshot::default();
+        (snapshot.now, snapshot.dead) = (Timestamp::from_ms(100_000).unwrap(), 10);
+        let letter = |ms| DeadLetter { entry: EntryId::new(ms, 0), fields: Envelope::default() };
+        let exceeds = |limits, nth, ms| exceeds(limits, &snapshot, nth, &letter(ms));
+        let by_age = LetterLimits::default().retention(Duration::from_secs(10));
+        assert_eq!([exceeds(by_age, 0, 89_999), exceeds(by_age, 0, 90_000)], [true, false]);
+        let by_number = LetterLimits::default().most(7);
+        assert_eq!([exceeds(by_number, 2, 99_999), exceeds(by_number, 3, 1)], [true, false]);
+        assert!(!exceeds(LetterLimits::default(), 0, 0));
     }
 }

@@ -81,6 +81,12 @@ const EDITS: &[Edit] = &[
         "if false then",
     ),
     edit(
+        PendingForgotten,
+        "reclaim",
+        "redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'IDLE', silence_ms, 'FORCE', 'JUSTID')",
+        GONE,
+    ),
+    edit(
         ClaimedFromHeadOnly,
         "stale",
         "local found = redis.call('XPENDING', stream, 'fleet', 'IDLE', silence_ms, '-', '+', 1)[1]",
@@ -105,6 +111,12 @@ const EDITS: &[Edit] = &[
         "redis.call('XACK', stream, 'fleet', entry) redis.call('XDEL', stream, entry) if is_repeated == '0' or not is_done(record, life) then return end",
     ),
     edit(AckedNotDeleted, "prelude", "redis.call('XDEL', stream, unpack(ended))", GONE),
+    edit(
+        AckedNotDeleted,
+        "reclaim",
+        "redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'IDLE', silence_ms, 'FORCE', 'JUSTID')",
+        GONE,
+    ),
     edit(
         BuriedWithoutLetter,
         "bury",
@@ -170,7 +182,12 @@ const EDITS: &[Edit] = &[
         "is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. how, 1) == 1",
         "is_first = true",
     ),
-    edit(TickUnguarded, "tick", "if redis.call('HGET', ticks, name) ~= read then return { 0, 0 } end", GONE),
+    edit(
+        TickUnguarded,
+        "tick",
+        "if redis.call('HGET', ticks, name) ~= read then return receipt_of(receipt) or { 0, 0 } end",
+        GONE,
+    ),
 ];
 
 #[cfg(test)]

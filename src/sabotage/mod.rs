@@ -39,7 +39,7 @@ bugs! {
     FencedSuccessCounted,
     /// A stopping worker settles the attempts that it interrupted as if they had succeeded.
     DrainAcksRunning,
-    /// A consumer is deleted together with its pending entries.
+    /// A consumer is deleted together with its pending entries, and nothing makes them pending again.
     PendingForgotten,
     /// Leases are not renewed while handlers run.
     LeaseNotRenewed,
@@ -51,7 +51,7 @@ bugs! {
     ClockTrusted,
     /// An entry is deleted before its job has been written to its next place.
     DeletedFirst,
-    /// An entry is acknowledged but stays in its stream.
+    /// An entry is acknowledged but stays in its stream, and nothing makes it pending again.
     AckedNotDeleted,
     /// An entry is deleted, but its dead letter is not written.
     BuriedWithoutLetter,

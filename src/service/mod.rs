@@ -104,7 +104,12 @@ impl Process {
             slots: queue.concurrency,
             objectives: (&queue.objectives).into(),
         });
-        let metrics = Metrics::new(queues, &builder.types(), &effective.config.programs());
+        let metrics = Metrics::new(
+            queues,
+            &builder.types(),
+            &effective.config.programs(),
+            &effective.config.pool_names(),
+        );
         Ok(Self { builder, metrics, listener, traces, _logs: logs })
     }
 

@@ -11,11 +11,12 @@ use super::catalogue;
 use super::objectives::Objectives;
 use super::process::ProcessFigures;
 use super::series::{
-    ChildSeries, Maker, NotificationSeries, PAIRS_MAX, QueueSeries, RedisSeries, Rendered, RuntimeSeries,
+    ChildSeries, Maker, NotificationSeries, PAIRS_MAX, PoolSeries, QueueSeries, RedisSeries, Rendered,
+    RuntimeSeries,
 };
 use super::unix_time::unix_seconds;
 use crate::event::Event;
-use crate::job::{JobType, QueueName};
+use crate::job::{JobType, PoolName, QueueName};
 
 /// How often [`Metrics::upkeep`] must run.
 pub(crate) const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -34,6 +35,7 @@ struct Shared {
     redis: RedisSeries,
     notification: NotificationSeries,
     children: ChildSeries,
+    pools: PoolSeries,
     runtime: RuntimeSeries,
     process: ProcessFigures,
 }
@@ -63,13 +65,14 @@ impl<'a> ServedQueue<'a> {
 }
 
 impl Metrics {
-    /// Creates metrics for a process that serves these queues and has handlers for these types, of which `programs` run
-    /// a program per job. All their series exist from the start. The runtime's metrics describe the runtime that calls
+    /// Creates metrics for a process that serves these queues, has handlers for these types, of which `programs` run
+    /// a program per job, and runs these pools. All their series exist from the start. The runtime's metrics describe the runtime that calls
     /// this.
     pub fn new<'a>(
         queues: impl IntoIterator<Item = ServedQueue<'a>>,
         types: &[JobType],
         programs: &[JobType],
+        pools: &[PoolName],
     ) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let maker = Maker::new(&recorder);
@@ -88,6 +91,7 @@ impl Metrics {
             redis: RedisSeries::new(&maker),
             notification: NotificationSeries::new(&maker),
             children: ChildSeries::new(&maker, programs),
+            pools: PoolSeries::new(&maker, pools),
             runtime: RuntimeSeries::new(&maker),
             process: ProcessFigures::new(),
             rendered: maker.finish(),
@@ -103,7 +107,7 @@ impl Metrics {
 
     /// Records one event.
     pub fn record(&self, event: &Event<'_>) {
-        let Shared { redis, notification, children, draining, .. } = &*self.shared;
+        let Shared { redis, notification, children, pools, draining, .. } = &*self.shared;
         match *event {
             Event::Started { queue, job_type, wait, job: _, attempt: _ } => {
                 self.with(queue, |series| series.start(job_type, wait));
@@ -117,6 +121,10 @@ impl Metrics {
             }
             Event::Lost { queue, job_type } => self.with(queue, |series| series.of(Some(job_type)).lose()),
             Event::ChildEnded { job_type, ending } => children.ended(job_type, ending),
+            Event::PoolPrograms { pool, busy, idle, starting, memory } => {
+                pools.set(pool, [busy, idle, starting], memory);
+            }
+            Event::PoolProgramEnded { pool, ending, why: _ } => pools.ended(pool, ending),
             Event::RedisError { kind, error: _ } => redis.error(kind),
             Event::RoundTrip { command, took } => redis.trip(command, took),
             Event::Reconnected { times } => redis.reconnects.increment(times),
@@ -134,6 +142,8 @@ impl Metrics {
             | Event::Limited { .. }
             | Event::Fenced { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::SetAside { .. }
             | Event::ClockSetBack { .. }
@@ -141,10 +151,15 @@ impl Metrics {
             | Event::Unserved { .. }
             | Event::LeaseLost { .. }
             | Event::Claimed { .. }
+            | Event::OrphansReclaimed { .. }
             | Event::BodiesLost { .. }
             | Event::Promoted { .. }
             | Event::PromoterPolled { .. }
             | Event::Evicted { .. }
+            | Event::Archived { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Campaigns { .. }
+            | Event::CampaignStopped { .. }
             | Event::TypeUnserved { .. }
             | Event::UnservedTypes { .. }
             | Event::CronTicked { .. }
@@ -179,9 +194,17 @@ impl Metrics {
             }
             Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
             Event::Parked { queue, .. } => self.with(queue, |series| series.parked.increment(1)),
+            Event::Admitted { queue, granted, refused } => self.with(queue, |series| {
+                series.granted.increment(granted);
+                series.refused.increment(refused);
+            }),
+            Event::Sorted { queue, jobs } => self.with(queue, |series| series.sorted.increment(jobs)),
             Event::LetOut { queue, jobs } => self.with(queue, |series| series.let_out.increment(jobs)),
             Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
             Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),
+            Event::OrphansReclaimed { queue, count } => {
+                self.with(queue, |series| series.orphans.increment(count));
+            }
             Event::BodiesLost { queue, entries } => {
                 self.with(queue, |series| series.bodies_lost.increment(entries));
             }
@@ -190,7 +213,13 @@ impl Metrics {
                 series.late(late);
             }),
             Event::PromoterPolled { queue } => self.with(queue, |series| series.state.promoter_polled()),
-            Event::Evicted { queue, letters } => self.with(queue, |series| series.evicted.increment(letters)),
+            Event::Evicted { queue, .. }
+            | Event::Archived { queue, .. }
+            | Event::ArchiveFailed { queue, .. }
+            | Event::Campaigns { queue, .. }
+            | Event::CampaignStopped { queue, .. } => {
+                self.with(queue, |series| series.letters.record(event));
+            }
             Event::UnservedTypes { queue, types, jobs } => {
                 self.with(queue, |series| series.state.unserved(types, jobs));
             }

@@ -15,9 +15,9 @@ use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::outbox::Outbox;
 use super::refused_rooms::RefusedRooms;
-use crate::broker::{Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
+use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
 use crate::event::Events;
-use crate::job::{GateName, Limits, Outcome, Rules};
+use crate::job::{FairShare, GateName, Limits, Outcome, Rules};
 
 /// Rules that were checked longer ago than this are checked again before anything starts.
 pub(crate) const FRESH_FOR: Duration = Duration::from_millis(400);
@@ -40,6 +40,8 @@ pub(crate) struct Admission {
     events: Events,
     /// The limits of this process's configuration.
     limits: Vec<(GateName, Limits)>,
+    /// How this process's configuration shares the queue, if it does.
+    fair: Option<FairShare>,
     known: RwLock<Arc<Known>>,
     /// Whether some jobs have to pass gates.
     asks: AtomicBool,
@@ -54,6 +56,8 @@ pub(crate) struct Admission {
     pub(crate) refused_rooms: RefusedRooms,
     /// Notified when there is something to do for [`Admission::tend`].
     news: Notify,
+    /// Notified when rules were read, for [`Admission::until_shared`].
+    learned: Notify,
 }
 
 /// The rules, as they were read.
@@ -67,12 +71,17 @@ struct Known {
 }
 
 impl Admission {
-    /// Creates the view of a process with these limits that has not read the rules.
-    pub(crate) fn new(queue: Queue, events: Events, limits: Vec<(GateName, Limits)>) -> Self {
+    /// Creates the view of a process with these limits, and this share, that has not read the rules.
+    pub(crate) fn new(
+        queue: Queue,
+        events: Events,
+        (limits, fair): (Vec<(GateName, Limits)>, Option<FairShare>),
+    ) -> Self {
         Self {
             queue,
             events,
             limits,
+            fair,
             known: RwLock::default(),
             asks: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
@@ -82,6 +91,7 @@ impl Admission {
             given_back: Mutex::default(),
             refused_rooms: RefusedRooms::default(),
             news: Notify::new(),
+            learned: Notify::new(),
         }
     }
 
@@ -92,7 +102,7 @@ impl Admission {
     /// [`Error`] if Redis does not answer now. If it refuses for its own reasons, that is reported. If nobody can read the
     /// rules, there are those of this process's configuration: their jobs must ask, and wait.
     pub(crate) async fn begin(&self) -> Result<(), Error> {
-        let noted = self.queue.gates().configure(&self.limits).await.map(drop);
+        let noted = self.configure().await;
         let read = self.read().await;
         let is_unknown = read.is_err();
         for answer in [noted, read] {
@@ -111,20 +121,28 @@ impl Admission {
 
     /// Notes the limits once more, because the queue's keys were lost, and reads the rules.
     pub(crate) async fn restore(&self) {
-        if let Err(error) = self.queue.gates().configure(&self.limits).await {
+        if let Err(error) = self.configure().await {
             self.report(&error);
         }
         self.read_or_report().await;
     }
 
+    async fn configure(&self) -> Result<(), Error> {
+        self.queue.gates().configure(&self.limits, self.fair.as_ref()).await.map(drop)
+    }
+
     async fn read(&self) -> Result<(), Error> {
         let mut asked = Instant::now();
         let mut rules = self.queue.gates().rules().await?;
-        if rules.revision() == 0 && self.limits.iter().any(|(_, limits)| !limits.is_empty()) {
+        let has_own = self.fair.is_some() || self.limits.iter().any(|(_, limits)| !limits.is_empty());
+        if rules.revision() == 0 && has_own {
             // The key was lost, and with it the limits of all.
-            self.queue.gates().configure(&self.limits).await?;
+            self.configure().await?;
             asked = Instant::now();
             rules = self.queue.gates().rules().await?;
+        }
+        if let Some((gate, rules)) = rules.ignored() {
+            tracing::warn!(queue = %self.queue.name(), %gate, rules, "the gates depend on too many fields of jobs; some rules are ignored");
         }
         let opens = rules.opens_in().map(|time| asked + time);
         self.know(Known { rules, opens, failed: None });
@@ -135,6 +153,14 @@ impl Admission {
     fn know(&self, known: Known) {
         self.asks.store(!known.rules.ask_nobody(), Ordering::Release);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        self.learned.notify_one();
+    }
+
+    /// Waits until the queue is shared between the values of a field. One task may wait.
+    pub(crate) async fn until_shared(&self) {
+        while self.known().rules.fair().is_none() {
+            self.learned.notified().await;
+        }
     }
 
     fn known(&self) -> Arc<Known> {
@@ -220,15 +246,21 @@ impl Admission {
     pub(crate) fn leave(&self, finished: &FinishedAttempt) {
         let FinishedAttempt { delivery, outcome, .. } = finished;
         let mut gates = delivery.take_gates();
-        if gates.is_empty() && matches!(outcome, Outcome::Interrupted | Outcome::NotDue(_)) {
-            // It never asked, but a room may have let it out with its places.
+        // If it never asked, a room may still have let it out with its places.
+        let ends_unasked = matches!(outcome, Outcome::Interrupted | Outcome::NotDue(_) | Outcome::Unroutable);
+        let never_asked = gates.is_empty() && ends_unasked;
+        if never_asked {
             gates = self.gates_of(delivery).to_vec();
         }
         if gates.is_empty() {
             return;
         }
         let (known, entry) = (self.known(), delivery.key());
-        let ended = |gate: &GateName| known.rules.limits_of(gate).breaker.map(|_| finished.end());
+        let ended = |gate: &GateName| match known.rules.limits_of(gate) {
+            Limits { rate: None, breaker: None, .. } => None,
+            _ if never_asked => Some(AttemptEnd::Unstarted),
+            Limits { breaker, .. } => breaker.map(|_| finished.end()),
+        };
         let places = gates.iter().map(|gate| HeldPlace { gate: gate.clone(), entry, ended: ended(gate) });
         let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_WAITING.saturating_sub(given_back.len());

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::delivery::Delivery;
 use crate::broker::{Admitted, Begun, Candidate, Error, MAX_JOBS, Queue};
+use crate::event::{Event, Events};
 use crate::job::{ConsumerName, GateName, Lane};
 
 /// The most scripts in flight.
@@ -81,7 +82,7 @@ impl Beginner {
 }
 
 /// Answers until all slots are gone.
-pub(crate) async fn answer(queue: Queue, consumer: ConsumerName, mut questions: Questions) {
+pub(crate) async fn answer(queue: Queue, consumer: ConsumerName, mut questions: Questions, events: Events) {
     let (mut asked, mut scripts) = (Vec::new(), FuturesUnordered::new());
     let mut open = true;
     while open || !scripts.is_empty() {
@@ -93,7 +94,8 @@ pub(crate) async fn answer(queue: Queue, consumer: ConsumerName, mut questions: 
                 asked.retain(|question| !question.answer.is_closed());
                 let of_lanes = Lane::ALL.map(|lane| (lane, take_lane(&mut asked, lane)));
                 let of_lanes = of_lanes.into_iter().filter(|(_, questions)| !questions.is_empty());
-                scripts.extend(of_lanes.map(|(lane, questions)| ask(&queue, &consumer, lane, questions)));
+                let asker = (&queue, &consumer, &events);
+                scripts.extend(of_lanes.map(|(lane, questions)| ask(asker, lane, questions)));
             }
         }
     }
@@ -103,10 +105,14 @@ fn take_lane(asked: &mut Vec<Question>, lane: Lane) -> Vec<Question> {
     asked.extract_if(.., |question| question.delivery.job.lane == lane).collect()
 }
 
-async fn ask(queue: &Queue, consumer: &ConsumerName, lane: Lane, questions: Vec<Question>) {
+async fn ask(
+    (queue, consumer, events): (&Queue, &ConsumerName, &Events),
+    lane: Lane,
+    questions: Vec<Question>,
+) {
     let (gated, free): (Vec<_>, Vec<_>) =
         questions.into_iter().partition(|question| !question.request.gates.is_empty());
-    let mut passed = admit(queue, consumer, lane, gated).await;
+    let mut passed = admit((queue, consumer, events), lane, gated).await;
     passed.extend(free);
     let (begins, others): (Vec<_>, Vec<_>) =
         passed.into_iter().partition(|question| question.request.keeps_record.is_some());
@@ -128,8 +134,7 @@ async fn ask(queue: &Queue, consumer: &ConsumerName, lane: Lane, questions: Vec<
 
 /// Answers those that do not pass their gates, and returns the others.
 async fn admit(
-    queue: &Queue,
-    consumer: &ConsumerName,
+    (queue, consumer, events): (&Queue, &ConsumerName, &Events),
     lane: Lane,
     questions: Vec<Question>,
 ) -> Vec<Question> {
@@ -138,10 +143,10 @@ async fn admit(
     }
     let asking: Vec<_> =
         questions.iter().map(|question| (&question.delivery.job, &*question.request.gates)).collect();
-    let answers = match queue.admit(consumer, lane, &asking).await {
-        Ok(answers) => answers,
-        Err(error) => vec![Err(error); questions.len()],
-    };
+    let answers = queue.admit(consumer, lane, &asking).await;
+    let refused = answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Refused(_)))).count() as u64;
+    let granted = answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Start))).count() as u64;
+    events.emit(&Event::Admitted { queue: queue.name(), granted, refused });
     let mut passed = Vec::new();
     for (question, answer) in questions.into_iter().zip(answers) {
         match answer {

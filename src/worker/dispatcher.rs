@@ -420,6 +420,7 @@ impl Limited {
 #[cfg(test)]
 mod tests {
     use super::super::lease::HeldLease;
+    use super::super::limits::SharedPlaces;
     use super::*;
     use crate::job::{EntryId, Envelope, JobSpec, Lane, Policy};
 
@@ -466,7 +467,7 @@ mod tests {
     /// Returns a dispatcher whose type `test` may run twice at once.
     fn limited() -> Arc<Dispatcher> {
         let (job_type, policy) = ("test".parse().unwrap(), Policy::default().concurrency(2));
-        let limits = Limits::of([(&job_type, &policy)].into_iter()).unwrap();
+        let limits = Limits::of([(&job_type, &policy)].into_iter(), &SharedPlaces::default()).unwrap();
         Dispatcher::new(8, 0, 2).with_limits(Some(Arc::new(limits))).shared()
     }
 

@@ -239,6 +239,17 @@ impl JobContext {
         self.reports.events.emit(&Event::ChildEnded { job_type: self.job_type(), ending });
     }
 
+    /// Returns why the attempt is cut short, if it is, in a word.
+    pub(crate) fn cut_reason(&self) -> &'static str {
+        let held_lease = &self.delivery.held_lease;
+        match () {
+            () if held_lease.is_lost() => "lost",
+            () if held_lease.is_cancelled() => "cancelled",
+            () if self.time_left().is_zero() => "timeout",
+            () => "shutdown",
+        }
+    }
+
     /// Notes that what the handler is about to return is not the consequence of a cut, although it watches its cancellation.
     pub(crate) fn ended_by_itself(&self) {
         self.delivery.held_lease.mark_unaware();

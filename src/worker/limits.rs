@@ -1,5 +1,5 @@
-//! How many attempts of a type may run at once in this process, and how many with the same key. It only counts: who may
-//! start now, and when a job that may not should come back.
+//! How many attempts of a type may run at once in this process, how many with the same key, and how many of all types that
+//! share their places. It only counts: who may start now, and when a job that may not should come back.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -50,9 +50,46 @@ struct TypeLimit {
     nth: usize,
     concurrency: Option<usize>,
     per_key: Option<KeyLimit>,
+    /// The gate of the places that it shares with other types.
+    shared: Option<Bound>,
 }
 
-/// What is limited: a type or, if there is a key, the jobs of the type with this key, of which only the hash is kept.
+/// The types that share places, such as those whose jobs run in the same programs.
+#[derive(Debug, Default)]
+pub(super) struct SharedPlaces {
+    /// How many places each group has.
+    groups: Vec<usize>,
+    of_type: FxHashMap<JobType, usize>,
+}
+
+impl SharedPlaces {
+    /// Adds a group of types that have this many places together, and returns what stands for it.
+    pub(super) fn add(&mut self, places: usize) -> usize {
+        self.groups.push(places);
+        self.groups.len() - 1
+    }
+
+    /// Adds a type to a group.
+    pub(super) fn join(&mut self, job_type: JobType, group: usize) {
+        self.of_type.insert(job_type, group);
+    }
+
+    /// Takes a type out of its group.
+    pub(super) fn leave(&mut self, job_type: &JobType) {
+        self.of_type.remove(job_type);
+    }
+
+    /// Returns the gate of a type's group.
+    fn bound(&self, job_type: &JobType) -> Option<Bound> {
+        let group = *self.of_type.get(job_type)?;
+        // Types count from the other end.
+        let gate = Gate { nth: usize::MAX - group, key: None };
+        Some(Bound { gate, most: (*self.groups.get(group)?).max(1) })
+    }
+}
+
+/// What is limited: a type, a group of types or, if there is a key, the jobs of the type with this key, of which only the
+/// hash is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Gate {
     nth: usize,
@@ -66,9 +103,10 @@ pub(super) struct Bound {
     pub(super) most: usize,
 }
 
-/// The gates that the attempts of a job pass: that of its type, and that of its key.
+/// The gates that the attempts of a job pass: that of its type, that of its key, and that of the types with which its type
+/// shares places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place([Option<Bound>; 2]);
+pub(crate) struct Place([Option<Bound>; 3]);
 
 /// What is behind a gate.
 #[derive(Debug)]
@@ -84,13 +122,18 @@ struct Passage {
 
 impl Limits {
     /// Returns the limits that these policies set; `None` if they set none.
-    pub(super) fn of<'a>(policies: impl Iterator<Item = (&'a JobType, &'a Policy)>) -> Option<Self> {
-        let is_limited = |(_, policy): &(&JobType, &Policy)| {
-            policy.concurrency.is_some() || policy.concurrency_per_key.is_some()
+    pub(super) fn of<'a>(
+        policies: impl Iterator<Item = (&'a JobType, &'a Policy)>,
+        shared: &SharedPlaces,
+    ) -> Option<Self> {
+        let is_limited = |(job_type, policy): &(&JobType, &Policy)| {
+            let own = policy.concurrency.is_some() || policy.concurrency_per_key.is_some();
+            own || shared.bound(job_type).is_some()
         };
         let limit = |(nth, (job_type, policy)): (usize, (&JobType, &Policy))| {
             let Policy { concurrency, concurrency_per_key, .. } = policy;
-            let limit = TypeLimit { nth, concurrency: *concurrency, per_key: concurrency_per_key.clone() };
+            let (concurrency, per_key) = (*concurrency, concurrency_per_key.clone());
+            let limit = TypeLimit { nth, concurrency, per_key, shared: shared.bound(job_type) };
             (job_type.clone(), limit)
         };
         let types: FxHashMap<_, _> = policies.filter(is_limited).enumerate().map(limit).collect();
@@ -101,14 +144,15 @@ impl Limits {
 
     /// Returns the gates that a delivery passes; `None` if there are none.
     pub(super) fn place_of(&self, delivery: &Delivery) -> Option<Place> {
-        let TypeLimit { nth, concurrency, per_key } = self.types.get(&delivery.job.job_type)?;
+        let TypeLimit { nth, concurrency, per_key, shared } = self.types.get(&delivery.job.job_type)?;
         let bound = |key, most: usize| Bound { gate: Gate { nth: *nth, key }, most: most.max(1) };
         let of_type = concurrency.map(|most| bound(None, most));
         let of_key = per_key.as_ref().and_then(|KeyLimit { field, concurrency }| {
             let key = delivery.envelope.get(field.as_bytes())?;
             Some(bound(Some(self.hasher.hash_one(key)), *concurrency))
         });
-        (of_type.is_some() || of_key.is_some()).then_some(Place([of_type, of_key]))
+        let bounds = [of_type, of_key, *shared];
+        bounds.iter().any(Option::is_some).then_some(Place(bounds))
     }
 
     /// Takes a place behind all its gates, and returns true; takes none and returns false if one of them is full.
@@ -210,7 +254,7 @@ mod tests {
 
     fn limits(policy: Policy) -> Limits {
         let job_type = "test".parse().unwrap();
-        Limits::of([(&job_type, &policy)].into_iter()).unwrap()
+        Limits::of([(&job_type, &policy)].into_iter(), &SharedPlaces::default()).unwrap()
     }
 
     fn delivery(job_type: &str, tenant: Option<&str>) -> Delivery {
@@ -224,7 +268,8 @@ mod tests {
     #[test]
     fn types_without_a_limit_pass_no_gate() {
         let job_type = "test".parse().unwrap();
-        assert!(Limits::of([(&job_type, &Policy::default())].into_iter()).is_none());
+        let unlimited = [(&job_type, &Policy::default())].into_iter();
+        assert!(Limits::of(unlimited, &SharedPlaces::default()).is_none());
         let limits = limits(Policy::default().concurrency(1));
         assert_eq!(limits.place_of(&delivery("other", None)), None);
         let by_key = self::limits(Policy::default().concurrency_per_key("h.tenant", 1));
@@ -242,6 +287,27 @@ mod tests {
         assert!(!enters(Some("c")) && !enters(None), "three of the type run");
         limits.leave(limits.place_of(&delivery("test", Some("a"))).unwrap(), None);
         assert!(enters(Some("c")));
+    }
+
+    #[test]
+    fn types_of_a_group_share_its_places() {
+        let [one, two, own] = ["one", "two", "own"].map(|name| name.parse::<JobType>().unwrap());
+        let (free, bounded) = (Policy::default(), Policy::default().concurrency(1));
+        let mut shared = SharedPlaces::default();
+        let group = shared.add(2);
+        shared.join(one.clone(), group);
+        shared.join(two.clone(), group);
+        let policies = [(&one, &free), (&two, &bounded), (&own, &free)].into_iter();
+        let limits = Limits::of(policies, &shared).unwrap();
+        assert_eq!(limits.place_of(&delivery("own", None)), None);
+        let now = Instant::now();
+        let enters = |job_type| limits.enter(limits.place_of(&delivery(job_type, None)).unwrap(), now);
+        assert!(enters("two"));
+        assert!(!enters("two"), "its own limit is reached");
+        assert!(enters("one"));
+        assert!(!enters("one"), "two of the group run");
+        limits.leave(limits.place_of(&delivery("two", None)).unwrap(), None);
+        assert!(enters("one"));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! Users of the library write a [`Handler`], [`Middleware`] around it, or the [`Steps`] of a job; each has an example.
 
 mod admission;
+mod archive;
 mod aside;
 mod backlog;
 mod backoff;
@@ -38,12 +39,14 @@ mod report;
 mod reporter;
 mod rooms;
 mod settler;
+mod sharer;
 mod steps;
 mod turns;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use archive::DeadArchive;
 pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawPayload};
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Inline, InlineOptions, inline};
@@ -54,7 +57,7 @@ pub(crate) use registry::Registry;
 pub use steps::{Steps, StepsBuilder};
 
 use crate::broker::LetterLimits;
-use crate::job::{GateName, JobType, Limits, QueueName, Tracking};
+use crate::job::{FairShare, GateName, JobType, Limits, QueueName, Tracking};
 
 /// The settings of a worker; see the [example](crate::FleetConfig).
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +75,8 @@ pub struct Config {
     pub unroutable_after: Duration,
     /// When the worker stops on its own, to be started again.
     pub recycle: Recycle,
+    /// Where dead letters go before retention drops them; `None` if they are dropped without a trace.
+    pub archive: Option<DeadArchive>,
     /// What the gates of types let through at most, in each queue. They apply to the whole fleet.
     pub type_limits: BTreeMap<JobType, Limits>,
     /// The queues to serve.
@@ -119,6 +124,8 @@ pub struct QueueConfig {
     pub limits: Limits,
     /// The same for the gates of fields: `key:<field>` for each value, `key:<field>=<value>` for one.
     pub key_limits: BTreeMap<GateName, Limits>,
+    /// How the queue is shared between the values of a field, such as its tenants, if it is. This applies to the whole fleet.
+    pub fair: Option<FairShare>,
 }
 
 impl Config {
@@ -136,6 +143,8 @@ impl Config {
         unroutable_after: Duration;
         /// Sets when the worker stops on its own; by default, never.
         recycle: Recycle;
+        /// Sets where dead letters are written before retention drops them; `None`, the default, if nowhere.
+        archive: impl Into<Option<DeadArchive>> => archive.into();
         /// Sets what the gates of types let through at most, over the whole fleet; by default, everything. This is for
         /// the types that the process has handlers for.
         type_limits: impl IntoIterator<Item = (JobType, Limits)> => type_limits.into_iter().collect();
@@ -189,6 +198,9 @@ impl QueueConfig {
         limits: Limits;
         /// Sets the same for the gates of fields, at most 8 of them; by default, there are none.
         key_limits: impl IntoIterator<Item = (GateName, Limits)> => key_limits.into_iter().collect();
+        /// Sets how the queue is shared between the values of a field, over the whole fleet; `None`, the default, means that
+        /// jobs start in the order of their arrival.
+        fair: impl Into<Option<FairShare>> => fair.into();
     }
 }
 
@@ -201,6 +213,7 @@ impl Default for Config {
             retention: Duration::from_secs(3 * 24 * 3600),
             unroutable_after: Duration::from_secs(24 * 3600),
             recycle: Recycle::default(),
+            archive: None,
             type_limits: BTreeMap::new(),
             queues: BTreeMap::from([(
                 "default".parse().expect("default is a valid queue name"),
@@ -221,6 +234,7 @@ impl Default for QueueConfig {
             dead_max: None,
             limits: Limits::default(),
             key_limits: BTreeMap::new(),
+            fair: None,
         }
     }
 }

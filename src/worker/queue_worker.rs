@@ -23,6 +23,7 @@ use super::registry::Registry;
 use super::reporter::{Reporter, Reports};
 use super::rooms::Rooms;
 use super::settler::Settler;
+use super::sharer::Sharer;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
@@ -126,7 +127,8 @@ impl Shared {
         let reporting = Arc::clone(&reporter).run();
         tasks.spawn(self.liveness.watch(format!("the reporter of {name}"), reporting));
         let (beginner, questions) = Beginner::new(slots);
-        let beginning = beginner::answer(queue.clone(), self.consumer.clone(), questions);
+        let beginning =
+            beginner::answer(queue.clone(), self.consumer.clone(), questions, self.events.clone());
         tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
         if parts.dispatcher.is_limited() {
             let (dispatcher, outbox) = (Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
@@ -136,6 +138,14 @@ impl Shared {
         let tending = Arc::clone(&parts.admission);
         let tending = tending.tend(Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
         tasks.spawn(self.liveness.watch(format!("the admission of {name}"), tending));
+        let sharer = Sharer {
+            queue: queue.clone(),
+            admission: Arc::clone(&parts.admission),
+            health: Arc::clone(&parts.health),
+            slots,
+            events: self.events.clone(),
+        };
+        tasks.spawn(self.liveness.watch(format!("the sharer of {name}"), sharer.run()));
         (tasks, reporter, beginner)
     }
 
@@ -180,7 +190,8 @@ impl Parts {
         settling: &Queue,
         (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
-        let admission = Admission::new(settling.clone(), shared.events.clone(), shared.gate_limits(own));
+        let rules = (shared.gate_limits(own), own.fair.clone());
+        let admission = Admission::new(settling.clone(), shared.events.clone(), rules);
         admission.begin().await?;
         let (prefetch, room) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);
         let dispatcher = Dispatcher::new(own.concurrency, prefetch, threads());

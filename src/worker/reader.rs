@@ -354,7 +354,7 @@ impl Reader {
 
     /// Creates missing streams and groups.
     async fn rejoin(&self) -> Result<(), Error> {
-        let joined = self.queue.join_limited(self.lease, self.max_depth).await?;
+        let joined = self.queue.rejoin_limited(self.lease, self.max_depth).await?;
         if joined.groups_created > 0 {
             self.events.emit(&Event::GroupRecreated { queue: self.queue.name() });
             self.admission.restore().await;

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use rustc_hash::FxHashMap;
 
 use super::handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload};
-use super::limits::Limits;
+use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry};
@@ -22,6 +22,7 @@ pub(crate) struct Registry {
     handlers: FxHashMap<JobType, Arc<Registered>>,
     /// In the order of registration, outermost first; each applies to all types or to one.
     middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
+    shared_places: SharedPlaces,
 }
 
 /// One type's handler and policy.
@@ -78,7 +79,18 @@ impl Registry {
         self.insert(job_type, policy, Runner::Steps(Arc::new(steps)));
     }
 
+    /// Adds a group of types of which this many attempts may run at once together. Returns what stands for it.
+    pub(crate) fn add_places(&mut self, places: usize) -> usize {
+        self.shared_places.add(places)
+    }
+
+    /// Adds a type that has a handler to such a group.
+    pub(crate) fn share_places(&mut self, job_type: JobType, group: usize) {
+        self.shared_places.join(job_type, group);
+    }
+
     fn insert(&mut self, job_type: JobType, policy: Policy, mut work: Runner) {
+        self.shared_places.leave(&job_type);
         for (only, link) in &self.middleware {
             if only.as_ref().is_none_or(|only| *only == job_type) {
                 work.wrap(link);
@@ -133,7 +145,8 @@ impl Registry {
 
     /// Returns how many attempts of the types may run at once; `None` if no type has a limit.
     pub(super) fn limits(&self) -> Option<Limits> {
-        Limits::of(self.handlers.iter().map(|(job_type, registered)| (job_type, &registered.policy)))
+        let policies = self.handlers.iter().map(|(job_type, registered)| (job_type, &registered.policy));
+        Limits::of(policies, &self.shared_places)
     }
 
     /// Returns the types' policies, for code that settles without running.

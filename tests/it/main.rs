@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod audit;
 #[cfg(test)]
+mod bulk;
+#[cfg(test)]
 mod callbacks;
 #[cfg(test)]
 mod cli;
@@ -46,6 +48,8 @@ mod lives;
 mod metrics;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod pools;
 #[cfg(test)]
 mod probes;
 #[cfg(test)]

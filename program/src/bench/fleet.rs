@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use streamfleet::dev_server::DevServer;
 use streamfleet::event::Events;
-use streamfleet::job::{Backoff, JobType, Policy};
+use streamfleet::job::{Backoff, FairShare, JobType, Limits, Policy};
 use streamfleet::telemetry::{Metrics, ServedQueue};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
@@ -18,6 +18,9 @@ use super::tally::Tally;
 /// How long a job that failed or snoozed waits.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// A limit of concurrency that no measurement reaches.
+const UNREACHED: u32 = 1_000_000;
+
 /// What the handlers of one measurement do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behavior {
@@ -26,6 +29,10 @@ pub(super) enum Behavior {
     FailFirst,
     SnoozeFirst,
     Fail,
+    /// Succeed, after passing the gate of their type.
+    PassGate,
+    /// Succeed, in a queue that is shared between the values of a header.
+    Share,
     /// Succeed, each in one of three steps.
     SucceedInSteps,
     /// Run until they are cut short.
@@ -93,9 +100,12 @@ impl Handler for MeasuringHandler {
         match self.behavior {
             Behavior::FailFirst if context.attempt() == 1 => Err(JobError::retry("the first attempt fails")),
             Behavior::SnoozeFirst if is_first_delivery(&context) => Err(JobError::snooze(PAUSE)),
-            Behavior::Succeed | Behavior::SucceedInSteps | Behavior::FailFirst | Behavior::SnoozeFirst => {
-                Ok(None)
-            }
+            Behavior::Succeed
+            | Behavior::PassGate
+            | Behavior::Share
+            | Behavior::SucceedInSteps
+            | Behavior::FailFirst
+            | Behavior::SnoozeFirst => Ok(None),
             Behavior::ReturnResult => Ok(Some("a small result")),
             Behavior::Fail => Err(JobError::fatal("every attempt fails")),
             Behavior::Hold => std::future::pending().await,
@@ -146,28 +156,31 @@ impl Running {
         handler: &MeasuringHandler,
         tally: &Arc<Tally>,
     ) -> Result<Self> {
-        let types: Vec<JobType> = (0..crowd.types)
-            .map(|nth| type_name(nth).parse())
-            .chain([super::FOLLOW_UP.parse()])
-            .collect::<Result<_, _>>()?;
-        // With metrics, as a worker runs.
-        let metrics = Metrics::new([ServedQueue::new(&super::QUEUE.parse()?, slots)], &types, &[]);
-        let events = Events::new(vec![metrics.listener(), tally.listener()]);
-        let (shutdown, mut tasks) = (Shutdown::new(), JoinSet::new());
-        for _ in 0..crowd.workers {
-            let mut config = FleetConfig::default();
-            config.redis.url = server.url();
-            let queue = QueueConfig::default().concurrency((slots / crowd.workers).max(1));
-            config.worker.queues = [(super::QUEUE.parse()?, queue)].into();
-            let fleet = handler.register(Fleet::builder(config), crowd.types)?.events(events.clone()).build();
-            let stop = shutdown.clone();
-            tasks.spawn(async move {
-                if let Err(error) = fleet.run(stop).await {
-                    tracing::error!(%error, "the measured fleet ended");
+        let launch = Launch { server, slots, workers: crowd.workers, types: crowd.types, tally };
+        launch.start(
+            |config| {
+                if handler.behavior == Behavior::Share {
+                    let fair = FairShare::new("h.tenant")?;
+                    config.worker.queues.values_mut().for_each(|queue| queue.fair = Some(fair.clone()));
                 }
-            });
-        }
-        Ok(Self { shutdown, tasks })
+                if handler.behavior == Behavior::PassGate {
+                    let limits = Limits::default().concurrency(UNREACHED);
+                    config.worker.type_limits = [(super::TYPE.parse()?, limits)].into();
+                }
+                Ok(())
+            },
+            |fleet| handler.register(fleet, crowd.types),
+        )
+    }
+
+    /// Does the same with other handlers, which `add` adds.
+    pub(super) fn with(
+        server: &DevServer,
+        slots: usize,
+        tally: &Arc<Tally>,
+        add: impl Fn(Builder) -> Result<Builder>,
+    ) -> Result<Self> {
+        Launch { server, slots, workers: 1, types: 1, tally }.start(|_| Ok(()), add)
     }
 
     /// Stops it. A handler that still runs is cut short.
@@ -175,5 +188,47 @@ impl Running {
         self.shutdown.request();
         self.shutdown.request();
         while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// What the fleets of one measurement share.
+struct Launch<'a> {
+    server: &'a DevServer,
+    slots: usize,
+    workers: usize,
+    types: usize,
+    tally: &'a Arc<Tally>,
+}
+
+impl Launch<'_> {
+    fn start(
+        &self,
+        configure: impl Fn(&mut FleetConfig) -> Result<()>,
+        add: impl Fn(Builder) -> Result<Builder>,
+    ) -> Result<Running> {
+        // With metrics, as a worker runs.
+        let types: Vec<JobType> = (0..self.types)
+            .map(|nth| type_name(nth).parse())
+            .chain([super::FOLLOW_UP.parse()])
+            .collect::<Result<_, _>>()?;
+        let queue = super::QUEUE.parse()?;
+        let metrics = Metrics::new([ServedQueue::new(&queue, self.slots)], &types, &[], &[]);
+        let events = Events::new(vec![metrics.listener(), self.tally.listener()]);
+        let (shutdown, mut tasks) = (Shutdown::new(), JoinSet::new());
+        for _ in 0..self.workers {
+            let mut config = FleetConfig::default();
+            config.redis.url = self.server.url();
+            let slots = QueueConfig::default().concurrency((self.slots / self.workers).max(1));
+            config.worker.queues = [(queue.clone(), slots)].into();
+            configure(&mut config)?;
+            let fleet = add(Fleet::builder(config))?.events(events.clone()).build();
+            let stop = shutdown.clone();
+            tasks.spawn(async move {
+                if let Err(error) = fleet.run(stop).await {
+                    tracing::error!(%error, "the measured fleet ended");
+                }
+            });
+        }
+        Ok(Running { shutdown, tasks })
     }
 }

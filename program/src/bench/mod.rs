@@ -8,6 +8,7 @@ mod explain;
 mod figures;
 mod fleet;
 mod measure;
+mod programs;
 mod ratio;
 mod raw;
 mod report;
@@ -68,13 +69,15 @@ enum Subject {
     Latency,
     Memory,
     Backlog,
+    Programs,
 }
 
 /// Everything that `--only` knows.
 static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| {
     let ways = Way::value_variants().iter().map(|way| Subject::Way(*way));
     let first = [Subject::Enqueue, Subject::Ways].into_iter();
-    first.chain(ways).chain([Subject::Latency, Subject::Memory, Subject::Backlog]).collect()
+    let last = [Subject::Latency, Subject::Memory, Subject::Backlog, Subject::Programs];
+    first.chain(ways).chain(last).collect()
 });
 
 impl ValueEnum for Subject {
@@ -96,6 +99,7 @@ impl ValueEnum for Subject {
                 "backlog",
                 "Plain jobs beside 5 million that wait, 1 million delayed, 100,000 dead; with 1,000 types; with 64 workers",
             ),
+            Self::Programs => ("programs", "Jobs of pools and exec handlers in Python, PHP and Node"),
         };
         Some(PossibleValue::new(name).help(help))
     }
@@ -120,6 +124,7 @@ impl Subject {
     fn share(self) -> usize {
         match self {
             Self::Way(way) => way.spec().share,
+            Self::Programs => programs::SHARE,
             Self::Enqueue | Self::Ways | Self::Latency | Self::Memory | Self::Backlog => 1,
         }
     }
@@ -158,6 +163,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             Subject::Latency => report.latency_ms = Some(bench.latency().await?),
             Subject::Memory => report.memory = Some(bench.memory().await?),
             Subject::Backlog => report.backlog = Some(bench.backlog().await?),
+            Subject::Programs => report.programs = bench.programs().await?,
             // Its ways are measured one by one.
             Subject::Ways => {}
         }
@@ -190,8 +196,9 @@ mod tests {
             let chosen = Subject::chosen(only).into_iter().map(Subject::name);
             chosen.collect::<Vec<_>>().join(" ")
         };
-        let ways = "plain delayed promotion retried tracked own_id unique steps callbacks snoozed dead";
-        assert_eq!(names(&[]), format!("enqueue {ways} latency memory backlog"));
+        let ways =
+            "plain delayed promotion retried tracked own_id unique steps callbacks snoozed gated shared dead";
+        assert_eq!(names(&[]), format!("enqueue {ways} latency memory backlog programs"));
         assert_eq!(names(&[Subject::Ways, Subject::Way(Way::Steps)]), ways);
         assert_eq!(names(&[Subject::Memory, Subject::Enqueue, Subject::Memory]), "enqueue memory");
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures::{Figures, RawDrain, WayFigures, rate, us};
+use super::programs::LanguageFigures;
 use super::ratio::{Budget, Ratio};
 use super::round::{Round, WayMemory};
 use super::ways::Way;
@@ -31,6 +32,8 @@ pub(super) struct Report {
     retry: Option<Retry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) backlog: Option<Backlog>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) programs: Vec<LanguageFigures>,
 }
 
 /// Bulk enqueue.
@@ -215,8 +218,20 @@ impl Report {
         if let Some(promotion) = &self.promotion {
             rows.push(single("promotion late, p99 at 200/s", ms(promotion.late_p99_ms), "≤ 5 ms"));
         }
+        rows.extend(self.programs.iter().flat_map(of_language));
         rows
     }
+}
+
+/// Returns the rows of one language.
+fn of_language(figures: &LanguageFigures) -> Vec<[String; 5]> {
+    let LanguageFigures { language, rates } = figures;
+    let (pool, exec) = (format!("pool_{language}"), format!("exec_{language}"));
+    let Some(rates) = rates else {
+        return vec![single(&pool, "skipped: not installed".to_owned(), "")];
+    };
+    let raw_and_ours = [rates.bare_per_s, rates.pool_per_s].map(rate);
+    vec![pair(&pool, raw_and_ours, rates.pool_ratio, "≥ 0.50"), single(&exec, rate(rates.exec_per_s), "")]
 }
 
 fn pair(what: &str, [raw, ours]: [String; 2], ratio: f64, budget: &str) -> [String; 5] {

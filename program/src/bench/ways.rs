@@ -46,6 +46,10 @@ pub(super) enum Way {
     Callbacks,
     /// Jobs that snooze once and then succeed.
     Snoozed,
+    /// Jobs that pass the gate of their type, whose limit is not reached.
+    Gated,
+    /// Jobs of one value in a queue that is shared between values: all of them are sorted.
+    Shared,
     /// Jobs that fail for good at once and become dead letters.
     Dead,
 }
@@ -109,6 +113,8 @@ impl Way {
             }
             Self::Callbacks => Spec { share: 20, goals_per_job: 2, budget: None, ..plain },
             Self::Snoozed => Spec { share: 20, behavior: Behavior::SnoozeFirst, budget: None, ..plain },
+            Self::Gated => Spec { share: 10, behavior: Behavior::PassGate, budget: least(0.3), ..plain },
+            Self::Shared => Spec { share: 10, behavior: Behavior::Share, budget: least(0.2), ..plain },
             Self::Dead => Spec { share: 20, behavior: Behavior::Fail, budget: None, ..plain },
         }
     }
@@ -132,12 +138,14 @@ impl Way {
             Self::Delayed | Self::Promotion => one.delay(Duration::from_millis(1)),
             Self::Tracked => one.tracking(Tracking::All),
             Self::Callbacks => one.on_success(super::FOLLOW_UP)?,
+            Self::Shared => one.header("tenant", "9")?,
             Self::Plain
             | Self::Retried
             | Self::OwnId
             | Self::Unique
             | Self::Steps
             | Self::Snoozed
+            | Self::Gated
             | Self::Dead => one,
         })
     }
@@ -176,6 +184,8 @@ mod tests {
         steps: 5000 of 200000, 50000 of 2000000
         callbacks: 10000 of 200000, 100000 of 2000000
         snoozed: 10000 of 200000, 100000 of 2000000
+        gated: 20000 of 200000, 100000 of 2000000
+        shared: 20000 of 200000, 100000 of 2000000
         dead: 10000 of 200000, 100000 of 2000000
         ");
     }

@@ -130,12 +130,9 @@ async fn page(args: &Args, (filter, now): (&Filter, Timestamp), queue: &Queue) -
     let (mut found, mut at) = (Found::default(), args.after);
     // Those after the last letter shown belong to the next page.
     let mut undecided = 0;
+    let dead = queue.dead_letters().wanting(filter, now);
     loop {
-        let read = if args.oldest_first {
-            queue.dead_letters().later(at, READ).await
-        } else {
-            queue.dead_letters().recent(at, READ).await
-        };
+        let read = if args.oldest_first { dead.later(at, READ).await } else { dead.recent(at, READ).await };
         let read = read.context("failed to read the dead letters")?;
         let is_last = read.is_empty();
         at = read.last().map(|letter| letter.entry).or(at);

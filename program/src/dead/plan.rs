@@ -1,14 +1,12 @@
 //! What a command is about to do to which dead letters, shown before it asks.
 
-use std::io::Write;
-
 use anyhow::Context as _;
 use streamfleet::Queue;
 use streamfleet::admin::{DeadGroup, Selection, SelectionPlan};
 
 use super::groups::OTHER;
 use crate::Context;
-use crate::output;
+use crate::{confirm, output};
 
 /// How many groups a plan shows.
 const SHOWN: usize = 10;
@@ -25,13 +23,8 @@ pub(super) async fn show(queue: &Queue, selection: &Selection, context: &Context
 
 /// Asks a person.
 pub(super) fn confirmed(question: &str, letters: u64, queue: &Queue) -> anyhow::Result<bool> {
-    let mut stderr = std::io::stderr().lock();
     let noun = if letters == 1 { "dead letter" } else { "dead letters" };
-    write!(stderr, "{question} {letters} {noun} of the queue {}? [y/N] ", queue.name())?;
-    stderr.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    confirm::yes(&format!("{question} {letters} {noun} of the queue {}?", queue.name()))
 }
 
 fn text(plan: &SelectionPlan, selection: &Selection) -> String {

@@ -1,8 +1,6 @@
 //! `dead replay` and `dead drop`: for the named letters, or for those that a filter matches and that exist now. One script
 //! handles each letter, so two concurrent sweeps never replay a letter twice.
 
-use std::io::IsTerminal;
-
 use anyhow::Context as _;
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Serialize;
@@ -15,7 +13,7 @@ use super::{Letters, plan};
 use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
 use crate::output;
-use crate::{Context, Wrong};
+use crate::{Context, Wrong, confirm};
 
 /// How many scripts are in flight at once.
 const AT_ONCE: usize = 32;
@@ -155,11 +153,11 @@ impl Args {
                 "name letters, or select them by a filter, or add --all for all of them".to_owned(),
             ));
         }
-        if self.yes || std::io::stdin().is_terminal() {
+        if self.yes || confirm::can_ask() {
             return Ok(());
         }
         Err(Wrong(match action {
-            SweepAction::Replay => "nobody can confirm this: add --yes if stdin is not a terminal".to_owned(),
+            SweepAction::Replay => return confirm::must_be_possible(self.yes),
             SweepAction::StartOver => {
                 "--steps all also repeats steps of the kind `once`: add --yes if stdin is not a terminal"
                     .to_owned()
@@ -184,8 +182,7 @@ impl Sweep {
     }
 
     async fn named(&mut self, args: &Args) -> anyhow::Result<()> {
-        let ids: Vec<String> = args.ids.iter().map(ToString::to_string).collect();
-        let action = args.actor.action(self.action.command()).target(ids.join(" ")).count(ids.len() as u64);
+        let action = args.actor.action(self.action.command()).ids(&args.ids);
         actor::note(&self.queue, &action).await;
         for id in &args.ids {
             match super::find(&self.queue, id).await? {

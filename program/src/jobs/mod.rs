@@ -158,7 +158,8 @@ fn states(args: &Args) -> Result<Vec<State>, Wrong> {
     }
 }
 
-fn state(name: &str) -> Result<State, String> {
+/// Reads the name of a state.
+pub(crate) fn state(name: &str) -> Result<State, String> {
     let names = State::ALL.map(State::as_str).join(", ");
     name.parse().map_err(|()| format!("a state must be one of {names}"))
 }

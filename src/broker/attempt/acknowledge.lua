@@ -1,6 +1,6 @@
 -- acknowledge: delete the entries of plain successes of one lane, at most 500. It is one script, so that it does all or
--- nothing: if Redis refused XDEL after XACK, the entries would be neither pending nor deleted, and nobody would ever
--- look for them.
+-- nothing: if Redis refused XDEL after XACK, the entries would be neither pending nor deleted, and their jobs would run
+-- again once the leader finds them.
 -- returns {how many were still ours to settle, then the positions, from 1, of those that another process had settled}
 local stream, entries = KEYS[1], ARGV
 if redis.call('XDEL', stream, unpack(entries)) == #entries then

@@ -106,16 +106,16 @@ impl Queue {
         match link.ask("acknowledge", both).await? {
             Ok((deleted, acknowledged)) => Ok(by_both(deleted, acknowledged, ids.len())),
             Err(error) => {
-                // Redis accepted only the acknowledgement. Nobody would look for entries that are neither pending nor
-                // deleted.
+                // Redis accepted only the acknowledgement. The leader finds entries that are neither pending nor deleted,
+                // but much later, and lets their jobs run again.
                 self.reclaim(link, consumer, stream, ids).await;
                 Err(Error::from_client("acknowledge", &error))
             }
         }
     }
 
-    /// Makes entries pending again that were acknowledged but not deleted. If that fails too, they are left behind only
-    /// if this process dies before it settles them.
+    /// Makes entries pending again that were acknowledged but not deleted. If that fails too, they become orphans only if
+    /// this process dies before it settles them.
     async fn reclaim(&self, link: &Link, consumer: &ConsumerName, stream: Key, ids: &[EntryId]) {
         let client = link.client();
         let claim = client.xclaim::<Value, _, _, _, _>(

@@ -8,8 +8,13 @@ local delayed, packs, record, cancels, stream, lock, batch, ledger, cancel_place
   places = unpack(KEYS)
 local id, entry, retention_ms, who, job_type, lane, created_ms, ends, insists, life = unpack(ARGV)
 local now = now_ms()
+-- Nothing is written if one of these fails: no entry is deleted whose end cannot be noted. Redis allows the writes even when
+-- it is out of memory, and then admits the others.
+redis.call('ZREM', cancels, '')
+redis.call('HDEL', cancel_places, '')
+local told = redis.call('HMGET', record, 'state', 'life')
+if ends ~= '' then redis.call('XLEN', stream) end
 local function cancelled()
-  -- Redis allows this even when it is out of memory, and then admits the other writes.
   redis.call('ZREM', cancels, life)
   redis.call('HDEL', cancel_places, life)
   local is_owner, facts = owns(record, life)
@@ -28,8 +33,7 @@ local function wished(spot)
   redis.call('ZREM', cancels, life)
   redis.call('ZADD', cancels, now, life)
   if spot then redis.call('HSET', cancel_places, life, spot .. ' ' .. who) end
-  local told = redis.call('HMGET', record, 'life', 'state')
-  if told[2] and (not told[1] or told[1] == life) then redis.call('HSET', record, 'cancelled_by', who) end
+  if told[1] and (not told[2] or told[2] == life) then redis.call('HSET', record, 'cancelled_by', who) end
   return { 2 }
 end
 local member = parked(delayed, packs, id, life)
@@ -48,7 +52,7 @@ if entry ~= '' then
   if place == stream and pending_of(stream, entry) then return wished(lane .. ' ' .. entry) end
   if redis.call('XDEL', place, entry) == 1 then
     if place ~= stream then
-      redis.call('HDEL', places, id)
+      redis.pcall('HDEL', places, id)
       if redis.call('XLEN', place) == 0 then redis.call('DEL', place) end
     end
     cancelled()
@@ -56,7 +60,6 @@ if entry ~= '' then
     return { 1 }
   end
 end
-local told = redis.call('HMGET', record, 'state', 'life')
 if has_ended(told[1]) then return { 3, told[1] } end
 if told[1] and insists == '1' then
   if life == '' then life = told[2] or id end

@@ -12,6 +12,7 @@ use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
 use crate::broker::client::script::{Answer, scripts};
+use crate::broker::inspect::jobs::{FoundJob, Spot};
 use crate::broker::{Queue, bytes, millis};
 use crate::job::{End, EntryId, Envelope, GateName, JobId, JobSpec, JobType, Lane, Life, State, cut};
 
@@ -94,6 +95,40 @@ impl Queue {
             }
         }
         Ok(Cancellation::Unknown)
+    }
+
+    /// Does the same to a job that a search found with these fields. It is searched for again only if it has moved since.
+    pub(in crate::broker) async fn cancel_found(
+        &self,
+        (job, fields): (&FoundJob, Option<Envelope>),
+        by: &str,
+        retention: Duration,
+    ) -> Result<Cancellation, Error> {
+        // Such a text can be in the delayed set, but it is not the id of a job.
+        let Ok(id) = job.id.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
+        let by = cut(by.to_owned(), MAX_NAME_BYTES);
+        let mut envelope = fields.unwrap_or_default();
+        self.restore_fields(&self.link, &mut envelope).await?;
+        let lane = match job.spot() {
+            Spot::Lane(lane) => lane,
+            Spot::Room | Spot::Delayed | Spot::Ended => job.lane.unwrap_or_default(),
+        };
+        let entry = job.entry.filter(|_| matches!(job.spot(), Spot::Lane(_) | Spot::Room));
+        let found = Found { envelope, lane, entry, room: job.room.clone() };
+        let answer = self.cancel_at(&id, &found, (&by, false), retention).await?;
+        match (answer.status, answer.rest.first().map(decode::text)) {
+            (1, _) => Ok(Cancellation::Done),
+            (2, _) => Ok(Cancellation::Requested),
+            (3, Some(state)) => {
+                Ok(Cancellation::Ended(state.parse().map_err(|()| Error::contract("cancel", state))?))
+            }
+            // It is elsewhere by now, or ended without a record. Nobody walks through the lanes for it: it is one of many.
+            (0 | 4, _) => match self.place(&id).await? {
+                (None, None) => Ok(Cancellation::Unknown),
+                (Some(_), _) | (_, Some(_)) => self.cancel(&id, &by, retention).await,
+            },
+            _ => Err(Error::contract("cancel", answer)),
+        }
     }
 
     async fn cancel_at(

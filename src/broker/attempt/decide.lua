@@ -16,7 +16,11 @@ if letter_id ~= '' then
   if not letter or redis.call('HGET', record, 'dead_id') ~= letter_id then return { 0 } end
 end
 local answer = letter and (follows == 'done' and 3 or follows == 'replay' and 2) or 1
-if answer ~= 1 then must_end_letters(dead) end
+if answer ~= 1 then
+  -- Nothing is written if one of these fails.
+  must_end_letters(dead)
+  redis.call('XLEN', stream)
+end
 redis.call('HSET', ledger, 'call', call, 'answer', answer)
 if step ~= '' then
   redis.call('HSET', ledger, step .. ':state', state, step .. ':since', now, step .. ':decision',
@@ -26,7 +30,7 @@ if step ~= '' then
 end
 redis.call('HINCRBY', ledger, 'v', 1)
 if answer == 1 then return { 1 } end
-if answer == 2 then return { 2, back_to_lane(dead, letter, record, { high, normal, low }, false) } end
+if answer == 2 then return { 2, (back_to_lane(dead, letter, record, { high, normal, low }, false)) } end
 redis.call('HSET', record, 'state', 'done', attempt_fields(redis.call('HGET', record, 'noted'), now, 0, 'done', who, ''))
 redis.call('HDEL', record, 'dead_id')
 remove_letter(dead, letter)

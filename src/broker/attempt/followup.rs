@@ -32,7 +32,7 @@ impl FollowUpArgs {
         }
         let follow = own.map(|own| own.follow(job, trace, end)).unwrap_or_default();
         let tag = own.and_then(|own| own.campaign.as_ref());
-        let counted = tag.map(|tag| counted(tag, job.job_type.as_str(), end));
+        let counted = tag.map(|tag| counted(tag, &job.life, job.job_type.as_str(), end));
         let home = Some(job.home).filter(|home| *home != job.lane);
         let packed = pack((end, home, counted.as_deref()), job.root(), &follow, of_type.as_ref());
         let (lock, batch) = (own.and_then(|own| own.unique.as_ref()), own.and_then(|own| own.batch.as_ref()));
@@ -45,7 +45,7 @@ impl FollowUpArgs {
             return Self::none(keys);
         };
         let end = End::Dead(DeadReason::Malformed, why);
-        let packed = pack((end, None, Some(counted(&tag, "", end).as_str())), life, &[], None);
+        let packed = pack((end, None, Some(counted(&tag, life, "", end).as_str())), life, &[], None);
         Self { ends: Value::Bytes(packed.into()), ..Self::none(keys) }
     }
 
@@ -55,21 +55,22 @@ impl FollowUpArgs {
     }
 }
 
-/// The campaign that replayed a job of this type, and which of its counts the job's end adds to.
-fn counted(tag: &CampaignTag, job_type: &str, end: End<'_>) -> String {
+/// The campaign that a job of this type names, its life, and which of the campaign's counts its end adds to.
+fn counted(tag: &CampaignTag, life: &Life, job_type: &str, end: End<'_>) -> String {
     let count = match end {
         End::Done(_) => "succeeded",
         End::Cancelled => "cancelled",
+        End::Dead(DeadReason::NeedsDecision, _) => "needs_decision",
         End::Dead(reason, error) => {
             let same = fingerprint(job_type, reason, error) == tag.fingerprint;
             if same { "died" } else { "died_otherwise" }
         }
     };
-    format!("{} {count}", tag.id)
+    format!("{} {life} {count}", tag.id)
 }
 
-/// Packs one flat MessagePack array of texts: how the job ended, with its own lane if it is in another one, and what its
-/// campaign counts; the life it is noted for; then for each following job how often it follows, the number of its names and
+/// Packs one flat MessagePack array of texts: how the job ended, with its own lane if it is in another one, and for the
+/// campaign that it names, that, its life and what is counted; the life it is noted for; then for each following job how often it follows, the number of its names and
 /// values together, and these. What the job itself names follows once for all its replays, what its type names follows
 /// each end.
 fn pack(
@@ -93,4 +94,23 @@ fn pack(
         items.extend(envelope.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));
     }
     crate::job::pack_texts(items.iter().map(Vec::as_slice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::EntryId;
+
+    #[test]
+    fn a_campaign_counts_a_life_by_how_it_ended() {
+        let same = fingerprint("mail", DeadReason::Fatal, "no 1");
+        let tag = CampaignTag { id: "00ff".to_owned(), fingerprint: same, count: 1 };
+        let life = Life::of_entry(EntryId::new(5, 1), Lane::High);
+        let counted = |end| counted(&tag, &life, "mail", end);
+        assert_eq!(counted(End::Done(None)), "00ff 5-1-high succeeded");
+        assert_eq!(counted(End::Dead(DeadReason::Fatal, "no 2")), "00ff 5-1-high died");
+        assert_eq!(counted(End::Dead(DeadReason::Fatal, "yes")), "00ff 5-1-high died_otherwise");
+        assert_eq!(counted(End::Dead(DeadReason::NeedsDecision, "no 1")), "00ff 5-1-high needs_decision");
+        assert_eq!(counted(End::Cancelled), "00ff 5-1-high cancelled");
+    }
 }

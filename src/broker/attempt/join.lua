@@ -2,8 +2,9 @@
 -- streams hold only live jobs, so everything in them must be delivered.
 -- wire: the wire version. max_depth: the most jobs that the queue accepts, 0 for any number, '' to leave the limit as it
 -- is.
+-- receipt: how many groups this call has created before, or a placeholder if nobody asks again.
 -- returns {groups created, the fleet's lease ms, the fleet's wire version}
-local control, streams = KEYS[1], { unpack(KEYS, 2) }
+local control, receipt, streams = KEYS[1], KEYS[2], { unpack(KEYS, 3) }
 local lease_ms, wire, max_depth = unpack(ARGV)
 -- Adds to an error the key that it is about.
 local function of(key, answer) return redis.error_reply(answer.err .. ': ' .. key) end
@@ -18,6 +19,14 @@ for _, stream in ipairs(streams) do
     created = created + 1
   elseif string.sub(answer.err, 1, 9) ~= 'BUSYGROUP' then
     return of(stream, answer)
+  end
+end
+if not is_placeholder(receipt) then
+  if created > 0 then
+    keep_receipt(receipt, { created })
+  else
+    local given = receipt_of(receipt)
+    created = given and given[1] or 0
   end
 end
 local consumers = 0

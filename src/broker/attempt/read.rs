@@ -9,6 +9,7 @@ use crate::broker::client::decode::{self, Entry, Reply};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::link::Link;
 use crate::broker::client::script::scripts;
+use crate::broker::submit::enqueue::drawn_call;
 use crate::broker::{GROUP, Queue, millis};
 use crate::job::{ConsumerName, EntryId, Lane};
 
@@ -57,20 +58,30 @@ impl Queue {
     ///
     /// [`Error`] if Redis does not answer, refuses, or holds keys of another type under these names.
     pub async fn join(&self, lease: Duration) -> Result<Joined, Error> {
-        self.join_with(lease, "".into()).await
+        self.join_with(lease, "".into(), "").await
     }
 
     /// Joins, and sets the most jobs that the queue accepts; `None` removes the limit.
     pub(crate) async fn join_limited(&self, lease: Duration, limit: Option<u64>) -> Result<Joined, Error> {
-        self.join_with(lease, Value::Integer(limit.unwrap_or(0).cast_signed())).await
+        self.join_with(lease, Value::Integer(limit.unwrap_or(0).cast_signed()), "").await
     }
 
-    async fn join_with(&self, lease: Duration, limit: Value) -> Result<Joined, Error> {
-        let mut keys = vec![self.keys.control.clone()];
+    /// The same for a worker that has joined before: it learns of all groups that were created, even if an answer is lost.
+    pub(crate) async fn rejoin_limited(&self, lease: Duration, limit: Option<u64>) -> Result<Joined, Error> {
+        let limit = Value::Integer(limit.unwrap_or(0).cast_signed());
+        self.join_with(lease, limit, &drawn_call()).await
+    }
+
+    /// Joins by a call of this name, which is sent again if its answer is lost, or by a call without a name, which is sent once.
+    async fn join_with(&self, lease: Duration, limit: Value, call: &str) -> Result<Joined, Error> {
+        let mut keys = vec![self.keys.control.clone(), self.keys.receipt(call)];
         keys.extend(self.keys.streams().clone());
         let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
         let args = vec![lease_ms.into(), i64::from(crate::broker::WIRE_VERSION).into(), limit];
-        let answer = self.run(&JOIN, keys, args).await?;
+        let answer = match call {
+            "" => self.run(&JOIN, keys, args).await?,
+            _ => self.run_named(&JOIN, keys, args).await?,
+        };
         let number = |at: usize| answer.rest.get(at).and_then(decode::number);
         match (u64::try_from(answer.status), number(0), number(1)) {
             (Ok(groups_created), Some(lease_ms), Some(wire)) => {

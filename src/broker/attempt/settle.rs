@@ -261,12 +261,9 @@ impl Queue {
         let fields = identified(*taken, None);
         let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
         let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded];
-        // A handler that was interrupted within its first millisecond did run.
-        let elapsed =
-            if ran.elapsed.is_zero() { ran.elapsed } else { ran.elapsed.max(Duration::from_millis(1)) };
         let mut args = vec![
             flag(job.is_repeated()),
-            millis(elapsed),
+            millis(noted_duration(ran.elapsed)),
             flag(keep.while_alive(job)),
             job.job_type.as_str().into(),
             created(job),
@@ -378,7 +375,7 @@ const ROOM_GATES: &[u8] = b"room_gates";
 
 /// Returns the fields of an entry that is moved as it is, with the identity that its first entry gave the job. In a room,
 /// they also say where the job has to go from there.
-fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Envelope {
+pub(in crate::broker) fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Envelope {
     let job = taken.job;
     let (id, since, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
     let gates =
@@ -440,6 +437,11 @@ pub(in crate::broker) fn letter_of(job: &JobSpec) -> [Value; 2] {
     [life, at.map_or_else(|| Value::from(""), |at| at.to_string().into())]
 }
 
+/// Returns how long an interrupted handler is noted to have run. Zero means that it did not run, which is not noted.
+fn noted_duration(elapsed: Duration) -> Duration {
+    if elapsed.is_zero() { elapsed } else { elapsed.max(Duration::from_millis(1)) }
+}
+
 /// Converts any value to a text argument.
 pub(in crate::broker) fn text(shown: &impl ToString) -> Value {
     shown.to_string().into()
@@ -461,4 +463,15 @@ pub(in crate::broker) fn time(time: Option<Timestamp>) -> Value {
 
 pub(in crate::broker) fn flag(set: bool) -> Value {
     Value::from(if set { "1" } else { "0" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_of_less_than_a_millisecond_is_noted() {
+        let noted = [0, 300, 1_500].map(|micros| noted_duration(Duration::from_micros(micros)).as_millis());
+        assert_eq!(noted, [0, 1, 1]);
+    }
 }

@@ -7,6 +7,7 @@ use crate::job::{BatchId, ConsumerName, EntryId, GateName, JobId, Lane, Namespac
 /// The names of one queue's keys, built once.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
+    namespace: Namespace,
     prefix: String,
     lanes: [Key; 3],
     /// The delayed set: job id to due time.
@@ -53,6 +54,8 @@ pub(crate) struct Keys {
     pub(crate) rooms: Key,
     /// The jobs that wait in rooms: job id to its entry and room.
     pub(crate) room_places: Key,
+    /// How far the lanes of a queue that is shared between the values of a field are sorted.
+    pub(crate) fair: Key,
     /// The rooms of unknown types: room to when a worker that knows the type last asked.
     pub(crate) rooms_asked: Key,
 }
@@ -86,8 +89,15 @@ impl Keys {
             rooms: key("rooms"),
             room_places: key("rooms:places"),
             rooms_asked: key("rooms:asked"),
+            fair: key("fair"),
+            namespace: namespace.clone(),
             prefix,
         }
+    }
+
+    /// The names of the keys of another queue of the namespace.
+    pub(crate) fn beside(&self, queue: &QueueName) -> Self {
+        Self::new(&self.namespace, queue)
     }
 
     /// The pattern for all these keys, as in ACLs.
@@ -166,6 +176,11 @@ impl Keys {
         Key::from(format!("{}:room:{name}", self.prefix))
     }
 
+    /// The rooms of the values whose jobs share a lane, in the order of their turns.
+    pub(crate) fn ring(&self, lane: Lane) -> Key {
+        Key::from(format!("{}:fair:{lane}", self.prefix))
+    }
+
     /// The stream of a lane, or of a room if one is named.
     pub(crate) fn place(&self, lane: Lane, room: Option<&str>) -> Key {
         room.map_or_else(|| self.stream(lane).clone(), |room| self.room(room))
@@ -205,6 +220,11 @@ impl Keys {
 /// ```
 pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> String {
     Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
+}
+
+/// What people did to queues that no longer exist: the only trace that a deleted queue leaves.
+pub(crate) fn deletions(namespace: &Namespace) -> Key {
+    Key::from(format!("{namespace}:deletions"))
 }
 
 /// The hash in which a live worker reports itself.
@@ -255,7 +275,7 @@ mod tests {
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
         all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
-        all.push(keys.rooms_asked.clone());
+        all.extend([keys.rooms_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");

@@ -54,6 +54,8 @@ struct Shared {
     is_open: AtomicBool,
     opening: tokio::sync::Mutex<()>,
     live: Mutex<Live>,
+    /// Whether the login is known to have no right to run scripts that write.
+    may_only_read: AtomicBool,
 }
 
 struct Live {
@@ -101,7 +103,10 @@ impl Link {
         };
         let (is_open, opening, live) =
             (AtomicBool::new(false), tokio::sync::Mutex::default(), Mutex::new(live));
-        Self { shared: Arc::new(Shared { access, locator, role, meter, is_open, opening, live }) }
+        let may_only_read = AtomicBool::new(false);
+        Self {
+            shared: Arc::new(Shared { access, locator, role, meter, is_open, opening, live, may_only_read }),
+        }
     }
 
     /// Connects, unless that was done before.
@@ -256,12 +261,13 @@ impl Link {
         self.ready().await?;
         self.await_change().await;
         if !self.is_clustered() {
-            return self.watch(Some(script.name), script.run(&self.client(), keys, args)).await;
+            let (client, may_only_read) = (self.client(), &self.shared.may_only_read);
+            return self.watch(Some(script.name), script.run(&client, keys, args, may_only_read)).await;
         }
         let mut moves = 0;
         loop {
             let (client, server) = self.current();
-            let answer = script.run(&client, keys.clone(), args.clone());
+            let answer = script.run(&client, keys.clone(), args.clone(), &self.shared.may_only_read);
             let result = self.watch(Some(script.name), answer).await;
             let moved = result.as_ref().err().and_then(|error| Doubt::of(error, &server));
             match moved {

@@ -6,13 +6,15 @@ use std::time::Duration;
 /// The commands whose round trips are measured separately: scripts by their names, and the plain commands that workers
 /// send. All others are `other`.
 #[cfg(any(feature = "service", test))]
-pub(crate) const COMMANDS: [&str; 33] = [
+pub(crate) const COMMANDS: [&str; 36] = [
     "xreadgroup",
     "acknowledge",
     "xrange",
     "stale",
     "claim",
     "redate",
+    "orphans",
+    "reclaim",
     "begin",
     "complete",
     "defer",
@@ -20,6 +22,7 @@ pub(crate) const COMMANDS: [&str; 33] = [
     "park",
     "admit",
     "drain",
+    "share",
     "bury",
     "cancelled",
     "cancels",

@@ -84,18 +84,24 @@ end
 -- before its first insert.
 local NO_ENTRY = '0-0'
 
--- What is to be counted for the job that a script ends: the campaign that replayed it, and how it ended; see conclude. It is
--- counted once nothing can fail any more. Otherwise the job would end again, and be counted again.
+-- What is to be counted for the job that a script ends: the campaign that it names, its life, and how it ended; see
+-- conclude. It is counted once nothing can fail any more.
 local to_count = {}
 
--- Counts how a job of a campaign ended. A campaign that is gone counts nothing.
-local function count_end(campaign, how)
-  if redis.pcall('HEXISTS', campaign, 'state') == 1 then redis.pcall('HINCRBY', campaign, how, 1) end
+-- The field of a campaign which says that the campaign replayed this life, and that its end is not counted yet.
+local function replayed_life(life)
+  return 'l:' .. life
+end
+
+-- Counts how a job of a campaign ended. Any producer may copy the field that names a campaign, so only the lives that the
+-- campaign knows count, each once. A campaign that is gone knows none.
+local function count_end(campaign, life, how)
+  if redis.pcall('HDEL', campaign, replayed_life(life)) == 1 then redis.pcall('HINCRBY', campaign, how, 1) end
 end
 
 -- The same with the only job that a script ends: the last thing that this script does.
 local function count_last_end()
-  if to_count.campaign then count_end(to_count.campaign, to_count.how) end
+  if to_count.campaign then count_end(to_count.campaign, to_count.life, to_count.how) end
 end
 
 -- Settles each job of a call. `one` returns its answer, then 'end' if its entry ends now, or 'keep' if only the answer is
@@ -109,12 +115,12 @@ local function settle_each(script, stream, receipts, consumer, first_key, keys_e
     to_count.campaign = nil
     local answer, what = one(held, entry, ...)
     if what == 'end' then ended[#ended + 1] = entry end
-    if to_count.campaign then add_pair(counts, to_count.campaign, to_count.how) end
+    if to_count.campaign then counts[#counts + 1] = { to_count.campaign, to_count.life, to_count.how } end
     if what then add_pair(answered, stream .. ' ' .. entry, script .. ' ' .. answer) end
     return answer
   end)
   if ended[1] and insert then insert() end
-  for at = 1, #counts, 2 do count_end(counts[at], counts[at + 1]) end
+  for _, counted in ipairs(counts) do count_end(unpack(counted)) end
   if ended[1] then
     redis.call('XACK', stream, 'fleet', unpack(ended))
     redis.call('XDEL', stream, unpack(ended))
@@ -340,20 +346,23 @@ local function field_of(letter, name)
 end
 
 -- Deletes a dead letter, and takes it out of its group, if it was counted: it names its group, or a recount has counted
--- it. group, fingerprint: what its fields say, or ''. False if the letter is gone. Nothing else deletes letters.
+-- it. A recount counts letters that name the group `other` like those that name none. group, fingerprint: what its fields
+-- say, or ''. False if the letter is gone. Nothing else deletes letters.
 local function remove_letter_of(dead, id, group, fingerprint)
   if redis.call('XDEL', dead, id) == 0 then return false end
   local groups, coming, counted, bound, cursor = group_tables(dead)
   if group == '' then group = nil end
   if fingerprint == '' then fingerprint = 'none' end
-  local function take(from)
-    local of = group or (redis.pcall('HEXISTS', from, fingerprint) == 1 and fingerprint or 'other')
-    take_from_group(from, of, id)
+  local function take(from, is_recounted)
+    local of = not (is_recounted and group == 'other') and group
+    take_from_group(from, of or (redis.pcall('HEXISTS', from, fingerprint) == 1 and fingerprint or 'other'), id)
   end
-  if group or is_up_to(id, counted) then take(groups) end
+  local is_recounted = is_up_to(id, counted)
+  if group or is_recounted then take(groups, is_recounted) end
   if not coming then return true end
-  if is_up_to(id, cursor) or group and not is_up_to(id, bound) then
-    take(coming)
+  is_recounted = is_up_to(id, cursor)
+  if is_recounted or group and not is_up_to(id, bound) then
+    take(coming, is_recounted)
   elseif is_up_to(id, bound) then
     -- The recount may have read it already, and must not count it.
     redis.pcall('HSET', dead .. ':recount:gone', id, 1)
@@ -383,10 +392,10 @@ local function move_letter(dead, record, life, at, own)
   if not letter then return end
   local told = redis.call('HGET', record, 'group:' .. letter)
   local group, token = string.match(told or '', '^(%S+) (%S*)$')
-  if group then
+  if group and group ~= 'other' then
     remove_letter_of(dead, letter, group, '')
   else
-    -- An older version wrote it.
+    -- An older version wrote it, or only its fingerprint says in which group a recount has counted it.
     local found = letter_at(dead, letter)
     if found then
       remove_letter(dead, found)
@@ -547,11 +556,12 @@ local function idle_lane(lanes)
   end
 end
 
--- Calls `one` with the id and the flat fields of entries from the head of a room: of at most `most`, and until they have
--- `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries are, so each page is at
--- most twice as long as the one before, and no longer than fits if its entries are like the largest so far.
-local function each_in_room(room, most, most_bytes, one)
-  local from, left, bytes, largest, count = '-', most, 0, 1, 1
+-- Calls `one` with the id, the flat fields and the bytes of entries of a room or a lane, from its head or after an entry: of at
+-- most `most`, and until they have `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries
+-- are, so each page is at most twice as long as the one before, and no longer than fits if its entries are like the largest
+-- so far.
+local function each_in_room(room, most, most_bytes, one, after)
+  local from, left, bytes, largest, count = after and '(' .. after or '-', most, 0, 1, 1
   while left > 0 and bytes < most_bytes do
     count = math.min(count, left, math.max(1, math.floor((most_bytes - bytes) / largest)))
     local page = redis.call('XRANGE', room, from, '+', 'COUNT', count)
@@ -559,7 +569,7 @@ local function each_in_room(room, most, most_bytes, one)
       local size = 0
       for _, text in ipairs(entry[2]) do size = size + #text end
       bytes, largest, left = bytes + size, math.max(largest, size), left - 1
-      if one(entry[1], entry[2]) == false then return end
+      if one(entry[1], entry[2], size) == false then return end
     end
     if #page < count then return end
     from, count = '(' .. page[#page][1], 2 * count
@@ -584,9 +594,20 @@ local function attempt_fields(noted, now, elapsed, outcome, worker, error)
   return 'noted', string.format('%d', nth), slot, times .. outcome .. ' ' .. worker .. ' ' .. error
 end
 
+-- Puts packed fields that cannot be set aside now into the delayed set, which lies beside the lane: the promoter tries it when
+-- they are due, again and again. Returns false if that is not possible either; never throws.
+local function put_by(stream, member, packed, due_ms)
+  local delayed = string.gsub(stream, 'jobs[:%a]*$', 'delayed')
+  local packs = delayed .. ':fields'
+  if type(redis.pcall('HSET', packs, member, packed)) == 'table' then return false end
+  if type(redis.pcall('ZADD', delayed, due_ms, member)) ~= 'table' then return true end
+  redis.pcall('HDEL', packs, member)
+  return false
+end
+
 -- Counts members of a batch as done. Once the batch is closed and all its members are done, appends the job that
 -- follows. If that job cannot be appended, which a current producer checks beforehand, it becomes a dead letter, and
--- the last member is settled all the same.
+-- the last member is settled all the same. If no letter can be written now, the promoter will set it aside.
 local function finish_batch(batch, stream, members)
   if redis.call('HINCRBY', batch, 'left', -members) > 0 then return end
   local packed = redis.call('HGET', batch, 'follow')
@@ -596,10 +617,10 @@ local function finish_batch(batch, stream, members)
   elseif packed then
     -- No script that ends a member names this key, which lies beside the lane.
     local dead = string.gsub(stream, 'jobs[:%a]*$', 'dead')
-    local name = string.match(batch, 'batch:(.*)$') or ''
-    local letter = set_aside(dead, packed, name, 'the job that follows a batch cannot be appended', now_ms())
-    -- Then the batch keeps it.
-    if type(letter) == 'table' then return end
+    local name, now = string.match(batch, 'batch:(.*)$') or '', now_ms()
+    local letter = set_aside(dead, packed, name, 'the job that follows a batch cannot be appended', now)
+    -- If neither is possible, the batch keeps it.
+    if type(letter) == 'table' and not put_by(stream, name .. '#batch', packed, now + 5000) then return end
   end
   redis.call('HSET', batch, 'state', 'done')
   redis.call('HDEL', batch, 'follow')
@@ -631,18 +652,22 @@ end
 -- `ends` is '' or a packed list: how it ended, the first life of its series of replays, then for each following job
 -- 'once' or 'each', the number of its names and values together, and these. once: the job itself names it, and it follows
 -- once for each way to end, however often the job is replayed. each: its type names it, and it follows each end; a life
--- ends once. If a gate let the job pass into another lane, how it ended is followed by its own lane; if a campaign replayed
--- it, then by the campaign and by what it counts, which is left in to_count. It must come after the first write of its
--- script. A lock belongs to the life that owns the record. batches: what that record says, for a success.
+-- ends once. If a gate let the job pass into another lane, how it ended is followed by its own lane; if it names a campaign,
+-- then by the campaign, its life and what the campaign counts, which are left in to_count. It must come after the first
+-- write of its script. A lock belongs to the life that owns the record. batches: what that record says, for a success.
 local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
   if ends == '' then return end
   local list, words = cmsgpack.unpack(ends), {}
   for word in string.gmatch(list[1], '%S+') do words[#words + 1] = word end
-  local how, home = words[1], #words % 2 == 0 and words[2]
-  if home then stream = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home) end
-  if words[3] then
-    to_count.campaign = string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 1]
-    to_count.how = words[#words]
+  local how, home = words[1], (#words == 2 or #words == 5) and words[2]
+  if home then
+    local own = string.gsub(stream, 'jobs[:%a]*$', home == 'normal' and 'jobs' or 'jobs:' .. home)
+    -- If its own lane is of another type, what follows the job goes where the job was, and the job ends all the same.
+    if type(redis.pcall('XLEN', own)) == 'number' then stream = own end
+  end
+  if words[4] then
+    to_count.campaign = string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 2]
+    to_count.life, to_count.how = words[#words - 1], words[#words]
   end
   local at, is_first = 3, nil
   while at < #list do
@@ -678,13 +703,13 @@ local function nudge(delayed, wake, members)
   end
 end
 
--- The answer that a producer's call already got, if the call is resent because that answer was lost.
+-- The answer that a call already got, if it is resent because that answer was lost.
 local function receipt_of(receipt)
   local given = redis.call('GET', receipt)
   return given and cmsgpack.unpack(given)
 end
 
--- Keeps the answer for longer than a producer resends one call. It must come after the first write of its script.
+-- Keeps the answer for longer than anybody resends one call. It must come after the first write of its script.
 local function keep_receipt(receipt, answer)
   redis.call('SET', receipt, cmsgpack.pack(answer), 'PX', 40000)
 end
@@ -825,11 +850,11 @@ end
 -- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
 -- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
 -- it, unless they are all to run again. campaign: what the job says about the campaign that replays it, or nil. Returns
--- the new entry's id.
+-- the new entry's id and the new life.
 local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   must_end_letters(dead)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
-  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true,
+  local spent = { replays = true, replay_of = true, expires_at_ms = true, root = true, life = true, created_ms = true,
     campaign = true }
   local fields, lane, replays, root, former = {}, 'normal', 0, nil, nil
   for at = 1, #letter[2], 2 do
@@ -850,18 +875,19 @@ local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   add_pair(fields, 'replays', string.format('%.0f', replays + 1))
   local owner = redis.call('HMGET', record, 'life', 'state', 'dead_id')
   local entry = must_append(lanes[lane], fields, 1, #fields)
+  local life = entry .. (lane == 'normal' and '' or '-' .. lane)
   if owner[2] and (not owner[1] or owner[1] == former or has_ended(owner[2])) then
     redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'lane', lane, 'created_ms',
-      string.match(entry, '^%d+'), 'life', entry .. (lane == 'normal' and '' or '-' .. lane))
+      string.match(entry, '^%d+'), 'life', life)
     redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms', 'member')
     redis.call('PERSIST', record)
   end
   remove_letter(dead, letter)
   unmark_letter(record, letter[1])
-  return entry
+  return entry, life
 end
 
--- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker or room.
+-- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker, claim or room.
 local function gate_key(gates, kind, name)
   return string.sub(gates, 1, -6) .. kind .. ':' .. name
 end
@@ -896,26 +922,49 @@ local function gate_of(gates, name, now)
   return gate
 end
 
--- How many entries that hold places one script may still check.
+-- True if a value can be part of the name of a room: at most 128 bytes of UTF-8 without control characters. Lua knows only
+-- bytes.
+local function is_value(value)
+  if #value > 128 or string.find(value, '%c') then return false end
+  if not string.find(value, '[\128-\255]') then return true end
+  for _, wrong in ipairs({ '\194[\128-\159]', '\224[\128-\159]', '\237[\160-\191]', '\240[\128-\143]', '\244[\144-\191]' }) do
+    if string.find(value, wrong) then return false end
+  end
+  local rest = string.gsub(value, '[\240-\244][\128-\191][\128-\191][\128-\191]', 'x')
+  rest = string.gsub(rest, '[\224-\239][\128-\191][\128-\191]', 'x')
+  rest = string.gsub(rest, '[\194-\223][\128-\191]', 'x')
+  return not string.find(rest, '[\128-\255]')
+end
+
+-- How many entries that hold places one script may still check. Lua copies those that wait in a lane, so one that is large or
+-- has many fields counts as several.
 local checks_left = 96
+
+-- True if this entry is pending, or waits to be read.
+local function is_alive(stream, entry)
+  if pending_of(stream, entry) then return true end
+  local found = redis.call('XRANGE', stream, entry, entry)[1]
+  if not found then return false end
+  checks_left = checks_left - math.floor(#found[2] / 64)
+  for _, text in ipairs(found[2]) do checks_left = checks_left - math.floor(#text / 8192) end
+  return true
+end
 
 -- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
 -- back. An entry that is not pending is waiting to be read, or has ended.
 local function forget_ended(held, most, lanes)
   most = math.min(most, checks_left)
+  if most <= 0 then return end
   checks_left = checks_left - most
-  if most == 0 then return end
   for _, member in ipairs(redis.call('HRANDFIELD', held, most)) do
     local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
     local stream = lane and lanes[lane]
-    if not stream or not (pending_of(stream, entry) or redis.call('XRANGE', stream, entry, entry)[1]) then
-      redis.call('HDEL', held, member)
-    end
+    if not stream or not is_alive(stream, entry) then redis.call('HDEL', held, member) end
   end
 end
 
--- The same, with its places. Nobody gives back the place of an entry that ended with its process, so a few of those that
--- are taken are checked, and more if all are.
+-- The same, with its places and with the job that claims the next one, if any; see claim_places. Nobody gives back the place
+-- of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
 local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   if gate.limits then
@@ -924,6 +973,8 @@ local function open_gate(gates, name, lanes, now)
     -- A breaker counts the ends of those that hold a place, which may be given back a moment after the job's end.
     local is_patient = gate.breaker and not is_full and held < 1000
     if not is_patient then forget_ended(gate.held, is_full and 4 or 1, lanes) end
+    local claim = redis.pcall('GET', gate_key(gates, 'claim', name))
+    gate.claim = type(claim) == 'string' and claim or nil
   end
   return gate
 end
@@ -948,9 +999,11 @@ end
 -- nobody knows. Of a rate, one time is kept: when the next job starts if all start at even intervals. It may be ahead of
 -- the clock by the burst, and is further ahead only if the clock went back or the rate was raised: then the burst is used
 -- up but for one job. If nobody asked in time, up to a quarter of a second is made up for.
-local function is_refused(gate, now)
+-- claim: that of the job itself. All others leave one place free for the job that claims it.
+local function is_refused(gate, now, claim)
   if gate.closed then return -1 end
-  if gate.concurrency and redis.call('HLEN', gate.held) >= gate.concurrency then return -1 end
+  local spare = gate.claim and gate.claim ~= claim and 1 or 0
+  if gate.concurrency and redis.call('HLEN', gate.held) + spare >= gate.concurrency then return -1 end
   if gate.interval then
     local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
     local ahead = gate.burst * gate.interval
@@ -958,7 +1011,7 @@ local function is_refused(gate, now)
     -- What is kept is rounded.
     if kept > now + ahead + 1 then kept = now + ahead - gate.interval end
     gate.next = math.max(kept, now - slack)
-    local early = gate.next - now - ahead + gate.interval
+    local early = gate.next - now - ahead + gate.interval * (1 + spare)
     if early > 0 then return math.ceil(early) end
   end
   return gate.breaker and is_tripped(gate, now)
@@ -977,6 +1030,28 @@ local function pass_gate(gate, member, now)
   end
 end
 
+-- How long a job claims places at most.
+local CLAIM_MS = 30000
+
+-- Lets a job claim the next place of each of its gates, unless another job does so for one of them, or one of them is shut.
+-- Each of two full gates refuses a job while the other one has a place for it: without a claim, none of them would ever let
+-- it pass. Until it has passed, or for CLAIM_MS at most, others leave a place free. All claims of a job are made at once, so
+-- no two jobs wait for each other.
+local function claim_places(gates, mine, entry, room, now)
+  local names = {}
+  for _, gate in ipairs(mine) do
+    if gate.closed or gate.claim or gate.breaker and is_tripped(gate, now) then return end
+    if gate.limits then names[#names + 1] = gate.name end
+  end
+  local claim = entry .. '\n' .. room .. '\n' .. table.concat(names, '\n')
+  for _, gate in ipairs(mine) do
+    if gate.limits then
+      redis.call('SET', gate_key(gates, 'claim', gate.name), claim, 'PX', CLAIM_MS)
+      gate.claim = claim
+    end
+  end
+end
+
 -- Opens a breaker for `cooldown` ms.
 local function trip(breaker, cooldown, now)
   redis.call('DEL', breaker.key)
@@ -985,7 +1060,7 @@ local function trip(breaker, cooldown, now)
   redis.call('PEXPIRE', breaker.key, cooldown + 3600000)
 end
 
--- Notes for a gate's breaker how an attempt ended: 'ok', 'failed', or 'other' if it says nothing. Ends are counted in
+-- Notes for a gate's breaker how an attempt ended: 'ok', 'failed', or anything else if it says nothing. Ends are counted in
 -- windows, of which the last two count.
 local function note_end(gate, member, how, now)
   local breaker = gate.breaker
@@ -1003,7 +1078,7 @@ local function note_end(gate, member, how, now)
     end
     return
   end
-  if how == 'other' then return end
+  if how ~= 'ok' and how ~= 'failed' then return end
   local window, known = math.floor(now / breaker.window), tonumber(told[4] or '-1')
   local ends, failed, old_ends, old_failed = tonumber(told[5] or 0), tonumber(told[6] or 0), tonumber(told[7] or 0),
     tonumber(told[8] or 0)

@@ -1,10 +1,11 @@
 //! The Lua scripts: one file per transition, each beside the Rust file whose typed function calls it.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fred::clients::Client;
-use fred::interfaces::LuaInterface;
-use fred::types::{Key, Value};
+use fred::interfaces::{ClientLike, LuaInterface};
+use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use crate::broker::client::assemble::assemble;
 use crate::broker::client::error::{Class, Error};
@@ -17,6 +18,23 @@ pub(crate) struct Script {
     source: LazyLock<String>,
     sha: LazyLock<String>,
 }
+
+/// The scripts that only read, so that a login without the right to write can run them. `steps` writes only what a worker
+/// tells it, and what `rooms` would repair can wait.
+const READING: [&str; 12] = [
+    "agenda",
+    "batched",
+    "campaign_read",
+    "campaigns",
+    "groups",
+    "lookup",
+    "rooms",
+    "rules",
+    "snapshot",
+    "steps",
+    "unserved",
+    "upcoming",
+];
 
 /// The functions that scripts share. Redis creates every function again on every call, so a script gets only those that
 /// it uses.
@@ -62,21 +80,68 @@ impl Script {
     }
 
     /// Runs the script. If Redis does not have it, sends its source. This also loads it, on the node that has the keys,
-    /// and is immune to a flush of the script cache.
+    /// and is immune to a flush of the script cache. `may_only_read`: whether this is known of the login.
     pub(crate) async fn run(
         &self,
         client: &Client,
         keys: Vec<Key>,
         args: Vec<Value>,
+        may_only_read: &AtomicBool,
     ) -> Result<Answer, Error> {
+        let only_reads = READING.contains(&self.name);
+        if only_reads && may_only_read.load(Ordering::Relaxed) {
+            let reply = Box::pin(self.run_reading(client, &keys, &args)).await;
+            // Somebody may have changed the rights of the login.
+            if reply.as_ref().is_err_and(is_forbidden) {
+                may_only_read.store(false, Ordering::Relaxed);
+            }
+            return self.read(reply?);
+        }
         let reply = match self.call(client, keys.clone(), args.clone()).await {
             Err(error) if error.class() == Some(Class::NoScript) => {
                 let reply = Box::pin(client.eval(self.source.as_str(), keys, args)).await;
                 reply.map_err(|error| Error::from_client(self.name, &error))?
             }
+            Err(refused) if only_reads && is_forbidden(&refused) => {
+                match Box::pin(self.run_reading(client, &keys, &args)).await {
+                    Err(error) if is_forbidden(&error) => return Err(refused),
+                    Err(error) => return Err(error),
+                    Ok(reply) => {
+                        may_only_read.store(true, Ordering::Relaxed);
+                        reply
+                    }
+                }
+            }
             other => other?,
         };
         self.read(reply)
+    }
+
+    /// Runs the script by the commands that refuse writes, and need no right to write.
+    async fn run_reading(&self, client: &Client, keys: &[Key], args: &[Value]) -> Result<Value, Error> {
+        match self.call_reading(client, ("EVALSHA_RO", self.sha.as_str()), keys, args).await {
+            Err(error) if error.class() == Some(Class::NoScript) => {
+                self.call_reading(client, ("EVAL_RO", self.source.as_str()), keys, args).await
+            }
+            other => other,
+        }
+    }
+
+    async fn call_reading(
+        &self,
+        client: &Client,
+        (command, script): (&'static str, &str),
+        keys: &[Key],
+        args: &[Value],
+    ) -> Result<Value, Error> {
+        let mut all: Vec<Value> = vec![script.into(), Value::Integer(keys.len() as i64)];
+        all.extend(keys.iter().cloned().map(Value::from));
+        all.extend_from_slice(args);
+        // Set explicitly: the client would hash the script.
+        let slot = keys.first().map_or(ClusterHash::Random, |key| ClusterHash::Custom(key.cluster_hash()));
+        let command = CustomCommand::new_static(command, slot, false);
+        let reply = Box::pin(client.custom::<Value, Value>(command, all)).await;
+        reply.map_err(|error| Error::from_client(self.name, &error))
     }
 
     async fn call(&self, client: &Client, keys: Vec<Key>, args: Vec<Value>) -> Result<Value, Error> {
@@ -95,6 +160,11 @@ impl Script {
     }
 }
 
+/// True if the login may not run the command.
+fn is_forbidden(error: &Error) -> bool {
+    matches!(error, Error::Refused { detail, .. } if detail.contains("NOPERM"))
+}
+
 /// All scripts of the source tree: their names and sources.
 #[cfg(test)]
 pub(crate) fn sources() -> std::collections::BTreeMap<String, String> {
@@ -108,4 +178,22 @@ pub(crate) fn sources() -> std::collections::BTreeMap<String, String> {
         (name, std::fs::read_to_string(path).unwrap())
     };
     scripts.map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_that_only_read_send_no_command_that_writes() {
+        let all = sources();
+        for name in READING {
+            let words = all[name].split(|c: char| !c.is_ascii_alphanumeric());
+            let writes = |word: &&str| {
+                ["HSET", "HDEL", "HINCRBY", "DEL", "UNLINK", "XDEL", "SET", "ZREM"].contains(word)
+            };
+            let found: Vec<_> = words.filter(writes).collect();
+            assert!(name == "steps" || found.is_empty(), "{name}: {found:?}");
+        }
+    }
 }

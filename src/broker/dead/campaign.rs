@@ -1,22 +1,24 @@
 //! Campaigns: bulk replays that the fleet carries out at a limited rate, and that stop themselves. Redis holds all of their
 //! state. One script replays letters and moves the cursor past them, so a process that dies neither skips nor repeats any.
 
+mod portion;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fred::types::Value;
+use portion::{LETTERS_PER_CALL, fingerprint_of, portion};
 use serde::{Deserialize, Serialize};
 
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::dead::letter::DeadLetter;
 use crate::broker::dead::selection::Selection;
 use crate::broker::inspect::audit::{Action, Noted, call_name};
 use crate::broker::{Queue, bytes, millis};
 use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState, CampaignStep, allowed, next_step};
 use crate::job::filter::Filter;
-use crate::job::{DeadReason, EntryId, Envelope, Timestamp, fingerprint};
+use crate::job::{EntryId, Envelope, Timestamp, cut};
 
 scripts! {
     CAMPAIGNS "campaigns", CAMPAIGN_PUT "campaign_put", CAMPAIGN_READ "campaign_read",
@@ -26,17 +28,11 @@ scripts! {
 /// The most campaigns of a queue that are known at a time. Those that are over make room for new ones.
 const MAX_CAMPAIGNS: i64 = 200;
 
+/// The most bytes of what is kept about why a campaign is paused or stopped.
+const MAX_WHY_BYTES: usize = 500;
+
 /// How long a campaign that is over is kept.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// The most letters that one script replays.
-const LETTERS_PER_CALL: usize = 30;
-
-/// About how much work one script does, in bytes of letters. Large fields that have a key of their own are not among them.
-const BYTES_PER_CALL: usize = 256 * 1024;
-
-/// The work that a field costs besides its bytes.
-const BYTES_PER_FIELD: usize = 100;
 
 /// About how many bytes of letters are read for one script.
 const BYTES_PER_READ: usize = 1024 * 1024;
@@ -94,7 +90,7 @@ pub struct Campaign {
 }
 
 /// What a step of a campaign led to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Advance {
     /// There may be more to do at once.
     Again,
@@ -102,12 +98,25 @@ pub(crate) enum Advance {
     Later,
     /// It replays nothing until a person resumes it, or ever again.
     Idle,
+    /// It has stopped itself, for this reason.
+    Stopped(String),
 }
 
 impl Campaign {
     /// Returns true if it has come to the end of its letters.
     pub fn is_read(&self) -> bool {
         self.selection.last.is_none_or(|last| self.cursor >= last)
+    }
+
+    /// Adds to a note what became of its jobs so far.
+    fn outcome(&self, action: Action) -> Action {
+        let CampaignCounts { replayed, succeeded, died, died_otherwise, needs_decision, cancelled, skipped } =
+            self.counts;
+        let alive = self.counts.alive();
+        action.count(replayed).outcome(format!(
+            "{replayed} replayed: {succeeded} succeeded, {died} died of the same error, {died_otherwise} of another, \
+             {needs_decision} need a decision, {cancelled} cancelled, {alive} still running; {skipped} skipped"
+        ))
     }
 
     fn read(id: &str, fields: &Envelope, now_ms: u64) -> Option<Self> {
@@ -134,6 +143,7 @@ impl Campaign {
                 succeeded: number("succeeded"),
                 died: number("died"),
                 died_otherwise: number("died_otherwise"),
+                needs_decision: number("needs_decision"),
                 cancelled: number("cancelled"),
                 skipped: number("skipped"),
             },
@@ -291,13 +301,8 @@ impl Campaigns<'_> {
     ///
     /// [`CampaignError`] if it is unknown or over, or Redis does not answer.
     pub async fn pause(self, id: &str, action: &Action) -> Result<Noted<()>, CampaignError> {
-        self.set(
-            id,
-            &[CampaignState::Canary, CampaignState::Running],
-            (CampaignState::Paused, ""),
-            Some(action),
-        )
-        .await
+        let from = [CampaignState::Canary, CampaignState::Running];
+        self.set(id, &from, (CampaignState::Paused, &reason("paused", action)), Some(action)).await
     }
 
     /// Continues a campaign that was paused.
@@ -319,8 +324,10 @@ impl Campaigns<'_> {
     /// [`CampaignError`] if it is unknown or over, or Redis does not answer.
     pub async fn stop(self, id: &str, action: &Action) -> Result<Noted<()>, CampaignError> {
         let from = [CampaignState::Canary, CampaignState::Running, CampaignState::Paused];
-        let why = format!("stopped by {}", action.who);
-        self.set(id, &from, (CampaignState::Stopped, &why), Some(action)).await
+        // One that cannot be read can be stopped all the same.
+        let found = self.get(id).await.ok().flatten();
+        let noted = found.map_or_else(|| action.clone(), |found| found.outcome(action.clone()));
+        self.set(id, &from, (CampaignState::Stopped, &reason("stopped", action)), Some(&noted)).await
     }
 
     async fn set(
@@ -357,9 +364,16 @@ impl Campaigns<'_> {
         }
     }
 
-    /// Does what a campaign is to do next.
-    pub(crate) async fn advance(self, id: &str) -> Result<Advance, Error> {
-        let Some(campaign) = self.get(id).await? else { return Ok(Advance::Idle) };
+    /// Does what a campaign is to do next. Also returns how its jobs had ended before.
+    pub(crate) async fn advance(self, id: &str) -> Result<(Advance, CampaignCounts), Error> {
+        let Some(campaign) = self.get(id).await? else {
+            return Ok((Advance::Idle, CampaignCounts::default()));
+        };
+        Ok((self.take_step(&campaign).await?, campaign.counts))
+    }
+
+    async fn take_step(self, campaign: &Campaign) -> Result<Advance, Error> {
+        let id = &campaign.id;
         let (canary, running) =
             (&[CampaignState::Canary][..], &[CampaignState::Canary, CampaignState::Running][..]);
         let moved = match next_step(campaign.state, &campaign.rules, &campaign.counts, campaign.is_read()) {
@@ -367,13 +381,29 @@ impl Campaigns<'_> {
                 let is_idle = campaign.state.is_over() || campaign.state == CampaignState::Paused;
                 return Ok(if is_idle { Advance::Idle } else { Advance::Later });
             }
-            CampaignStep::Replay(most) => return self.replay(&campaign, most).await,
-            CampaignStep::Release => self.set(id, canary, (CampaignState::Running, ""), None).await,
-            CampaignStep::Stop(why) => self.set(id, running, (CampaignState::Stopped, &why), None).await,
-            CampaignStep::Finish => self.set(id, running, (CampaignState::Done, ""), None).await,
+            CampaignStep::Replay(most) => return self.replay(campaign, most).await,
+            CampaignStep::Release => {
+                let released = self.set(id, canary, (CampaignState::Running, ""), None).await;
+                released.map(|noted| (noted, Advance::Again))
+            }
+            CampaignStep::Stop(why) => {
+                let note = campaign.outcome(Action::new("campaign stopped", &campaign.who).why(&why));
+                let stopped = self.set(id, running, (CampaignState::Stopped, &why), Some(&note)).await;
+                stopped.map(|noted| (noted, Advance::Stopped(why)))
+            }
+            CampaignStep::Finish => {
+                let note = campaign.outcome(Action::new("campaign done", &campaign.who));
+                let done = self.set(id, running, (CampaignState::Done, ""), Some(&note)).await;
+                done.map(|noted| (noted, Advance::Again))
+            }
         };
         match moved {
-            Ok(_) => Ok(Advance::Again),
+            Ok((Noted { unnoted, .. }, led_to)) => {
+                if let Some(why) = unnoted {
+                    tracing::warn!(campaign = id, why, "the end of a campaign is not noted in the audit");
+                }
+                Ok(led_to)
+            }
             Err(CampaignError::Redis(error)) => Err(error),
             // A person was faster.
             Err(
@@ -429,71 +459,8 @@ impl Campaigns<'_> {
     }
 }
 
-/// The first of these letters that one script can replay.
-fn portion(letters: &[DeadLetter]) -> &[DeadLetter] {
-    let mut bytes = 0;
-    let fits = letters.iter().take(LETTERS_PER_CALL).take_while(|letter| {
-        let is_first = bytes == 0;
-        bytes += weight(&letter.fields).max(1);
-        is_first || bytes <= BYTES_PER_CALL
-    });
-    &letters[..fits.count()]
-}
-
-/// The work of a script that moves a letter.
-fn weight(fields: &Envelope) -> usize {
-    let most = if fields.is_offloaded() { Envelope::LARGE_BYTES } else { usize::MAX };
-    fields.size().min(most) + BYTES_PER_FIELD * fields.len()
-}
-
-/// The fingerprint that a letter's job has if it dies again of the same error. The one that the letter names is missing in
-/// letters of older versions, and differs from it after an edit of the type. For a reason that this version does not know,
-/// it is all there is.
-fn fingerprint_of(letter: &DeadLetter) -> String {
-    let reason = letter.text("dead_reason");
-    if let Some(reason) = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason) {
-        let job_type = if reason == DeadReason::Malformed { String::new() } else { letter.text("type") };
-        return fingerprint(&job_type, reason, &letter.text("dead_error"));
-    }
-    let named = letter.text("dead_fingerprint");
-    let is_word = (1..=64).contains(&named.len()) && named.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if is_word { named } else { "-".to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_script_replays_a_bounded_portion_but_at_least_one_letter() {
-        let letter = |size: usize| {
-            let payload = vec![b'x'; size];
-            let fields: [(&[u8], &[u8]); 1] = [(b"payload", &payload)];
-            DeadLetter { entry: EntryId::new(1, 0), fields: Envelope::new(fields.into_iter()) }
-        };
-        assert_eq!(portion(&[]).len(), 0);
-        assert_eq!(portion(&[letter(8 * 1024 * 1024)]).len(), 1);
-        // Not offloaded: the script reads and writes all their bytes.
-        assert_eq!(portion(&vec![letter(100 * 1024); 20]).len(), 2);
-        assert_eq!(portion(&vec![letter(100); 200]).len(), LETTERS_PER_CALL);
-        let many: Vec<_> = (0..1000).map(|nth| nth.to_string().into_bytes()).collect();
-        let fields = Envelope::new(many.iter().map(|name| (name.as_slice(), &b""[..])));
-        let wide = DeadLetter { entry: EntryId::new(1, 0), fields };
-        assert_eq!(portion(&vec![wide; 20]).len(), 2);
-    }
-
-    #[test]
-    fn a_letter_has_the_fingerprint_of_the_same_death_whatever_it_names() {
-        let of = |fields: &[(&str, &str)]| {
-            let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-            fingerprint_of(&DeadLetter { entry: EntryId::new(1, 0), fields: Envelope::new(fields) })
-        };
-        let death = [("type", "mail.send"), ("dead_reason", "fatal"), ("dead_error", "no 1")];
-        let again = fingerprint("mail.send", DeadReason::Fatal, "no 2");
-        assert_eq!(of(&death), again);
-        // It was edited: it died as another type.
-        assert_eq!(of(&[&death[..], &[("dead_fingerprint", "00ff")]].concat()), again);
-        assert_eq!(of(&[("dead_fingerprint", "00ff"), ("dead_reason", "new")]), "00ff");
-        assert_eq!(of(&[("dead_fingerprint", "0 0"), ("dead_reason", "new")]), "-");
-    }
+/// Who paused or stopped a campaign, and why.
+fn reason(what: &str, action: &Action) -> String {
+    let why = if action.why.is_empty() { String::new() } else { format!(": {}", action.why) };
+    cut(format!("{what} by {}{why}", action.who), MAX_WHY_BYTES)
 }

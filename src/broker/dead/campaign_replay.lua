@@ -31,7 +31,8 @@ end
 local function replay(found, record, tag)
   local token = string.match(field_of(found, 'offloaded') or '', '^(%S+) ') or ''
   must_be_offloaded(string.gsub(dead, 'dead$', 'offloaded:') .. token)
-  back_to_lane(dead, found, record, { high, normal, low }, false, tag)
+  local _, life = back_to_lane(dead, found, record, { high, normal, low }, false, tag)
+  redis.call('HSET', campaign, replayed_life(life), 1)
 end
 local now, step_ms = now_ms(), 1000 / tonumber(per_second)
 -- If the clock was set back, the next letter need not wait for it.

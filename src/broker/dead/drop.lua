@@ -1,11 +1,16 @@
 -- drop: delete one dead letter, and its job's record unless another life uses it.
 -- letter: its entry id. stay_ms, most: '' or how many ms, or how many letters, stay. If one of these two is given, the
 -- letter is deleted only if it is older, or the oldest of more letters. keep_ms: how long to keep the ledger. group,
--- fingerprint: what the letter says, or ''. The caller has read it, because it may be large.
--- returns {1} dropped, {0} no such dead letter, {2} kept
-local dead, record, ledger, offloaded = unpack(KEYS)
-local letter, stay_ms, most, keep_ms, group, fingerprint = unpack(ARGV)
+-- fingerprint: what the letter says, or ''. The caller has read it, because it may be large. receipt: the call that last dropped
+-- a letter there. A process has only a few such keys, because it may drop a million letters.
+-- returns {1} dropped, also if this call did it before; {0} no such dead letter, {2} kept
+local dead, record, ledger, offloaded, receipt = unpack(KEYS)
+local letter, stay_ms, most, keep_ms, group, fingerprint, call = unpack(ARGV)
 stay_ms, most = tonumber(stay_ms), tonumber(most)
+local function gone()
+  local by = receipt_of(receipt)
+  return { by and by[1] == call and 1 or 0 }
+end
 if stay_ms or most then
   -- The id of a letter begins with the time of its death.
   local is_old = stay_ms and now_ms() - tonumber(string.match(letter, '^%d+')) > stay_ms
@@ -14,10 +19,12 @@ if stay_ms or most then
     is_over = redis.call('XRANGE', dead, '-', '+', 'COUNT', 1)[1][1] == letter
   end
   if not is_old and not is_over then
-    return { #redis.call('XRANGE', dead, letter, letter) == 1 and 2 or 0 }
+    if letter_at(dead, letter) then return { 2 } end
+    return gone()
   end
 end
-if not remove_letter_of(dead, letter, group or '', fingerprint or '') then return { 0 } end
+if not remove_letter_of(dead, letter, group or '', fingerprint or '') then return gone() end
+keep_receipt(receipt, { call })
 -- Somebody may have copied the letter.
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter, ledger)

@@ -113,12 +113,24 @@ pub(in crate::broker) fn is_group(name: &[u8]) -> bool {
 #[derive(Clone, Copy)]
 pub struct DeadLetters<'a> {
     pub(super) queue: &'a Queue,
+    /// Which letters somebody wants, and the server's time.
+    wanted: Option<(&'a Filter, Timestamp)>,
 }
 
 impl Queue {
     /// Gives access to the dead letters.
     pub fn dead_letters(&self) -> DeadLetters<'_> {
-        DeadLetters { queue: self }
+        DeadLetters { queue: self, wanted: None }
+    }
+}
+
+impl<'a> DeadLetters<'a> {
+    /// The same letters, for somebody who wants only those that a filter matches. Pages still have all letters, but those
+    /// that the filter refuses by their small fields come without their large ones, which are not read. `now` is the server's
+    /// time. [`DeadLetter::check`] decides the same about them.
+    #[must_use]
+    pub fn wanting(self, filter: &'a Filter, now: Timestamp) -> Self {
+        Self { wanted: Some((filter, now)), ..self }
     }
 }
 
@@ -214,14 +226,27 @@ impl DeadLetters<'_> {
 
     /// Restores the first letters of a reply: those for which there is room, in bytes, but at least one.
     async fn letters(self, command: &'static str, reply: Value, room: usize) -> Result<Restored, Error> {
-        let mut entries = decode::entries(command, &reply, Lane::Normal)?;
-        let fit = fitting(entries.iter().map(restored_size), room);
-        let is_cut = fit < entries.len();
-        entries.truncate(fit);
-        self.queue.restore(&self.queue.link, &mut entries).await?;
+        let entries = decode::entries(command, &reply, Lane::Normal)?;
         let letter =
             |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
-        Ok(Restored { letters: entries.into_iter().map(letter).collect(), is_cut })
+        let mut letters: Vec<DeadLetter> = entries.into_iter().map(letter).collect();
+        let size = |letter: &DeadLetter| {
+            if self.is_wanted(letter) { restored_size(&letter.fields) } else { letter.fields.size() }
+        };
+        let fit = fitting(letters.iter().map(size), room);
+        let is_cut = fit < letters.len();
+        letters.truncate(fit);
+        for letter in &mut letters {
+            if !letter.fields.is_whole() && self.is_wanted(letter) {
+                self.queue.restore_fields(&self.queue.link, &mut letter.fields).await?;
+            }
+        }
+        Ok(Restored { letters, is_cut })
+    }
+
+    /// Returns false if the small fields of a letter show that nobody wants it.
+    fn is_wanted(self, letter: &DeadLetter) -> bool {
+        self.wanted.is_none_or(|(filter, now)| letter.check(filter, now) != Match::No)
     }
 
     /// The key with the offloaded fields of a letter, or if there are none, a key that never exists; then the group and the
@@ -248,9 +273,8 @@ struct Restored {
 }
 
 /// How many bytes a letter has with its large fields, as far as it says.
-fn restored_size(letter: &Entry) -> usize {
-    let offloaded = letter.envelope.as_ref().and_then(Envelope::offloaded);
-    letter.size().saturating_add(offloaded.map_or(0, |offloaded| offloaded.bytes))
+fn restored_size(fields: &Envelope) -> usize {
+    fields.size().saturating_add(fields.offloaded().map_or(0, |offloaded| offloaded.bytes))
 }
 
 /// Returns how many of the first letters fit into `room` bytes; at least one.
@@ -280,8 +304,7 @@ mod tests {
     #[test]
     fn a_letter_counts_with_the_bytes_that_it_names() {
         let fields: [(&[u8], &[u8]); 2] = [(b"type", b"mail"), (b"offloaded", b"5-1-00ff 1000")];
-        let envelope = Some(Envelope::new(fields.into_iter()));
-        let letter = Entry { id: EntryId::new(1, 0), lane: Lane::Normal, envelope };
+        let letter = Envelope::new(fields.into_iter());
         assert_eq!(restored_size(&letter), letter.size() + 1000);
     }
 }

@@ -1,7 +1,7 @@
 -- recount: count the letters of all groups again, page by page, in a table that in the end takes the place of the one in
 -- use. It begins with a write that a full Redis allows. Letters that come or go meanwhile are counted in both tables, unless
 -- a page is so late that the recount counts as given up. How often jobs died of a group that the table in use knows is
--- carried over.
+-- carried over. Letters that name the group `other` get a group of their own, if there is room for one.
 -- call: the name of this recount. from: '' to begin, otherwise the last letter of the page before. to: the last letter of
 -- this page, or '' if no letter is left. Then for each letter of the page: its id, the group that it names or '', its
 -- fingerprint, the ms of its death, its type, its reason, its error.
@@ -44,7 +44,7 @@ for at = FIRST_LETTER, #ARGV, VALUES do
   local letter, group, fingerprint, ms, job_type, reason, error_text = unpack(ARGV, at, at + VALUES - 1)
   -- A letter that was deleted after it was read does not count.
   if redis.call('HDEL', gone, letter) == 0 then
-    if group == '' then group = group_for(coming, fingerprint) end
+    if group == '' or group == 'other' then group = group_for(coming, fingerprint) end
     add_to_group(coming, group, deaths_of(group), tonumber(ms), letter, job_type, reason, error_text)
   end
 end

@@ -1,5 +1,6 @@
 //! Moving dead letters back to their lanes, or dropping them.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::broker::client::decode;
@@ -7,12 +8,19 @@ use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::dead::letter::{DeadLetters, Evicted, LetterLimits};
 use crate::broker::millis;
+use crate::broker::submit::enqueue::drawn_call;
 use crate::job::{EntryId, JobId, State};
 
 scripts! { DROP "drop", REPLAY "replay" }
 
 /// How long the ledger of a job made of steps is kept after its letter was dropped.
 const LEDGER_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How many receipts of dropped letters a process has at most: it may drop a million letters.
+const DROP_RECEIPTS: u64 = 64;
+
+/// What the names of these receipts begin with.
+static PROCESS: LazyLock<String> = LazyLock::new(drawn_call);
 
 /// The outcome of a replay; see the [example](DeadLetters).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +47,7 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe: a letter is replayed once.
     pub async fn replay(self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
-        self.replay_script(letter, job, "").await
+        self.replay_as(&drawn_call(), letter, job, "").await
     }
 
     /// Replays one dead letter with all steps of a job that has steps: completed steps run again too, including `once`
@@ -49,25 +57,22 @@ impl DeadLetters<'_> {
     ///
     /// As [`DeadLetters::replay`].
     pub async fn replay_all_steps(self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
-        self.replay_script(letter, job, "1").await
+        self.replay_as(&drawn_call(), letter, job, "1").await
     }
 
-    async fn replay_script(
+    /// The same as a call of this name. `all_steps`: `1` to run all its steps again.
+    pub(in crate::broker) async fn replay_as(
         self,
+        call: &str,
         letter: EntryId,
         job: &JobId,
         all_steps: &'static str,
     ) -> Result<Replayed, Error> {
         let mut keys = vec![self.queue.keys.dead.clone(), self.queue.keys.record(job)];
         keys.extend(self.queue.keys.streams().clone());
-        keys.push(self.queue.keys.ledger(job));
-        let call = format!("{:032x}", rand::random::<u128>());
-        let args = vec![letter.to_string().into(), all_steps.into(), call.into()];
-        let answer = match self.queue.run(&REPLAY, keys.clone(), args.clone()).await {
-            // The script recognizes the call by its name.
-            Err(Error::Unknown { .. }) => self.queue.run(&REPLAY, keys, args).await?,
-            answer => answer?,
-        };
+        keys.extend([self.queue.keys.ledger(job), self.queue.keys.receipt(call)]);
+        let args = vec![letter.to_string().into(), all_steps.into()];
+        let answer = self.queue.run_named(&REPLAY, keys, args).await?;
         let state = || answer.rest.first().and_then(|state| decode::text(state).parse().ok());
         match answer.status {
             1 => Ok(Replayed::As(answer.rest.first().and_then(decode::entry_id))),
@@ -110,18 +115,31 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn evict(self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
+        let nth = letter.ms.wrapping_add(letter.seq) % DROP_RECEIPTS;
+        self.evict_as(&format!("{}-{nth}", *PROCESS), letter, job, limits).await
+    }
+
+    /// The same with a receipt of this name, in place of another one.
+    pub(in crate::broker) async fn evict_as(
+        self,
+        receipt: &str,
+        letter: EntryId,
+        job: &JobId,
+        limits: LetterLimits,
+    ) -> Result<Evicted, Error> {
         let (offloaded, [group, fingerprint]) = self.light_parts(letter).await?;
         let keys = vec![
             self.queue.keys.dead.clone(),
             self.queue.keys.record(job),
             self.queue.keys.ledger(job),
             offloaded,
+            self.queue.keys.receipt(receipt),
         ];
         let retention = limits.retention.map_or_else(|| "".into(), millis);
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
         let mut args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
-        args.extend([group, fingerprint]);
-        let answer = self.queue.run(&DROP, keys, args).await?;
+        args.extend([group, fingerprint, drawn_call().into()]);
+        let answer = self.queue.run_named(&DROP, keys, args).await?;
         match answer.status {
             0 => Ok(Evicted::Gone),
             1 => Ok(Evicted::Dropped),

@@ -106,7 +106,7 @@ impl DeadLetters<'_> {
         after: Option<EntryId>,
     ) -> Result<SelectedPage, Error> {
         let Some(last) = selection.last else { return Ok(SelectedPage::default()) };
-        let read = self.later(after, PAGE).await?;
+        let read = self.wanting(&selection.filter, selection.now).later(after, PAGE).await?;
         let end = read.last().map(|letter| letter.entry).filter(|end| *end < last);
         let mut page = SelectedPage { next: end, ..SelectedPage::default() };
         for letter in read.into_iter().filter(|letter| letter.entry <= last) {
@@ -130,9 +130,10 @@ impl DeadLetters<'_> {
     ) -> Result<SelectedPage, Error> {
         let (mut page, mut bytes, mut wanted) = (SelectedPage::default(), 0_usize, 1_u64);
         page.next = Some(after);
+        let wanting = self.wanting(&selection.filter, selection.now);
         while let Some(after) = page.next.filter(|_| page.read < PAGE && bytes < most_bytes) {
             let from = EntryId::new(after.ms, after.seq.saturating_add(1));
-            let read = self.page(Some(from), wanted).await?;
+            let read = wanting.page(Some(from), wanted).await?;
             bytes += read.iter().map(|letter| letter.fields.size()).sum::<usize>();
             page.next = None;
             for letter in read {

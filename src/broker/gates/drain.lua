@@ -1,8 +1,10 @@
 -- drain: give back what attempts held of their gates, and let waiting jobs out of rooms while their gates let them pass. A
 -- job that a limit has let pass goes to the lane that is read first, and holds its places there. Any other goes back to
--- its own lane. A job that another of its gates refuses goes to that gate's room, so it holds up nobody here.
+-- its own lane. A job that another of its gates refuses goes to that gate's room, so it holds up nobody here. If that goes
+-- on, it claims a place in all of them.
 -- places: job id to its entry and room. most_jobs, most_bytes: how many jobs leave rooms. ends: how many attempts give
--- back. Then for each of these: its gate, its entry as '<lane> <entry>', and how it ended, for the gate's breaker, or ''.
+-- back. Then for each of these: its gate, its entry as '<lane> <entry>', and how it ended, for the gate's breaker, or '';
+-- 'unstarted' gives back its start, too.
 -- Then the names of rooms.
 -- returns {jobs that left, ms after which a gate may let the next one pass or -1, 1 if more may leave now or 0, the first
 --   error or ''}
@@ -12,6 +14,8 @@ local FIRST_END, VALUES_EACH = 4, 3
 local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
 -- The most entries of a room that are passed over because Redis refuses to move them.
 local MOST_SKIPPED = 20
+-- After moving from room to room this often, a job claims a place in all of its gates.
+local CLAIM_AFTER = 2
 local first_room = FIRST_END + VALUES_EACH * tonumber(ends)
 local left, bytes, wait, more, failed = 0, 0, -1, 0, ''
 most_jobs, most_bytes = tonumber(most_jobs), tonumber(most_bytes)
@@ -29,6 +33,11 @@ end
 local function give_back(name, member, how)
   if redis.call('HDEL', gate_key(gates, 'held', name), member) == 0 or how == '' then return end
   local gate = gate_of(gates, name, now)
+  local kept = how == 'unstarted' and gate.interval and tonumber(redis.call('GET', gate.rate) or '')
+  if kept then
+    local next = kept - gate.interval
+    redis.call('SET', gate.rate, string.format('%.3f', next), 'PX', math.ceil(math.max(next - now, 0)) + 1000)
+  end
   if gate.breaker then note_end(gate, member, how, now) end
 end
 -- The job is in another stream by now, so nothing here may fail.
@@ -36,14 +45,17 @@ local function leave(name, id, entry)
   redis.call('XDEL', gate_key(gates, 'room', name), entry)
   if id and redis.pcall('HGET', places, id) == entry .. ' ' .. name then redis.pcall('HDEL', places, id) end
 end
--- What a job of a room says: its fields for a lane, its own lane, its gates, its id, its life and its bytes.
+-- What a job of a room says: its fields for a lane, its own lane, its gates, its id, its life, its bytes, and how often it has
+-- moved from room to room.
 local function read_job(name, list)
-  local fields, home, mine, id, life, size = {}, 'normal', { gate_named(name) }, nil, nil, 0
+  local fields, home, mine, id, life, size, moves = {}, 'normal', { gate_named(name) }, nil, nil, 0, 0
   for at = 1, #list, 2 do
     local field, value = list[at], list[at + 1]
     size = size + #field + #value
     if field == 'lane' then
       home = lanes[value] and value or home
+    elseif field == 'room_moves' then
+      moves = tonumber(value) or 0
     elseif field == 'room_gates' then
       for other in string.gmatch(value, '[^\n]+') do
         if other ~= name then mine[#mine + 1] = gate_named(other) end
@@ -53,14 +65,15 @@ local function read_job(name, list)
       if field == 'id' then id = value elseif field == 'life' then life = value end
     end
   end
-  return fields, home, mine, id, life, size
+  return fields, home, mine, id, life, size, moves
 end
 local function to_lane(fields, home, mine, id, life)
-  local lane = home
+  local lane, is_counted = home, false
   for _, gate in ipairs(mine) do
-    if gate.limits then lane = 'high' end
+    if gate.limits then lane, is_counted = 'high', true end
   end
-  if lane ~= home then add_pair(fields, 'lane', home) end
+  -- This also tells share that the entry holds places.
+  if is_counted then add_pair(fields, 'lane', home) end
   local entry = must_append(lanes[lane], fields, 1, #fields)
   for _, gate in ipairs(mine) do pass_gate(gate, lane .. ' ' .. entry, now) end
   local record = id and life and gate_key(gates, 'job', id)
@@ -73,34 +86,62 @@ local function bury(fields, home, id)
   local letter = set_aside(dead, cmsgpack.pack(fields), id or '', 'these fields do not form an entry', now)
   if type(letter) == 'table' then error(letter.err) end
 end
-local function to_room(refusing, list, id)
-  local moved = must_append(gate_key(gates, 'room', refusing), list, 1, #list)
+local function to_room(refusing, list, id, moves)
+  local counted = {}
+  for at = 1, #list, 2 do
+    if list[at] ~= 'room_moves' then add_pair(counted, list[at], list[at + 1]) end
+  end
+  -- An entry that is full is not counted.
+  if make_entry(#counted + 2) then add_pair(counted, 'room_moves', string.format('%d', moves)) end
+  local moved = must_append(gate_key(gates, 'room', refusing), counted, 1, #counted)
   redis.call('HSETNX', rooms, refusing, ms_text(now))
   if id then redis.pcall('HSET', places, id, moved .. ' ' .. refusing) end
+  return moved
 end
--- Takes one job out of a room whose gate lets it pass.
-local function move(name, entry, list)
-  local fields, home, mine, id, life, size = read_job(name, list)
+-- Takes one job out of a room whose gate lets it pass. claim: that of the job, if it has one.
+local function move(name, entry, list, claim)
+  local fields, home, mine, id, life, size, moves = read_job(name, list)
   local refusing = nil
   for nth = 2, #mine do
-    if not refusing and is_refused(mine[nth], now) then refusing = mine[nth].name end
+    if not refusing and is_refused(mine[nth], now, claim) then refusing = mine[nth].name end
   end
   if not make_entry(#list) or not make_entry(#fields) then
     bury(fields, home, id)
     leave(name, id, entry)
   elseif refusing then
-    to_room(refusing, list, id)
+    local moved = to_room(refusing, list, id, moves + 1)
     leave(name, id, entry)
+    if moves + 1 > CLAIM_AFTER then claim_places(gates, mine, moved, refusing, now) end
   else
     to_lane(fields, home, mine, id, life)
     leave(name, id, entry)
   end
   left, bytes = left + 1, bytes + size
 end
+local function wait_for(after)
+  if after > 0 and (wait < 0 or after < wait) then wait = after end
+end
+-- Lets out the job that claims a place, wherever it waits, once all of its gates have one.
+local function serve(gate)
+  local claim = gate.claim
+  local entry, room, names = string.match(claim, '^(%d+%-%d+)\n([^\n]+)\n(.*)$')
+  names = names or gate.name
+  for name in string.gmatch(names, '[^\n]+') do
+    local after = is_refused(gate_named(name), now, claim)
+    if after then return wait_for(after) end
+  end
+  local job = entry and redis.call('XRANGE', gate_key(gates, 'room', room), entry, entry)[1]
+  if job then try(move, room, entry, job[2], claim) end
+  for name in string.gmatch(names, '[^\n]+') do
+    redis.call('DEL', gate_key(gates, 'claim', name))
+    gate_named(name).claim = nil
+  end
+end
 local function let_out(name)
   local room, first, from, skipped = gate_key(gates, 'room', name), gate_named(name), '-', 0
   local passed_over = 0
   redis.call('XDEL', room, NO_ENTRY)
+  if first.claim then serve(first) end
   while left < most_jobs and bytes < most_bytes and skipped < MOST_SKIPPED and passed_over < most_bytes do
     if redis.call('XLEN', room) == 0 then
       redis.call('DEL', room)
@@ -108,10 +149,7 @@ local function let_out(name)
     end
     -- This comes before a job is read: it may have 8 MiB.
     local after = is_refused(first, now)
-    if after then
-      if after > 0 and (wait < 0 or after < wait) then wait = after end
-      return
-    end
+    if after then return wait_for(after) end
     local head = redis.call('XRANGE', room, from, '+', 'COUNT', 1)[1]
     if not head then return end
     if not try(move, name, head[1], head[2]) then
@@ -127,8 +165,10 @@ if first_room > #ARGV or gate_of(gates, 'queue', now).closed then return { left,
 -- A job that waits gets out even if nobody can tell where it is.
 try(redis.call, 'HDEL', places, '')
 for at = first_room, #ARGV do
-  -- What waits for a worker that knows its type waits for no gate; see take.
-  local is_gate = string.sub(ARGV[at], 1, 8) ~= 'unknown:'
-  if is_gate and redis.call('HEXISTS', rooms, ARGV[at]) == 1 then try(let_out, ARGV[at]) end
+  -- What waits for a worker that knows its type, or for its turn, waits for no gate; see take and share.
+  local is_gate = string.sub(ARGV[at], 1, 8) ~= 'unknown:' and string.sub(ARGV[at], 1, 5) ~= 'fair:'
+  -- A job that claims a place may wait in the room of another of its gates.
+  local is_claimed = is_gate and redis.call('EXISTS', gate_key(gates, 'claim', ARGV[at])) == 1
+  if is_gate and (is_claimed or redis.call('HEXISTS', rooms, ARGV[at]) == 1) then try(let_out, ARGV[at]) end
 end
 return { left, wait, more, failed }

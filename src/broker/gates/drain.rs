@@ -29,7 +29,7 @@ pub(crate) const MAX_ROOMS: usize = 20;
 pub(crate) struct HeldPlace {
     pub(crate) gate: GateName,
     pub(crate) entry: (Lane, EntryId),
-    /// How the attempt ended, for the gate's breaker; `None` if it has none.
+    /// How the attempt ended, for the gate's breaker and rate; `None` if that does not matter to them.
     pub(crate) ended: Option<AttemptEnd>,
 }
 
@@ -40,6 +40,8 @@ pub(crate) enum AttemptEnd {
     Failed,
     /// It says nothing about whether the next one would succeed.
     Other,
+    /// A room let its job out, but this process never asked whether it may start: its start is given back.
+    Unstarted,
 }
 
 /// The result of one `drain`.
@@ -61,6 +63,7 @@ impl AttemptEnd {
             Self::Succeeded => "ok",
             Self::Failed => "failed",
             Self::Other => "other",
+            Self::Unstarted => "unstarted",
         }
     }
 }

@@ -3,3 +3,4 @@
 pub(super) mod admit;
 pub(super) mod drain;
 pub(super) mod rules;
+pub(super) mod share;

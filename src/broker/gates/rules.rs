@@ -5,12 +5,14 @@ use std::time::Duration;
 use fred::interfaces::{HashesInterface, StreamsInterface};
 use fred::types::Value;
 use futures_util::future::try_join_all;
+use serde::Serialize;
 
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::script::scripts;
+use crate::broker::gates::drain::MAX_ROOMS;
 use crate::broker::{Queue, bytes};
-use crate::job::{GateName, Limits, Rule, Rules, Timestamp, cut};
+use crate::job::{FairShare, GateName, Limits, Rule, Rules, Timestamp, cut};
 
 scripts! { ROOMS "rooms", RULES "rules", RULE_PUT "rule_put" }
 
@@ -127,13 +129,31 @@ impl Gates {
         self.put(&[(format!("p:{gate}"), format!("{ms} {by}\n{reason}"))], "").await.map(drop)
     }
 
-    /// Opens a gate that somebody has closed. Returns true if it was closed. Its limits stay.
+    /// Opens a gate that somebody has closed, and lets the first jobs out of its room: about 50. The queue's leader lets out the
+    /// others. Returns true if it was closed. Its limits stay.
     ///
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn open(&self, gate: &GateName) -> Result<bool, Error> {
-        self.put(&[(format!("p:{gate}"), String::new())], "").await
+        let was_closed = self.put(&[(format!("p:{gate}"), String::new())], "").await?;
+        if was_closed && let Err(error) = self.let_out_first(gate).await {
+            // The leader does it.
+            tracing::debug!(queue = %self.queue.name(), %error, "failed to let jobs out of the room of a gate");
+        }
+        Ok(was_closed)
+    }
+
+    /// Lets out of a gate's room as many jobs as one script does. The gate of a field has a room for each value.
+    async fn let_out_first(&self, gate: &GateName) -> Result<(), Error> {
+        let rooms = if gate.field().is_some() && gate.each().is_none() {
+            let (values, page) = (format!("{gate}="), self.rooms_page("0").await?);
+            let names = page.rooms.into_iter().map(|room| room.name);
+            names.filter(|name| name.starts_with(&values)).take(MAX_ROOMS).collect()
+        } else {
+            vec![gate.to_string()]
+        };
+        self.queue.drain(&[], &rooms).await?.failed.map_or(Ok(()), Err)
     }
 
     /// Sets a gate's limits, which replace those of the configuration, also those with no limit at all. Returns true if
@@ -157,12 +177,17 @@ impl Gates {
     }
 
     /// Notes the limits of a worker's configuration: of the queue, of its fields, and of the types that it knows. Those of
-    /// other types stay.
-    pub(crate) async fn configure(&self, limits: &[(GateName, Limits)]) -> Result<bool, Error> {
+    /// other types stay. Notes also how the queue is shared, if it is.
+    pub(crate) async fn configure(
+        &self,
+        limits: &[(GateName, Limits)],
+        fair: Option<&FairShare>,
+    ) -> Result<bool, Error> {
         let field = |(gate, limits): &(GateName, Limits)| {
             (format!("c:{gate}"), if limits.is_empty() { String::new() } else { json(limits) })
         };
-        let changes: Vec<_> = limits.iter().map(field).collect();
+        let mut changes: Vec<_> = limits.iter().map(field).collect();
+        changes.push((Rules::FAIR.to_owned(), fair.map(json).unwrap_or_default()));
         self.put(&changes, "c:key:").await
     }
 
@@ -268,8 +293,8 @@ impl Gates {
     }
 }
 
-fn json(limits: &Limits) -> String {
-    serde_json::to_string(limits).expect("numbers and texts can be written as JSON")
+fn json(rule: &impl Serialize) -> String {
+    serde_json::to_string(rule).expect("numbers and texts can be written as JSON")
 }
 
 /// A figure of a key that cannot be read is missing.

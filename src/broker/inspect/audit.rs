@@ -1,18 +1,21 @@
 //! The audit: what people did to a queue, when, and why. Its length is capped. It has filters and ids, never payloads.
 
 use fred::interfaces::StreamsInterface;
-use fred::types::Value;
+use fred::types::{Key, Value};
 
-use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::{Entry, Queue};
+use crate::broker::client::{decode, keys};
+use crate::broker::{Broker, Entry, Link, Queue};
 use crate::job::{EntryId, Envelope, Lane, Timestamp, cut, pack_texts};
 
 scripts! { AUDIT "audit" }
 
 /// The most bytes of a filter or of ids in a note.
 const MAX_TEXT_BYTES: usize = 4096;
+
+/// The bytes in which a note says how many ids it leaves out.
+const LEFT_OUT_BYTES: usize = 100;
 
 /// The most bytes of the name of a person.
 const MAX_WHO_BYTES: usize = 128;
@@ -53,6 +56,23 @@ impl Action {
         count: impl Into<Option<u64>> => count.into();
         /// Sets how it ended.
         outcome: impl Into<String> => outcome.into();
+    }
+
+    /// Sets what it is done to: these ids, and how many they are. Of a long list, the note has the first ones, and says how
+    /// many are left out.
+    #[must_use]
+    pub fn ids<T: std::fmt::Display>(self, ids: &[T]) -> Self {
+        let mut target = String::new();
+        for (nth, id) in ids.iter().enumerate() {
+            let (id, gap) = (id.to_string(), if nth == 0 { "" } else { " " });
+            if target.len() + gap.len() + id.len() > MAX_TEXT_BYTES - LEFT_OUT_BYTES {
+                target.push_str(&format!("{gap}… (cut: the first {nth} of {} ids)", ids.len()));
+                break;
+            }
+            target.push_str(gap);
+            target.push_str(&id);
+        }
+        self.target(target).count(ids.len() as u64)
     }
 
     /// Returns the fields of its note, packed. Long texts are cut.
@@ -153,9 +173,9 @@ impl AuditLog<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn note(self, action: &Action) -> Result<(), Error> {
-        let args = vec![call_name(), Value::Bytes(action.pack().into())];
-        let answer = self.queue.run_named(&AUDIT, vec![self.queue.keys.audit.clone()], args).await?;
-        if answer.status == 1 { Ok(()) } else { Err(Error::contract("audit", answer)) }
+        note(self.queue.link(), &self.queue.keys.audit, action)
+            .await
+            .map_err(|error| self.queue.name_keys(error))
     }
 
     /// Returns a page of the past actions, newest first, before the entry `before`.
@@ -164,13 +184,76 @@ impl AuditLog<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn recent(self, before: Option<EntryId>, count: u64) -> Result<Vec<PastAction>, Error> {
-        let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
-        let client = self.queue.link.client();
-        let reply = client.xrevrange(self.queue.keys.audit.clone(), end, "-", Some(count));
-        let reply: Value = self.queue.link.ask("xrevrange", reply).await?;
-        // The lane has no meaning here.
-        Ok(decode::entries("xrevrange", &reply, Lane::Normal)?.into_iter().map(PastAction::read).collect())
+        recent(self.queue.link(), &self.queue.keys.audit, before, count).await
     }
+}
+
+/// Which queues people deleted, when and why. Their own audit is gone with them. [`Broker::deletions`] returns it.
+///
+/// ```no_run
+/// # async fn example(broker: streamfleet::Broker) -> Result<(), streamfleet::RedisError> {
+/// for past in broker.deletions().recent(None, 100).await? {
+///     println!("{} {} {}", past.at().as_ms(), past.action.who, past.action.target);
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct DeletionLog {
+    link: Link,
+    key: Key,
+}
+
+impl Broker {
+    /// Gives access to the notes about queues that people deleted.
+    pub fn deletions(&self) -> DeletionLog {
+        let key = keys::deletions(self.namespace());
+        DeletionLog { link: self.link_to(&key), key }
+    }
+}
+
+impl DeletionLog {
+    /// Notes that a queue is deleted. About the last 10,000 notes are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn note(&self, action: &Action) -> Result<(), Error> {
+        note(&self.link, &self.key, action).await
+    }
+
+    /// Returns a page of the notes, newest first, before the entry `before`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn recent(&self, before: Option<EntryId>, count: u64) -> Result<Vec<PastAction>, Error> {
+        recent(&self.link, &self.key, before, count).await
+    }
+}
+
+/// Notes an action in this stream. If the answer is lost, the call is sent again, and is noted once.
+async fn note(link: &Link, key: &Key, action: &Action) -> Result<(), Error> {
+    let args = vec![call_name(), Value::Bytes(action.pack().into())];
+    let answer = match link.run(&AUDIT, vec![key.clone()], args.clone()).await {
+        Err(Error::Unknown { .. }) => link.run(&AUDIT, vec![key.clone()], args).await,
+        answer => answer,
+    }?;
+    if answer.status == 1 { Ok(()) } else { Err(Error::contract("audit", answer)) }
+}
+
+/// Reads a page of this stream, newest first.
+async fn recent(
+    link: &Link,
+    key: &Key,
+    before: Option<EntryId>,
+    count: u64,
+) -> Result<Vec<PastAction>, Error> {
+    let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
+    let client = link.client();
+    let reply = client.xrevrange(key.clone(), end, "-", Some(count));
+    let reply: Value = link.ask("xrevrange", reply).await?;
+    // The lane has no meaning here.
+    Ok(decode::entries("xrevrange", &reply, Lane::Normal)?.into_iter().map(PastAction::read).collect())
 }
 
 /// Draws a name for a call, by which a script recognizes it.
@@ -189,5 +272,22 @@ mod tests {
         assert!(packed.len() < 5000, "{}", packed.len());
         let text = String::from_utf8_lossy(&packed);
         assert!(text.contains("count") && !text.contains("why") && !text.contains("outcome"), "{text}");
+    }
+
+    #[test]
+    fn a_long_list_of_ids_is_cut_between_two_and_says_so() {
+        let ids: Vec<String> = (0..5000).map(|nth| format!("order-{nth:04}")).collect();
+        let few = Action::new("dead drop", "ann").ids(&ids[..2]);
+        assert_eq!((few.target.as_str(), few.count), ("order-0000 order-0001", Some(2)));
+        let many = Action::new("dead drop", "ann").ids(&ids);
+        let (kept, cut) = many.target.split_once(" … ").unwrap();
+        let kept: Vec<_> = kept.split(' ').collect();
+        assert_eq!(kept, &ids[..kept.len()]);
+        assert_eq!(cut, format!("(cut: the first {} of 5000 ids)", kept.len()));
+        assert_eq!(many.count, Some(5000));
+        let packed = String::from_utf8_lossy(&many.pack()).into_owned();
+        assert!(packed.contains("of 5000 ids)"), "it is not cut again");
+        let long = Action::new("dead drop", "ann").ids(&["x".repeat(10_000)]);
+        assert_eq!(long.target, "… (cut: the first 0 of 1 ids)");
     }
 }

@@ -111,11 +111,45 @@ impl FoundJob {
         }
     }
 
+    /// Returns a job for tests of what follows a search.
+    #[cfg(test)]
+    pub(in crate::broker) fn sample(job_type: &str, created: Timestamp, due: Option<Timestamp>) -> Self {
+        let (place, state) = match due {
+            Some(_) => (Place::Delayed, State::Scheduled),
+            None => (Place::Waiting(Lane::Normal), State::Waiting),
+        };
+        let job = Self::new("1-0".to_owned(), state, JobCursor { place, after: None });
+        Self { job_type: job_type.to_owned(), created: Some(created), due, ..job }
+    }
+
+    /// Returns where it was found.
+    pub(in crate::broker) fn spot(&self) -> Spot {
+        match self.cursor.place {
+            Place::Held(lane) | Place::Waiting(lane) => Spot::Lane(lane),
+            Place::Rooms => Spot::Room,
+            Place::Delayed => Spot::Delayed,
+            Place::Dead | Place::Records => Spot::Ended,
+        }
+    }
+
     /// Returns how long it has been running if it is, or else how old it is or how long it has been dead.
     pub fn age(&self, now: Timestamp) -> Option<Duration> {
         let since = self.holder.as_ref().map(|holder| holder.since).or(self.died).or(self.created);
         since.map(|since| now.since(since))
     }
+}
+
+/// Where a job was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::broker) enum Spot {
+    /// Its entry is in this lane, which need not be its own.
+    Lane(Lane),
+    /// Its entry is in a room.
+    Room,
+    /// It is a member of the delayed set.
+    Delayed,
+    /// It has ended: it is a dead letter, or only its record is left.
+    Ended,
 }
 
 /// A page of jobs; see the [example](Holdings).
@@ -270,9 +304,18 @@ impl Queue {
     ///
     /// [`Error`] if Redis does not answer, or refuses everything.
     pub async fn find_jobs(&self, search: &JobSearch, from: Option<JobCursor>) -> Result<JobPage, Error> {
-        let mut page = JobPage { now: self.clock().await?, ..JobPage::default() };
+        Ok(self.find_with_fields(search, from).await?.0)
+    }
+
+    /// Does the same, and returns the fields of each job as they are in its place, without those that are kept elsewhere.
+    pub(in crate::broker) async fn find_with_fields(
+        &self,
+        search: &JobSearch,
+        from: Option<JobCursor>,
+    ) -> Result<(JobPage, Vec<Option<Envelope>>), Error> {
+        let (mut page, mut found) = (JobPage { now: self.clock().await?, ..JobPage::default() }, Vec::new());
         let first = || search.places().next().map(|place| JobCursor { place, after: None });
-        let Some(JobCursor { place, after }) = from.or_else(first) else { return Ok(page) };
+        let Some(JobCursor { place, after }) = from.or_else(first) else { return Ok((page, found)) };
         let read = match place {
             Place::Held(lane) if search.only_places && search.filter.is_empty() => {
                 self.places_held(lane, after, &search.holdings).await
@@ -298,8 +341,11 @@ impl Queue {
             if !search.states.contains(&job.state) {
                 continue;
             }
-            match self.check(&search.filter, &mut job, fields, page.now).await? {
-                Match::Yes => page.jobs.push(job),
+            match self.check(&search.filter, &mut job, fields.as_ref(), page.now).await? {
+                Match::Yes => {
+                    page.jobs.push(job);
+                    found.push(fields);
+                }
                 Match::No => {}
                 Match::TooLarge => page.too_large += 1,
                 Match::Unreadable => page.unreadable += 1,
@@ -308,7 +354,7 @@ impl Queue {
         let here = portion.after.map(|after| JobCursor { place, after: Some(after) });
         let next = || search.places().skip_while(|other| *other != place).nth(1);
         page.next = here.or_else(|| next().map(|place| JobCursor { place, after: None }));
-        Ok(page)
+        Ok((page, found))
     }
 
     /// Returns whether the filter matches a job, and looks up what it needs.
@@ -316,16 +362,16 @@ impl Queue {
         &self,
         filter: &Filter,
         job: &mut FoundJob,
-        mut fields: Option<Envelope>,
+        fields: Option<&Envelope>,
         now: Timestamp,
     ) -> Result<Match, Error> {
         if filter.is_empty() {
             return Ok(Match::Yes);
         }
-        let is_whole = fields.as_ref().is_none_or(Envelope::is_whole);
+        let is_whole = fields.is_none_or(Envelope::is_whole);
         let lacks_error = filter.reads_errors() && job.attempts > 0 && job.error.is_none();
         // What is here rules most jobs out, before anything is looked up.
-        if (lacks_error || !is_whole) && !filter.may_match(&candidate(job, fields.as_ref()), now) {
+        if (lacks_error || !is_whole) && !filter.may_match(&candidate(job, fields), now) {
             return Ok(Match::No);
         }
         if lacks_error && let Ok(id) = job.id.parse::<JobId>() {
@@ -334,14 +380,15 @@ impl Queue {
                 status => job.error = status?.and_then(|status| status.error),
             }
         }
-        if let Some(envelope) = fields.as_mut().filter(|_| !is_whole) {
+        let mut whole = fields.filter(|_| !is_whole).cloned();
+        if let Some(envelope) = &mut whole {
             match self.restore_fields(&self.link, envelope).await {
                 // The large fields of one job cannot be read. Its other fields can.
                 Err(error @ Error::Refused { .. }) if !error.is_transient() => {}
                 restored => restored?,
             }
         }
-        Ok(filter.check(&candidate(job, fields.as_ref()), now))
+        Ok(filter.check(&candidate(job, whole.as_ref().or(fields)), now))
     }
 }
 

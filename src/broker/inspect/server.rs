@@ -297,7 +297,7 @@ async fn scan(link: &Link, pattern: &str) -> Result<Vec<Key>, Error> {
 
 /// Reads one page with a raw command, because the client's own scan does not report why it was refused. Returns the
 /// cursor of the next page, or `0`.
-pub(super) async fn scan_page(
+pub(in crate::broker) async fn scan_page(
     link: &Link,
     cursor: &str,
     pattern: &str,

@@ -61,9 +61,17 @@ pub struct QueueSnapshot {
     pub memory: Option<RedisMemory>,
     /// Jobs that wait in rooms, because a gate does not let them pass.
     pub in_rooms: u64,
-    /// Jobs that wait in rooms for a worker that knows their type. If there are more than 1000 such rooms, some of their jobs
-    /// are among [`in_rooms`](Self::in_rooms) instead.
+    /// Jobs that wait in rooms for a worker that knows their type. If there are more than 1000 rooms, some of these jobs are
+    /// among [`in_rooms`](Self::in_rooms) instead.
     pub in_unknown_rooms: u64,
+    /// Jobs that wait in rooms for the turn of their value, in a queue that is shared between the values of a field. The same
+    /// applies if there are more than 1000 rooms.
+    pub in_fair_rooms: u64,
+    /// Gates that somebody has closed, if this is a leader's survey.
+    pub gates_closed: u64,
+    /// Gates that their breakers have closed, if this is a leader's survey. Breakers of single values of a field are not
+    /// counted.
+    pub breakers_open: u64,
     /// Since when the whole queue is closed, if it is.
     pub closed_since: Option<Timestamp>,
     /// Keys that cannot be read. Their figures are missing: the zeros here mean nothing.
@@ -115,7 +123,7 @@ impl QueueSnapshot {
 
     /// Jobs that no worker has taken, over all lanes and rooms.
     pub fn waiting(&self) -> u64 {
-        self.waiting_in_lanes() + self.in_rooms + self.in_unknown_rooms
+        self.waiting_in_lanes() + self.in_rooms + self.in_unknown_rooms + self.in_fair_rooms
     }
 
     fn waiting_in_lanes(&self) -> u64 {
@@ -139,6 +147,7 @@ impl QueueSnapshot {
         let rooms = self.in_rooms.min(1);
         self.waiting_in_lanes()
             + self.in_unknown_rooms
+            + self.in_fair_rooms
             + rooms
             + self.running()
             + self.due_soon
@@ -360,6 +369,9 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         in_rooms,
         closed,
         unserved,
+        fair,
+        gates_closed,
+        breakers_open,
     ] = rest
     else {
         return None;
@@ -371,7 +383,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         max: decode::number(max).unwrap_or(0),
         is_eviction_safe: decode::text(policy) == "noeviction",
     });
-    let in_unknown_rooms = decode::number(unserved)?;
+    let (in_unknown_rooms, in_fair_rooms) = (decode::number(unserved)?, decode::number(fair)?);
     let snapshot = QueueSnapshot {
         now: timestamp(now.cast_unsigned()),
         lanes: [high, normal, low],
@@ -381,8 +393,11 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         dead: decode::number(dead)?,
         leader: Some(decode::text(leader)).filter(|leader| !leader.is_empty()),
         memory,
-        in_rooms: decode::number(in_rooms)?.saturating_sub(in_unknown_rooms),
+        in_rooms: decode::number(in_rooms)?.saturating_sub(in_unknown_rooms + in_fair_rooms),
         in_unknown_rooms,
+        in_fair_rooms,
+        gates_closed: decode::number(gates_closed)?,
+        breakers_open: decode::number(breakers_open)?,
         closed_since: decode::number(closed).map(timestamp),
         unread: Unread::read(unread, &PARTS, keys),
         ..QueueSnapshot::default()
@@ -440,6 +455,8 @@ mod tests {
         assert_eq!((open.waiting(), open.jobs()), (1005, 11));
         let unknown = QueueSnapshot { in_unknown_rooms: 40, ..open.clone() };
         assert_eq!((unknown.waiting(), unknown.jobs()), (1045, 51), "each needs a worker");
+        let shared = QueueSnapshot { in_fair_rooms: 40, ..open.clone() };
+        assert_eq!((shared.waiting(), shared.jobs()), (1045, 51), "more workers would help");
         let closed = QueueSnapshot { closed_since: Some(timestamp(1)), ..open };
         assert_eq!((closed.waiting(), closed.jobs()), (1005, 2));
     }

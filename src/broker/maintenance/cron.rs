@@ -363,9 +363,11 @@ impl Cron<'_> {
     }
 
     /// Submits the jobs of these ticks and moves the entry's state that far, in one step. Returns false, without doing
-    /// anything, if the state is not the one that was read.
+    /// anything, if the state is not the one that was read. The same call, sent again within
+    /// [`RESEND_WITHIN`](crate::broker::RESEND_WITHIN), gets the same answer.
     pub(crate) async fn tick(
         self,
+        call: &str,
         entry: &Entry,
         (state, next): (&CronState, &CronState),
         ticks: &[Timestamp],
@@ -375,7 +377,8 @@ impl Cron<'_> {
         for tick in ticks {
             job_args(&mut args, entry, &entry.job_id(*tick), *tick);
         }
-        let keys = vec![self.queue.keys.cron_ticks.clone(), self.queue.keys.stream(entry.lane()).clone()];
+        let own = &self.queue.keys;
+        let keys = vec![own.cron_ticks.clone(), own.stream(entry.lane()).clone(), own.receipt(call)];
         Ok(self.queue.run(&TICK, keys, args).await?.status == 1)
     }
 

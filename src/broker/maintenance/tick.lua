@@ -2,11 +2,12 @@
 -- was read. It begins with the write that a full Redis refuses, so it is refused as a whole.
 -- read, moved: the state that was read, and the new one. Then for each job: the number of its field names and values
 -- together, then these, flat.
--- returns {1, jobs} done, {0, 0} the state is another: another process did it, or the entry was changed
-local ticks, stream = unpack(KEYS)
+-- returns {1, jobs} done, also if this call did it before; {0, 0} the state is another: another process did it, or the entry
+--   was changed
+local ticks, stream, receipt = unpack(KEYS)
 local name, read, moved = unpack(ARGV, 1, 3)
 local FIRST_JOB = 4
-if redis.call('HGET', ticks, name) ~= read then return { 0, 0 } end
+if redis.call('HGET', ticks, name) ~= read then return receipt_of(receipt) or { 0, 0 } end
 local jobs, at = {}, FIRST_JOB
 while at <= #ARGV do
   local last = at + tonumber(ARGV[at])
@@ -16,4 +17,5 @@ while at <= #ARGV do
 end
 for _, job in ipairs(jobs) do must_append(stream, ARGV, job[1], job[2]) end
 redis.call('HSET', ticks, name, moved)
+keep_receipt(receipt, { 1, #jobs })
 return { 1, #jobs }

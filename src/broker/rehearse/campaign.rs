@@ -23,10 +23,10 @@ impl Rehearsal<'_> {
         })?;
         let id = id.value;
         self.note_key(self.queue.keys.campaign(&id));
-        expect_same("campaign_replay", campaigns.advance(&id).await?, Advance::Again)?;
+        expect_same("campaign_replay", campaigns.advance(&id).await?.0, Advance::Again)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await?;
-        expect_same("campaign_set", campaigns.advance(&id).await?, Advance::Again)?;
+        expect_same("campaign_set", campaigns.advance(&id).await?.0, Advance::Again)?;
         let found = campaigns.get(&id).await?.map(|campaign| (campaign.state, campaign.counts.succeeded));
         expect_same("campaign_read", found, Some((CampaignState::Done, 1)))?;
         campaigns.ids().await.map(drop)

@@ -6,14 +6,14 @@ use super::super::gates::admit::Admitted;
 use super::super::gates::drain::{AttemptEnd, HeldPlace};
 use super::{Error, Rehearsal, expect_same, job, only, parsed};
 use crate::broker::Due;
-use crate::job::{Breaker, GateName, JobSpec, Lane, Limits, Parking, Rate, Settlement};
+use crate::job::{Breaker, FairShare, GateName, JobSpec, Lane, Limits, Parking, Rate, Settlement};
 
 impl Rehearsal<'_> {
     /// Limits a type to one job at once, and runs two of them.
     pub(super) async fn gates(&self) -> Result<(), Error> {
         let gate: GateName = "type:rehearsal".parse().expect("a plain word is a valid type");
         let gates = self.queue.gates();
-        gates.configure(&[(gate.clone(), Limits::default())]).await?;
+        gates.configure(&[(gate.clone(), Limits::default())], None).await?;
         expect_same("rule_put", gates.set(&gate, &limits()).await?, true)?;
         gates.close(&gate, "the rehearsal", "rehearsed", Some(Duration::from_secs(1))).await?;
         expect_same("rule_put", gates.open(&gate).await?, true)?;
@@ -44,12 +44,29 @@ impl Rehearsal<'_> {
         expect_same("drain", second.home, Lane::Normal)?;
         self.apply(&envelope, &second, &Settlement::Ack).await?;
         gates.list().await?;
-        expect_same("rule_put", gates.clear(&gate).await?, true)
+        expect_same("rule_put", gates.clear(&gate).await?, true)?;
+        self.share().await
+    }
+
+    /// Shares the queue: a job goes to the room of its value, and comes back.
+    async fn share(&self) -> Result<(), Error> {
+        let (gates, share) = (self.queue.gates(), FairShare::new("h.tenant").expect("this is a valid field"));
+        gates.configure(&[], Some(&share)).await?;
+        self.queue.append(Lane::Normal, &[job(Due::Now)], None).await?;
+        for (window, want) in [(0, (1, 0)), (1, (0, 1))] {
+            let shared = self.queue.share(Some(window), &[]).await?;
+            shared.failed.map_or(Ok(()), Err)?;
+            expect_same("share", (shared.sorted, shared.left), want)?;
+        }
+        gates.configure(&[], None).await?;
+        self.queue.share(None, &[]).await?;
+        let (envelope, shared) = self.read().await?;
+        self.apply(&envelope, &shared, &Settlement::Ack).await
     }
 
     async fn admit(&self, job: &JobSpec, gate: &GateName) -> Result<Admitted, Error> {
         let gates = std::slice::from_ref(gate);
-        only("admit", self.queue.admit(&self.consumer, job.lane, &[(job, gates)]).await?)
+        only("admit", self.queue.admit(&self.consumer, job.lane, &[(job, gates)]).await)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
+mod bulk;
 mod campaign;
 mod dispensable;
 mod gates;
+mod orphans;
 mod steps;
 
 use std::future::Future;
@@ -23,10 +25,10 @@ use super::client::error::Error;
 use super::client::keys::{self, Keys};
 use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
-use super::submit::enqueue::call;
+use super::submit::enqueue::{call, drawn_call};
 use super::{
-    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Extras, JobWithId, Kept,
-    LetterEdit, LockHolder, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
+    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Evicted, Extras, JobWithId, Kept,
+    LetterEdit, LetterLimits, LockHolder, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -140,6 +142,7 @@ impl Rehearsal<'_> {
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
         log.step("cancel", self.cancel()).await?;
         log.step("submit once, amend", self.submit()).await?;
+        log.step("hasten, move to another queue", self.relocate()).await?;
         log.step("offload large fields", self.offload()).await?;
         log.step("release", self.release(&blocking)).await?;
         log.step("claim and bury", self.bury()).await?;
@@ -182,8 +185,9 @@ impl Rehearsal<'_> {
         let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
         let key = "once".parse().expect("a plain word is a valid key");
         self.submit_twice("once", Some(Unique { key, scope, mode })).await?;
-        let due = self.queue.reschedule(&self.id("once"), Due::In(2 * LEASE)).await?;
-        let edited = self.queue.replace_payload(&self.id("once"), b"[]", Encoding::Json).await?;
+        let [first, second] = [(); 2].map(|()| self.named_call());
+        let due = self.queue.reschedule_as(&first, &self.id("once"), Due::In(2 * LEASE)).await?;
+        let edited = self.queue.replace_payload_as(&second, &self.id("once"), b"[]", Encoding::Json).await?;
         expect_same("amend", (due.is_some(), edited), (true, due))?;
         let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
         expect_same("cancel", cancelled, Cancellation::Done)
@@ -242,6 +246,13 @@ impl Rehearsal<'_> {
         self.note_key(self.queue.keys.receipt(&call));
     }
 
+    /// Draws the name of a call that leaves a receipt.
+    fn named_call(&self) -> String {
+        let call = drawn_call();
+        self.note_receipt(call.clone());
+        call
+    }
+
     /// Notes a key that no step deletes.
     fn note_key(&self, key: Key) {
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(key);
@@ -275,7 +286,8 @@ impl Rehearsal<'_> {
     }
 
     async fn bury(&self) -> Result<(), Error> {
-        self.read().await?;
+        let (_, job) = self.read().await?;
+        self.orphan(job.entry).await?;
         let stale = self.queue.stale(Duration::ZERO).await?;
         let start = stale.first[Lane::Normal as usize].1;
         let start = start.ok_or_else(|| Error::contract("stale", "nothing"))?;
@@ -293,7 +305,8 @@ impl Rehearsal<'_> {
         let letter = self.queue.dead_letters().page(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrange", "no dead letter"))?;
         let edited = self.edit(&letter).await?;
-        let replayed = self.queue.dead_letters().replay(edited, &letter.job()).await?;
+        let replayed =
+            self.queue.dead_letters().replay_as(&self.named_call(), edited, &letter.job(), "").await?;
         expect_same("replay", replayed.is_done(), true)?;
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await
@@ -327,8 +340,9 @@ impl Rehearsal<'_> {
         expect_same("groups", counts(dead.groups().await?), vec![1])?;
         let letter = dead.recent(None, 1).await?.pop();
         let letter = letter.ok_or_else(|| Error::contract("xrevrange", "no dead letter"))?;
-        let dropped = dead.drop(letter.entry, &letter.job()).await?;
-        expect_same("drop", dropped, true)
+        let limits = LetterLimits::default();
+        let dropped = dead.evict_as(&self.named_call(), letter.entry, &letter.job(), limits).await?;
+        expect_same("drop", dropped, Evicted::Dropped)
     }
 
     async fn acknowledge(&self) -> Result<(), Error> {
@@ -352,7 +366,7 @@ impl Rehearsal<'_> {
         let agenda = self.queue.cron().agenda(None, &[]).await?;
         let (_, state) = agenda.states.first().ok_or_else(|| Error::contract("agenda", "no state"))?;
         let next = state.moved(&state.progress().moved(&[agenda.now], agenda.now, 0));
-        let ticked = self.queue.cron().tick(&entry, (state, &next), &[agenda.now]).await?;
+        let ticked = self.queue.cron().tick(&self.named_call(), &entry, (state, &next), &[agenda.now]).await?;
         expect_same("tick", ticked, true)?;
         expect_same("cron_move", self.queue.cron().advance(entry.name(), (&next, state)).await?, true)?;
         let (envelope, job) = self.read().await?;
@@ -395,7 +409,8 @@ impl Rehearsal<'_> {
         made.push(own.calls.clone());
         made.push(own.endings.clone());
         made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);
-        made.push(own.room("unknown:rehearsal"));
+        made.extend([own.room("unknown:rehearsal"), own.room("fair:normal:"), own.fair.clone()]);
+        made.extend(Lane::ALL.map(|lane| own.ring(lane)));
         made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
         made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
@@ -409,7 +424,9 @@ impl Rehearsal<'_> {
         made.extend(["held", "rate", "breaker"].map(|kind| own.gate(kind, &gate)));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
-        for name in ["later", "never", "now", "own", "once", "large", "stepped", "stopped", "followed"] {
+        for name in
+            ["later", "never", "now", "own", "once", "large", "moved", "stepped", "stopped", "followed"]
+        {
             made.extend([own.record(&self.id(name)), own.ledger(&self.id(name))]);
         }
         self.broker.delete(made).await?;

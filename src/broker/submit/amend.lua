@@ -3,9 +3,12 @@
 -- when: 'in' or 'at' this many ms, or '' to leave the time. read: the packed fields that were read, or '' to leave them.
 -- wanted: the packed fields to replace them with, or ''.
 -- returns {1, due ms} changed, {0} not in the delayed set, {2} its fields are not those that were read
--- If the id has two lives, it changes the one in the record.
-local delayed, packs, record, wake, ledger = unpack(KEYS)
+-- If the id has two lives, it changes the one in the record. A call that is sent twice gets its receipt as the answer: by then
+-- the job may have been due, and 'in' would count from a later time.
+local delayed, packs, record, wake, ledger, receipt = unpack(KEYS)
 local id, when, ms, read, wanted = unpack(ARGV)
+local given = receipt_of(receipt)
+if given then return given end
 local now, told = now_ms(), redis.call('HMGET', record, 'life', 'member')
 local member = told[2] or id
 local due = redis.call('ZSCORE', delayed, member)
@@ -33,4 +36,5 @@ if when ~= '' then
   end
 end
 if redis.call('EXISTS', record) == 1 then redis.call('HSET', record, 'due_ms', due) end
+keep_receipt(receipt, { 1, due })
 return { 1, due }

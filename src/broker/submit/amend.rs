@@ -6,7 +6,7 @@ use crate::broker::Queue;
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::broker::submit::enqueue::Due;
+use crate::broker::submit::enqueue::{Due, drawn_call};
 use crate::job::{Encoding, EntryId, Envelope, JobId, Lane, Life, Timestamp};
 
 scripts! { AMEND "amend" }
@@ -17,9 +17,19 @@ const TRIES: u32 = 5;
 impl Queue {
     /// Changes when a delayed job is due. Returns its new time, or `None` if it is not in the delayed set.
     pub(crate) async fn reschedule(&self, id: &JobId, due: Due) -> Result<Option<Timestamp>, Error> {
+        self.reschedule_as(&drawn_call(), id, due).await
+    }
+
+    /// The same as a call of this name.
+    pub(in crate::broker) async fn reschedule_as(
+        &self,
+        call: &str,
+        id: &JobId,
+        due: Due,
+    ) -> Result<Option<Timestamp>, Error> {
         let due = if due == Due::Now { Due::In(std::time::Duration::ZERO) } else { due };
         let [kind, ms] = due.args(None);
-        let answer = self.amend(id, [kind, ms, "".into(), "".into()]).await?;
+        let answer = self.amend(call, id, [kind, ms, "".into(), "".into()]).await?;
         Ok(answer.ok().flatten())
     }
 
@@ -28,6 +38,17 @@ impl Queue {
     /// Returns when it is due, or `None` if it is not in the delayed set.
     pub(crate) async fn replace_payload(
         &self,
+        id: &JobId,
+        payload: &[u8],
+        encoding: Encoding,
+    ) -> Result<Option<Timestamp>, Error> {
+        self.replace_payload_as(&drawn_call(), id, payload, encoding).await
+    }
+
+    /// The same as a call of this name.
+    pub(in crate::broker) async fn replace_payload_as(
+        &self,
+        call: &str,
         id: &JobId,
         payload: &[u8],
         encoding: Encoding,
@@ -41,7 +62,7 @@ impl Queue {
             let is_payload = |name: &[u8]| matches!(name, b"payload" | b"encoding");
             let edited = self.with_fields(&envelope, is_payload, &add).await?;
             let [read, wanted] = [envelope, edited].map(|fields| Value::Bytes(fields.pack(lane).into()));
-            if let Ok(answer) = self.amend(id, ["".into(), "".into(), read, wanted]).await? {
+            if let Ok(answer) = self.amend(call, id, ["".into(), "".into(), read, wanted]).await? {
                 return Ok(answer);
             }
         }
@@ -69,12 +90,18 @@ impl Queue {
     }
 
     /// Runs the script. The inner error means that the fields changed since they were read.
-    async fn amend(&self, id: &JobId, change: [Value; 4]) -> Result<Result<Option<Timestamp>, ()>, Error> {
+    async fn amend(
+        &self,
+        call: &str,
+        id: &JobId,
+        change: [Value; 4],
+    ) -> Result<Result<Option<Timestamp>, ()>, Error> {
         let own = &self.keys;
         let (record, ledger) = (own.record(id), own.ledger(id));
-        let keys = vec![own.delayed.clone(), own.delayed_fields.clone(), record, own.wake.clone(), ledger];
+        let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), record];
+        keys.extend([own.wake.clone(), ledger, own.receipt(call)]);
         let args = std::iter::once(id.to_string().into()).chain(change).collect();
-        let answer = self.run(&AMEND, keys, args).await?;
+        let answer = self.run_named(&AMEND, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {
             (0, _) => Ok(Ok(None)),
             (1, Some(due)) => Ok(Ok(Some(timestamp(due)))),

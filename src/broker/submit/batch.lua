@@ -25,6 +25,8 @@ for at = FIRST_MEMBER, #ARGV do
 end
 redis.call('PEXPIRE', batch, keep_ms)
 if #ARGV < FIRST_MEMBER then
+  -- It is closed only if the job that follows it can be appended.
+  redis.call('XLEN', stream)
   redis.call('HSET', batch, 'state', 'closed')
   finish_batch(batch, stream, 1)
 end

@@ -246,6 +246,11 @@ pub(in crate::broker) fn optional(number: Option<u64>) -> Value {
     number.map_or_else(|| Value::from(""), |number| Value::Integer(number.cast_signed()))
 }
 
+/// Draws the name of a call. Only the same call, sent again, has the same name.
+pub(crate) fn drawn_call() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

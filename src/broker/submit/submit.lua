@@ -221,7 +221,7 @@ local function take_out(job, place)
   expire(job.held, now, 0, job.ledger, facts_of(job.held))
   -- The list lies beside the delayed set.
   leave_word(string.gsub(delayed, 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
-  if campaign then count_end(string.gsub(delayed, 'delayed$', 'campaign:') .. campaign, 'cancelled') end
+  if campaign then count_end(string.gsub(delayed, 'delayed$', 'campaign:') .. campaign, life, 'cancelled') end
 end
 -- The holder keeps its identity, its priority and its history; only its payload and time change.
 local function put_off(job, member)

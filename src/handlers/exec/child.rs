@@ -3,20 +3,19 @@
 
 use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
-};
-use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, AsyncReadExt, Interest};
+use bytes::Bytes;
+#[cfg(test)]
+use rustix::process::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout, Command};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
-use super::{input, pre_exec};
+use super::input;
+use crate::handlers::process::{Leader, on_the_thread};
 use crate::worker::MAX_RESULT_BYTES;
 
 /// How many of the last bytes of standard error go into an error.
@@ -26,11 +25,7 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// A running program.
 pub(super) struct Child {
-    // Declared before the process, so that the group is killed before the leader is reaped. Until it is reaped, no
-    // other group can get its number.
-    group: Group,
-    pidfd: Option<AsyncFd<OwnedFd>>,
-    process: tokio::process::Child,
+    leader: Leader,
 }
 
 /// How a program ended.
@@ -45,24 +40,20 @@ pub(super) struct End {
 }
 
 impl Child {
-    /// Starts a program as the leader of its own group, with all of `payload` as its input. Must be called on the
-    /// spawner's thread.
-    pub(super) fn start(mut command: Command, payload: &[u8]) -> io::Result<Self> {
-        let input = input::sealed(payload)?;
-        command.process_group(0).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        pre_exec::tie_to_this_process(&mut command);
-        let process = command.spawn()?;
-        let pid = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let pid = pid.expect("a child that was not waited for has an id");
-        let group = Group(pid);
-        let pidfd = watched(pid);
-        Ok(Self { group, pidfd, process })
+    /// Starts a program as the leader of its own group, with all of `payload` as its input. If the caller is gone by
+    /// then, the program is killed at once.
+    pub(super) async fn start(mut command: Command, payload: Bytes) -> io::Result<Self> {
+        on_the_thread(move || {
+            command.stdin(input::sealed(&payload)?).stdout(Stdio::piped()).stderr(Stdio::piped());
+            Ok(Self { leader: Leader::spawn(command)? })
+        })
+        .await
     }
 
     /// Returns the leader's process id.
     #[cfg(test)]
     pub(super) fn pid(&self) -> Pid {
-        self.group.0
+        self.leader.pid()
     }
 
     /// Waits until the program ends. If `cut` completes first, the group gets SIGTERM, and SIGKILL after `grace`. A
@@ -74,7 +65,7 @@ impl Child {
         grace: Duration,
         (kept, on_stderr): (usize, impl FnMut(&[u8])),
     ) -> io::Result<End> {
-        let mut pipes = Pipes::of(&mut self.process, kept);
+        let mut pipes = Pipes::of(&mut self.leader, kept);
         let (exited, exit) = oneshot::channel();
         let ending = async {
             let (cut, linger_until) = self.exit_or(cut, grace).await;
@@ -83,8 +74,7 @@ impl Child {
             cut
         };
         let (cut, ()) = tokio::join!(ending, pipes.pump(exit, on_stderr));
-        drop(self.group);
-        let status = self.process.wait().await?;
+        let status = self.leader.reap().await?;
         Ok(End { status, cut, stdout: pipes.head, stderr: pipes.tail })
     }
 
@@ -97,65 +87,16 @@ impl Child {
     ) -> (Option<&'static str>, Instant) {
         let why = tokio::select! {
             biased; // a program that has exited need not be cut
-            () = exited(self.pidfd.as_ref(), &mut self.process) => return (None, Instant::now() + LINGER),
+            () = self.leader.exited() => return (None, Instant::now() + LINGER),
             why = cut => why,
         };
         // If this process was frozen, the runtime may not have noticed yet that the program has exited.
-        if self.group.has_lost_its_leader() {
+        if self.leader.has_exited() {
             return (None, Instant::now() + LINGER);
         }
         let kill_at = Instant::now() + grace;
-        self.group.signal(Signal::TERM);
-        if timeout_at(kill_at, exited(self.pidfd.as_ref(), &mut self.process)).await.is_err() {
-            self.group.signal(Signal::KILL);
-            exited(self.pidfd.as_ref(), &mut self.process).await;
-        }
+        self.leader.end_by(kill_at).await;
         (Some(why), kill_at)
-    }
-}
-
-/// Returns a descriptor that becomes readable when the process exits. Kernels before 5.3 have none; there, reaping the
-/// process notices its exit.
-fn watched(pid: Pid) -> Option<AsyncFd<OwnedFd>> {
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    #[expect(
-        deprecated,
-        reason = "sound for an OwnedFd, which always is the same open file; what replaces it is unsafe"
-    )]
-    AsyncFd::with_interest(pidfd, Interest::READABLE).ok()
-}
-
-/// Waits until the leader has exited. Reaps it only if there is no pidfd.
-async fn exited(pidfd: Option<&AsyncFd<OwnedFd>>, process: &mut tokio::process::Child) {
-    // Either call fails only while the runtime is shutting down, and then the caller is about to be dropped.
-    match pidfd {
-        Some(pidfd) => drop(pidfd.readable().await),
-        None => drop(process.wait().await),
-    }
-}
-
-/// A process group, killed when this value is dropped.
-struct Group(Pid);
-
-impl Group {
-    /// Returns true if the leader has exited. Does not reap it.
-    fn has_lost_its_leader(&self) -> bool {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // This fails if the leader has been reaped already.
-        waitid(WaitId::Pid(self.0), look).map_or(true, |status| status.is_some())
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Err(error) = kill_process_group(self.0, signal) {
-            // No process is left, or all now belong to another user.
-            tracing::debug!(group = self.0.as_raw_nonzero(), ?signal, %error, "failed to signal the process group");
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
     }
 }
 
@@ -169,9 +110,8 @@ struct Pipes {
 }
 
 impl Pipes {
-    fn of(process: &mut tokio::process::Child, kept: usize) -> Self {
-        let ends = process.stdout.take().zip(process.stderr.take());
-        Self { ends, head: Vec::new(), tail: Vec::new(), kept }
+    fn of(leader: &mut Leader, kept: usize) -> Self {
+        Self { ends: leader.take_outputs(), head: Vec::new(), tail: Vec::new(), kept }
     }
 
     /// Reads both outputs until they are closed, or until the instant that arrives through `exit`.

@@ -1,20 +1,15 @@
 //! How a program is run for a job.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::environment;
-use super::program::find_program;
+use crate::handlers::process::Template;
 use crate::handlers::rule::{Kind, Rule};
 use crate::job::duration;
-
-/// The longest grace: a stopping worker waits that long for a program, and holds the job's lease meanwhile.
-const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 
 /// How a program is run for a job.
 ///
@@ -95,29 +90,11 @@ impl ExecConfig {
 
     /// Returns everything that is wrong, as `exec.<key>: reason`.
     pub fn validate(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        if self.command.first().is_none_or(String::is_empty) {
-            problems.push("exec.command: names no program".to_owned());
-        }
-        if self.command.iter().any(|part| part.contains('\0')) {
-            problems.push("exec.command: a NUL byte cannot be passed to a program".to_owned());
-        }
-        if self.directory.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-            problems.push("exec.directory: is empty; leave it out to run where the worker runs".to_owned());
-        }
-        if self.grace > LONGEST_GRACE {
-            problems.push("exec.grace: must be at most 1h".to_owned());
-        }
+        let mut problems = self.template().validate();
         if self.snooze.is_zero() {
             problems
                 .push("exec.snooze: must be greater than zero, or the job would run in a loop".to_owned());
         }
-        let passed = self.pass_env.iter().map(|name| ("pass_env", name));
-        for (key, name) in passed.chain(self.env.keys().map(|name| ("env", name))) {
-            problems.extend(bad_name(name).map(|reason| format!("exec.{key}: the name {name:?} {reason}")));
-        }
-        let with_nul = self.env.iter().filter(|(_, value)| value.contains('\0'));
-        problems.extend(with_nul.map(|(name, _)| format!("exec.env: the value of {name} has a NUL byte")));
         problems.extend(Kind::Exec.validate(&self.rules));
         problems
     }
@@ -125,25 +102,20 @@ impl ExecConfig {
     /// Returns why the program cannot be started on this machine: no executable file has its name. A worker only notices
     /// when it starts the program, and that is an ordinary failure of the job.
     pub fn missing_program(&self) -> Option<String> {
-        let name = self.command.first().filter(|name| !name.is_empty())?;
-        let path = self.env.get("PATH").map(OsString::from).or_else(|| env::var_os("PATH"));
-        let path = path.unwrap_or_default();
-        if name.contains('/') {
-            let place = self.directory.clone().unwrap_or_default().join(name);
-            let found = find_program(place.as_os_str(), &path);
-            return found.is_none().then(|| format!("{} is not a program on this machine", place.display()));
-        }
-        // Without a PATH, the system has directories of its own to look into.
-        let is_missing = !path.is_empty() && find_program(name.as_ref(), &path).is_none();
-        is_missing.then(|| format!("the program {name:?} is not on the PATH"))
+        self.template().missing_program()
     }
-}
 
-fn bad_name(name: &str) -> Option<String> {
-    if name.is_empty() || name.contains(['=', '\0']) {
-        return Some("is not a valid variable name".to_owned());
+    pub(super) fn template(&self) -> Template<'_> {
+        Template {
+            handler: "exec",
+            command: &self.command,
+            directory: self.directory.as_deref(),
+            pass_env: &self.pass_env,
+            env: &self.env,
+            grace: self.grace,
+            reserved: environment::reserved,
+        }
     }
-    environment::reserved(name)
 }
 
 #[cfg(test)]
@@ -164,7 +136,7 @@ mod tests {
         let problems = config.validate();
         let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
         let expected =
-            ["command", "command", "directory", "grace", "snooze", "pass_env", "env", "env", "rules"];
+            ["command", "command", "directory", "grace", "pass_env", "env", "env", "snooze", "rules"];
         assert_eq!(keys, expected.map(|key| format!("exec.{key}")), "{problems:?}");
     }
 

@@ -1,17 +1,13 @@
 //! The handler that runs a program per job: the payload on standard input, the outcome in the exit code.
 //!
-//! `spawner` starts each `child` from a thread that never ends. The child's input is complete before it starts,
-//! `pre_exec` ties it to the worker, and it is watched until it ends. Nothing here starts a shell or puts any part of a
-//! job into arguments.
+//! The input of each `child` is complete before it starts, and it is watched until it ends. Nothing here starts a shell or
+//! puts any part of a job into arguments.
 
 mod child;
 mod config;
 mod environment;
 mod input;
-mod pre_exec;
-mod program;
 mod progress;
-mod spawner;
 
 use std::ffi::OsString;
 use std::io;
@@ -20,7 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::process::Command;
 
-use self::child::{End, STDERR_BYTES};
+use self::child::{Child, End, STDERR_BYTES};
 use self::progress::ProgressReader;
 use super::rule::{Kind, RuleAction};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
@@ -29,13 +25,7 @@ use crate::event::ChildEnding;
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::ExecConfig;
-#[cfg(feature = "dev-server")]
-pub(crate) use program::find_program;
-#[cfg(feature = "dev-server")]
-pub(crate) use spawner::start_tied;
 
-/// Variables of the worker that every program gets, if they are set.
-const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 /// After what pause a job runs again if the worker had no process, memory or file to spare.
 const SHORT_OF_RESOURCES: Duration = Duration::from_secs(5);
 /// sysexits.h: the input is wrong and will always be.
@@ -101,23 +91,14 @@ impl Exec {
     /// it is started.
     pub fn new(config: ExecConfig) -> Result<Self, Error> {
         Error::unless_valid(config.validate())?;
-        let names = INHERITED.into_iter().chain(config.pass_env.iter().map(String::as_str));
-        let passed = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
-        let fixed = config.env.iter().map(|(name, value)| (name.into(), value.into()));
-        let env = passed.chain(fixed).collect();
+        let env = config.template().environment();
         let verdicts = Verdicts::new(Kind::Exec, &config.rules)?;
         Ok(Self { config, verdicts, env })
     }
 
     fn command(&self, context: &JobContext) -> Command {
-        let (program, arguments) =
-            self.config.command.split_first().expect("validation ensures that there is a program");
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().envs(self.env.iter().map(|(name, value)| (name, value)));
+        let mut command = self.config.template().command(&self.env);
         command.envs(environment::of(context));
-        if let Some(directory) = &self.config.directory {
-            command.current_dir(directory);
-        }
         command
     }
 
@@ -130,9 +111,7 @@ impl Exec {
             tracing::warn!(program, %error, "not enough resources to start a program");
             return JobError::snooze(SHORT_OF_RESOURCES);
         }
-        let place =
-            self.config.directory.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
-        JobError::retry(format!("the program {program:?} cannot be started{place}: {error}"))
+        JobError::retry(self.config.template().not_started(error))
     }
 
     fn outcome(&self, end: End) -> Result<Value, JobError> {
@@ -168,7 +147,7 @@ impl Handler for Exec {
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
         let mut command = self.command(&context);
         command.env(environment::PAYLOAD_BYTES, payload.len().to_string());
-        let child = spawner::start(command, payload).await.map_err(|error| {
+        let child = Child::start(command, payload).await.map_err(|error| {
             context.child_ended(ChildEnding::NotStarted);
             self.not_started(&error)
         })?;

@@ -178,7 +178,7 @@ print([size, os.lseek(0, 0, os.SEEK_CUR), [refused(change) for change in changes
 async fn a_program_that_ended_before_the_cut_keeps_its_exit_code() {
     for (code, want) in [(0, None), (3, Some(ChildEnding::Failed))] {
         let command = sh(&format!("exit {code}")).command(&context(&[]));
-        let child = soon(spawner::start(command, Bytes::new())).await.unwrap();
+        let child = soon(Child::start(command, Bytes::new())).await.unwrap();
         // The runtime cannot notice the exit before the cut: nothing awaits in between.
         let pid = child.pid();
         while !is_dead(pid) {
@@ -250,7 +250,7 @@ async fn ten_megabytes_pass_through_a_program_that_answers_while_it_reads() {
 #[tokio::test]
 async fn endless_output_is_drained_and_not_kept() {
     let command = sh("yes out | head -c 50000000; yes err | head -c 50000000 >&2").command(&context(&[]));
-    let child = soon(spawner::start(command, Bytes::new())).await.unwrap();
+    let child = soon(Child::start(command, Bytes::new())).await.unwrap();
     let end =
         soon(child.run(std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}))).await.unwrap();
     assert!(end.status.success(), "{}", end.status);
@@ -455,7 +455,7 @@ fn a_program_outlives_the_thread_that_asked_for_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let waiting = sh("sleep 0.3; read line; echo $line").command(&context(&[]));
     let alive = Bytes::from_static(b"alive\n");
-    let start = || runtime.block_on(spawner::start(waiting, alive));
+    let start = || runtime.block_on(Child::start(waiting, alive));
     let started = std::thread::scope(|scope| scope.spawn(start).join());
     let child = started.unwrap().unwrap();
     let answer = child.run(std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}));

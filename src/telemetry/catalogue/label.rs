@@ -1,6 +1,7 @@
 //! The labels of metrics, and the values that each may have. Every set of values is fixed once a process runs.
 
 use crate::broker;
+use crate::event::PoolEnding;
 
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,6 +72,27 @@ pub(super) const LANE: Label = closed("lane", &LANES);
 /// How programs end.
 pub(in super::super) const CHILDREN: [&str; 5] = ["exited", "failed", "signal", "timeout", "not_started"];
 pub(super) const CHILD: Label = closed("outcome", &CHILDREN);
+
+pub(super) const POOL: Label = given("pool", "the pools of the process");
+
+/// What programs of pools are doing.
+pub(in super::super) const PROGRAMS: [&str; 3] = ["busy", "idle", "starting"];
+pub(super) const PROGRAM: Label = closed("state", &PROGRAMS);
+
+/// How programs of pools end, in the order of [`PoolEnding::ALL`].
+pub(in super::super) const POOL_ENDINGS: [&str; PoolEnding::ALL.len()] = [
+    "max_jobs",
+    "max_lifetime",
+    "max_memory",
+    "idle",
+    "stopped",
+    "exited",
+    "crashed",
+    "nonsense",
+    "cut",
+    "not_started",
+];
+pub(super) const POOL_ENDING: Label = closed("reason", &POOL_ENDINGS);
 
 pub(super) const HOOK: Label = closed("reason", &["error", "panic", "timeout"]);
 pub(super) const RECIPIENT: Label = closed("recipient", &["hook", "stream"]);

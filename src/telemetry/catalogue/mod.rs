@@ -6,10 +6,12 @@ mod label;
 
 pub use descriptor::{Aggregate, Descriptor, Kind, ReportedBy};
 use label::{
-    CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, JOB_TYPE, LANE, OUTCOME, PROGRAM_TYPE, QUEUE, RECIPIENT,
-    RECLAIM, REVISION, SPAN_LOSS, STATE, VERSION,
+    CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, JOB_TYPE, LANE, OUTCOME, POOL, POOL_ENDING, PROGRAM,
+    PROGRAM_TYPE, QUEUE, RECIPIENT, RECLAIM, REVISION, SPAN_LOSS, STATE, VERSION,
 };
-pub(super) use label::{CHILDREN, CONSUMERS, FAILURES, LANES, OTHER, OUTCOMES, STATES, UNKNOWN};
+pub(super) use label::{
+    CHILDREN, CONSUMERS, FAILURES, LANES, OTHER, OUTCOMES, POOL_ENDINGS, PROGRAMS, STATES, UNKNOWN,
+};
 pub use label::{Label, Values};
 
 /// The metrics of one subject.
@@ -82,6 +84,14 @@ catalogue! {
         CHILDREN_TOTAL = counter("streamfleet_child_processes_total", &[PROGRAM_TYPE, CHILD],
             "Programs run by exec handlers, by how they ended; failed: an exit code other than 0; timeout: the attempt timed out.");
     }
+    "Pools" {
+        POOL_PROCESSES = gauge("streamfleet_pool_processes", &[POOL, PROGRAM],
+            "Programs of the pool in this process, by what they are doing.");
+        POOL_RESTARTS = counter("streamfleet_pool_restarts_total", &[POOL, POOL_ENDING],
+            "Programs of the pool that ended or failed to start, by reason; cut: it did not end an attempt that was cut short.");
+        POOL_MEMORY = gauge("streamfleet_pool_memory_bytes", &[POOL],
+            "Resident memory of the pool's programs together, without that of programs that they run.");
+    }
     "Workers" {
         RUNNING = gauge("streamfleet_jobs_running", &[QUEUE], "Handlers running in this process.");
         OLDEST_RUNNING = gauge("streamfleet_jobs_running_oldest_seconds", &[QUEUE],
@@ -94,14 +104,22 @@ catalogue! {
             "When a read of new entries last completed.").max();
         RECLAIMED = counter("streamfleet_jobs_reclaimed_total", &[QUEUE, RECLAIM],
             "Entries taken over from consumers that stopped responding.");
+        ORPHANS_RECLAIMED = counter("streamfleet_orphans_reclaimed_total", &[QUEUE],
+            "Delivered entries that nobody held any more, made pending again by the leader; their jobs may run a second time.");
         LEASES_LOST = counter("streamfleet_leases_lost_total", &[QUEUE],
             "Running attempts whose lease was lost: another worker may have run them again.");
         FENCED = counter("streamfleet_outcomes_fenced_total", &[QUEUE],
             "Outcomes that arrived after their entry was taken over, and so changed nothing.");
+        GRANTED = counter("streamfleet_gates_granted_total", &[QUEUE],
+            "Jobs that passed all their gates before they started. Jobs that meet no gate with a rule are not counted.");
+        REFUSED = counter("streamfleet_gates_refused_total", &[QUEUE],
+            "Jobs that a gate refused, because it is closed or its limit is reached.");
         PARKED = counter("streamfleet_jobs_parked_total", &[QUEUE],
             "Jobs moved to a room: a gate refused them, because it is closed or its limit is reached, or this process does not know their type.");
+        SORTED = counter("streamfleet_jobs_sorted_total", &[QUEUE],
+            "Jobs moved to the room of their value, because a flood waits in a queue that is shared between the values of a field.");
         LET_OUT = counter("streamfleet_jobs_let_out_total", &[QUEUE],
-            "Jobs that the leader let out of rooms. Workers let out others when their own jobs end.");
+            "Jobs that the leader let out of rooms, or whose turn came in a shared queue. Workers let out others when their own jobs end.");
         SET_ASIDE = counter("streamfleet_jobs_set_aside_total", &[QUEUE],
             "Jobs set aside because Redis refuses what they need: a key has the wrong type, or a permission is missing. Other jobs continue.");
         SERVED = gauge("streamfleet_worker_queue_served", &[QUEUE],
@@ -123,6 +141,12 @@ catalogue! {
         QUEUE_JOBS = gauge("streamfleet_queue_jobs", &[QUEUE, STATE], "Jobs of the queue, by state.").of_leader();
         IN_ROOMS = gauge("streamfleet_queue_rooms_jobs", &[QUEUE],
             "Those of the waiting jobs that a gate does not let pass.").of_leader();
+        GATES_CLOSED = gauge("streamfleet_queue_gates_closed", &[QUEUE],
+            "Gates that somebody has closed, the whole queue's included.").of_leader();
+        BREAKERS_OPEN = gauge("streamfleet_queue_breakers_open", &[QUEUE],
+            "Gates that their breakers have closed after failures. Breakers of single values of a field are not counted.").of_leader();
+        IN_FAIR_ROOMS = gauge("streamfleet_queue_fair_jobs", &[QUEUE],
+            "Those of the waiting jobs that wait for the turn of their value, in a queue that is shared between the values of a field.").of_leader();
         PAUSED = gauge("streamfleet_queue_paused_seconds", &[QUEUE],
             "For how long the whole queue has been paused; 0 if it is not.").of_leader();
         BACKLOG = gauge("streamfleet_queue_backlog_jobs", &[QUEUE],
@@ -144,6 +168,20 @@ catalogue! {
         OLDEST_DEAD = gauge("streamfleet_dead_jobs_oldest_seconds", &[QUEUE],
             "The age of the oldest dead letter; 0 if there is none.").of_leader();
         EVICTED = counter("streamfleet_dead_jobs_evicted_total", &[QUEUE], "Dead letters dropped by retention.");
+        ARCHIVED = counter("streamfleet_dead_jobs_archived_total", &[QUEUE],
+            "Dead letters written to the archive before retention drops them.");
+        ARCHIVE_FAILURES = counter("streamfleet_dead_archive_failures_total", &[QUEUE],
+            "Times that the archive could not be written, so that the letters stay.");
+        CAMPAIGNS = gauge("streamfleet_campaigns_running", &[QUEUE],
+            "Campaigns that replay dead letters, or wait for the ends of their jobs.").of_leader();
+        CAMPAIGN_REPLAYED = counter("streamfleet_campaign_jobs_replayed_total", &[QUEUE],
+            "Dead letters that campaigns replayed while this process was the leader.").of_leader();
+        CAMPAIGN_SUCCEEDED = counter("streamfleet_campaign_jobs_succeeded_total", &[QUEUE],
+            "Jobs of campaigns that succeeded while this process was the leader.").of_leader();
+        CAMPAIGN_DIED = counter("streamfleet_campaign_jobs_died_total", &[QUEUE],
+            "Jobs of campaigns that died again, or began to wait for a decision, while this process was the leader.").of_leader();
+        CAMPAIGNS_STOPPED = counter("streamfleet_campaigns_stopped_total", &[QUEUE],
+            "Campaigns that stopped themselves while this process was the leader.").of_leader();
         CRON_OVERDUE = gauge("streamfleet_cron_overdue_seconds", &[QUEUE],
             "How overdue the most overdue recurring job is; less than a second is normal.").of_leader();
         COLLECTED = gauge("streamfleet_collector_last_success_timestamp_seconds", &[QUEUE],

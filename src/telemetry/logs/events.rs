@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, error, info, warn};
 
-use crate::event::{Ending, Event, Finished, SpanLoss};
+use crate::event::{Ending, Event, Finished, PoolEnding, SpanLoss};
+use crate::job::PoolName;
 
 /// Lines per second about Redis, and about fences and leases: one line is enough.
 const RARE: u32 = 1;
@@ -27,6 +28,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         hook: Throttle::new(RARE),
         dropped_notifications: Throttle::new(RARE),
         spans: Throttle::new(RARE),
+        programs: Throttle::new(JOBS),
     };
     Arc::new(move |event| log.write(event))
 }
@@ -43,6 +45,7 @@ struct Log {
     hook: Throttle,
     dropped_notifications: Throttle,
     spans: Throttle,
+    programs: Throttle,
 }
 
 impl Log {
@@ -69,6 +72,9 @@ impl Log {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
             }),
             Event::Claimed { queue, jobs } => info!(%queue, jobs, "took over jobs of a worker that stopped responding"),
+            Event::OrphansReclaimed { queue, count } => {
+                warn!(%queue, count, "made entries pending again that nobody held; their jobs run again");
+            }
             Event::BodiesLost { queue, entries } => {
                 error!(%queue, entries, "somebody deleted pending entries; their jobs are lost");
             }
@@ -81,20 +87,28 @@ impl Log {
             }),
             Event::HookFailed { .. } | Event::NotificationsDropped { .. } => self.unheard(event),
             Event::Unexported { spans, loss, why } => self.unexported(spans, loss, why),
-            Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
+            Event::Evicted { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Archived { .. }
+            | Event::CampaignStopped { .. } => about_letters(event),
+            Event::PoolProgramEnded { pool, ending, why } => self.program_ended(pool, ending, why),
             Event::Reconnected { times } => info!(times, "connected to redis again"),
             Event::Ran { .. }
             | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
             | Event::LetOut { .. }
             | Event::Exported { .. }
             | Event::Lost { .. }
             | Event::ChildEnded { .. }
+            | Event::PoolPrograms { .. }
             | Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Limited { .. }
             | Event::PromoterPolled { .. }
             | Event::Surveyed { .. }
             | Event::UnservedTypes { .. }
+            | Event::Campaigns { .. }
             | Event::RoundTrip { .. }
             | Event::Read { .. }
             | Event::Contact { .. }
@@ -143,6 +157,24 @@ impl Log {
         }
     }
 
+    /// Logs the end of a program of a pool: a warning unless the pool itself has ended it.
+    fn program_ended(&self, pool: &PoolName, ending: PoolEnding, why: &str) {
+        let reason = ending.as_str();
+        match ending {
+            PoolEnding::Crashed | PoolEnding::Nonsense | PoolEnding::Cut | PoolEnding::NotStarted => {
+                self.programs.then(|suppressed| {
+                    warn!(%pool, reason, why, suppressed, "a program of a pool failed");
+                });
+            }
+            PoolEnding::MaxJobs
+            | PoolEnding::MaxLifetime
+            | PoolEnding::MaxMemory
+            | PoolEnding::Idle
+            | PoolEnding::Stopped
+            | PoolEnding::Exited => debug!(%pool, reason, why, "a program of a pool has ended"),
+        }
+    }
+
     fn unexported(&self, spans: u64, loss: SpanLoss, why: &str) {
         self.spans.then(|suppressed| {
             let reason = loss.as_str();
@@ -171,6 +203,24 @@ fn maintenance(event: &Event<'_>) {
         Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
         Event::CronTicked { queue, entry, jobs, late } => {
             debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
+        }
+        _ => {}
+    }
+}
+
+/// Logs what retention and campaigns do with dead letters.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
+fn about_letters(event: &Event<'_>) {
+    match *event {
+        Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
+        Event::Archived { queue, letters } => {
+            info!(%queue, letters, "dead letters were written to the archive");
+        }
+        Event::ArchiveFailed { queue, why } => {
+            error!(%queue, why, "the archive cannot be written; dead letters stay although retention would drop them");
+        }
+        Event::CampaignStopped { queue, campaign, why } => {
+            warn!(%queue, campaign, why, "a campaign stopped itself");
         }
         _ => {}
     }

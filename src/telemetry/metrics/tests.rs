@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::super::catalogue::{Descriptor, Values};
 use super::*;
 use crate::broker::{LaneSnapshot, Members, QueueSnapshot, RedisMemory};
-use crate::event::{ChildEnding, Ending, Finished};
+use crate::event::{ChildEnding, Ending, Finished, PoolEnding};
 use crate::job::{FailureKind, JobId, Timestamp};
 
 fn metrics(queue: &QueueName, types: &[JobType]) -> Metrics {
     let objectives = Objectives { latency: Duration::from_secs(2), dead_ratio: 0.05 };
-    Metrics::new([ServedQueue { name: queue, slots: 7, objectives }], types, types)
+    Metrics::new([ServedQueue { name: queue, slots: 7, objectives }], types, types, &["php".parse().unwrap()])
 }
 
 fn queue() -> QueueName {
@@ -99,6 +99,28 @@ fn unknown_types_and_surplus_types_share_labels() {
     };
     assert_eq!([count("t0"), count("_other"), count("_unknown")], [Some(1.0), Some(2.0), Some(2.0)]);
     assert_eq!(count("t205"), None);
+}
+
+#[test]
+fn what_campaigns_and_the_archive_do_is_counted() {
+    let queue = queue();
+    let metrics = metrics(&queue, &[]);
+    let count = |name: &str| value(&metrics.render(), &format!("streamfleet_{name}{{queue=\"mail\"}}"));
+    for replayed in [3, 4] {
+        let queue = &queue;
+        metrics.record(&Event::Campaigns { queue, running: 2, replayed, succeeded: 5, died: 1 });
+    }
+    metrics.record(&Event::CampaignStopped { queue: &queue, campaign: "00ff", why: "canary" });
+    metrics.record(&Event::Archived { queue: &queue, letters: 20 });
+    metrics.record(&Event::ArchiveFailed { queue: &queue, why: "canary" });
+    let jobs = ["replayed", "succeeded", "died"].map(|what| count(&format!("campaign_jobs_{what}_total")));
+    assert_eq!(jobs, [Some(7.0), Some(10.0), Some(2.0)]);
+    assert_eq!([count("campaigns_running"), count("campaigns_stopped_total")], [Some(2.0), Some(1.0)]);
+    let archive = [count("dead_jobs_archived_total"), count("dead_archive_failures_total")];
+    assert_eq!(archive, [Some(20.0), Some(1.0)]);
+    metrics.record(&Event::Leading { queue: &queue, leading: false });
+    assert_eq!(count("campaigns_running"), Some(0.0));
+    assert!(!metrics.render().contains("canary"));
 }
 
 #[test]
@@ -274,4 +296,28 @@ fn labels_have_the_names_and_values_of_the_catalogue() {
         }
         assert!(seen > 0, "{name} has no series");
     }
+}
+
+#[test]
+fn pools_show_their_programs_and_how_these_end() {
+    let metrics = metrics(&queue(), &[]);
+    let pool = "php".parse().unwrap();
+    let (name, rendered) = ("streamfleet_pool_restarts_total", metrics.render());
+    for ending in PoolEnding::ALL {
+        let series = format!("{name}{{pool=\"php\",reason=\"{}\"}}", ending.as_str());
+        assert_eq!(value(&rendered, &series), Some(0.0), "{series} in\n{rendered}");
+    }
+    metrics.record(&Event::PoolPrograms { pool: &pool, busy: 3, idle: 2, starting: 1, memory: 4096 });
+    metrics.record(&Event::PoolProgramEnded { pool: &pool, ending: PoolEnding::Cut, why: "canary" });
+    let rendered = metrics.render();
+    for (series, want) in [
+        (r#"streamfleet_pool_processes{pool="php",state="busy"}"#, 3.0),
+        (r#"streamfleet_pool_processes{pool="php",state="idle"}"#, 2.0),
+        (r#"streamfleet_pool_processes{pool="php",state="starting"}"#, 1.0),
+        (r#"streamfleet_pool_memory_bytes{pool="php"}"#, 4096.0),
+        (r#"streamfleet_pool_restarts_total{pool="php",reason="cut"}"#, 1.0),
+    ] {
+        assert_eq!(value(&rendered, series), Some(want), "{series} in\n{rendered}");
+    }
+    assert!(!rendered.contains("canary"), "{rendered}");
 }

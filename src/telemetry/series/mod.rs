@@ -1,14 +1,17 @@
 //! The handles of the series, created once at startup. Recording takes no allocation and no lock, only one or two
 //! lookups in small tables that never change.
 //!
-//! The [`Maker`] creates them. A [queue](QueueSeries) has its own series, those of its [types](job_type), and those
-//! that only its [leader](state) reports. [Children](ChildSeries), [Redis](RedisSeries), the [runtime](RuntimeSeries)
+//! The [`Maker`] creates them. A [queue](QueueSeries) has its own series, those of its [types](job_type) and its dead
+//! [letters](letters), and those that only its [leader](state) reports. [Children](ChildSeries), [pools](PoolSeries),
+//! [Redis](RedisSeries), the [runtime](RuntimeSeries)
 //! and the [notifications](NotificationSeries) belong to the process.
 
 mod child;
 mod job_type;
+mod letters;
 mod maker;
 mod notification;
+mod pool;
 mod queue;
 mod redis;
 mod runtime;
@@ -17,6 +20,7 @@ mod state;
 pub(super) use child::ChildSeries;
 pub(super) use maker::{Maker, Rendered, head};
 pub(super) use notification::NotificationSeries;
+pub(super) use pool::PoolSeries;
 pub(super) use queue::QueueSeries;
 pub(super) use redis::RedisSeries;
 pub(super) use runtime::RuntimeSeries;

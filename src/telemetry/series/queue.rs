@@ -7,6 +7,7 @@ use metrics::{Counter, Gauge};
 
 use super::Maker;
 use super::job_type::{TypeSeries, Types};
+use super::letters::LetterSeries;
 use super::state::StateSeries;
 use crate::job::{JobType, QueueName};
 use crate::telemetry::catalogue;
@@ -21,9 +22,13 @@ pub(in super::super) struct QueueSeries {
     pub(in super::super) lease: Gauge,
     pub(in super::super) timeout: Gauge,
     pub(in super::super) reclaimed: Counter,
+    pub(in super::super) orphans: Counter,
     pub(in super::super) leases_lost: Counter,
     pub(in super::super) fenced: Counter,
+    pub(in super::super) granted: Counter,
+    pub(in super::super) refused: Counter,
     pub(in super::super) parked: Counter,
+    pub(in super::super) sorted: Counter,
     pub(in super::super) let_out: Counter,
     pub(in super::super) set_aside: Counter,
     pub(in super::super) served: Gauge,
@@ -33,7 +38,7 @@ pub(in super::super) struct QueueSeries {
     pub(in super::super) promoted: Counter,
     pub(in super::super) cron_ticks: Counter,
     pub(in super::super) cron_skipped: Counter,
-    pub(in super::super) evicted: Counter,
+    pub(in super::super) letters: LetterSeries,
     pub(in super::super) state: StateSeries,
     leader: Gauge,
     lag: Gauge,
@@ -64,9 +69,13 @@ impl QueueSeries {
             lease: gauge(&catalogue::LEASE),
             timeout: gauge(&catalogue::TIMEOUT),
             reclaimed: maker.counter(&catalogue::RECLAIMED, &[name, "idle"]),
+            orphans: counter(&catalogue::ORPHANS_RECLAIMED),
             leases_lost: counter(&catalogue::LEASES_LOST),
             fenced: counter(&catalogue::FENCED),
+            granted: counter(&catalogue::GRANTED),
+            refused: counter(&catalogue::REFUSED),
             parked: counter(&catalogue::PARKED),
+            sorted: counter(&catalogue::SORTED),
             let_out: counter(&catalogue::LET_OUT),
             set_aside: counter(&catalogue::SET_ASIDE),
             served: gauge(&catalogue::SERVED),
@@ -76,7 +85,7 @@ impl QueueSeries {
             promoted: counter(&catalogue::PROMOTED),
             cron_ticks: counter(&catalogue::CRON_TICKS),
             cron_skipped: counter(&catalogue::CRON_SKIPPED),
-            evicted: counter(&catalogue::EVICTED),
+            letters: LetterSeries::new(maker, name),
             state: StateSeries::new(maker, name),
             leader: gauge(&catalogue::LEADER),
             lag: gauge(&catalogue::LAG),
@@ -114,6 +123,7 @@ impl QueueSeries {
         self.leader.set(f64::from(u8::from(leading)));
         if !leading {
             self.state.forget();
+            self.letters.forget();
         }
     }
 

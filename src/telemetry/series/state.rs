@@ -16,6 +16,9 @@ pub(in super::super) struct StateSeries {
     consumers: [Gauge; CONSUMERS.len()],
     backlog: Gauge,
     in_rooms: Gauge,
+    in_fair_rooms: Gauge,
+    gates_closed: Gauge,
+    breakers_open: Gauge,
     paused: Gauge,
     latency: Gauge,
     overdue: Gauge,
@@ -40,6 +43,9 @@ impl StateSeries {
             consumers: CONSUMERS.map(|state| maker.gauge(&catalogue::QUEUE_CONSUMERS, &[queue, state])),
             backlog: gauge(&catalogue::BACKLOG),
             in_rooms: gauge(&catalogue::IN_ROOMS),
+            in_fair_rooms: gauge(&catalogue::IN_FAIR_ROOMS),
+            gates_closed: gauge(&catalogue::GATES_CLOSED),
+            breakers_open: gauge(&catalogue::BREAKERS_OPEN),
             paused: gauge(&catalogue::PAUSED),
             latency: gauge(&catalogue::LATENCY),
             overdue: gauge(&catalogue::OVERDUE),
@@ -62,7 +68,15 @@ impl StateSeries {
         let members = snapshot.members.unwrap_or_default();
         set_all(&self.consumers, [members.live, members.stale]);
         self.backlog.set(snapshot.jobs() as f64);
-        self.in_rooms.set(snapshot.in_rooms as f64);
+        let figures = [
+            (&self.in_rooms, snapshot.in_rooms),
+            (&self.in_fair_rooms, snapshot.in_fair_rooms),
+            (&self.gates_closed, snapshot.gates_closed),
+            (&self.breakers_open, snapshot.breakers_open),
+        ];
+        for (gauge, count) in figures {
+            gauge.set(count as f64);
+        }
         self.set_times(snapshot, cron_overdue, took);
         self.collected.set(unix_seconds());
         let added = snapshot.lanes.map(|lane| lane.added.unwrap_or(0));
@@ -108,7 +122,8 @@ impl StateSeries {
         set_all(&self.consumers, [0; CONSUMERS.len()]);
         self.set_times(&QueueSnapshot::default(), Duration::ZERO, Duration::ZERO);
         self.unserved(0, 0);
-        for gauge in [&self.backlog, &self.in_rooms, &self.collected, &self.last_tick] {
+        let of_gates = [&self.in_rooms, &self.in_fair_rooms, &self.gates_closed, &self.breakers_open];
+        for gauge in of_gates.into_iter().chain([&self.backlog, &self.collected, &self.last_tick]) {
             gauge.set(0.0);
         }
         *self.added_before.lock().unwrap_or_else(PoisonError::into_inner) = None;

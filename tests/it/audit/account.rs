@@ -46,8 +46,8 @@ pub(crate) struct Facts {
 
 const RECORD: &str = "sf:{default}:job:";
 const LANES: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{default}:jobs:low"];
-const FLEET: [&str; 9] =
-    ["control", "leader", "events", "dead", "dead:groups", "audit", "cron", "cron:ticks", "wake"];
+const FLEET: [&str; 10] =
+    ["control", "leader", "events", "dead", "dead:groups", "audit", "cron", "cron:ticks", "wake", "gates"];
 
 /// How many keys are inspected together.
 const PAGE: usize = 500;
@@ -110,7 +110,9 @@ fn left(key: &str, ttl: i64, known: &Known) -> Option<String> {
     let (kind, id) = own.split_once(':').unwrap_or((own, ""));
     let is_dead = known.dead.contains(id);
     match kind {
-        "delayed" | "cancels" => Some("is not empty".to_owned()),
+        // Whatever asks for a place finds out that the jobs of killed workers have ended.
+        "held" => None,
+        "delayed" | "cancels" | "room" | "rooms" => Some("is not empty".to_owned()),
         "job" => (ttl == -1 && !is_dead).then(|| "has no expiry".to_owned()),
         "steps" => (ttl == -1 && !is_dead).then(|| "has no expiry".to_owned()),
         "offloaded" => (ttl == -1 && !known.offloaded.contains(id)).then(|| "belongs to nothing".to_owned()),

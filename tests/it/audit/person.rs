@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use streamfleet::admin::{Cancellation, DeadLetter, DecideError, Decider};
-use streamfleet::job::{EntryId, JobId, Lane, StepName, StepState, Verdict};
+use streamfleet::job::{EntryId, GateName, JobId, Lane, StepName, StepState, Verdict};
 use streamfleet::{Queue, RedisError};
 
 use super::register::{Deed, Kind, Register, Reply, ToCancel};
@@ -19,6 +19,9 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::pause_for;
 
 const ROUND: Duration = Duration::from_millis(150);
+/// How long a type is paused, and how many rounds later it is paused again.
+const PAUSED: Duration = Duration::from_millis(1_500);
+const ROUNDS_OF_A_PAUSE: u32 = 24;
 /// How long a command may take; Redis may be away.
 const COMMAND: Duration = Duration::from_secs(20);
 
@@ -45,13 +48,27 @@ impl Person {
         runtime.unwrap().block_on(async {
             let queue = queue(&self.server).await;
             let (mut open, mut next) = (Vec::new(), None);
+            let gated: GateName = "type:gated".parse().unwrap();
+            let mut rounds = 0u32;
             while !stop.load(Ordering::SeqCst) {
                 tokio::time::sleep(ROUND).await;
+                rounds = rounds.wrapping_add(1);
+                self.pause(&queue, &gated, rounds).await;
                 self.cancel(&queue).await;
                 // Redis may be away.
                 self.read(&queue, &mut open, &mut next).await.ok();
             }
         });
+    }
+
+    /// Pauses a type now and then, and resumes it half of the time; otherwise, it resumes by itself.
+    async fn pause(&self, queue: &Queue, gate: &GateName, round: u32) {
+        // Redis may be away.
+        match round % ROUNDS_OF_A_PAUSE {
+            0 => drop(queue.gates().close(gate, "a person", "for a moment", Some(PAUSED)).await),
+            5 if round % (2 * ROUNDS_OF_A_PAUSE) == 5 => drop(queue.gates().open(gate).await),
+            _ => {}
+        }
     }
 
     async fn cancel(&self, queue: &Queue) {

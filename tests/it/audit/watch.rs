@@ -8,16 +8,19 @@ use std::time::{Duration, Instant};
 use super::bulk::Bulk;
 use super::register::Register;
 use super::report::grouped;
+use super::worker::Program;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::pause_for;
 
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Counts everything at one moment: a job that is being promoted is in one place or the other.
-const LEFT: &str = "local left = redis.call('ZCARD', KEYS[4])
+const LEFT: &str = "local left = redis.call('ZCARD', KEYS[4]) + redis.call('HLEN', KEYS[6])
     for at = 1, 3 do left = left + redis.call('XLEN', KEYS[at]) end
     return left";
 const DEAD: &str = "return redis.call('XLEN', KEYS[5])";
+/// How many jobs hold a place in the gate of a type.
+const HELD: &str = "return redis.call('HLEN', KEYS[7])";
 
 /// The progress of an audit.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +64,7 @@ impl Watched {
         let mut next = started;
         while !stop.load(Ordering::SeqCst) {
             pause_for(Duration::from_millis(100));
+            self.check_gate();
             if Instant::now() < next {
                 continue;
             }
@@ -83,11 +87,19 @@ impl Watched {
         self.count(LEFT)
     }
 
+    /// Complains if more jobs hold places in a gate than it allows.
+    fn check_gate(&self) {
+        let held = self.count(HELD).unwrap_or(0);
+        if held > u64::from(Program::MAX_GATED) {
+            self.register.complain(format!("{held} jobs hold places in a gate for {}", Program::MAX_GATED));
+        }
+    }
+
     fn count(&self, script: &str) -> Option<u64> {
-        let keys =
-            ["jobs", "jobs:high", "jobs:low", "delayed", "dead"].map(|key| format!("sf:{{default}}:{key}"));
+        let names = ["jobs", "jobs:high", "jobs:low", "delayed", "dead", "rooms:places", "held:type:gated"];
+        let keys = names.map(|key| format!("sf:{{default}}:{key}"));
         let command: Vec<&str> =
-            ["EVAL", script, "5"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+            ["EVAL", script, "7"].into_iter().chain(keys.iter().map(String::as_str)).collect();
         redis::from_redis_value(self.server.try_cmd(&command).ok()?).ok()
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use streamfleet::job::{Backoff, Policy};
+use streamfleet::job::{Backoff, Limits, Policy, Rate};
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
 
 use super::diary::{Pen, Span, Stall};
@@ -42,6 +42,8 @@ impl Program {
     pub(crate) const THREADS: usize = 2;
     /// The attempts of jobs that hang.
     pub(crate) const MAX_HANGS: u32 = 2;
+    /// How many jobs of the type `gated` may run at once.
+    pub(crate) const MAX_GATED: u32 = 8;
     pub(crate) const TIMEOUT: Duration = Duration::from_millis(700);
     const DRAIN: Duration = Duration::from_millis(1_500);
 
@@ -63,6 +65,7 @@ impl Program {
         // Records are kept until the judgement.
         config.worker.retention = KEPT;
         config.worker.drain_timeout = Self::DRAIN;
+        config.worker.type_limits.insert("gated".parse().unwrap(), gated());
         let policy = Policy::default()
             .max_attempts(Self::MAX_ATTEMPTS)
             .max_losses(Self::MAX_LOSSES)
@@ -73,12 +76,18 @@ impl Program {
         let steps = Steps::builder().auto("audit", obeys.clone()).once("charge", obeys.clone());
         let steps = steps.auto("mail", obeys.clone()).after("mail", ["charge"]).build().unwrap();
         let fleet = Fleet::builder(config).handler_with("storm", policy.clone(), obeys.clone()).unwrap();
+        let fleet = fleet.handler_with("gated", policy.clone(), obeys.clone()).unwrap();
         let fleet = fleet.handler_with("hang", impatient, obeys).unwrap();
         let fleet = fleet.steps("gift", policy, steps).unwrap().build();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(Self::THREADS).enable_all().build();
         runtime.unwrap().block_on(fleet.run(shutdown)).unwrap();
     }
+}
+
+/// Returns what the gate of the type `gated` lets through.
+fn gated() -> Limits {
+    Limits::default().concurrency(Program::MAX_GATED).rate("100/s".parse::<Rate>().unwrap())
 }
 
 #[derive(Clone)]

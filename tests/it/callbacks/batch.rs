@@ -218,3 +218,19 @@ async fn a_cancelled_member_is_refused_and_not_awaited() {
     until_state(&scene.queue, &id("total"), State::Done).await;
     fleet.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_nothing_can_follow_yet_is_closed_later() {
+    let scene = Scene::new().await;
+    let handler = handler();
+    let producer = Producer::new(scene.queue.clone());
+    let close = async || producer.submit_batch(&name(), follow(), std::iter::empty::<Submission>()).await;
+    scene.server.cmd(&["SET", "sf:{default}:jobs", "x"]);
+    close().await.unwrap_err();
+    scene.server.cmd(&["DEL", "sf:{default}:jobs"]);
+    close().await.unwrap();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    until_state(&scene.queue, &id("total"), State::Done).await;
+    assert_eq!(handler.runs(&id("total")), 1);
+    fleet.stop().await;
+}

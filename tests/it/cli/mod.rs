@@ -1,6 +1,7 @@
 //! The command line: what it prints, what it changes and how it exits.
 
 mod bench;
+mod bulk;
 mod check;
 mod config;
 mod cron;

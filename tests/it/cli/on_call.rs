@@ -97,12 +97,12 @@ async fn all_jobs_of_a_customer_are_found_and_cancelled() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     submit(&server, (0..50).map(|nth| nth % 10));
-    let find =
-        ["jobs", "--where", "payload.customer=9", "--state", "waiting", "--limit", "1000", "-o", "name"];
-    let found = stdout_of(&server, &find);
-    assert_eq!(found.lines().count(), 5);
-    for id in found.lines() {
-        assert_eq!(sf(&server, &["cancel", id, "--by", "ann"]).code, Some(0));
-    }
-    assert_eq!((stdout_of(&server, &find).as_str(), queue.snapshot().await.unwrap().waiting()), ("", 45));
+    let select = ["--where", "payload.customer=9"];
+    assert_eq!(json(&server, &[&["cancel"], &select[..], &["--dry-run"]].concat())["planned"], 5);
+    assert_eq!(
+        json(&server, &[&["cancel"], &select[..], &["--yes", "--reason", "left"]].concat())["changed"],
+        5
+    );
+    assert_eq!(json(&server, &[&["cancel"], &select[..], &["--dry-run"]].concat())["planned"], 0);
+    assert_eq!(queue.snapshot().await.unwrap().waiting(), 45);
 }

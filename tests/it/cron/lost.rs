@@ -1,10 +1,16 @@
 //! The calls of a process that submits recurring jobs are refused by Redis, or their replies are lost after they were executed:
 //! every tick is submitted once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use streamfleet::Fleet;
 use streamfleet::cron::Missed;
+use streamfleet::event::{Event, Events};
 
 use super::witness::Witness;
-use super::{Process, Ran, SOON, each_second, is_every_second};
+use super::{Process, Ran, SOON, each_second, is_every_second, named};
+use crate::harness::fleet::{Running, quick, until_empty};
 use crate::harness::proxy::{Commands, Mode, Scope};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
@@ -43,6 +49,35 @@ async fn ticks_once(trouble: impl Fn() -> Mode, strikes: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tick_whose_reply_was_lost_is_one_job() {
     ticks_once(|| Mode::drop_reply_to(TICK, 2), 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tick_whose_reply_was_lost_is_reported_once() {
+    let scene = Scene::on(RedisServer::start()).await;
+    let (ran, reported) = (Ran::default(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&reported);
+    let listener = move |event: &Event<'_>| {
+        if let Event::CronTicked { jobs, .. } = event {
+            counted.fetch_add(*jobs, Ordering::SeqCst);
+        }
+    };
+    let builder = Fleet::builder(scene.config(LONG)).handler_with("test", quick(3), ran.handler()).unwrap();
+    let builder = builder.events(Events::new(vec![Arc::new(listener)])).cron(each_second("beat"));
+    let process = Running::of(builder.build());
+    // Redis has the script now, so requests with the needle are short.
+    let so_far = ran.until("beat", 2).await.len();
+    let holding = b":1\r\n".to_vec();
+    scene.proxy.set(Mode::DropReplyTo { needle: TICK.into(), holding, times: 1 });
+    until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
+    ran.until("beat", so_far + 3).await;
+    scene.queue.cron().remove(&named("beat")).await.unwrap();
+    until_empty(&scene.queue).await;
+    until_async("each tick to be reported", SOON, async || {
+        reported.load(Ordering::SeqCst) >= ran.ticks("beat").len()
+    })
+    .await;
+    process.stop().await;
+    assert_eq!(reported.load(Ordering::SeqCst), ran.ticks("beat").len());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! The scripts of recurring jobs, called twice, with an outdated state, and on a full server.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,11 +17,13 @@ const STREAM: &str = "sf:{default}:jobs";
 
 struct Scripts {
     server: RedisServer,
+    /// How many calls have got a name.
+    calls: Cell<u32>,
 }
 
 impl Scripts {
     fn new() -> Self {
-        Self { server: RedisServer::start() }
+        Self { server: RedisServer::start(), calls: Cell::new(0) }
     }
 
     fn try_call(&self, source: &str, keys: &[&str], args: &[&str]) -> redis::RedisResult<i64> {
@@ -42,8 +45,15 @@ impl Scripts {
     }
 
     fn tick(&self, state: &str, next: &str) -> redis::RedisResult<i64> {
+        self.calls.set(self.calls.get() + 1);
+        self.tick_as(&self.calls.get().to_string(), state, next)
+    }
+
+    /// The same as a call of this name.
+    fn tick_as(&self, call: &str, state: &str, next: &str) -> redis::RedisResult<i64> {
+        let keys = [STATES, STREAM, &format!("sf:{{default}}:receipt:{call}")];
         let jobs = ["4", "id", "cron.a.2000", "type", "test", "4", "id", "cron.a.3000", "type", "test"];
-        self.try_call(source("tick"), &[STATES, STREAM], &[&["a", state, next], &jobs[..]].concat())
+        self.try_call(source("tick"), &keys, &[&["a", state, next], &jobs[..]].concat())
     }
 
     fn state(&self) -> Option<String> {
@@ -75,6 +85,18 @@ fn a_tick_sent_twice_or_too_late_is_submitted_once() {
     assert_eq!(scripts.call(source("cron_remove"), &[ENTRIES, STATES], &["a"]), 1);
     assert_eq!(scripts.tick("1000 2 paused", "5000 2").unwrap(), 0);
     assert_eq!((scripts.jobs(), scripts.state()), (2, None));
+}
+
+#[test]
+fn a_tick_whose_answer_was_lost_gets_the_same_answer_again() {
+    let scripts = Scripts::new();
+    scripts.put("", "x");
+    let lost = || scripts.tick_as("lost", "1000 1", "3000 1").unwrap();
+    assert_eq!([lost(), lost()], [1, 1]);
+    // Even if another process has submitted the next tick.
+    assert_eq!(scripts.tick("3000 1", "5000 1").unwrap(), 1);
+    assert_eq!((lost(), scripts.tick("1000 1", "3000 1").unwrap()), (1, 0));
+    assert_eq!((scripts.jobs(), scripts.state().as_deref()), (4, Some("5000 1")));
 }
 
 #[test]

@@ -14,17 +14,17 @@ use crate::traps::scripts::Scripts;
 
 const DEAD_Q: &str = "sf:{q}:dead";
 
-fn ann() -> Action {
+pub(super) fn ann() -> Action {
     Action::new("dead replay", "ann").why("a test")
 }
 
 /// Begins a campaign about all letters.
-async fn begin(queue: &Queue, rules: CampaignRules) -> String {
+pub(super) async fn begin(queue: &Queue, rules: CampaignRules) -> String {
     let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
     queue.campaigns().start(&selection, rules, &ann()).await.unwrap().value
 }
 
-async fn until_campaign(queue: &Queue, id: &str, state: CampaignState) -> Campaign {
+pub(super) async fn until_campaign(queue: &Queue, id: &str, state: CampaignState) -> Campaign {
     until_async(&format!("the campaign to be {}", state.as_str()), 3 * SOON, async || {
         queue.campaigns().get(id).await.unwrap().filter(|campaign| campaign.state == state)
     })
@@ -32,7 +32,7 @@ async fn until_campaign(queue: &Queue, id: &str, state: CampaignState) -> Campai
 }
 
 /// Writes letters by hand, as an older version did.
-fn write(server: &RedisServer, count: usize, job_type: &str) {
+pub(super) fn write(server: &RedisServer, count: usize, job_type: &str) {
     let mut all = redis::pipe();
     for nth in 0..count {
         let id = format!("{job_type}-{nth}");

@@ -222,6 +222,37 @@ async fn letters_beyond_the_most_groups_are_counted_as_one_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_recount_gives_letters_of_other_a_group_if_there_is_room() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let each = |what: &str| {
+        let script = format!("for nth = 1, 10000 do redis.call({what}) end");
+        server.cmd(&["EVAL", &script, "1", GROUPS]);
+    };
+    each("'HSET', KEYS[1], 'f' .. nth, '1 1 5 5 - test fatal no'");
+    bury(&server, &queue, &ERRORS).await;
+    each("'HDEL', KEYS[1], 'f' .. nth");
+    assert_eq!(queue.dead_letters().groups().await.unwrap().groups.len(), 1);
+    assert_eq!(queue.dead_letters().recount(|_| ()).await.unwrap(), Some(4));
+    assert_eq!(counts(&queue).await, [1, 1, 2]);
+    // Only its record says that a raw replay moves one of them, and the record names the group `other`.
+    let all = letters(&queue).await;
+    let fields = all[1].fields.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]);
+    let mut command = redis::cmd("XADD");
+    command.arg("sf:{default}:jobs").arg("*").arg(fields.collect::<Vec<_>>());
+    command.exec(&mut server.client()).unwrap();
+    let fleet = deadly(&server);
+    let again = async || letters(&queue).await.last().is_some_and(|last| last.entry > all[3].entry);
+    until_async("the job to die again", SOON, again).await;
+    fleet.stop().await;
+    assert_eq!(counts(&queue).await, [1, 1, 2]);
+    for (letter, left) in letters(&queue).await.iter().zip([3, 2, 1, 0]) {
+        assert!(queue.dead_letters().drop(letter.entry, &letter.job()).await.unwrap());
+        assert_eq!(counts(&queue).await.iter().sum::<u64>(), left);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn groups_stay_exact_while_workers_are_killed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;

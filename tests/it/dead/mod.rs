@@ -3,6 +3,8 @@
 mod campaign;
 mod edit;
 mod groups;
+mod large;
+mod outcome;
 
 use std::time::Duration;
 

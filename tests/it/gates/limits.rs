@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use streamfleet::job::{Breaker, GateName, Lane, Limits, Rate};
-use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload};
 
 use crate::harness::fleet::{Acts, Running, quick, submit};
 use crate::harness::wait::until_async;
@@ -137,6 +137,29 @@ async fn jobs_start_at_the_rate_that_is_allowed() {
     for (nth, start) in starts.iter().enumerate() {
         assert!(nth as f64 <= allowed(*start - starts[0]), "the {nth}th started too early");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_lacks_the_type_uses_up_no_start() {
+    let scene = Scene::new().await;
+    let (gates, handler) = (scene.queue.gates(), Acts::well());
+    gates.close(&test_type(), "ann", "", None).await.unwrap();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    submit(&scene.queue, "quick").await;
+    let snapshot = async || scene.queue.snapshot().await.unwrap();
+    until_async("the job to wait in the room", SOON, async || snapshot().await.in_rooms == 1).await;
+    fleet.stop().await;
+    let rate = Rate::new(1, Duration::from_secs(3600)).unwrap();
+    gates.set(&test_type(), &Limits::default().rate(rate)).await.unwrap();
+    // This lets the job out, with the only start of this hour.
+    gates.open(&test_type()).await.unwrap();
+    let stranger = Fleet::builder(scene.config(LONG)).handler_with("another", quick(3), Acts::well());
+    let stranger = Running::of(stranger.unwrap().build());
+    until_async("the job to wait for its type", SOON, async || snapshot().await.in_unknown_rooms == 1).await;
+    stranger.stop().await;
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    until_async("the job to run", SOON, async || handler.jobs() == 1).await;
+    fleet.stop().await;
 }
 
 async fn is_tripped(scene: &Scene) -> bool {

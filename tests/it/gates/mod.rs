@@ -1,6 +1,9 @@
-//! Gates: pausing, limits over the whole fleet, and the rooms of the jobs that wait.
+//! Gates: pausing, limits over the whole fleet, shares of values, and the rooms of the jobs that wait.
 
+mod fair;
 mod kills;
 mod limits;
 mod pause;
 mod scripts;
+mod share;
+mod turns;

@@ -96,6 +96,44 @@ async fn jobs_of_a_paused_type_wait_in_its_room_and_run_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_paused_type_starts_nothing_within_a_second() {
+    let scene = Scene::new().await;
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
+    let paused = Instant::now();
+    until_async("a job to wait in the room", SOON, async || {
+        assert!(paused.elapsed() < Duration::from_millis(1500), "the pause is not heeded");
+        submit(&scene.queue, "quick").await;
+        in_rooms(&scene.queue).await > 0
+    })
+    .await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resuming_lets_the_first_jobs_out_without_a_leader() {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let each: GateName = "key:h.tenant".parse().unwrap();
+    for gate in [test_type(), each] {
+        scene.queue.gates().close(&gate, "ann", "", None).await.unwrap();
+        let fleet = scene.sound_fleet(LONG, Acts::well());
+        for _ in 0..60 {
+            producer.submit(job("quick").header("tenant", "1").unwrap()).await.unwrap();
+        }
+        until_async("all to wait in the room", SOON, async || in_rooms(&scene.queue).await == 60).await;
+        fleet.stop().await;
+        assert!(scene.queue.gates().open(&gate).await.unwrap());
+        let snapshot = scene.queue.snapshot().await.unwrap();
+        assert_eq!((snapshot.in_rooms, snapshot.waiting()), (10, 60), "{gate}");
+        let fleet = scene.sound_fleet(LONG, Acts::well());
+        scene.until_at_rest().await;
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_in_a_room_is_cancelled_like_any_other() {
     let scene = Scene::new().await;
     scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();

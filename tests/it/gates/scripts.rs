@@ -5,13 +5,13 @@ use redis::Value;
 use crate::harness::scripts::source;
 use crate::traps::scripts::Scripts;
 
-const STREAM: &str = "sf:{q}:jobs";
-const HIGH: &str = "sf:{q}:jobs:high";
-const LOW: &str = "sf:{q}:jobs:low";
-const DEAD: &str = "sf:{q}:dead";
-const GATES: &str = "sf:{q}:gates";
-const ROOMS: &str = "sf:{q}:rooms";
-const PLACES: &str = "sf:{q}:rooms:places";
+pub(super) const STREAM: &str = "sf:{q}:jobs";
+pub(super) const HIGH: &str = "sf:{q}:jobs:high";
+pub(super) const LOW: &str = "sf:{q}:jobs:low";
+pub(super) const DEAD: &str = "sf:{q}:dead";
+pub(super) const GATES: &str = "sf:{q}:gates";
+pub(super) const ROOMS: &str = "sf:{q}:rooms";
+pub(super) const PLACES: &str = "sf:{q}:rooms:places";
 const ROOM: &str = "sf:{q}:room:type:test";
 const HELD: &str = "sf:{q}:held:type:test";
 const NOTHING: &str = "sf:{q}:offloaded:";
@@ -19,8 +19,8 @@ const LIFE: &str = "1650000000000-0";
 const PARK_KEYS: [&str; 9] =
     [STREAM, "sf:{q}:receipts:me", "sf:{q}:cancels", ROOMS, PLACES, "sf:{q}:job:j", NOTHING, NOTHING, ROOM];
 const ADMIT_KEYS: [&str; 6] = [GATES, ROOMS, STREAM, HIGH, STREAM, LOW];
-const DRAIN_KEYS: [&str; 7] = [GATES, ROOMS, PLACES, DEAD, HIGH, STREAM, LOW];
-const ONE: &str = r#"{"concurrency":1}"#;
+pub(super) const DRAIN_KEYS: [&str; 7] = [GATES, ROOMS, PLACES, DEAD, HIGH, STREAM, LOW];
+pub(super) const ONE: &str = r#"{"concurrency":1}"#;
 
 fn park(scripts: &Scripts, entry: &str) -> Value {
     let fields = ["type", "test", "id", "j", "life", LIFE, "lane", "low", "room_gates", "type:test"];
@@ -29,12 +29,12 @@ fn park(scripts: &Scripts, entry: &str) -> Value {
     scripts.call_each(source("park"), &PARK_KEYS, &[&values[..]]).remove(0)
 }
 
-fn admit(scripts: &Scripts, entry: &str, gates: &[&str]) -> (i64, Vec<Value>) {
+pub(super) fn admit(scripts: &Scripts, entry: &str, gates: &[&str]) -> (i64, Vec<Value>) {
     scripts.call_one(source("admit"), &ADMIT_KEYS, &[&[entry, LIFE][..], gates].concat())
 }
 
 /// Gives back the places of these entries, and lets jobs out of these rooms. Returns how many left.
-fn drain(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> i64 {
+pub(super) fn drain(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> i64 {
     let Drained { left, failed, .. } = drain_whole(scripts, ended, rooms);
     assert_eq!(failed, "");
     left
@@ -57,18 +57,18 @@ fn drain_whole(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> Drained {
     Drained { left, more: rest[1] == Value::Int(1), failed }
 }
 
-fn limit(scripts: &Scripts, gate: &str, limits: &str) {
+pub(super) fn limit(scripts: &Scripts, gate: &str, limits: &str) {
     scripts.server.cmd(&["HSET", GATES, &format!("r:{gate}"), limits]);
 }
 
 /// Adds a job to the room of the type, which must pass these gates.
-fn wait_in_room(scripts: &Scripts, id: &str, gates: &str) {
+pub(super) fn wait_in_room(scripts: &Scripts, id: &str, gates: &str) {
     let fields = ["type", "test", "id", id, "life", id, "lane", "low", "room_gates", gates];
     scripts.server.cmd(&[&["XADD", ROOM, "*"][..], &fields].concat());
     scripts.server.cmd(&["HSET", ROOMS, "type:test", "1"]);
 }
 
-fn ids(scripts: &Scripts, stream: &str) -> Vec<String> {
+pub(super) fn ids(scripts: &Scripts, stream: &str) -> Vec<String> {
     let range: Vec<(String, Vec<String>)> =
         redis::from_redis_value(scripts.server.cmd(&["XRANGE", stream, "-", "+"])).unwrap();
     let id = |fields: &[String]| fields.chunks(2).find(|pair| pair[0] == "id").map(|pair| pair[1].clone());
@@ -319,6 +319,33 @@ fn one_script_checks_few_of_the_entries_that_hold_places() {
     let held = |name: &&str| scripts.int(&["HLEN", &format!("sf:{{q}}:held:{name}")]);
     let forgotten = names.iter().filter(|name| held(name) < 5).count();
     assert!((20..=24).contains(&forgotten), "places of {forgotten} gates were checked");
+}
+
+#[test]
+fn one_script_reads_few_bytes_of_the_entries_that_hold_places() {
+    let scripts = Scripts::new();
+    let large = "x".repeat(120 * 1024);
+    let wait = |_| -> String {
+        let added = scripts.server.cmd(&["XADD", HIGH, "*", "type", "test", "payload", &large]);
+        format!("high {}", redis::from_redis_value::<String>(added).unwrap())
+    };
+    let waiting: Vec<String> = (0..4).map(wait).collect();
+    let names: Vec<String> = (0..20).map(|nth| format!("type:t{nth}")).collect();
+    for name in &names {
+        limit(&scripts, name, r#"{"concurrency":4}"#);
+        for member in &waiting {
+            scripts.server.cmd(&["HSET", &format!("sf:{{q}}:held:{name}"), member, "1"]);
+        }
+        scripts.server.cmd(&["HSET", ROOMS, name, "1"]);
+        scripts.server.cmd(&["XADD", &format!("sf:{{q}}:room:{name}"), "*", "type", "test"]);
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let before = scripts.server.calls("xrange");
+    assert_eq!(drain(&scripts, &[], &names), 0);
+    let read = scripts.server.calls("xrange") - before;
+    assert!((4..=8).contains(&read), "{read} large entries were read");
+    let held = |name: &&str| scripts.int(&["HLEN", &format!("sf:{{q}}:held:{name}")]);
+    assert!(names.iter().all(|name| held(name) == 4), "those that wait keep their places");
 }
 
 #[test]

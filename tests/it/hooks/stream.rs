@@ -186,6 +186,8 @@ async fn surplus_events_are_dropped_and_counted_while_all_jobs_run() {
     Producer::new(queue.clone()).submit_all(jobs).await.unwrap();
     let mut config = attentive(&server.url(), Publish::All);
     config.worker.queues.values_mut().for_each(|queue| queue.concurrency = JOBS);
+    // Renewing ten thousand leases in time is not what this is about.
+    config.worker.lease = Duration::from_secs(60);
     let builder = Fleet::builder(config).events(faults.events()).middleware(Held(Arc::clone(&gate)));
     let handler = Acts::well();
     let fleet = Running::of(builder.handler_with("test", quick(3), handler.clone()).unwrap().build());

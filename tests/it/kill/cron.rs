@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use streamfleet::Queue;
+use streamfleet::cron::Missed;
+use streamfleet::job::{Encoding, Lane};
 
 use crate::cron::each_second;
 use crate::cron::witness::Witness;
@@ -23,6 +25,9 @@ const TICKS: u64 = 40;
 const OVER: Duration = Duration::from_secs(36);
 const LEADER: &str = "sf:{default}:leader";
 
+/// How long sixteen processes may take to start.
+const JOINED: Duration = Duration::from_secs(30);
+
 fn names() -> Vec<String> {
     (0..ENTRIES).map(|nth| format!("k{nth:02}")).collect()
 }
@@ -30,7 +35,7 @@ fn names() -> Vec<String> {
 /// Adds the entries and returns their ticks in the next 40 seconds.
 async fn begin(queue: &Queue) -> BTreeSet<(String, u64)> {
     for name in names() {
-        let entry = each_second(&name).payload(b"ok", streamfleet::job::Encoding::Raw).unwrap();
+        let entry = each_second(&name).payload(b"ok", Encoding::Raw).unwrap();
         queue.cron().put(&entry).await.unwrap();
     }
     let table = queue.cron().table().await.unwrap();
@@ -131,11 +136,8 @@ fn ticks_are_on_time_right_after_the_leader_is_killed() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let queue = runtime.block_on(queue(&server));
     let witness = Witness::of(&server);
-    runtime
-        .block_on(
-            queue.cron().put(&each_second("beat").payload(b"ok", streamfleet::job::Encoding::Raw).unwrap()),
-        )
-        .unwrap();
+    let beat = each_second("beat").payload(b"ok", Encoding::Raw).unwrap();
+    runtime.block_on(queue.cron().put(&beat)).unwrap();
     until("some ticks", Duration::from_secs(30), || witness.seen().len() >= 3);
     let leader: String = redis::from_redis_value(server.cmd(&["GET", LEADER])).unwrap();
     let pid = workers.iter().map(Worker::pid).find(|pid| leader.contains(&format!("-{pid}-"))).unwrap();
@@ -145,4 +147,38 @@ fn ticks_are_on_time_right_after_the_leader_is_killed() {
     let after: Vec<_> =
         witness.seen()[before..before + 4].iter().map(|seen| seen.at_ms - seen.tick).collect();
     assert!(after.iter().all(|late| *late <= 1_500), "{after:?}");
+}
+
+/// The dead processes count as alive for longer than this lasts. A leader asks about every tick, so neither of the living may lead:
+/// the test keeps the lease of the dead leader.
+#[test]
+fn no_tick_is_skipped_while_14_of_16_processes_are_dead() {
+    let server = RedisServer::start();
+    let dir = tempfile::tempdir().unwrap();
+    // The lease is so long that no dead consumer is removed before the test is over.
+    let program = Program { lease_ms: 30_000, ..Program::new(&server.url(), dir.path()) };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (queue, witness) = (runtime.block_on(queue(&server)), Witness::of(&server));
+    let beat = each_second("beat").when_missed(Missed::Skip).payload(b"ok", Encoding::Raw).unwrap();
+    runtime.block_on(queue.cron().put(&beat)).unwrap();
+    let mut workers: Vec<Worker> = (0..16).map(|_| program.launch().start()).collect();
+    runtime.block_on(until_async("all to join", JOINED, async || {
+        queue.consumers(Lane::Normal).await.unwrap().len() == 16
+    }));
+    let leader = until("a leader", JOINED, || {
+        redis::from_redis_value::<Option<String>>(server.cmd(&["GET", LEADER])).unwrap()
+    });
+    let is_leader = |worker: &Worker| leader.contains(&format!("-{}-", worker.pid()));
+    let at = workers.iter().position(is_leader).unwrap();
+    workers.swap(0, at);
+    let seen = until("a tick", JOINED, || witness.seen().last().map(|seen| seen.tick));
+    for worker in &workers[..14] {
+        worker.kill9();
+    }
+    until("fifteen seconds of ticks", Duration::from_secs(60), || {
+        server.cmd(&["PEXPIRE", LEADER, "5000"]);
+        witness.seen().last().is_some_and(|last| last.tick >= seen + 15_000)
+    });
+    let ticks: Vec<u64> = witness.seen().iter().map(|seen| seen.tick).filter(|tick| *tick >= seen).collect();
+    assert!(ticks.windows(2).all(|pair| pair[1] == pair[0] + 1_000), "{ticks:?}");
 }

@@ -31,6 +31,7 @@ const TAIL: &str = "
 ## Worth an alert
 
 - `streamfleet_bodies_lost_total` or `streamfleet_groups_recreated_total` grows: somebody deletes keys.
+- `streamfleet_orphans_reclaimed_total` grows: somebody acknowledges entries by hand, or Redis refuses `XDEL`.
 - `sum by (queue) (streamfleet_scheduler_leader)` is 0 for a minute: the queue has no leader.
 - `max by (queue) (streamfleet_queue_latency_seconds) > max by (queue) (streamfleet_queue_latency_objective_seconds)`: jobs wait longer than
   the objective allows.
@@ -38,6 +39,8 @@ const TAIL: &str = "
 - `streamfleet_redis_errors_total{kind=\"configuration\"}` grows: a key has the wrong type, or permissions are missing.
 - `streamfleet_leases_lost_total` grows: workers freeze, or Redis is slow.
 - `streamfleet_dead_jobs_evicted_total` grows: retention drops dead letters that nobody has inspected.
+- `streamfleet_campaigns_stopped_total` grows: a campaign stopped itself, because its jobs died again.
+- `streamfleet_dead_archive_failures_total` grows: the archive cannot be written, so dead letters stay although retention would drop them.
 ";
 
 #[test]

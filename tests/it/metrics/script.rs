@@ -70,9 +70,12 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     server.cmd(&["SET", LEADER, "me"]);
     server.cmd(&["HSET", CRON, "nightly", "x"]);
     server.cmd(&["HSET", PLACES, "a", "1-0 queue", "b", "2-0 queue"]);
-    server.cmd(&["HSET", ROOMS, "queue", "1", "unknown:b", "1"]);
+    server.cmd(&["HSET", ROOMS, "queue", "1", "unknown:b", "1", "fair:normal:=9", "1"]);
     add(server, "sf:{q}:room:unknown:b", 1);
-    server.cmd(&["HSET", GATES, "p:queue", "5 0 ann\n"]);
+    add(server, "sf:{q}:room:fair:normal:=9", 2);
+    server.cmd(&["HSET", GATES, "p:queue", "5 0 ann\n", "p:type:a", "5 0 ann\n", "p:type:b", "5 9 ann\n"]);
+    server.cmd(&["HSET", GATES, "c:type:a", r#"{"breaker":{}}"#, "r:type:a", r#"{"breaker":{}}"#]);
+    server.cmd(&["HSET", "sf:{q}:breaker:type:a", "until_ms", "9999999999999"]);
     let before = scripts.digest();
     let told = survey(&scripts);
     assert_eq!(scripts.digest(), before);
@@ -82,13 +85,13 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     // Without a read, only the stream knows how many entries a lane ever had.
     assert_eq!(lanes, [[1, 0, -1, 1], [5, 3, 5, 1], [0, 0, -1, -1]]);
     let [recurring, used, _max, policy, rooms @ ..] = &told[20..] else { panic!("{told:?}") };
-    assert_eq!((recurring, policy, rooms), (&1, &1, &[2, 5, 1][..]));
+    assert_eq!((recurring, policy, rooms), (&1, &1, &[2, 5, 1, 2, 2, 1][..]));
     assert!(*used > 100_000, "{told:?}");
     // Without a lease, nobody looks at pending entries and at the memory.
     let silences = |told: &[i64]| [9, 14, 19].map(|at| told[at] >= 0);
     assert_eq!(silences(&told), [true; 3]);
     let told = figures(&scripts, "");
-    assert_eq!((silences(&told), &told[20..]), ([false; 3], &[1, -1, 0, -1, 2, 5, 1][..]));
+    assert_eq!((silences(&told), &told[20..]), ([false; 3], &[1, -1, 0, -1, 2, 5, 1, 2, 0, 0][..]));
     // A pause that is over counts no more.
     server.cmd(&["HSET", GATES, "p:queue", "5 9 ann\n"]);
     assert_eq!(figures(&scripts, "")[25], -1);

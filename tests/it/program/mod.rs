@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use streamfleet::hooks::Publish;
 use streamfleet::job::{Backoff, Policy};
 use streamfleet::{Fleet, FleetConfig, Shutdown, Steps};
 
@@ -31,6 +32,8 @@ pub(crate) struct Program {
     pub(crate) prefetch: usize,
     pub(crate) max_lifetime_ms: Option<u64>,
     pub(crate) max_rss: Option<u64>,
+    /// What goes to the event stream.
+    pub(crate) publish: Publish,
     /// The bug that it carries.
     pub(crate) sabotage: Option<Sabotage>,
 }
@@ -50,6 +53,7 @@ impl Program {
             prefetch: 0,
             max_lifetime_ms: None,
             max_rss: None,
+            publish: Publish::default(),
             sabotage: None,
         }
     }
@@ -73,6 +77,7 @@ impl Program {
         config.worker.prefetch = self.prefetch;
         config.worker.recycle.max_lifetime = self.max_lifetime_ms.map(Duration::from_millis);
         config.worker.recycle.max_rss = self.max_rss;
+        config.events.publish = self.publish;
         for queue in config.worker.queues.values_mut() {
             queue.concurrency = self.concurrency;
         }

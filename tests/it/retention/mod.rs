@@ -1,5 +1,7 @@
 //! Dead letters that are too old or too many: the leader drops them, the oldest first, with all that belongs to them.
 
+mod archive;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use streamfleet::admin::{Evicted, LetterLimits};
 use streamfleet::event::{Event, Events};
 use streamfleet::job::{EntryId, JobId};
-use streamfleet::{Fleet, Queue};
+use streamfleet::{Fleet, FleetConfig, Queue};
 
 use crate::harness::fleet::{Acts, Running, config, queue};
 use crate::harness::process::Launch;
@@ -53,15 +55,23 @@ fn left(server: &RedisServer) -> Vec<u64> {
 
 /// Starts a fleet with these limits on dead letters. Returns it with the number of letters that it reports as dropped.
 fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>) {
-    let mut config = config(&server.url());
+    let (fleet, [reported, _]) = start_with(config(&server.url()), limits);
+    (fleet, reported)
+}
+
+/// The same with another configuration. It also returns how often the archive could not be written.
+fn start_with(mut config: FleetConfig, limits: LetterLimits) -> (Running, [Arc<AtomicU64>; 2]) {
     for queue in config.worker.queues.values_mut() {
         (queue.dead_retention, queue.dead_max) = (limits.retention, limits.most);
     }
-    let reported = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&reported);
+    let reported: [Arc<AtomicU64>; 2] = Default::default();
+    let [dropped, failures] = reported.clone();
     let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
         if let Event::Evicted { letters, .. } = event {
-            count.fetch_add(*letters, Ordering::SeqCst);
+            dropped.fetch_add(*letters, Ordering::SeqCst);
+        }
+        if let Event::ArchiveFailed { .. } = event {
+            failures.fetch_add(1, Ordering::SeqCst);
         }
     })]);
     let fleet = Fleet::builder(config).handler_for("test", Acts::well()).unwrap().events(events).build();

@@ -13,7 +13,7 @@ use crate::harness::server_program;
 use crate::traps::scene::SOON;
 
 /// Every login, in the order of the file.
-pub(super) const LOGINS: [&str; 5] = ["worker", "operator", "submitter", "producer", "monitor"];
+pub(super) const LOGINS: [&str; 6] = ["worker", "operator", "submitter", "producer", "monitor", "viewer"];
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/redis");
 

@@ -6,3 +6,4 @@ mod logins;
 mod matrix;
 mod operator;
 mod submitter;
+mod viewer;

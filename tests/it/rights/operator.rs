@@ -7,7 +7,7 @@ use streamfleet::{Broker, JobError, Queue};
 use super::logins::Site;
 
 /// Two dead letters and a delayed job.
-async fn remains(site: &Site) -> Queue {
+pub(super) async fn remains(site: &Site) -> Queue {
     let broker = Broker::connect(config(&site.url("worker")).redis).await.unwrap();
     let queue = broker.queue("default".parse().unwrap());
     let fleet = Running::start(&site.url("worker"), quick(1), Acts::new(|_, _| Err(JobError::fatal("no"))));
@@ -50,6 +50,14 @@ async fn an_operator_may_use_every_command() {
         "delayed edit late --payload {}",
         "delayed run late",
         "cancel late",
+        "enqueue test --id moved",
+        "enqueue test --id later --delay 1h",
+        "move --to mail --type test --yes",
+        "run-now --queue mail --all --yes",
+        "cancel --queue mail --all --yes",
+        "queues purge default --waiting --delayed --dead --confirm default",
+        "queues delete mail --confirm mail",
+        "audit --deletions",
         "cron add nightly --schedule @daily --type test",
         "cron list",
         "cron pause nightly",

@@ -265,6 +265,24 @@ fn a_job_can_be_cancelled_on_a_full_server() {
 }
 
 #[test]
+fn a_cancellation_that_cannot_be_noted_deletes_no_entry() {
+    for key in [CANCELS, PLACES, RECORD] {
+        let scripts = Scripts::new();
+        let added = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j"]);
+        let entry: String = redis::from_redis_value(added).unwrap();
+        scripts.server.cmd(&["SET", key, "of another type"]);
+        let before = scripts.digest();
+        let count = CANCEL_KEYS.len().to_string();
+        let head = [&["EVAL", source("cancel"), &count][..], &CANCEL_KEYS].concat();
+        let refused = scripts.server.try_cmd(&[&head[..], &cancel(&entry, "0")].concat());
+        assert!(format!("{refused:?}").contains("WRONGTYPE"), "{key}: {refused:?}");
+        assert_eq!(scripts.digest(), before, "{key}");
+        scripts.server.cmd(&["DEL", key]);
+        assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 1, "{key}");
+    }
+}
+
+#[test]
 fn a_job_that_moves_during_the_search_is_found_again_or_flagged() {
     let scripts = Scripts::new();
     assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("", "1")), 0);

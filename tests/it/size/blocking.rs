@@ -58,7 +58,7 @@ fn slowest(server: &RedisServer) -> Vec<Slow> {
 }
 
 /// A known amount of work, repeated until this is dropped.
-struct Yardstick {
+pub(super) struct Yardstick {
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -68,7 +68,7 @@ const MARK: &str = "return 'yardstick'";
 
 impl Yardstick {
     /// Starts the work.
-    fn lay(server: &RedisServer) -> Self {
+    pub(super) fn lay(server: &RedisServer) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, mut client) = (Arc::clone(&stop), server.client());
         let command = redis::cmd("EVAL").arg(format!("{KNOWN} {MARK}")).arg(1).arg("sf:yard").to_owned();
@@ -92,7 +92,7 @@ impl Yardstick {
     }
 
     /// Fails if a script took longer than the machine's load explains.
-    fn judge(self, server: &RedisServer) -> Verdict {
+    pub(super) fn judge(self, server: &RedisServer) -> Verdict {
         let (least, most, others) = self.read(server);
         let allowed = LONGEST * most / least;
         println!("known work took {least} to {most} us");
@@ -117,7 +117,8 @@ fn tell(slow: &[Slow]) {
     }
 }
 
-fn log_from(server: &RedisServer, us: &str) {
+/// Empties the slow log, and lets it note every command that takes this many microseconds.
+pub(super) fn log_from(server: &RedisServer, us: &str) {
     for setting in [["slowlog-log-slower-than", us], ["slowlog-max-len", "1000000"]] {
         server.cmd(&["CONFIG", "SET", setting[0], setting[1]]);
     }
@@ -164,9 +165,10 @@ pub(crate) async fn scripts_carry_no_large_fields() {
 }
 
 /// An error names the scripts of one run that took longer than allowed.
-type Verdict = Result<(), String>;
+pub(super) type Verdict = Result<(), String>;
 
-async fn in_one_of_three(run: impl AsyncFn() -> Verdict) {
+/// Fails if scripts took longer than allowed in three runs in a row.
+pub(super) async fn in_one_of_three(run: impl AsyncFn() -> Verdict) {
     let mut slow = Vec::new();
     while let Err(found) = run().await {
         slow.push(found);

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::job::{State, StepLimits, StepState};
-use streamfleet::{JobError, Steps};
+use streamfleet::job::{Encoding, State, StepLimits, StepState};
+use streamfleet::{JobError, Producer, Steps, Submission};
 
 use super::halfway::Halfway;
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{config, quick, until_state};
-use crate::harness::wait::until;
+use crate::harness::wait::{until, until_async};
+use crate::traps::scene::{Gate, LONG, job};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -203,5 +204,41 @@ async fn a_job_cancelled_during_a_step_starts_no_other_step() {
     let ttl: i64 =
         redis::from_redis_value(scene.server.cmd(&["PTTL", &format!("sf:{{default}}:steps:{job}")])).unwrap();
     assert!(ttl > 0, "{ttl}");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_once_step_keeps_its_lease_while_many_large_jobs_are_promoted() {
+    const LARGE: usize = 8 * 1024 * 1024 - 200;
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let large = vec![b'x'; LARGE];
+    for _ in 0..60 {
+        producer.submit(job(large.clone()).delay(LONG)).await.unwrap();
+    }
+    let gate = Gate::closed();
+    let mut config = config(&scene.server.url());
+    // One script that moved all of them would take longer.
+    config.worker.lease = Duration::from_millis(1_500);
+    for queue in config.worker.queues.values_mut() {
+        // The step takes the only slot, so nothing reads what is promoted.
+        queue.concurrency = 1;
+    }
+    let steps = Steps::builder().once("charge", gate.clone()).build().unwrap();
+    let fleet = Scene::fleet_with(config, quick(3), steps);
+    let gift = Submission::new("gift").unwrap().payload("wait", Encoding::Raw).unwrap();
+    let gift = producer.submit(gift).await.unwrap();
+    gate.until_started(&gift).await;
+    let all_due = "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
+        redis.call('ZADD', KEYS[1], 0, id) end return redis.call('LPUSH', KEYS[2], 1)";
+    scene.server.cmd(&["EVAL", all_due, "2", "sf:{default}:delayed", "sf:{default}:wake"]);
+    until_async("all to be promoted", SOON, async || {
+        let snapshot = scene.queue.snapshot().await;
+        snapshot.is_ok_and(|snapshot| snapshot.delayed == 0)
+    })
+    .await;
+    gate.open();
+    until_state(&scene.queue, &gift, State::Done).await;
+    assert_eq!((gate.of(&gift).starts, scene.state_of(&gift, "charge").await), (1, StepState::Done));
     fleet.stop().await;
 }

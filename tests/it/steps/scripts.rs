@@ -228,6 +228,24 @@ fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
 }
 
 #[test]
+fn a_decision_changes_nothing_if_its_lane_has_the_wrong_type() {
+    for (then, status) in [("replay", 2), ("done", 3)] {
+        let scripts = Scripts::new();
+        let letter = buried(&scripts);
+        scripts.server.cmd(&["DEL", STREAM]);
+        scripts.server.cmd(&["SET", STREAM, "x"]);
+        let before = scripts.server.cmd(&["DEBUG", "DIGEST"]);
+        let args = decide("2", &letter, "a", then);
+        let head = ["EVAL", source("decide"), "10"].into_iter().chain(DECIDE_KEYS);
+        let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
+        assert!(format!("{refused:?}").contains("WRONGTYPE"), "{refused:?}");
+        assert_eq!(scripts.server.cmd(&["DEBUG", "DIGEST"]), before, "{then}");
+        scripts.server.cmd(&["DEL", STREAM]);
+        assert_eq!(scripts.call(source("decide"), &DECIDE_KEYS, &args).0, status);
+    }
+}
+
+#[test]
 fn a_lookup_changes_nothing() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);

@@ -12,8 +12,21 @@ use crate::harness::scripts::source;
 use crate::traps::scene::{LONG, job};
 use crate::traps::scripts::Scripts;
 
-const KEYS: [&str; 5] =
-    ["sf:{q}:delayed", "sf:{q}:delayed:fields", "sf:{q}:job:j", "sf:{q}:wake", "sf:{q}:steps:j"];
+const KEYS: [&str; 6] = [
+    "sf:{q}:delayed",
+    "sf:{q}:delayed:fields",
+    "sf:{q}:job:j",
+    "sf:{q}:wake",
+    "sf:{q}:steps:j",
+    "sf:{q}:receipt:first",
+];
+
+/// Returns the keys of a call of this name.
+fn keys_of(receipt: &str) -> [&str; 6] {
+    let mut keys = KEYS;
+    keys[5] = receipt;
+    keys
+}
 
 async fn scheduled(queue: &Queue) -> (Producer, JobId) {
     let producer = Producer::new(queue.clone());
@@ -91,9 +104,13 @@ fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
     scripts.server.cmd(&["HSET", KEYS[1], "j", "old"]);
     scripts.server.cmd(&["HSET", KEYS[2], "state", "scheduled"]);
     scripts.server.cmd(&["HSET", KEYS[4], "charge:due", "9999", "charge:state", "pending"]);
-    for args in [["j", "at", "9999999999999", "", ""], ["j", "", "", "old", "new"]] {
-        let statuses = [0, 1].map(|_| scripts.call(source("amend"), &KEYS, &args).0);
-        assert_eq!(statuses, [1, 1]);
+    let calls = [
+        ("sf:{q}:receipt:moves", ["j", "at", "9999999999999", "", ""]),
+        ("sf:{q}:receipt:edits", ["j", "", "", "old", "new"]),
+        ("sf:{q}:receipt:puts-off", ["j", "in", "60000", "", ""]),
+    ];
+    for (receipt, args) in calls {
+        scripts.twice(source("amend"), &keys_of(receipt), &args, [1, 1]);
     }
     assert_eq!(scripts.int(&["HLEN", KEYS[4]]), 1, "its steps no longer have their own due time");
     let stale = ["j", "", "", "old", "newer"];
@@ -103,13 +120,29 @@ fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
     assert_eq!(scripts.digest(), before);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     for args in [["j", "in", "0", "", ""], ["j", "", "", "new", "newer"]] {
-        let mut command = vec!["EVAL", source("amend"), "5"];
+        let mut command = vec!["EVAL", source("amend"), "6"];
         command.extend(KEYS);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
         assert!(answer.contains("OOM"), "{answer}");
         assert_eq!(scripts.digest(), before);
     }
+}
+
+#[test]
+fn a_change_whose_answer_was_lost_gets_it_although_the_job_left_the_delayed_set() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
+    scripts.server.cmd(&["HSET", KEYS[1], "j", "old"]);
+    let change = |receipt: &str| {
+        scripts.call(source("amend"), &keys_of(receipt), &["j", "in", "0", "old", "new"])
+    };
+    let first = change(KEYS[5]);
+    assert_eq!(first.0, 1);
+    // It was due.
+    scripts.server.cmd(&["ZREM", KEYS[0], "j"]);
+    assert_eq!(change(KEYS[5]), first);
+    assert_eq!(change("sf:{q}:receipt:second").0, 0);
 }
 
 #[test]
@@ -132,5 +165,6 @@ fn a_change_leaves_another_life_of_the_id_alone() {
     );
     // Its own life is in its lane, so the other one is not meant.
     scripts.server.cmd(&["HSET", KEYS[2], "member", "j"]);
-    assert_eq!(scripts.call(source("amend"), &KEYS, &["j", "at", "7777", "", ""]).0, 0);
+    let second = keys_of("sf:{q}:receipt:second");
+    assert_eq!(scripts.call(source("amend"), &second, &["j", "at", "7777", "", ""]).0, 0);
 }

@@ -275,10 +275,12 @@ fn a_campaign_counts_a_replaced_job_as_cancelled_once() {
     scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running"]);
     let replayed = scripts.server.cmd(&["XADD", KEYS[5], "*", "type", "t", "campaign", "c 00ff 1"]);
     let replayed: String = redis::from_redis_value(replayed).unwrap();
-    scripts.server.cmd(&["HSET", RECORD, "entry", &replayed]);
+    scripts.server.cmd(&["HSET", RECORD, "entry", &replayed, "life", &replayed]);
+    scripts.server.cmd(&["HSET", CAMPAIGN, &format!("l:{replayed}"), "1"]);
     let (keys, args) = second("now", "replace");
     scripts.twice(source("submit"), &keys, &args, [1, 1]);
     assert_eq!(scripts.int(&["HGET", CAMPAIGN, "cancelled"]), 1);
+    assert_eq!(scripts.int(&["HEXISTS", CAMPAIGN, &format!("l:{replayed}")]), 0);
 }
 
 #[test]

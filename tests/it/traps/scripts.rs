@@ -146,9 +146,10 @@ const CANCEL_KEYS: [&str; 13] = [
     STREAM,
     "sf:{q}:rooms:places",
 ];
-const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
-const REPLAY_KEYS: [&str; 6] = [DEAD, RECORD, HIGH, STREAM, LOW, STEPS];
-const DROP_KEYS: [&str; 4] = [DEAD, RECORD, STEPS, NOTHING];
+pub(super) const PROMOTE_KEYS: [&str; 6] = [DELAYED, FIELDS, DEAD, HIGH, STREAM, LOW];
+pub(super) const REPLAY_KEYS: [&str; 7] = [DEAD, RECORD, HIGH, STREAM, LOW, STEPS, "sf:{q}:receipt:replay"];
+pub(super) const DROP_KEYS: [&str; 5] = [DEAD, RECORD, STEPS, NOTHING, "sf:{q}:receipt:drop"];
+pub(super) const JOIN_KEYS: [&str; 5] = ["sf:{q}:control", "sf:{q}:receipt:", HIGH, STREAM, LOW];
 
 pub(super) fn packed() -> Vec<u8> {
     let fields = [("life", LIFE), ("type", "test"), ("id", "j"), ("created_ms", CREATED), ("attempt", "1")];
@@ -196,7 +197,7 @@ fn ends(how: &str) -> Vec<u8> {
     followed(how, "once")
 }
 
-fn followed(how: &str, often: &str) -> Vec<u8> {
+pub(super) fn followed(how: &str, often: &str) -> Vec<u8> {
     let texts = [how, LIFE, often, "6", "type", "after", "payload", "{}", "parent", "j"];
     let mut packed = vec![0x90 + texts.len() as u8];
     for text in texts {
@@ -345,23 +346,15 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     scripts.call(source("schedule"), &again, &[b"".as_slice(), b"j", b"in", b"60000", head, tail, b""]);
     let cancel = ["j", "", "60000", "me", "test", "normal", "", "", "0", LIFE];
     scripts.twice(source("cancel"), &CANCEL_KEYS, &cancel, [1, 3]);
-    for script in [source("replay"), source("drop")] {
+    for (script, keys) in [("replay", &REPLAY_KEYS[..]), ("drop", &DROP_KEYS[..])] {
         let entry = scripts.delivered();
         scripts.call_one(source("bury"), &BURY_KEYS, &Attempt::first(&entry).bury_values());
         let letters: Vec<(String, Vec<String>)> =
             redis::from_redis_value(scripts.server.cmd(&["XRANGE", DEAD, "-", "+"])).unwrap();
         let letter = &letters[0].0;
-        let keys = if script.contains("-- replay:") { &REPLAY_KEYS[..] } else { &DROP_KEYS[..] };
-        let again = if script.contains("-- replay:") { 1 } else { 0 };
-        scripts.twice(
-            script,
-            keys,
-            &[letter.as_str(), "", if again == 1 { "call" } else { "" }, "60000"],
-            [1, again],
-        );
+        scripts.twice(source(script), keys, &[letter.as_str(), "", "", "60000"], [1, 1]);
     }
-    let control = ["sf:{q}:control", HIGH, STREAM, LOW];
-    scripts.twice(source("join"), &control, &["1000", "1", "7"], [0, 0]);
+    scripts.twice(source("join"), &JOIN_KEYS, &["1000", "1", "7"], [0, 0]);
     let leader = ["sf:{q}:leader", HIGH, "sf:{q}:cron:ticks"];
     scripts.twice(source("lead"), &leader, &["me", "60000"], [1, 1]);
     scripts.twice(source("lead"), &leader, &["you", "60000"], [0, 0]);

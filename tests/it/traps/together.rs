@@ -6,7 +6,7 @@ use redis::Value;
 use super::attempts::{
     Attempt, BEGIN_KEYS, BURY_KEYS, CANCELLED_KEYS, COMPLETE_KEYS, DEFER_KEYS, RELEASE_KEYS, Values,
 };
-use super::scripts::{DEAD, DELAYED, FIELDS, RECORD, STREAM, Scripts};
+use super::scripts::{DEAD, DELAYED, FIELDS, RECORD, STREAM, Scripts, followed};
 use crate::harness::scripts::source;
 
 struct Script {
@@ -194,17 +194,40 @@ fn a_campaign_counts_an_end_only_once_nothing_can_fail() {
         packed
     };
     let scripts = Scripts::new();
-    scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running"]);
+    scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running", "l:5-0", "1"]);
     let entry = scripts.delivered();
     let mut values = Attempt::first(&entry).bury_values();
     // One text is no entry, so the job that follows cannot be appended.
-    values[13] = packed(&["dead c died", "5-0", "each", "1", "x"]);
+    values[13] = packed(&["dead c 5-0 died", "5-0", "each", "1", "x"]);
     let answers = scripts.call_each(source("bury"), &BURY_KEYS, &[&values]);
     assert!(format!("{answers:?}").contains("do not form an entry"), "{answers:?}");
     assert_eq!(scripts.int(&["HEXISTS", CAMPAIGN, "died"]), 0);
-    values[13] = packed(&["dead c died", "5-0"]);
+    values[13] = packed(&["dead c 5-0 died", "5-0"]);
     for _ in 0..2 {
         assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &values).0, 1);
     }
     assert_eq!(scripts.int(&["HGET", CAMPAIGN, "died"]), 1);
+    // Another life that names the campaign, which has not replayed it.
+    let entry = scripts.delivered();
+    let mut values = Attempt::first(&entry).bury_values();
+    values[13] = packed(&["dead c 5-0 died", "5-0"]);
+    assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &values).0, 1);
+    assert_eq!(scripts.int(&["HGET", CAMPAIGN, "died"]), 1);
+}
+
+#[test]
+fn a_job_ends_once_though_its_own_lane_has_the_wrong_type() {
+    let scripts = Scripts::new();
+    let low = "sf:{q}:jobs:low";
+    scripts.server.cmd(&["DEL", low]);
+    scripts.server.cmd(&["SET", low, "x"]);
+    let entry = scripts.delivered();
+    let mut values = Attempt::first(&entry).bury_values();
+    // A gate let it pass into the lane that it is in.
+    values[13] = followed("dead low", "each");
+    for _ in 0..2 {
+        assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &values).0, 1);
+    }
+    let left = [DEAD, STREAM].map(|stream| scripts.int(&["XLEN", stream]));
+    assert_eq!(left, [1, 1], "its letter, and the job that follows it where it was");
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use streamfleet::admin::Attempt;
+use streamfleet::hooks::Publish;
 use streamfleet::job::{JobId, State};
 use streamfleet::{Producer, Submission};
 use tempfile::TempDir;
@@ -46,6 +47,7 @@ impl Zombie {
         // The job occupies its only slot, so that it does not read others and hold them while it is frozen.
         program.concurrency = 1;
         program.backoff_ms = backoff.as_millis() as u64;
+        program.publish = Publish::All;
         let worker = program.launch().start();
         let payload = format!("block {}", dir.path().join("end").display());
         let job = Producer::new(scene.queue.clone()).submit(more(job(payload))).await.unwrap();
@@ -100,6 +102,18 @@ impl Zombie {
         (status.state, status.attempts)
     }
 
+    /// Returns how many successes of a job were reported as events.
+    fn successes(&self, job: &JobId) -> usize {
+        let events = self.scene.server.cmd(&["XRANGE", "sf:{default}:events", "-", "+"]);
+        let events: Vec<(String, Vec<String>)> = redis::from_redis_value(events).unwrap();
+        let id = job.to_string();
+        let wanted = [("event", "after_handle"), ("outcome", "succeeded"), ("id", id.as_str())];
+        let has = |fields: &[String], (name, value): (&str, &str)| {
+            fields.chunks_exact(2).any(|pair| pair[0] == name && pair[1] == value)
+        };
+        events.iter().filter(|(_, fields)| wanted.iter().all(|pair| has(fields, *pair))).count()
+    }
+
     fn dead(&self) -> i64 {
         self.scene.int(&["XLEN", "sf:{default}:dead"])
     }
@@ -124,6 +138,9 @@ pub(crate) async fn is_fenced() {
     until_state(&zombie.scene.queue, &next, State::Done).await;
     assert_eq!(zombie.recorded().await, before);
     assert_eq!((handler.of(&zombie.job).ends, zombie.dead()), (1, 0));
+    // Its events are in order, and only this process reports successes.
+    until_async("the event of the next job", SOON, async || zombie.successes(&next) == 1).await;
+    assert_eq!(zombie.successes(&zombie.job), 0, "a fenced success was reported");
 }
 
 #[tokio::test(flavor = "multi_thread")]

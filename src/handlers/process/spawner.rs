@@ -5,12 +5,11 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use bytes::Bytes;
+#[cfg(feature = "dev-server")]
 use tokio::process::Command;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use super::child::Child;
 #[cfg(feature = "dev-server")]
 use super::pre_exec;
 
@@ -20,12 +19,6 @@ const WAITING_MAX: usize = 64;
 /// What the thread does for one caller.
 type Request = Box<dyn FnOnce() + Send>;
 
-/// Starts `command` on the thread, with `payload` as its input. If the caller is gone by then, the child is killed at
-/// once.
-pub(super) async fn start(command: Command, payload: Bytes) -> io::Result<Child> {
-    on_the_thread(move || Child::start(command, &payload)).await
-}
-
 /// Starts `command` on the thread. The child dies with this process, and inherits no file besides standard input,
 /// output and error.
 #[cfg(feature = "dev-server")]
@@ -34,7 +27,8 @@ pub(crate) async fn start_tied(mut command: Command) -> io::Result<tokio::proces
     on_the_thread(move || command.spawn()).await
 }
 
-async fn on_the_thread<T: Send + 'static>(
+/// Runs `start` on the thread. If the caller is gone by then, what it returns is dropped at once.
+pub(in crate::handlers) async fn on_the_thread<T: Send + 'static>(
     start: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let (sender, child) = oneshot::channel();

@@ -1,0 +1,45 @@
+//! `streamfleet move`: moves jobs that wait or are due later to another queue.
+
+use streamfleet::admin::BulkAction;
+use streamfleet::job::QueueName;
+
+use super::{BulkArgs, Order};
+use crate::Context;
+use crate::exit::Exit;
+
+/// How `move` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet move --queue mail --to bulk --where payload.campaign=9 --reason 'it delays the others'
+  streamfleet move --queue mail --to bulk --type 'report.*' --dry-run
+  streamfleet move --queue old --to new --all --yes";
+
+/// The arguments of `move`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The queue that has the jobs.
+    #[arg(long, short, default_value = "default")]
+    queue: QueueName,
+    /// The queue that gets them, in the same namespace. In a cluster, it must be in the same slot.
+    #[arg(long, value_name = "QUEUE")]
+    to: QueueName,
+    /// Who does this, for the audit. Default: the user of this machine, such as ann@ops-1.
+    #[arg(long = "as", value_name = "NAME", visible_alias = "by")]
+    name: Option<String>,
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Moves the jobs.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let Args { queue, to, name, bulk } = args;
+    let broker = tokio::select! {
+        biased;
+        () = context.shutdown.requested() => return Ok(Exit::Failed),
+        broker = context.broker() => broker?,
+    };
+    let queue = broker.queue(queue);
+    let order = Order { action: BulkAction::Move(to), command: "move", args: &bulk, name };
+    super::run(order, &broker, &queue, context).await
+}

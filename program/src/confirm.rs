@@ -1,0 +1,91 @@
+//! Asking a person before something happens that cannot be undone.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use super::{Context, Wrong};
+
+/// Returns true if somebody can be asked.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal()
+}
+
+/// Refuses to go on without asking if nobody can be asked.
+///
+/// # Errors
+///
+/// [`Wrong`] if it was not confirmed in advance, and standard input is not a terminal.
+pub(crate) fn must_be_possible(is_confirmed: bool) -> Result<(), Wrong> {
+    if is_confirmed || can_ask() {
+        return Ok(());
+    }
+    Err(Wrong("nobody can confirm this: add --yes if stdin is not a terminal".to_owned()))
+}
+
+/// Asks whether to go on.
+pub(crate) fn yes(question: &str) -> anyhow::Result<bool> {
+    Ok(is_yes(&answer(&format!("{question} [y/N] "))?))
+}
+
+/// Asks a question on stderr, and returns the line that was typed.
+pub(crate) fn answer(question: &str) -> anyhow::Result<String> {
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "{question}")?;
+    stderr.flush()?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    Ok(line.trim().to_owned())
+}
+
+/// Does the same in a command that signals stop gracefully. `None` if one came instead of an answer.
+pub(crate) async fn answer_unless_stopped(
+    question: String,
+    context: &Context,
+) -> anyhow::Result<Option<String>> {
+    // Nothing interrupts the read. The process ends without it.
+    let asking = tokio::task::spawn_blocking(move || answer(&question));
+    tokio::select! {
+        biased;
+        () = context.shutdown.requested() => Ok(None),
+        line = asking => Ok(Some(line??)),
+    }
+}
+
+/// Makes sure that somebody means this queue: its name was given, or is typed now.
+///
+/// # Errors
+///
+/// [`Wrong`] if another name was given, or nobody can be asked. Another error if another name is typed, or a signal comes.
+pub(crate) async fn queue_name(name: &str, given: Option<&str>, context: &Context) -> anyhow::Result<()> {
+    match given {
+        Some(given) if given == name => return Ok(()),
+        Some(_) => return Err(Wrong(format!("--confirm must be the name of the queue: {name}")).into()),
+        None if can_ask() => {}
+        None => {
+            let why = format!("nobody can confirm this: add --confirm {name} if stdin is not a terminal");
+            return Err(Wrong(why).into());
+        }
+    }
+    let question = "Type the name of the queue to confirm this: ".to_owned();
+    let typed = answer_unless_stopped(question, context).await?;
+    if typed.as_deref() == Some(name) {
+        Ok(())
+    } else {
+        Err(anyhow::anyhow!("cancelled: nothing was changed"))
+    }
+}
+
+/// Returns true if a person agrees.
+pub(crate) fn is_yes(answer: &str) -> bool {
+    matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_counts() {
+        assert!(["y", "Y", "yes", "YES"].into_iter().all(is_yes));
+        assert!(["", "n", "no", "ye", "yes please", "mail"].into_iter().all(|answer| !is_yes(answer)));
+    }
+}

@@ -1,0 +1,189 @@
+//! `streamfleet queues delete`: deletes a queue with everything that Redis has of it.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::admin::{KeyCursor, QueueUse};
+use streamfleet::job::QueueName;
+use streamfleet::{Broker, Queue};
+
+use crate::actor::ActorArgs;
+use crate::exit::Exit;
+use crate::{Context, confirm, output, queues};
+
+/// How often the keys are looked through. Only a queue that is in use has new ones each time.
+const MAX_ROUNDS: u32 = 5;
+
+/// How `queues delete` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet queues delete old
+  streamfleet queues delete old --dry-run
+  streamfleet queues delete old --confirm old --reason 'its service is gone'";
+
+/// The arguments of `queues delete`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The queue.
+    name: QueueName,
+    /// Delete it although live workers serve it or jobs run. These jobs are lost, and the workers make some keys again.
+    #[arg(long)]
+    force: bool,
+    /// The name of the queue once more, instead of typing it.
+    #[arg(long, value_name = "NAME")]
+    confirm: Option<String>,
+    /// Show what would be deleted, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Who does this, for the notes that `audit --deletions` shows. Default: the user of this machine.
+    #[arg(long = "as", value_name = "WHO", visible_alias = "by")]
+    actor: Option<String>,
+    /// Why it is done, for these notes.
+    #[arg(long, value_name = "TEXT", visible_alias = "why")]
+    reason: Option<String>,
+}
+
+/// What became of the queue, for JSON output.
+#[derive(Debug, Default, Serialize)]
+struct Deleted {
+    queue: String,
+    dry_run: bool,
+    /// The live workers that serve it.
+    workers: Vec<String>,
+    running: u64,
+    waiting: u64,
+    delayed: u64,
+    dead: u64,
+    /// How many keys were deleted.
+    keys: u64,
+    /// True if keys were made again while it was deleted.
+    in_use: bool,
+    interrupted: bool,
+}
+
+/// Deletes the queue.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let broker = tokio::select! {
+        biased;
+        () = context.shutdown.requested() => return Ok(Exit::Failed),
+        broker = context.broker() => broker?,
+    };
+    // Keys without any jobs may be left of a queue that is not listed.
+    if !args.force && queues::report_unknown(&broker, &args.name, context).await {
+        return Ok(Exit::NotFound);
+    }
+    let queue = broker.queue(args.name.clone());
+    let users = broker.use_of(&queue).await.context("failed to ask who uses the queue")?;
+    if !users.is_idle() && !args.force && !args.dry_run {
+        let why = in_use(&users);
+        anyhow::bail!("the queue {} is in use: {why}; stop its workers first, or add --force", queue.name());
+    }
+    let snapshot = queue.snapshot().await.context("failed to count the jobs")?;
+    let mut deleted = Deleted {
+        queue: queue.name().to_string(),
+        dry_run: args.dry_run,
+        workers: users.workers.clone(),
+        running: users.running,
+        waiting: snapshot.waiting(),
+        delayed: snapshot.delayed,
+        dead: snapshot.dead,
+        ..Deleted::default()
+    };
+    if args.dry_run {
+        context.output.print(&deleted, plan)?;
+        return Ok(Exit::Done);
+    }
+    if args.confirm.is_none() {
+        output::print_stderr(&plan(&deleted));
+    }
+    confirm::queue_name(queue.name().as_str(), args.confirm.as_deref(), context).await?;
+    delete(&args, (&broker, &queue), context, &mut deleted).await?;
+    context.output.print(&deleted, show)?;
+    Ok(if deleted.interrupted || deleted.in_use { Exit::Failed } else { Exit::Done })
+}
+
+/// Deletes the keys, and notes it outside of the queue: once before, and once with the outcome.
+async fn delete(
+    args: &Args,
+    (broker, queue): (&Broker, &Queue),
+    context: &Context,
+    deleted: &mut Deleted,
+) -> anyhow::Result<()> {
+    let why = args.reason.clone().unwrap_or_default();
+    let action = ActorArgs::of(args.actor.clone(), why).action("queues delete").target(queue.name().as_str());
+    let jobs = deleted.waiting + deleted.delayed + deleted.dead + deleted.running;
+    let (action, log) = (action.count(jobs), broker.deletions());
+    if let Err(error) = log.note(&action).await {
+        output::print_stderr(&format!("not noted in the audit: {error}"));
+    }
+    let result = delete_keys(queue, context, deleted).await.context("failed to delete the keys");
+    let outcome = match (&result, deleted.interrupted) {
+        (Err(_), _) => "ended early",
+        (Ok(()), true) => "interrupted",
+        (Ok(()), false) => "done",
+    };
+    if let Err(error) = log.note(&action.outcome(outcome)).await {
+        output::print_stderr(&format!("not noted in the audit: {error}"));
+    }
+    result
+}
+
+/// Looks through all keys until none of the queue is left.
+async fn delete_keys(queue: &Queue, context: &Context, deleted: &mut Deleted) -> anyhow::Result<()> {
+    let bar = output::progress(context.output, None, "keys deleted");
+    for _ in 0..MAX_ROUNDS {
+        let (before, mut next) = (deleted.keys, Some(KeyCursor::default()));
+        while let Some(from) = next {
+            if context.shutdown.is_requested() {
+                deleted.interrupted = true;
+                bar.finish_and_clear();
+                return Ok(());
+            }
+            let page = queue.bulk().delete_page(&from).await?;
+            deleted.keys += page.deleted;
+            bar.set_position(deleted.keys);
+            next = page.next;
+        }
+        if deleted.keys == before {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+    }
+    bar.finish_and_clear();
+    deleted.in_use = true;
+    Ok(())
+}
+
+/// Says who uses a queue.
+fn in_use(users: &QueueUse) -> String {
+    let workers = match &users.workers[..] {
+        [] => "no live worker serves it".to_owned(),
+        workers => format!("live workers serve it ({})", output::listed(workers)),
+    };
+    format!("{workers}, {} jobs run", users.running)
+}
+
+/// Shows what is about to happen.
+fn plan(deleted: &Deleted) -> String {
+    let Deleted { queue, waiting, delayed, dead, running, workers, .. } = deleted;
+    let mut lines = vec![format!(
+        "the queue {queue} would be deleted, with {waiting} waiting, {running} running and {delayed} delayed jobs, {dead} dead \
+         letters, and all records, recurring jobs, gates and notes"
+    )];
+    if !workers.is_empty() {
+        lines.push(format!("live workers serve it: {}", output::listed(workers)));
+    }
+    lines.join("\n")
+}
+
+/// Shows what became of the queue.
+fn show(deleted: &Deleted) -> String {
+    let Deleted { queue, keys, .. } = deleted;
+    if deleted.interrupted {
+        return format!("interrupted after {keys} keys; give the same command again to go on");
+    }
+    if deleted.in_use {
+        return format!("{keys} keys of the queue {queue} are deleted, but others appear: it is in use");
+    }
+    format!("the queue {queue} is deleted: {keys} keys")
+}

@@ -1,0 +1,311 @@
+//! `streamfleet queues purge`: empties a queue. Its waiting and delayed jobs are cancelled, its dead letters are dropped.
+
+use anyhow::Context as _;
+use futures_util::{StreamExt as _, stream};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use streamfleet::admin::{BulkAction, DeadLetter, Filter, Selection};
+use streamfleet::job::{QueueName, State};
+use streamfleet::{Queue, RedisError};
+
+use crate::actor::{self, ActorArgs};
+use crate::bulk;
+use crate::exit::Exit;
+use crate::{Context, Wrong, confirm, output, queues};
+
+/// How many letters are dropped at once.
+const AT_ONCE: usize = 32;
+
+/// How `queues purge` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet queues purge mail
+  streamfleet queues purge mail --waiting --delayed --dry-run
+  streamfleet queues purge mail --dead --confirm mail --reason 'a test that went wrong'";
+
+/// The arguments of `queues purge`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The queue.
+    name: QueueName,
+    /// Cancel the waiting jobs. Their records show who did it.
+    #[arg(long)]
+    waiting: bool,
+    /// Cancel the delayed jobs and the retries.
+    #[arg(long)]
+    delayed: bool,
+    /// Drop the dead letters.
+    #[arg(long)]
+    dead: bool,
+    /// The name of the queue once more, instead of typing it.
+    #[arg(long, value_name = "NAME")]
+    confirm: Option<String>,
+    /// Show what would be emptied, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Who does this, for the audit. Default: the user of this machine, such as ann@ops-1.
+    #[arg(long = "as", value_name = "WHO", visible_alias = "by")]
+    actor: Option<String>,
+    /// Why it is done, for the audit.
+    #[arg(long, value_name = "TEXT", visible_alias = "why")]
+    reason: Option<String>,
+}
+
+/// What to empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    waiting: bool,
+    delayed: bool,
+    dead: bool,
+}
+
+impl Parts {
+    fn is_empty(self) -> bool {
+        !self.waiting && !self.delayed && !self.dead
+    }
+
+    /// Reads the names that a person types.
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = Self { waiting: false, delayed: false, dead: false };
+        for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
+            match name {
+                "waiting" => parts.waiting = true,
+                "delayed" => parts.delayed = true,
+                "dead" => parts.dead = true,
+                _ => return None,
+            }
+        }
+        Some(parts).filter(|parts| !parts.is_empty())
+    }
+
+    /// The states of the jobs to cancel.
+    fn states(self) -> Vec<State> {
+        let waiting = self.waiting.then_some(State::Waiting);
+        let delayed = [State::Scheduled, State::Retrying].into_iter().filter(|_| self.delayed);
+        waiting.into_iter().chain(delayed).collect()
+    }
+
+    /// The arguments that mean them.
+    fn flags(self) -> String {
+        let named = [("--waiting", self.waiting), ("--delayed", self.delayed), ("--dead", self.dead)];
+        named
+            .into_iter()
+            .filter(|(_, is_meant)| *is_meant)
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+/// What became of the queue, for JSON output.
+#[derive(Debug, Default, Serialize)]
+struct Purged {
+    queue: String,
+    dry_run: bool,
+    /// How many waiting jobs, delayed jobs and dead letters there were; `null` for what is not emptied.
+    waiting: Option<u64>,
+    delayed: Option<u64>,
+    dead: Option<u64>,
+    cancelled: u64,
+    /// How many letters were dropped.
+    dropped: u64,
+    /// How many jobs and letters had gone by themselves.
+    gone: u64,
+    failed: u64,
+    errors: Vec<String>,
+    unread: Vec<String>,
+    interrupted: bool,
+}
+
+/// Empties the queue.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let broker = tokio::select! {
+        biased;
+        () = context.shutdown.requested() => return Ok(Exit::Failed),
+        broker = context.broker() => broker?,
+    };
+    if queues::report_unknown(&broker, &args.name, context).await {
+        return Ok(Exit::NotFound);
+    }
+    let queue = broker.queue(args.name.clone());
+    let parts = wanted(&args, context).await?;
+    let snapshot = queue.snapshot().await.context("failed to count the jobs")?;
+    let mut purged = Purged {
+        queue: queue.name().to_string(),
+        dry_run: args.dry_run,
+        waiting: parts.waiting.then(|| snapshot.waiting()),
+        delayed: parts.delayed.then_some(snapshot.delayed),
+        dead: parts.dead.then_some(snapshot.dead),
+        ..Purged::default()
+    };
+    if args.dry_run {
+        context.output.print(&purged, plan)?;
+        return Ok(Exit::Done);
+    }
+    if args.confirm.is_none() {
+        output::print_stderr(&plan(&purged));
+    }
+    confirm::queue_name(queue.name().as_str(), args.confirm.as_deref(), context).await?;
+    purge(&args, parts, &queue, context, &mut purged).await?;
+    context.output.print(&purged, show)?;
+    let is_complete = !purged.interrupted && purged.failed == 0 && purged.unread.is_empty();
+    Ok(if is_complete { Exit::Done } else { Exit::Failed })
+}
+
+/// Returns what to empty, and asks if that was not said.
+async fn wanted(args: &Args, context: &Context) -> anyhow::Result<Parts> {
+    let parts = Parts { waiting: args.waiting, delayed: args.delayed, dead: args.dead };
+    if !parts.is_empty() {
+        return Ok(parts);
+    }
+    if !confirm::can_ask() {
+        return Err(Wrong("say what to empty: --waiting, --delayed, --dead".to_owned()).into());
+    }
+    let question = "What should be emptied (waiting, delayed, dead)? ".to_owned();
+    let typed = confirm::answer_unless_stopped(question, context).await?;
+    let parts = typed.as_deref().and_then(Parts::parse);
+    parts.ok_or_else(|| anyhow::anyhow!("cancelled: nothing was changed"))
+}
+
+/// Empties these parts, and notes it in the audit: once before, and once with the outcome.
+async fn purge(
+    args: &Args,
+    parts: Parts,
+    queue: &Queue,
+    context: &Context,
+    purged: &mut Purged,
+) -> anyhow::Result<()> {
+    let planned = [purged.waiting, purged.delayed, purged.dead].into_iter().flatten().sum::<u64>();
+    let why = args.reason.clone().unwrap_or_default();
+    let action = ActorArgs::of(args.actor.clone(), why).action("queues purge").target(parts.flags());
+    let action = action.count(planned);
+    actor::note(queue, &action).await;
+    let bar = output::progress(context.output, Some(planned), "jobs");
+    let result = empty(parts, &action.who, queue, (context, &bar), purged).await;
+    bar.finish_and_clear();
+    let outcome = match (&result, purged.interrupted) {
+        (Err(_), _) => "ended early",
+        (Ok(()), true) => "interrupted",
+        (Ok(()), false) => "done",
+    };
+    actor::note(queue, &action.count(purged.cancelled + purged.dropped).outcome(outcome)).await;
+    result
+}
+
+async fn empty(
+    parts: Parts,
+    by: &str,
+    queue: &Queue,
+    (context, bar): (&Context, &ProgressBar),
+    purged: &mut Purged,
+) -> anyhow::Result<()> {
+    let states = parts.states();
+    if !states.is_empty() {
+        let selected = queue.bulk().select(BulkAction::Cancel, Filter::new(), Some(&states)).await;
+        let selection = selected.context("failed to read the time")?;
+        let walked = bulk::walk(&selection, by, queue, (context, bar)).await;
+        let tally = walked.tally;
+        (purged.cancelled, purged.gone) = (tally.changed + tally.requested, tally.gone);
+        (purged.failed, purged.errors, purged.unread) = (tally.failed, tally.errors, tally.unread);
+        purged.interrupted = walked.is_interrupted;
+        walked.result?;
+    }
+    if parts.dead && !purged.interrupted {
+        let selection =
+            queue.dead_letters().select(Filter::new()).await.context("failed to read the dead letters")?;
+        drop_letters(&selection, queue, (context, bar), purged).await?;
+    }
+    Ok(())
+}
+
+/// Drops the letters that existed when they were selected.
+async fn drop_letters(
+    selection: &Selection,
+    queue: &Queue,
+    (context, bar): (&Context, &ProgressBar),
+    purged: &mut Purged,
+) -> anyhow::Result<()> {
+    let (dead, mut after) = (queue.dead_letters(), None);
+    loop {
+        if context.shutdown.is_requested() {
+            purged.interrupted = true;
+            return Ok(());
+        }
+        let page = dead.selected(selection, after).await.context("failed to read the dead letters")?;
+        let dropping = page.letters.iter().map(|letter| drop_letter(queue, letter));
+        let mut dropping = stream::iter(dropping).buffer_unordered(AT_ONCE);
+        while let Some(is_dropped) = dropping.next().await {
+            if is_dropped.context("failed to drop a dead letter")? {
+                purged.dropped += 1;
+            } else {
+                purged.gone += 1;
+            }
+        }
+        bar.set_position(purged.cancelled + purged.dropped + purged.gone);
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Returns true if the letter still existed.
+async fn drop_letter(queue: &Queue, letter: &DeadLetter) -> Result<bool, RedisError> {
+    queue.dead_letters().drop(letter.entry, &letter.job()).await
+}
+
+/// Shows what is about to happen.
+fn plan(purged: &Purged) -> String {
+    let named = [
+        ("waiting jobs would be cancelled", purged.waiting),
+        ("delayed jobs would be cancelled", purged.delayed),
+        ("dead letters would be dropped", purged.dead),
+    ];
+    let lines = named.into_iter().filter_map(|(what, count)| Some(format!("{} {what}", count?)));
+    let lines: Vec<String> = lines.collect();
+    format!("{} of the queue {}", lines.join(", "), purged.queue)
+}
+
+/// Shows what became of the queue.
+fn show(purged: &Purged) -> String {
+    let mut parts =
+        vec![format!("{} jobs cancelled, {} dead letters dropped", purged.cancelled, purged.dropped)];
+    if purged.gone > 0 {
+        parts.push(format!("{} gone meanwhile", purged.gone));
+    }
+    if purged.failed > 0 {
+        parts.push(format!("{} failed: {}", purged.failed, purged.errors.join("; ")));
+    }
+    let mut lines = vec![parts.join(", ")];
+    lines.extend(purged.unread.iter().cloned());
+    if purged.interrupted {
+        lines.push("interrupted; give the same command again to go on".to_owned());
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn typed_names_mean_the_same_as_arguments([waiting, delayed, dead] in any::<[bool; 3]>()) {
+            let parts = Parts { waiting, delayed, dead };
+            let typed = parts.flags().replace("--", "");
+            prop_assert_eq!(Parts::parse(&typed), Some(parts).filter(|parts| !parts.is_empty()));
+            prop_assert_eq!(Parts::parse(&typed.replace(' ', ", ")), Parts::parse(&typed));
+            prop_assert_eq!(parts.states().len(), usize::from(waiting) + 2 * usize::from(delayed));
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_means_nothing() {
+        for text in ["", " ", "all", "waiting, running"] {
+            assert_eq!(Parts::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Streamfleet;
+
+/**
+ * Submits jobs by the program `streamfleet enqueue`, which offers what a plain XADD cannot: ids that are accepted once, unique
+ * keys, a limit of the queue's depth, and durability. Each call starts the program, which takes some milliseconds.
+ */
+final class Cli
+{
+    private const EXIT_USAGE = 2;
+    private const EXIT_FULL = 7;
+    private const EXIT_NOT_STARTED = [126, 127];
+
+    /**
+     * @param list<string> $command the program and its global arguments, such as `--config`
+     * @param array<string, string> $environment variables besides those of this process, such as `STREAMFLEET__REDIS__URL`
+     */
+    public function __construct(
+        private readonly array $command = ['streamfleet'],
+        private readonly string $queue = 'default',
+        private readonly array $environment = [],
+    ) {
+    }
+
+    /** Submits a job: see Submission for the options. */
+    public function enqueue(string $type, mixed $payload = null, mixed ...$options): Accepted
+    {
+        return $this->submit(new Submission($type, $payload, ...$options));
+    }
+
+    /**
+     * Submits a job that is described by an object.
+     *
+     * @param ?string $idempotentFor for how long the id is remembered, such as `24h`
+     * @param ?string $durability `memory`, `replicas:N` or `aof`
+     * @throws InvalidSubmission|Refused nothing was submitted
+     * @throws Unconfirmed send the job again if it has an id
+     */
+    public function submit(Submission $job, ?string $idempotentFor = null, ?string $durability = null): Accepted
+    {
+        $fields = $job->fields();
+        if (isset($fields['batch']) || ($fields['tracking'] ?? 'all') !== 'all') {
+            throw new InvalidSubmission('streamfleet enqueue has no batch, and no tracking but all: submit this job with Streamfleet\Producer');
+        }
+        $options = [
+            'queue' => $job->queue ?? $this->queue,
+            'lane' => $job->lane,
+            'encoding' => $fields['encoding'] ?? null,
+            'id' => $job->id,
+            'idempotent-for' => $idempotentFor,
+            'durability' => $durability,
+            'delay' => isset($fields['delay_ms']) ? $fields['delay_ms'] . 'ms' : null,
+            'at' => self::date($fields['run_at_ms'] ?? null),
+            'expires-at' => self::date($fields['expires_at_ms'] ?? null),
+            'max-attempts' => $fields['max_attempts'] ?? null,
+            'timeout' => isset($fields['timeout_ms']) ? $fields['timeout_ms'] . 'ms' : null,
+            'unique' => $job->unique,
+            'unique-scope' => $job->uniqueScope,
+            'unique-mode' => $job->uniqueMode,
+            'on-success' => $fields['on_success'] ?? null,
+            'on-failure' => $fields['on_failure'] ?? null,
+            'then' => $fields['then'] ?? null,
+            'traceparent' => $fields['traceparent'] ?? null,
+        ];
+        $arguments = ['enqueue', $job->type];
+        if ($job->bytes !== '') {
+            // By standard input, because an argument has at most 128 KiB.
+            $arguments[] = '-';
+        }
+        foreach (array_filter($options, static fn (?string $value): bool => $value !== null) as $name => $value) {
+            $arguments[] = "--$name=$value";
+        }
+        if (isset($fields['tracking'])) {
+            $arguments[] = '--track';
+        }
+        foreach ($fields as $name => $value) {
+            if (str_starts_with($name, 'h.')) {
+                if (str_contains($name, '=')) {
+                    throw new InvalidSubmission("streamfleet enqueue takes no header whose name has a '=': $name");
+                }
+                $arguments[] = '--header=' . substr($name, 2) . "=$value";
+            }
+        }
+        $told = $this->run([...$arguments, '--output=json'], $job->bytes);
+        return new Accepted($told['id'], $told['state'], !$told['existing'], $told['replaced'] ?? null, (bool) ($told['debounced'] ?? false));
+    }
+
+    /**
+     * Everything that is known about a job, as docs/cli-json.md describes it; null if no such job is known.
+     *
+     * @return ?array<string, mixed>
+     */
+    public function status(string $id, ?string $queue = null): ?array
+    {
+        return $this->run(['status', $id, '--queue=' . ($queue ?? $this->queue), '--output=json'], '');
+    }
+
+    /** @return ?array<string, mixed> */
+    private function run(array $arguments, string $input): ?array
+    {
+        $errors = tmpfile();
+        $process = proc_open([...$this->command, ...$arguments], [['pipe', 'r'], ['pipe', 'w'], $errors], $pipes, null, $this->environment + getenv());
+        if ($process === false) {
+            throw new Refused("the program {$this->command[0]} could not be started");
+        }
+        // If the program ends early, it says why on standard error.
+        @fwrite($pipes[0], $input);
+        fclose($pipes[0]);
+        $output = stream_get_contents($pipes[1]);
+        fclose($pipes[1]);
+        $code = proc_close($process);
+        rewind($errors);
+        $error = trim((string) stream_get_contents($errors));
+        $told = json_decode((string) $output, true, 512, JSON_BIGINT_AS_STRING);
+        return match (true) {
+            $code === 0 && is_array($told) => $told,
+            $code === 4 && $arguments[0] === 'status' => null,
+            $code === self::EXIT_USAGE => throw new InvalidSubmission($error),
+            in_array($code, self::EXIT_NOT_STARTED, true) => throw new Refused("the program {$this->command[0]} could not be started"),
+            $code === self::EXIT_FULL => throw new Refused($error),
+            default => throw new Unconfirmed("{$this->command[0]} ended with code $code: $error"),
+        };
+    }
+
+    private static function date(?string $ms): ?string
+    {
+        return $ms === null ? null : gmdate('Y-m-d\TH:i:s', intdiv((int) $ms, 1000)) . sprintf('.%03dZ', (int) $ms % 1000);
+    }
+}

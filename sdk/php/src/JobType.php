@@ -1,0 +1,25 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Streamfleet;
+
+/** The job type of a Task class, and how its jobs are submitted unless the call says otherwise. */
+#[\Attribute(\Attribute::TARGET_CLASS)]
+final class JobType
+{
+    /** See Submission for the parameters. */
+    public function __construct(
+        public readonly string $type,
+        public readonly ?string $queue = null,
+        public readonly ?string $lane = null,
+        public readonly ?int $priority = null,
+        public readonly int|float|null $delay = null,
+        public readonly ?int $maxAttempts = null,
+        public readonly int|float|null $timeout = null,
+        public readonly ?string $tracking = null,
+        public readonly ?string $onSuccess = null,
+        public readonly ?string $onFailure = null,
+    ) {
+    }
+}

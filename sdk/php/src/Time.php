@@ -1,0 +1,38 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Streamfleet;
+
+/** Seconds of PHP as whole milliseconds of the wire, which takes decimal digits only: no fraction and no exponent. */
+final class Time
+{
+    /** The first instant that is too late: the year 10000. */
+    private const END_MS = 253_402_300_800_000;
+
+    /** A length of time: seconds, or an interval that is counted from now. */
+    public static function lengthMs(int|float|\DateInterval $length, string $name): int
+    {
+        if ($length instanceof \DateInterval) {
+            $now = new \DateTimeImmutable('@0');
+            return self::bounded((int) $now->add($length)->format('Uv'), $name);
+        }
+        return self::bounded($length * 1000, $name);
+    }
+
+    /** An instant: a date, or seconds since 1970, such as those of microtime(true). */
+    public static function instantMs(int|float|\DateTimeInterface $instant, string $name): int
+    {
+        $ms = $instant instanceof \DateTimeInterface ? (int) $instant->format('Uv') : $instant * 1000;
+        return self::bounded($ms, $name);
+    }
+
+    private static function bounded(int|float $ms, string $name): int
+    {
+        // A comparison with NAN is false, so this refuses NAN too.
+        if (!($ms >= 0 && $ms < self::END_MS)) {
+            throw new InvalidSubmission("$name must not be negative, and must lie before the year 10000; times are in seconds");
+        }
+        return (int) round($ms);
+    }
+}

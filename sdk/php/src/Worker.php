@@ -1,0 +1,378 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Streamfleet;
+
+/**
+ * The program of a pool: takes jobs from the streamfleet worker that started it, one after the other, until the worker has
+ * no more of them or asks it to stop.
+ */
+final class Worker
+{
+    public const VERSION = '0.1.0';
+    private const PROTOCOL = 1;
+    /** How deep a payload may be nested. */
+    private const DEPTH = 4096;
+    /** How long a job that arrives while the program stops rests before another program takes it. */
+    private const STOPPING_MS = 1000;
+
+    /** @var array<string, callable|string> type → handler */
+    private array $handlers = [];
+    /** @var list<callable> the outermost first */
+    private array $middleware = [];
+    /** @var list<callable> */
+    private array $resets = [];
+    /** @var list<callable> */
+    private array $judges = [];
+    /** @var array<string, \Closure> type → its handler inside the middleware */
+    private array $chains = [];
+    /** @var list<array<string, mixed>> messages that were read while a job ran */
+    private array $inbox = [];
+    /** Why the job that runs should end. */
+    private ?string $cancel = null;
+    private ?int $maxJobs = null;
+    private int $pid = 0;
+    private bool $isStopping = false;
+    private bool $hasEnded = false;
+    private ?string $ref = null;
+    /** The answer of the job that runs, as lines, once it is known. */
+    private ?string $answer = null;
+    /** The line that is being decoded. */
+    private ?string $undecoded = null;
+    /** Memory that is freed if there is none left, so that the failure can be reported. */
+    private ?string $reserve = null;
+
+    private function __construct(private readonly Pipe $pipe, private readonly ?\Closure $make)
+    {
+    }
+
+    /**
+     * Takes over standard input and output. Call it first, before anything prints: see Pipe::open.
+     *
+     * @param object|callable|null $container makes handlers that are given as class names: a container with `get`, as in
+     *   PSR-11, or a function of the class name. Without it, they are made with `new` and no arguments
+     */
+    public static function create(object|callable|null $container = null): self
+    {
+        if (defined('STDIN') && is_resource(STDIN) && stream_isatty(STDIN)) {
+            fwrite(STDERR, "This program takes its jobs from a streamfleet worker: name it in handler.pool of a type, and start streamfleet worker.\n");
+            exit(64);
+        }
+        $make = match (true) {
+            $container === null => null,
+            is_callable($container) => $container(...),
+            default => $container->get(...),
+        };
+        return new self(Pipe::open(), $make);
+    }
+
+    /**
+     * Handles the jobs of a type.
+     *
+     * @param callable|string $handler called with the Job; what it returns is an Outcome, or else the result of a success.
+     *   The name of a class stands for its method `handle` or `__invoke`
+     */
+    public function on(string $type, callable|string $handler): static
+    {
+        if (preg_match(Submission::TYPE, $type) !== 1) {
+            throw new \InvalidArgumentException("'$type' is not a job type: " . Submission::TYPE);
+        }
+        if (isset($this->handlers[$type])) {
+            throw new \InvalidArgumentException("'$type' has two handlers");
+        }
+        if (is_string($handler) && !is_callable($handler) && !class_exists($handler)) {
+            throw new \InvalidArgumentException("the handler of '$type' is neither a function nor a class: $handler");
+        }
+        $this->handlers[$type] = $handler;
+        return $this;
+    }
+
+    /**
+     * Handles the jobs of a task class, by its method `handle`.
+     *
+     * @param class-string<Task> ...$classes
+     */
+    public function task(string ...$classes): static
+    {
+        foreach ($classes as $class) {
+            $this->on(Tasks::typeOf($class), static fn (Job $job): mixed => Tasks::revive($class, $job->payload)->handle($job));
+        }
+        return $this;
+    }
+
+    /** Adds a function around all handlers: it gets the Job and the next function. The first one is the outermost. */
+    public function use(callable $middleware): static
+    {
+        $this->middleware[] = $middleware;
+        return $this;
+    }
+
+    /** Adds a function that judges exceptions: it gets the exception and the Job, and returns an Outcome, or null to pass. */
+    public function onError(callable $judge): static
+    {
+        $this->judges[] = $judge;
+        return $this;
+    }
+
+    /** Adds a function that is called after each job, such as to close transactions. If it throws, the program ends. */
+    public function reset(callable $reset): static
+    {
+        $this->resets[] = $reset;
+        return $this;
+    }
+
+    /** Ends the program after this many jobs; the worker starts another one. */
+    public function maxJobs(int $jobs): static
+    {
+        $this->maxJobs = max(1, $jobs);
+        return $this;
+    }
+
+    /** Takes jobs until there are no more. After it returns, the program should end. */
+    public function run(): void
+    {
+        $this->pid = getmypid();
+        if (function_exists('pcntl_signal')) {
+            pcntl_async_signals(true);
+            pcntl_signal(SIGTERM, function (): void {
+                $this->isStopping = true;
+            });
+        }
+        if (!$this->shakeHands()) {
+            return;
+        }
+        $this->reserve = str_repeat('.', 256 * 1024);
+        register_shutdown_function($this->reportDeath(...));
+        $jobs = 0;
+        while (($message = $this->next()) !== null) {
+            if (($message['type'] ?? '') !== 'job') {
+                continue;
+            }
+            if ($this->isStopping) {
+                $this->send(Pipe::encode(['type' => 'result', 'ref' => (string) $message['ref'], 'outcome' => 'snooze', 'delay_ms' => self::STOPPING_MS]));
+                continue;
+            }
+            $jobs += 1;
+            if (!$this->attempt($message, $jobs === $this->maxJobs)) {
+                return;
+            }
+        }
+        $this->hasEnded = true;
+        $this->send(self::bye());
+    }
+
+    /** @internal Sends lines to the worker. */
+    public function send(string $lines): void
+    {
+        // A process that a handler forked has no right to speak for this one.
+        if (getmypid() === $this->pid) {
+            $this->pipe->write($lines);
+        }
+    }
+
+    /** @internal Why the attempt should end, as far as the worker has said. */
+    public function cancelled(string $ref): ?string
+    {
+        while (($line = $this->pipe->line(0)) !== null) {
+            $message = $this->read($line);
+            if (($message['type'] ?? '') !== 'cancel') {
+                $this->inbox[] = $message;
+            } elseif (($message['ref'] ?? null) === $this->ref) {
+                $this->cancel = (string) ($message['reason'] ?? 'cancelled');
+            }
+        }
+        // Not for a Job that a handler has kept.
+        return $ref === $this->ref ? $this->cancel : null;
+    }
+
+    /** Reads `hello` and answers. False if there is nothing to do. */
+    private function shakeHands(): bool
+    {
+        do {
+            $line = $this->pipe->line(1);
+        } while ($line === null && !$this->pipe->ended() && !$this->isStopping);
+        if ($line === null) {
+            return false;
+        }
+        $hello = $this->read($line);
+        $this->send(Pipe::encode([
+            'type' => 'ready',
+            'protocol' => self::PROTOCOL,
+            'types' => array_map(strval(...), array_keys($this->handlers)),
+            'inflight' => 1,
+            'sdk' => 'streamfleet-php ' . self::VERSION,
+        ]));
+        $theirs = $hello['protocol'] ?? null;
+        if (($hello['type'] ?? '') !== 'hello' || $theirs !== self::PROTOCOL) {
+            fwrite(STDERR, 'the worker speaks version ' . json_encode($theirs) . ' of the pool protocol, and this program version ' . self::PROTOCOL . "\n");
+            exit(1);
+        }
+        return true;
+    }
+
+    /**
+     * The next message; null if there will be none.
+     *
+     * @return ?array<string, mixed>
+     */
+    private function next(): ?array
+    {
+        while ($this->inbox === []) {
+            // A signal that arrives just before the wait does not end it, so the wait is short.
+            $line = $this->pipe->line($this->isStopping ? 0 : 1);
+            if ($line !== null) {
+                return $this->read($line);
+            }
+            if ($this->pipe->ended() || $this->isStopping && $this->pipe->line(0) === null) {
+                return null;
+            }
+        }
+        return array_shift($this->inbox);
+    }
+
+    /** @return array<string, mixed> a message; if a job cannot be read, one with the key `unreadable` */
+    private function read(string $line): array
+    {
+        try {
+            $this->undecoded = $line;
+            $message = json_decode($line, true, self::DEPTH, JSON_BIGINT_AS_STRING | JSON_THROW_ON_ERROR);
+            return is_array($message) ? $message : [];
+        } catch (\JsonException $error) {
+            $ref = self::refOf($line);
+            if ($ref !== null) {
+                return ['type' => 'job', 'ref' => $ref, 'unreadable' => $error->getMessage()];
+            }
+            fwrite(STDERR, 'a line of the worker is not JSON: ' . $error->getMessage() . "\n");
+            return [];
+        } finally {
+            $this->undecoded = null;
+        }
+    }
+
+    /** The job of a line that cannot be decoded; null if it is none. */
+    private static function refOf(?string $line): ?string
+    {
+        return preg_match('/\A\{"type":"job","ref":"([^"\\\\]+)"/', substr((string) $line, 0, 100), $found) === 1 ? $found[1] : null;
+    }
+
+    /**
+     * Runs a job and answers it. False if it was the last one.
+     *
+     * @param array<string, mixed> $line
+     */
+    private function attempt(array $line, bool $isLast): bool
+    {
+        $this->ref = (string) $line['ref'];
+        $job = Job::of($line, $this);
+        $levels = ob_get_level();
+        try {
+            $outcome = match (true) {
+                isset($line['unreadable']) => new Fatal("PHP cannot read the payload: {$line['unreadable']}"),
+                !isset($this->handlers[$job->type]) => new Retry("this program has no handler for '{$job->type}'"),
+                default => $this->outcome(($this->chains[$job->type] ??= $this->chain($job->type))($job)),
+            };
+        } catch (\Throwable $error) {
+            $outcome = $this->judge($error, $job);
+        }
+        $this->answer = $job->flush() . $this->answerOf($outcome);
+        while (ob_get_level() > $levels && ob_end_flush()) {
+        }
+        try {
+            foreach ($this->resets as $reset) {
+                $reset($job);
+            }
+        } catch (\Throwable $error) {
+            fwrite(STDERR, "the program ends, because a reset failed: $error\n");
+            $isLast = true;
+        }
+        // The job has its answer before the next one can fail. The end is told with the answer, so that no job is sent in between.
+        $this->hasEnded = $isLast;
+        $answer = $isLast ? $this->answer . self::bye() : $this->answer;
+        $this->ref = $this->answer = $this->cancel = null;
+        $this->send($answer);
+        return !$isLast;
+    }
+
+    private function outcome(mixed $returned): Outcome
+    {
+        return $returned instanceof Outcome ? $returned : new Done($returned);
+    }
+
+    private function judge(\Throwable $error, Job $job): Outcome
+    {
+        try {
+            foreach ($this->judges as $judge) {
+                $outcome = $judge($error, $job);
+                if ($outcome instanceof Outcome) {
+                    return $outcome;
+                }
+            }
+        } catch (\Throwable $second) {
+            $error = $second;
+        }
+        fwrite(STDERR, "{$job->type} {$job->id}: $error\n");
+        if ($error instanceof FatalError) {
+            return new Fatal($error->getMessage());
+        }
+        return new Retry(sprintf('%s: %s (%s:%d)', $error::class, $error->getMessage(), basename($error->getFile()), $error->getLine()));
+    }
+
+    /** The line with this outcome. Work that is done stays done, even if its result cannot be told. */
+    private function answerOf(Outcome $outcome): string
+    {
+        $line = ['type' => 'result', 'ref' => $this->ref];
+        try {
+            return Pipe::encode($line + $outcome->fields());
+        } catch (\Throwable $error) {
+            $message = 'the job is done, but its result is left out: ' . $error->getMessage();
+            return Pipe::encode(['type' => 'log', 'ref' => $this->ref, 'level' => 'warn', 'message' => Pipe::cut($message)])
+                . Pipe::encode($line + ['outcome' => 'done']);
+        }
+    }
+
+    /** The handler of a type inside all middleware. */
+    private function chain(string $type): \Closure
+    {
+        $handler = $this->handlers[$type];
+        if (is_string($handler) && !is_callable($handler)) {
+            $object = $this->make === null ? new $handler() : ($this->make)($handler);
+            $handler = is_callable([$object, 'handle']) ? [$object, 'handle'] : $object;
+        }
+        $chain = $handler(...);
+        foreach (array_reverse($this->middleware) as $middleware) {
+            $chain = static fn (Job $job): mixed => $middleware($job, $chain);
+        }
+        return $chain;
+    }
+
+    /** Answers the job that ended the program: by a fatal error, by exhausted memory, or by exit(). */
+    private function reportDeath(): void
+    {
+        $this->reserve = null;
+        if ($this->hasEnded || getmypid() !== $this->pid) {
+            return;
+        }
+        $this->hasEnded = true;
+        ini_set('memory_limit', '-1');
+        // The payload may be what exhausted the memory.
+        $this->ref ??= self::refOf($this->undecoded);
+        if ($this->ref === null) {
+            // Without a farewell: a job that arrives now, or was being read, must not be passed on without end.
+            return;
+        }
+        if ($this->answer === null) {
+            $last = error_get_last();
+            $isFatal = ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
+            $error = $isFatal ? "{$last['message']} ({$last['file']}:{$last['line']})" : 'the handler called exit()';
+            $this->answer = $this->answerOf(new Retry($error));
+        }
+        $this->send(($this->answer ?? '') . self::bye());
+        exit(0);
+    }
+
+    private static function bye(): string
+    {
+        return Pipe::encode(['type' => 'bye']);
+    }
+}

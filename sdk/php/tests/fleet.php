@@ -1,0 +1,184 @@
+<?php
+
+// The real program: submissions by its command line, records that it writes, and a pool of PHP workers.
+
+declare(strict_types=1);
+
+use Streamfleet\{Cli, InvalidSubmission, JobFailed, Producer, Submission};
+
+require __DIR__ . '/harness.php';
+
+/** The program, or the test is skipped. */
+function binary(): string
+{
+    $binary = (string) getenv('STREAMFLEET_BIN');
+    if ($binary === '') {
+        throw new Skipped('STREAMFLEET_BIN does not name the program streamfleet');
+    }
+    return realpath($binary) ?: throw new Exception("STREAMFLEET_BIN names no file: $binary");
+}
+
+function environment(): array
+{
+    return ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()];
+}
+
+/** A worker of the fleet that runs while the function does. */
+function withWorker(string $types, callable $body): void
+{
+    $folder = folder();
+    file_put_contents("$folder/streamfleet.toml", "[telemetry]\nlisten = \"127.0.0.1:" . freePort() . "\"\n[queues.default]\nconcurrency = 8\n$types");
+    $log = "$folder/log";
+    $worker = proc_open([binary(), 'worker'], [['file', '/dev/null', 'r'], ['file', $log, 'w'], ['file', $log, 'a']], $pipes, $folder, environment() + getenv());
+    try {
+        $body($folder);
+    } catch (Throwable $error) {
+        echo "the worker's log:\n", file_get_contents($log);
+        throw $error;
+    } finally {
+        proc_terminate($worker, SIGTERM);
+        try {
+            eventually(static fn (): bool => !proc_get_status($worker)['running'], 'the end of the worker');
+        } finally {
+            proc_terminate($worker, SIGKILL);
+            proc_close($worker);
+        }
+    }
+}
+
+function producer(): Producer
+{
+    $redis = new Redis();
+    $redis->connect('127.0.0.1', redisServer());
+    return new Producer($redis);
+}
+
+test('an_id_is_accepted_once_by_the_command_line', function (): void {
+    $cli = new Cli([binary()], environment: environment());
+    redis('FLUSHALL');
+    $first = $cli->enqueue('mail.send', ['to' => 'Ännchen'], id: 'order-7', maxAttempts: 3, headers: ['tenant' => '9'], timeout: 1.5, delay: 60);
+    same(['order-7', 'scheduled', true], [$first->id, $first->state, $first->isNew]);
+    same(['order-7', false], [$cli->enqueue('mail.send', [], id: 'order-7')->id, $cli->enqueue('mail.send', [], id: 'order-7')->isNew]);
+    $status = $cli->status('order-7');
+    same([['to' => 'Ännchen'], ['tenant' => '9'], 'scheduled'], [$status['payload'], $status['headers'], $status['state']]);
+    same(null, $cli->status('no-such-job'));
+    $large = $cli->enqueue('big', str_repeat('x', 1 << 20), expiresAt: new DateTime('+1 hour'), runAt: new DateTimeImmutable('+1 minute'), lane: 'low', tracking: 'all', encoding: 'raw', then: [['type' => 'b']]);
+    same(1 << 20, $cli->status($large->id)['payload_bytes']);
+});
+
+test('a_unique_key_keeps_others_out', function (): void {
+    $cli = new Cli([binary()], environment: environment());
+    redis('FLUSHALL');
+    $first = $cli->enqueue('report', ['n' => 1], unique: 'report-11');
+    $second = $cli->enqueue('report', ['n' => 2], unique: 'report-11', uniqueScope: 'running');
+    same([true, false, $first->id], [$first->isNew, $second->isNew, $second->id]);
+    $third = $cli->enqueue('report', ['n' => 3], unique: 'report-11', uniqueMode: 'replace');
+    same([true, $first->id], [$third->isNew, $third->replaced]);
+});
+
+test('what_the_command_line_refuses_is_an_error', function (): void {
+    $cli = new Cli([binary()], environment: environment());
+    contains('unique', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', unique: 'key', uniqueMode: 'sometimes'))->getMessage());
+    contains('batch', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', batch: 'b'))->getMessage());
+    contains('tracking', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', tracking: 'none'))->getMessage());
+    $lost = new Cli([binary()], environment: ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . freePort()]);
+    thrown(Streamfleet\Unconfirmed::class, fn () => $lost->enqueue('a'));
+    thrown(Streamfleet\Refused::class, fn () => @(new Cli(['/no/such/program']))->enqueue('a'));
+});
+
+test('the_record_of_a_job_is_read', function (): void {
+    binary();
+    redis('FLUSHALL');
+    withWorker('
+        [types."echo"]
+        handler = { exec = { command = ["cat"] } }
+        [types."fails"]
+        handler = { exec = { command = ["sh", "-c", "echo no such user >&2; exit 65"] } }
+        [types."bytes"]
+        handler = { exec = { command = ["printf", "\\\\377"] } }
+    ', function (): void {
+        $producer = producer();
+        $job = $producer->enqueue('echo', ['n' => [1.5, '18446744073709551615', null]], tracking: 'all');
+        same(['done', 'echo', ['n' => [1.5, '18446744073709551615', null]]], [$producer->wait($job, 20)->state, $producer->status($job)->type, $producer->result($job)]);
+        $delayed = $producer->enqueue('echo', 'later', id: 'mine', delay: 0.3, lane: 'high');
+        same('later', $producer->wait($delayed, 20)->result());
+        $dead = $producer->enqueue('fails', id: 'dead');
+        same('dead', $producer->wait($dead, 20)->state);
+        contains('no such user', thrown(JobFailed::class, fn () => $producer->result($dead))->getMessage());
+        $bytes = $producer->enqueue('bytes', tracking: 'all');
+        same("\xff", $producer->wait($bytes, 20)->result());
+        // A plain job leaves nothing.
+        $plain = $producer->enqueue('echo', 1);
+        same(null, $producer->wait($plain, 0.5));
+    });
+});
+
+test('a_pool_of_php_workers_runs_jobs', function (): void {
+    binary();
+    redis('FLUSHALL');
+    $types = "[pools.php]\ncommand = [\"" . PHP_BINARY . "\", \"worker.php\"]\nprocesses = 3\n";
+    foreach (['ok', 'flaky', 'fatal', 'snooze', 'drop', 'exit', 'bytes', 'task'] as $type) {
+        $types .= "[types.\"demo.$type\"]\nhandler = { pool = \"php\" }\nbackoff = { fixed = \"50ms\" }\nmax_attempts = 3\ntracking = \"all\"\n";
+    }
+    // The worker starts after the program has been written, because it greets it at once.
+    $start = function (callable $body) use ($types): void {
+        $program = folder();
+        file_put_contents("$program/worker.php", '<?php
+            require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
+            use Streamfleet\{Done, Drop, FatalError, Job, JobType, Snooze, Task, Worker};
+            $worker = Worker::create();
+            #[JobType("demo.task")] final class Greet extends Task {
+                public function __construct(public readonly string $name, public int $times = 1) {}
+                public function handle(Job $job): mixed { return str_repeat("hello {$this->name} ", $this->times); }
+            }
+            $worker
+                ->use(function (Job $job, callable $next) { echo "noise on standard output\n"; return $next($job); })
+                ->on("demo.ok", function (Job $job) {
+                    $job->progress(50, "half");
+                    $job->log("info", "a line", ["n" => 1]);
+                    $job->progress(100, "whole");
+                    return ["payload" => $job->payload, "attempt" => $job->attempt, "tenant" => $job->headers["tenant"] ?? null];
+                })
+                ->on("demo.flaky", function (Job $job) { if ($job->attempt < 3) { throw new RuntimeException("not yet"); } return $job->attempt; })
+                ->on("demo.fatal", fn() => throw new FatalError("never"))
+                ->on("demo.snooze", function (Job $job) {
+                    $mark = __DIR__ . "/" . $job->id;
+                    if (is_file($mark)) { return ["attempt" => $job->attempt]; }
+                    touch($mark);
+                    return new Snooze(0.2, "later");
+                })
+                ->on("demo.drop", fn() => new Drop("not wanted"))
+                ->on("demo.exit", function (Job $job) { if ($job->attempt === 1) { exit(3); } return "second"; })
+                ->on("demo.bytes", fn(Job $job) => strrev($job->payload))
+                ->task(Greet::class)
+                ->run();');
+        withWorker(str_replace('"worker.php"', json_encode("$program/worker.php", JSON_UNESCAPED_SLASHES), $types), $body);
+    };
+    $start(function (): void {
+        $producer = producer();
+        $ids = [];
+        $ids['ok'] = $producer->enqueue('demo.ok', ['to' => 'Ännchen', 'n' => 0.1], headers: ['tenant' => '9']);
+        foreach (['flaky', 'fatal', 'snooze', 'drop', 'exit'] as $type) {
+            $ids[$type] = $producer->enqueue("demo.$type", ['x' => 1]);
+        }
+        $ids['bytes'] = $producer->enqueue('demo.bytes', "\x00\xfe\xff", encoding: 'raw');
+        $ids['task'] = $producer->enqueue('demo.task', ['name' => 'ann', 'times' => 2]);
+        $ends = array_map(fn (string $id) => $producer->wait($id, 30) ?? throw new Exception("$id did not end"), $ids);
+        same(['payload' => ['to' => 'Ännchen', 'n' => 0.1], 'attempt' => 1, 'tenant' => '9'], $ends['ok']->result());
+        same([100, 'whole'], [$ends['ok']->percent, $ends['ok']->note]);
+        same(3, $ends['flaky']->result());
+        same('dead', $ends['fatal']->state);
+        contains('never', $ends['fatal']->error);
+        same(['attempt' => 1], $ends['snooze']->result());
+        same('cancelled', $ends['drop']->state);
+        same('second', $ends['exit']->result());
+        same("\xff\xfe\x00", $ends['bytes']->result());
+        same('hello ann hello ann ', $ends['task']->result());
+        $log = json_encode((new Cli([binary()], environment: environment()))->status($ids['ok'])['log']);
+        contains('a line', $log);
+        $many = $producer->enqueueMany(array_map(fn (int $n) => new Submission('demo.ok', $n), range(1, 500)));
+        foreach ($many as $n => $id) {
+            same($n + 1, $producer->wait($id, 60)?->result()['payload']);
+        }
+    });
+});

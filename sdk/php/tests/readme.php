@@ -1,0 +1,175 @@
+<?php
+
+// Every code block of README.md is run. A comment before each says how.
+
+declare(strict_types=1);
+
+require __DIR__ . '/harness.php';
+
+/**
+ * The blocks of README.md: what the comment says, and the code.
+ *
+ * @return list<array{string, string, string}> kind, name, code
+ */
+function blocks(): array
+{
+    $text = file_get_contents(dirname(__DIR__) . '/README.md');
+    preg_match_all('/^<!-- (run|file|php): (\S+) -->\n```\w+\n(.*?)^```$/ms', $text, $found, PREG_SET_ORDER);
+    same(preg_match_all('/^```\w+$/m', $text), count($found), 'blocks with a comment');
+    return array_map(static fn (array $block): array => array_slice($block, 1), $found);
+}
+
+function code(string $kind, string $name): string
+{
+    $found = array_filter(blocks(), static fn (array $block): bool => $block[0] === $kind && $block[1] === $name);
+    same(true, $found !== [], "a block $kind: $name");
+    return implode("\n", array_column($found, 2));
+}
+
+/** Runs a command in a folder, and returns its output. */
+function command(array $command, string $folder, array $environment = []): string
+{
+    $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, $folder, $environment + getenv());
+    $output = stream_get_contents($pipes[1]);
+    same(0, proc_close($process), implode(' ', $command) . "\n$output");
+    return $output;
+}
+
+/** The folder of the quick start: its files, with the port of the private Redis, and the package beside it. */
+function project(): string
+{
+    static $folder = null;
+    if ($folder !== null) {
+        return $folder;
+    }
+    $parent = folder();
+    mkdir("$parent/mailer");
+    symlink(dirname(__DIR__, 3), "$parent/streamfleet");
+    foreach (blocks() as [$kind, $name, $code]) {
+        if ($kind === 'file') {
+            file_put_contents("$parent/mailer/$name", str_replace('6379', (string) redisServer(), $code));
+        }
+    }
+    if (trim((string) shell_exec('command -v composer')) === '') {
+        throw new Skipped('there is no composer (Debian: composer)');
+    }
+    $environment = ['COMPOSER_HOME' => "$parent/composer", 'COMPOSER_DISABLE_NETWORK' => '1', 'COMPOSER_ALLOW_SUPERUSER' => '1', 'COMPOSER_MIRROR_PATH_REPOS' => '1'];
+    command(['sh', '-e', '-c', code('run', 'composer')], "$parent/mailer", $environment);
+    return $folder = "$parent/mailer";
+}
+
+/** Runs a block of PHP, with what its chapter says is there. */
+function php(string $code, string $before): string
+{
+    file_put_contents(project() . '/block.php', "<?php\nrequire 'vendor/autoload.php';\nrequire 'SendMail.php';\n$before\n$code");
+    return command([PHP_BINARY, '-d', 'error_reporting=-1', '-d', 'display_errors=1', 'block.php'], project(), ['PATH' => bin() . ':' . getenv('PATH'), 'STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()]);
+}
+
+function aProducer(): string
+{
+    return '$redis = new Redis(); $redis->connect("127.0.0.1", ' . redisServer() . '); $producer = new Streamfleet\Producer($redis);';
+}
+
+/** A folder that has the program under its name, if there is one. */
+function bin(): string
+{
+    $folder = folder();
+    if ((string) getenv('STREAMFLEET_BIN') !== '') {
+        symlink(realpath(getenv('STREAMFLEET_BIN')), "$folder/streamfleet");
+    }
+    return $folder;
+}
+
+test('the_packages_exist', function (): void {
+    if (trim((string) shell_exec('command -v apt-get')) === '') {
+        throw new Skipped('there is no apt-get');
+    }
+    preg_match_all('/apt-get install -y (.*)/', code('run', 'apt'), $packages);
+    foreach (explode(' ', implode(' ', $packages[1])) as $package) {
+        contains("Package: $package", command(['apt-cache', 'show', '--no-all-versions', $package], '/'));
+    }
+});
+
+test('the_quick_start_sends_a_mail', function (): void {
+    redis('FLUSHALL');
+    $folder = project();
+    $worker = null;
+    $environment = ['PATH' => bin() . ':' . getenv('PATH'), 'STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer(), 'STREAMFLEET__TELEMETRY__LISTEN' => '127.0.0.1:' . freePort()];
+    if ((string) getenv('STREAMFLEET_BIN') !== '') {
+        $worker = proc_open(['sh', '-c', 'exec ' . code('run', 'worker')], [['file', '/dev/null', 'r'], ['file', "$folder/log", 'w'], ['file', "$folder/log", 'a']], $pipes, $folder, $environment + getenv());
+    }
+    $submit = proc_open(['sh', '-e', '-c', code('run', 'submit')], [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, $folder);
+    if ($worker === null) {
+        // Without the program, the test takes its part: it gives the job to worker.php, and writes the record.
+        $entry = eventually(static fn (): array|false => entries('sf:{default}:jobs') ?: false, 'the submission');
+        $program = Program::in($folder, 'worker.php');
+        $answer = $program->answer('mail.send', json_decode(reset($entry)['payload'], true));
+        redis('HSET', 'sf:{default}:job:' . key($entry), 'state', 'done', 'result', json_encode($answer['result']));
+        echo "the quick start ran without streamfleet, because STREAMFLEET_BIN is not set\n";
+    }
+    $output = stream_get_contents($pipes[1]);
+    if ($worker !== null) {
+        proc_terminate($worker, SIGTERM);
+        proc_close($worker);
+        $output .= $output === "sent to ann@example.com\n" ? '' : file_get_contents("$folder/log");
+    }
+    same(0, proc_close($submit), $output);
+    same("sent to ann@example.com\n", $output);
+});
+
+test('jobs_are_submitted', function (): void {
+    redis('FLUSHALL');
+    php(code('php', 'producer'), aProducer());
+    same([4, 1, 1], [redis('XLEN', 'sf:{default}:jobs'), redis('XLEN', 'sf:{default}:jobs:low'), redis('XLEN', 'sf:{default}:jobs:high')]);
+});
+
+test('the_status_is_shown', function (): void {
+    redis('FLUSHALL');
+    foreach (['done' => ['result', '[7]', 'int(7)'], 'dead' => ['error', 'no such user', 'dead: no such user']] as $state => [$field, $value, $shown]) {
+        redis('HSET', "sf:{default}:job:$state", 'state', $state, $field, $value);
+        contains($shown, php(code('php', 'status'), aProducer() . "\$id = '$state';"));
+    }
+    contains('not yet', php(str_replace('30', '0.1', code('php', 'status')), aProducer() . '$id = "none";'));
+});
+
+test('the_command_line_accepts_an_id_once', function (): void {
+    if ((string) getenv('STREAMFLEET_BIN') === '') {
+        throw new Skipped('STREAMFLEET_BIN does not name the program streamfleet');
+    }
+    redis('FLUSHALL');
+    same("bool(true)\nbool(false)\n", php(code('php', 'cli'), ''));
+});
+
+test('handlers_and_tasks_run', function (): void {
+    $file = project() . '/blocks.php';
+    file_put_contents($file, "<?php\nrequire 'vendor/autoload.php';\nrequire 'SendMail.php';\n\$worker = Streamfleet\\Worker::create();\n" . code('php', 'worker') . "\n\$worker->run();");
+    $program = Program::in(dirname($file), 'blocks.php');
+    $outcomes = array_map(static fn (int $order): string => $program->answer('order.pay', ['order' => $order])['outcome'], [1, 2, 3, 4, 5]);
+    same(['retry', 'snooze', 'drop', 'retry', 'done'], $outcomes);
+    same('fatal', $program->answer('order.pay', [])['outcome']);
+    same('sent 1 to ann', $program->answer('mail.welcome', ['to' => 'ann'])['result']);
+});
+
+test('types_share_a_named_pool', function (): void {
+    if ((string) getenv('STREAMFLEET_BIN') === '') {
+        throw new Skipped('STREAMFLEET_BIN does not name the program streamfleet');
+    }
+    $folder = folder();
+    // The check starts the program and compares the types.
+    file_put_contents("$folder/worker.php", '<?php require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
+        Streamfleet\Worker::create()->on("order.pay", fn () => 1)->on("mail.welcome", fn () => 1)->run();');
+    file_put_contents("$folder/streamfleet.toml", code('file', 'pools.toml'));
+    command([realpath(getenv('STREAMFLEET_BIN')), 'config', 'check'], $folder, ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()]);
+});
+
+test('tasks_are_dispatched', function (): void {
+    redis('FLUSHALL');
+    php(code('php', 'tasks'), aProducer());
+    same(['{"to":"ann@example.com","copies":1}', '{"to":"bob@example.com","copies":2}'], array_slice(array_column(entries('sf:{default}:jobs'), 'payload'), 0, 2));
+    same(4, redis('XLEN', 'sf:{default}:jobs'));
+});
+
+test('check_is_what_runs_this', function (): void {
+    same("./check.sh\n", code('run', 'check'));
+    same(true, is_executable(dirname(__DIR__) . '/check.sh'));
+});

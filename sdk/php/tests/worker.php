@@ -1,0 +1,423 @@
+<?php
+
+// The worker loop, through the pipes of the pool protocol.
+
+declare(strict_types=1);
+
+require __DIR__ . '/harness.php';
+
+test('ready_names_the_types_and_the_version', function (): void {
+    $program = Program::bare('Worker::create()->on("a.b", fn() => 1)->on("7", fn() => 1)->run();');
+    $program->write('{"new":[],"inflight":50,"pool":"php","protocol":1,"type":"hello"}' . "\n");
+    $ready = $program->read();
+    same(['type' => 'ready', 'protocol' => 1, 'types' => ['a.b', '7'], 'inflight' => 1, 'sdk' => 'streamfleet-php 0.1.0'], $ready);
+    $program->closeInput();
+    same(['type' => 'bye'], $program->read());
+    same(null, $program->read());
+    same(0, $program->exitCode());
+    same('', $program->stderr());
+});
+
+test('another_protocol_is_refused_with_both_versions', function (): void {
+    $program = Program::bare('Worker::create()->on("a", fn() => 1)->run();');
+    $program->send(['type' => 'hello', 'protocol' => 2]);
+    same(1, $program->read()['protocol']);
+    same(1, $program->exitCode());
+    contains('version 2', $program->stderr());
+    contains('version 1', $program->stderr());
+});
+
+test('what_a_handler_returns_is_the_outcome', function (): void {
+    $program = Program::start('$worker
+        ->on("nothing", fn() => null)
+        ->on("value", fn(Job $job) => ["got" => $job->payload])
+        ->on("false", fn() => false)
+        ->on("float", fn() => 1.0)
+        ->on("bytes", fn() => "\xff\x00")
+        ->on("done", fn() => new Done("Grüße"))
+        ->on("retry", fn() => new Retry("busy", after: 1.1))
+        ->on("retry.plain", fn() => new Retry("busy"))
+        ->on("fatal", fn() => new Fatal("no such user"))
+        ->on("snooze", fn() => new Snooze(60, "closed"))
+        ->on("drop", fn() => new Drop("no longer wanted"))
+        ->run();');
+    $wanted = [
+        'nothing' => ['outcome' => 'done'],
+        'value' => ['outcome' => 'done', 'result' => ['got' => ['to' => 'ann', 'n' => 1.5]]],
+        'false' => ['outcome' => 'done', 'result' => false],
+        'float' => ['outcome' => 'done', 'result' => 1.0],
+        'bytes' => ['outcome' => 'done', 'result_base64' => base64_encode("\xff\x00")],
+        'done' => ['outcome' => 'done', 'result' => 'Grüße'],
+        'retry' => ['outcome' => 'retry', 'error' => 'busy', 'delay_ms' => 1100],
+        'retry.plain' => ['outcome' => 'retry', 'error' => 'busy'],
+        'fatal' => ['outcome' => 'fatal', 'error' => 'no such user'],
+        'snooze' => ['outcome' => 'snooze', 'delay_ms' => 60000, 'reason' => 'closed'],
+        'drop' => ['outcome' => 'drop', 'reason' => 'no longer wanted'],
+    ];
+    foreach ($wanted as $type => $answer) {
+        same($answer, $program->answer($type, ['to' => 'ann', 'n' => 1.5]), $type);
+    }
+});
+
+test('exceptions_are_retries_and_fatal_errors_are_fatal', function (): void {
+    $program = Program::start('class Gone extends FatalError {}
+        $worker
+        ->on("throws", function () { throw new RuntimeException("no connection \xff"); })
+        ->on("type.error", fn(Job $job) => strlen($job->payload))
+        ->on("fatal", function () { throw new FatalError("broken"); })
+        ->on("gone", function () { throw new Gone("gone"); })
+        ->on("judged", function () { throw new DomainException("later"); })
+        ->on("bad.delay", fn() => new Snooze(-1))
+        ->onError(fn(Throwable $e) => $e instanceof DomainException ? new Snooze(5, $e->getMessage()) : null)
+        ->run();');
+    $answer = $program->answer('throws');
+    same('retry', $answer['outcome']);
+    contains("RuntimeException: no connection \u{fffd} (program.php:", $answer['error']);
+    same('retry', $program->answer('type.error', [])['outcome']);
+    same(['outcome' => 'fatal', 'error' => 'broken'], $program->answer('fatal'));
+    same(['outcome' => 'fatal', 'error' => 'gone'], $program->answer('gone'));
+    same(['outcome' => 'snooze', 'delay_ms' => 5000, 'reason' => 'later'], $program->answer('judged'));
+    same('retry', $program->answer('bad.delay')['outcome']);
+    contains('throws job-1: RuntimeException', $program->stderr());
+});
+
+test('stray_output_goes_to_standard_error', function (): void {
+    $program = Program::start('$worker->on("noisy", function () {
+            echo "echoed\n";
+            print "printed\n";
+            file_put_contents("php://stdout", "to stdout\n");
+            file_put_contents("php://output", "to output\n");
+            system("echo from a child");
+            $child = proc_open(["echo", "inherited"], [], $pipes);
+            proc_close($child);
+            $undefined[0];
+            trigger_error("a notice", E_USER_NOTICE);
+            ob_start();
+            echo "left in a buffer\n";
+            return "result";
+        })->on("bare", function () { while (ob_get_level()) { ob_end_clean(); } echo "after\n"; })->run();');
+    same(['outcome' => 'done', 'result' => 'result'], $program->answer('noisy'));
+    same(['outcome' => 'done'], $program->answer('bare'));
+    foreach (['echoed', 'printed', 'to stdout', 'to output', 'from a child', 'inherited', 'Undefined variable', 'a notice', 'left in a buffer', 'after'] as $text) {
+        contains($text, $program->stderr());
+    }
+});
+
+test('a_handler_cannot_eat_the_next_job_from_standard_input', function (): void {
+    $program = Program::start('$worker->on("reads", fn() => [file_get_contents("php://stdin"), trim((string) shell_exec("cat"))])->run();');
+    $first = $program->job('reads');
+    $second = $program->job('reads');
+    same(['outcome' => 'done', 'result' => ['', '']], $program->result($first));
+    same(['outcome' => 'done', 'result' => ['', '']], $program->result($second));
+});
+
+test('progress_is_merged_and_its_last_report_arrives', function (): void {
+    $program = Program::start('$worker->on("counts", function (Job $job) {
+            for ($i = 0; $i <= 10000; $i++) { $job->progress($i / 100, "page $i"); }
+        })->on("odd", function (Job $job) { $job->progress(NAN); usleep(110000); $job->progress(1e9); })->run();');
+    $program->job('counts');
+    $reports = [];
+    while (($line = $program->read())['type'] === 'progress') {
+        $reports[] = $line;
+    }
+    same('done', $line['outcome']);
+    same(true, count($reports) < 100, 'few reports');
+    same(['type' => 'progress', 'ref' => '1', 'percent' => 0.0, 'message' => 'page 0'], $reports[0]);
+    same(['type' => 'progress', 'ref' => '1', 'percent' => 100.0, 'message' => 'page 10000'], end($reports));
+    $program->job('odd');
+    same(0.0, $program->read()['percent']);
+    same(100.0, $program->read()['percent']);
+});
+
+test('log_lines_have_a_level_and_fields', function (): void {
+    $program = Program::start('$worker->on("logs", function (Job $job) {
+            $job->log("warning", "slow");
+            $job->log("critical", "bad \xff", ["n" => 1]);
+            $job->log("info", "odd", ["n" => NAN]);
+        })->run();');
+    $program->job('logs');
+    same(['type' => 'log', 'ref' => '1', 'level' => 'warn', 'message' => 'slow'], $program->read());
+    same(['type' => 'log', 'ref' => '1', 'level' => 'error', 'message' => "bad \u{fffd}", 'fields' => ['n' => 1]], $program->read());
+    contains('Inf and NaN', $program->read()['fields']['unreadable']);
+    same(['outcome' => 'done'], $program->result('1'));
+});
+
+test('a_job_has_its_fields', function (): void {
+    $program = Program::start('$worker->on("show", fn(Job $job) => [$job->id, $job->type, $job->queue, $job->attempt,
+        $job->maxAttempts, $job->createdMs, $job->headers, $job->encoding, $job->step, $job->batch, $job->field("fence"),
+        $job->field("nothing"), $job->secondsLeft() > 0.5 && $job->secondsLeft() < 1, $job->cancelled()])->run();');
+    $answer = $program->answer('show', null, ['attempt' => 3, 'timeout_ms' => 1000, 'headers' => ['tenant' => '9'], 'batch' => 'b', 'fence' => '17-0', 'later' => [1]]);
+    same(['job-1', 'show', 'default', 3, 5, 1700000000000, ['tenant' => '9'], 'json', null, 'b', '17-0', null, true, null], $answer['result']);
+});
+
+test('payloads_arrive_unchanged', function (): void {
+    $program = Program::start('$worker->on("echo", fn(Job $job) => $job->payload)
+        ->on("type", fn(Job $job) => get_debug_type($job->payload["n"] ?? $job->payload))
+        ->on("size", fn(Job $job) => [strlen($job->payload), md5($job->payload)])->run();');
+    foreach (['text', 7, 0.1, true, [], [1, [2]], ['a' => ['b' => null]], 'Grüße', "line\nbreak \u{2028}"] as $payload) {
+        same($payload, $program->answer('echo', $payload)['result'] ?? null);
+    }
+    $raw = fn (string $json): string => '{"type":"job","ref":"%s","id":"x","job_type":"%s","payload":' . $json . "}\n";
+    $program->write(sprintf($raw('{"n":18446744073709551615}'), 'a', 'echo'));
+    same(['n' => '18446744073709551615'], $program->result('a')['result']);
+    $program->write(sprintf($raw('{"n":9223372036854775807}'), 'b', 'type'));
+    same('int', $program->result('b')['result']);
+    $program->write(sprintf($raw(str_repeat('[', 3000) . str_repeat(']', 3000)), 'c', 'type'));
+    same('array', $program->result('c')['result']);
+    $program->write(sprintf($raw(str_repeat('[', 6000) . str_repeat(']', 6000)), 'd', 'type'));
+    same('fatal', $program->result('d')['outcome']);
+    same('null', $program->answer('type', null, ['payload' => null, 'payload_base64' => ''])['result']);
+    $bytes = random_bytes(1000);
+    same([1000, md5($bytes)], $program->answer('size', null, ['payload_base64' => base64_encode($bytes), 'encoding' => 'raw'])['result']);
+    same([0, md5('')], $program->answer('size', null, ['payload_base64' => '', 'encoding' => 'raw'])['result']);
+    $large = str_repeat('0123456789abcdef', 512 * 1024);
+    same([8 * 1024 * 1024, md5($large)], $program->answer('size', $large)['result']);
+});
+
+test('a_result_that_cannot_be_sent_leaves_the_job_done', function (): void {
+    $program = Program::start('ini_set("memory_limit", "-1");
+        $worker->on("nan", fn() => NAN)->on("loop", function () { $a = []; $a["a"] = &$a; return $a; })
+        ->on("deep", function () { $a = 1; for ($i = 0; $i < 200; $i++) { $a = [$a]; } return $a; })
+        ->on("huge", fn() => str_repeat("x", 17 * 1024 * 1024))->on("file", fn() => STDERR)
+        ->on("utf8", fn() => ["a\xff"])
+        ->on("throws", fn() => new class implements JsonSerializable { function jsonSerialize(): mixed { throw new Exception("not me"); } })
+        ->run();');
+    foreach (['nan', 'loop', 'deep', 'huge', 'file', 'throws'] as $type) {
+        $ref = $program->job($type);
+        $log = $program->read();
+        same('warn', $log['level'], $type);
+        contains('its result is left out', $log['message']);
+        same(['outcome' => 'done'], $program->result($ref), $type);
+    }
+    same(["a\u{fffd}"], $program->answer('utf8')['result']);
+});
+
+test('a_long_job_learns_that_it_is_cancelled', function (): void {
+    $program = Program::start('$worker->on("long", function (Job $job) {
+            $job->progress(1);
+            while (($why = $job->cancelled()) === null) { usleep(1000); }
+            return new Drop($why);
+        })->on("short", fn() => 1)->run();');
+    $ref = $program->job('long');
+    same('progress', $program->read()['type']);
+    $program->send(['type' => 'cancel', 'ref' => 'another', 'reason' => 'lost']);
+    $program->send(['type' => 'news', 'ref' => $ref]);
+    $next = $program->job('short');
+    $program->send(['type' => 'cancel', 'ref' => $ref, 'reason' => 'timeout']);
+    same(['outcome' => 'drop', 'reason' => 'timeout'], $program->result($ref));
+    same(['outcome' => 'done', 'result' => 1], $program->result($next));
+    $program->send(['type' => 'cancel', 'ref' => $next, 'reason' => 'cancelled']);
+    same(['outcome' => 'done', 'result' => 1], $program->answer('short'));
+});
+
+test('sigterm_lets_the_job_end_and_returns_the_next', function (): void {
+    if (!function_exists('pcntl_signal')) {
+        throw new Skipped('PHP has no pcntl');
+    }
+    $program = Program::start('$worker->on("long", function (Job $job) {
+            $job->progress(1);
+            for ($end = microtime(true) + 0.3; microtime(true) < $end;) { usleep(1000); }
+            return "whole";
+        })->run();');
+    $ref = $program->job('long');
+    same('progress', $program->read()['type']);
+    $program->signal(SIGTERM);
+    $next = $program->job('long');
+    same(['outcome' => 'done', 'result' => 'whole'], $program->result($ref));
+    same(['outcome' => 'snooze', 'delay_ms' => 1000], $program->result($next));
+    same(['type' => 'bye'], $program->read());
+    same(0, $program->exitCode());
+});
+
+test('sigterm_ends_an_idle_program', function (): void {
+    if (!function_exists('pcntl_signal')) {
+        throw new Skipped('PHP has no pcntl');
+    }
+    $program = Program::start('$worker->on("a", fn() => 1)->run();');
+    same('done', $program->answer('a')['outcome']);
+    $program->signal(SIGTERM);
+    same(['type' => 'bye'], $program->read());
+    same(0, $program->exitCode());
+});
+
+test('signals_do_not_cut_a_long_line', function (): void {
+    if (!function_exists('pcntl_signal')) {
+        throw new Skipped('PHP has no pcntl');
+    }
+    $program = Program::start('pcntl_signal(SIGUSR1, fn() => null, false);
+        $worker->on("a", function (Job $job) { $job->progress(1); return str_repeat("x", 8 << 20); })->run();');
+    $ref = $program->job('a');
+    same('progress', $program->read()['type']);
+    for ($i = 0; $i < 20; $i++) {
+        $program->signal(SIGUSR1);
+        usleep(5000);
+    }
+    $program->signal(SIGTERM);
+    same(8 << 20, strlen($program->result($ref)['result']));
+    same(['type' => 'bye'], $program->read());
+    same(0, $program->exitCode());
+});
+
+test('a_program_without_a_worker_ends', function (): void {
+    $program = Program::start('$worker->on("a", function () { usleep(50000); return 1; })->run();');
+    $program->job('a');
+    fclose($program->pipes[1]);
+    same(1, $program->exitCode());
+    contains('worker is gone', $program->stderr());
+});
+
+test('the_end_of_input_lets_the_jobs_end', function (): void {
+    $program = Program::start('$worker->on("slow", function () { usleep(100000); return 1; })->run();');
+    $ref = $program->job('slow');
+    $program->closeInput();
+    same(['outcome' => 'done', 'result' => 1], $program->result($ref));
+    same(['type' => 'bye'], $program->read());
+    same(0, $program->exitCode());
+});
+
+test('a_death_is_a_retry_with_its_error', function (): void {
+    $deaths = [
+        'memory' => ['ini_set("memory_limit", "16M"); str_repeat("x", 1 << 26);', 'Allowed memory size'],
+        'memory.slowly' => ['ini_set("memory_limit", "16M"); for (;;) { $a[] = str_repeat("x", 100); }', 'Allowed memory size'],
+        'exit' => ['exit(3);', 'the handler called exit()'],
+        'time' => ['set_time_limit(1); for (;;) {}', 'Maximum execution time'],
+        'class' => ['eval("class Twice extends Countable {}");', 'Twice'],
+    ];
+    foreach ($deaths as $name => [$code, $error]) {
+        $program = Program::start("\$worker->on('dies', function (Job \$job) { echo 1; $code })->run();");
+        $answer = $program->answer('dies');
+        same('retry', $answer['outcome'], $name);
+        contains($error, $answer['error']);
+        same(['type' => 'bye'], $program->read(), $name);
+        same(null, $program->read());
+        same(0, $program->exitCode(), $name);
+    }
+});
+
+test('a_payload_that_exhausts_the_memory_is_answered', function (): void {
+    $program = Program::start('ini_set("memory_limit", "12M"); $worker->on("a", fn(Job $job) => 1)->run();');
+    $ref = $program->job('a', array_fill(0, 1 << 20, 1));
+    contains('Allowed memory size', $program->result($ref)['error']);
+    same(['type' => 'bye'], $program->read());
+    same(0, $program->exitCode());
+    // If not even the line fits, the program ends without a farewell, so that an attempt is spent.
+    $program = Program::start('ini_set("memory_limit", "6M"); $worker->on("a", fn(Job $job) => 1)->run();');
+    @$program->write('{"type":"job","ref":"1","job_type":"a","payload":"' . str_repeat('x', 8 << 20) . "\"}\n");
+    same(null, $program->read());
+    same(255, $program->exitCode());
+});
+
+test('a_kept_job_is_not_taken_for_the_next_one', function (): void {
+    $program = Program::start('$worker->on("keeps", function (Job $job) use (&$kept) { $kept ??= $job; return $kept->cancelled(); })
+        ->on("waits", function (Job $job) use (&$kept) { while ($job->cancelled() === null) { usleep(1000); } return $kept->cancelled(); })->run();');
+    same(['outcome' => 'done'], $program->answer('keeps'));
+    $ref = $program->job('waits');
+    $program->send(['type' => 'cancel', 'ref' => $ref, 'reason' => 'lost']);
+    same(['outcome' => 'done'], $program->result($ref));
+});
+
+test('the_constants_of_the_standard_streams_are_closed', function (): void {
+    $program = Program::start('$worker->on("a", fn() => fwrite(STDOUT, "x"))->on("b", fn() => fwrite(STDERR, "y"))->run();');
+    same('retry', $program->answer('a')['outcome']);
+    same(1, $program->answer('b')['result']);
+});
+
+test('a_forked_child_does_not_answer', function (): void {
+    if (!function_exists('pcntl_fork')) {
+        throw new Skipped('PHP has no pcntl');
+    }
+    $program = Program::start('$worker->on("forks", function (Job $job) {
+            $child = pcntl_fork();
+            if ($child === 0) { $job->log("info", "from the child"); exit(0); }
+            pcntl_waitpid($child, $status);
+            return "parent";
+        })->run();');
+    same(['outcome' => 'done', 'result' => 'parent'], $program->answer('forks'));
+    same(['outcome' => 'done', 'result' => 'parent'], $program->answer('forks'));
+});
+
+test('a_program_ends_after_its_max_jobs', function (): void {
+    $program = Program::start('$worker->on("a", fn() => 1)->maxJobs(2)->run();');
+    same('done', $program->answer('a')['outcome']);
+    $second = $program->job('a');
+    $program->job('a');
+    same('done', $program->result($second)['outcome']);
+    same(['type' => 'bye'], $program->read());
+    same(null, $program->read());
+    same(0, $program->exitCode());
+});
+
+test('resets_run_after_each_job_and_before_the_next', function (): void {
+    $program = Program::start('$log = [];
+        $worker->on("a", function () use (&$log) { $log[] = "job"; return $log; })
+            ->on("b", function () { throw new Exception("no"); })
+            ->reset(function (Job $job) use (&$log) { $log[] = "reset after {$job->type}"; })->run();');
+    same(['job'], $program->answer('a')['result']);
+    same('retry', $program->answer('b')['outcome']);
+    same(['job', 'reset after a', 'reset after b', 'job'], $program->answer('a')['result']);
+});
+
+test('a_failed_reset_ends_the_program_and_keeps_the_outcome', function (): void {
+    foreach (['throw new Exception("dirty");', 'exit(1);'] as $code) {
+        $program = Program::start("\$worker->on('a', fn() => 'whole')->reset(function () { $code })->run();");
+        same(['outcome' => 'done', 'result' => 'whole'], $program->answer('a'));
+        same(['type' => 'bye'], $program->read());
+        same(0, $program->exitCode());
+    }
+});
+
+test('middleware_surrounds_the_handler_in_its_order', function (): void {
+    $program = Program::start('$worker
+        ->use(fn(Job $job, callable $next) => ["outer", $next($job)])
+        ->use(fn(Job $job, callable $next) => $job->payload === "stop" ? new Drop("stopped") : ["inner", $next($job)])
+        ->use(function (Job $job, callable $next) { try { return $next($job); } catch (LogicException) { return "caught"; } })
+        ->on("a", function (Job $job) { if ($job->payload === "throw") { throw new LogicException(); } return 1; })->run();');
+    same(['outer', ['inner', 1]], $program->answer('a')['result']);
+    same(['outer', ['inner', 'caught']], $program->answer('a', 'throw')['result']);
+    // What the outer function returns counts, and it has put the outcome into a list.
+    same('done', $program->answer('a', 'stop')['outcome']);
+});
+
+test('handlers_may_be_classes_from_a_container', function (): void {
+    $program = Program::bare('class Greeter { function __construct(private string $word) {} function handle(Job $job) { return $this->word; } }
+        class Plain { private int $calls = 0; function __invoke(Job $job) { return ++$this->calls; } }
+        $container = new class { function get(string $class) { return $class === "Greeter" ? new Greeter("hello") : new $class(); } };
+        Worker::create($container)->on("greet", Greeter::class)->on("plain", Plain::class)->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1]);
+    $program->read();
+    same('hello', $program->answer('greet')['result']);
+    same([1, 2], [$program->answer('plain')['result'], $program->answer('plain')['result']]);
+});
+
+test('tasks_are_revived_from_their_payload', function (): void {
+    $program = Program::start('enum Size: string { case Small = "s"; }
+        #[JobType("mail.send", maxAttempts: 4)]
+        final class SendMail extends Task {
+            public function __construct(public readonly string $to, public ?Size $size = null, public int $copies = 1,
+                public ?DateTimeImmutable $at = null, public float $price = 0, private string $secret = "s") { $this->secret = "constructed"; }
+            public function handle(Job $job): mixed {
+                return [$this->to, $this->size?->name, $this->copies, $this->at?->format("c"), $this->price];
+            }
+        }
+        $worker->task(SendMail::class)->run();');
+    same(['ann', 'Small', 2, '2026-12-01T10:00:00+01:00', 3.0], $program->answer('mail.send', ['to' => 'ann', 'size' => 's', 'copies' => 2, 'at' => '2026-12-01T10:00:00+01:00', 'price' => 3, 'unknown' => 1])['result']);
+    same(['ann', null, 1, null, 0.0], $program->answer('mail.send', ['to' => 'ann'])['result']);
+    foreach ([[], ['to' => 7], ['to' => null], ['to' => 'a', 'size' => 'xxl'], ['to' => 'a', 'copies' => '12'], ['to' => 'a', 'at' => 'soon'], 'text'] as $payload) {
+        same('fatal', $program->answer('mail.send', $payload)['outcome'], json_encode($payload));
+    }
+});
+
+test('mistakes_in_the_program_are_reported_before_it_is_ready', function (): void {
+    foreach (['on("Bad Type", fn() => 1)', 'on("a", "no_such_function")', 'on("a", fn() => 1)->on("a", fn() => 2)', 'task(stdClass::class)'] as $mistake) {
+        $program = Program::bare('Worker::create()->' . $mistake . '->run();');
+        $program->send(['type' => 'hello', 'protocol' => 1]);
+        same(null, $program->read(), $mistake);
+        same(255, $program->exitCode());
+        contains('Uncaught', $program->stderr());
+    }
+});
+
+test('a_job_of_another_type_is_retried_elsewhere', function (): void {
+    $program = Program::start('$worker->on("a", fn() => 1)->run();');
+    same(['outcome' => 'retry', 'error' => "this program has no handler for 'b'"], $program->answer('b'));
+});

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs every test of the Python package, on a private Redis. With STREAMFLEET_BIN=/path/to/streamfleet, also those with a real worker.
+#
+# It installs the package and redis-py into a new environment in a temporary folder, as the README's quick start does. If pip cannot,
+# because there is no network, it uses the redis-py that this Python has, such as Debian's python3-redis.
+# PYTHON selects the interpreter. Exit code 0: everything that could run passed. Lines that begin with "skip" name what could not.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+python=${PYTHON:-python3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+[ -n "${STREAMFLEET_TEST_REDIS:-}" ] || command -v redis-server >/dev/null || command -v valkey-server >/dev/null || {
+  echo "neither redis-server nor valkey-server is on the PATH: apt-get install redis-server" >&2
+  exit 1
+}
+if [ -n "${STREAMFLEET_BIN:-}" ]; then
+  STREAMFLEET_BIN=$(realpath "$STREAMFLEET_BIN")
+  export STREAMFLEET_BIN
+  [ -x "$STREAMFLEET_BIN" ] || { echo "STREAMFLEET_BIN is not a program: $STREAMFLEET_BIN" >&2; exit 1; }
+fi
+
+# The block of the README, in a copy, because setuptools writes into its source.
+install() {
+  mkdir -p "$work/source/sdk" && cp -R "$here" "$work/source/sdk/python"
+  ln -sf "$(command -v "$python")" "$work/python3"
+  sed -n '/^<!-- run: shell install -->$/,/^```$/{/^<!--/d;/^```/d;p}' "$here/README.md" >"$work/install"
+  (cd "$work" && PATH="$work:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1 STREAMFLEET_SOURCE="$work/source" bash -euo pipefail install)
+}
+
+if install >"$work/log" 2>&1; then
+  python=$work/venv/bin/python
+  echo "ok   the package can be installed"
+elif "$python" -c 'import redis' 2>/dev/null; then
+  echo "skip the installation by pip: $(tail -n 1 "$work/log")"
+else
+  cat "$work/log" >&2
+  echo "this Python has no redis-py, and pip cannot install it: apt-get install python3-redis, and PYTHON=/usr/bin/python3" >&2
+  exit 1
+fi
+"$python" -c 'import redis, sys; print("     Python", sys.version.split()[0], "with redis-py", redis.__version__)'
+
+if "$python" -m mypy --version >/dev/null 2>&1; then
+  (cd "$here" && "$python" -m mypy streamfleet)
+else
+  echo "skip types: mypy is not installed"
+fi
+
+cd "$here"
+export STREAMFLEET_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+"$python" -m unittest discover -t . -s tests
+[ -n "${STREAMFLEET_BIN:-}" ] || echo "skip the tests with the real program: set STREAMFLEET_BIN to its path"

@@ -1,0 +1,65 @@
+"""Handlers and producers for streamfleet, in Python.
+
+A handler needs no dependency: the worker, a program of its own, starts this process and gives it jobs over a pipe. A
+producer uses your own redis-py client, synchronous or asyncio. The README beside this package has a quick start.
+"""
+
+from ._producer import (
+    AsyncProducer,
+    BulkError,
+    Gone,
+    JobFailed,
+    NotEnded,
+    NotSent,
+    Producer,
+    Status,
+    Submission,
+)
+from ._worker import (
+    Cancelled,
+    Done,
+    Drop,
+    Fatal,
+    Handler,
+    Job,
+    LogHandler,
+    Outcome,
+    Retry,
+    Snooze,
+    Worker,
+    current_job,
+    job,
+    middleware,
+    run,
+    use,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncProducer",
+    "BulkError",
+    "Cancelled",
+    "Done",
+    "Drop",
+    "Fatal",
+    "Gone",
+    "Handler",
+    "Job",
+    "JobFailed",
+    "LogHandler",
+    "NotEnded",
+    "NotSent",
+    "Outcome",
+    "Producer",
+    "Retry",
+    "Snooze",
+    "Status",
+    "Submission",
+    "Worker",
+    "current_job",
+    "job",
+    "middleware",
+    "run",
+    "use",
+]

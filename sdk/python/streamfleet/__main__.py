@@ -1,0 +1,29 @@
+"""``python -m streamfleet MODULE …`` imports modules with handlers, and runs them.
+
+Standard output is taken before the modules are imported, so even what they print while they are imported does no harm.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+
+from . import _worker
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m streamfleet", description="Runs handlers for a streamfleet worker.")
+    parser.add_argument("modules", nargs="+", metavar="MODULE", help="a module that registers handlers, such as app.jobs")
+    parser.add_argument("--inflight", type=int, help="the most asyncio jobs at once")
+    parser.add_argument("--max-jobs", type=int, help="end after this many jobs; the worker starts another process")
+    args = parser.parse_args()
+    if os.isatty(0):
+        sys.exit("This program takes jobs from a streamfleet worker: name it as the command of a pool.")
+    _worker._Channel.claim()
+    for module in args.modules:
+        importlib.import_module(module)
+    _worker.run(inflight=args.inflight, max_jobs=args.max_jobs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,809 @@
+"""Runs handlers for a streamfleet worker, which gives jobs to this process over its standard input and output.
+
+The protocol is one JSON object per line. Standard output belongs to it, so this module moves the descriptor away before
+it runs anything: whatever else is printed, by this process or by a program that it starts, goes to standard error.
+"""
+
+import asyncio
+import base64
+import contextvars
+import functools
+import inspect
+import json
+import logging
+import math
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta, timezone
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+
+from ._producer import check_numbers
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._producer import Options
+
+PROTOCOL = 1
+SDK = "streamfleet-python 0.1.0"
+#: The worker reads no longer line.
+MAX_LINE_BYTES = 16 * 1024 * 1024
+#: The fleet cuts errors at this length.
+MAX_ERROR_BYTES = 4096
+MAX_LOG_BYTES = 8192
+READ_BYTES = 256 * 1024
+#: For jobs that arrive while this process is stopping.
+LATER_MS = 1000
+
+Seconds = Union[int, float, timedelta]
+Function = Callable[..., Any]
+
+_log = logging.getLogger("streamfleet")
+
+
+class Outcome(Exception):
+    """How an attempt ended. A handler returns one, or raises it."""
+
+    def _fields(self) -> Dict[str, Any]:
+        raise NotImplementedError
+
+
+class Done(Outcome):
+    """The job is done. ``result`` is a JSON value, or bytes."""
+
+    def __init__(self, result: Any = None) -> None:
+        super().__init__(result)
+        self.result = result
+
+    def _fields(self) -> Dict[str, Any]:
+        fields: Dict[str, Any] = {"outcome": "done"}
+        if isinstance(self.result, (bytes, bytearray, memoryview)):
+            fields["result_base64"] = base64.b64encode(bytes(self.result)).decode("ascii")
+        elif self.result is not None:
+            fields["result"] = self.result
+        return fields
+
+
+class Retry(Outcome):
+    """The attempt failed. Without a ``delay`` in seconds, the next one is due by the type's policy."""
+
+    def __init__(self, error: object, delay: Optional[Seconds] = None) -> None:
+        super().__init__(error)
+        self.error = error
+        self.delay_ms = None if delay is None else _delay_ms(delay)
+
+    def _fields(self) -> Dict[str, Any]:
+        fields: Dict[str, Any] = {"outcome": "retry", "error": _cut(str(self.error))}
+        if self.delay_ms is not None:
+            fields["delay_ms"] = self.delay_ms
+        return fields
+
+
+class Fatal(Outcome):
+    """The job can never succeed: it becomes a dead letter at once."""
+
+    def __init__(self, error: object) -> None:
+        super().__init__(error)
+        self.error = error
+
+    def _fields(self) -> Dict[str, Any]:
+        return {"outcome": "fatal", "error": _cut(str(self.error))}
+
+
+class Snooze(Outcome):
+    """Not now: the job runs again after ``delay`` seconds, and no attempt is spent."""
+
+    def __init__(self, delay: Seconds, reason: Optional[str] = None) -> None:
+        super().__init__(delay, reason)
+        self.delay_ms = _delay_ms(delay)
+        self.reason = reason
+
+    def _fields(self) -> Dict[str, Any]:
+        fields: Dict[str, Any] = {"outcome": "snooze", "delay_ms": self.delay_ms}
+        if self.reason is not None:
+            fields["reason"] = _cut(self.reason)
+        return fields
+
+
+class Drop(Outcome):
+    """The job is no longer wanted: it ends as cancelled, with the reason, and is not a failure."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def _fields(self) -> Dict[str, Any]:
+        return {"outcome": "drop", "reason": _cut(self.reason)}
+
+
+class Cancelled(BaseException):
+    """Interrupts a synchronous handler whose job was cancelled or timed out.
+
+    It is not an Exception, so that ``except Exception`` does not hide it; ``finally`` and ``with`` clean up.
+    """
+
+
+def _delay_ms(delay: Seconds) -> int:
+    if isinstance(delay, timedelta):
+        delay = delay.total_seconds()
+    if isinstance(delay, bool) or not isinstance(delay, (int, float)):
+        raise TypeError(f"a delay is a number of seconds or a timedelta, not {type(delay).__name__}")
+    if not math.isfinite(delay) or delay < 0:
+        raise ValueError(f"a delay is not negative and finite, not {delay}")
+    return round(delay * 1000)
+
+
+def _cut(text: str, most: int = MAX_ERROR_BYTES) -> str:
+    """Cuts a text to what its reader keeps, and replaces what is not Unicode."""
+    data = text.encode("utf-8", "replace")
+    return data.decode("utf-8") if len(data) <= most else data[: most - 4].decode("utf-8", "ignore") + " …"
+
+
+def _described(error: BaseException) -> str:
+    """The error first, because dead letters are grouped by it, and then the end of the traceback."""
+    try:
+        head = "".join(traceback.format_exception_only(type(error), error)).strip()
+    except Exception:
+        head = type(error).__name__
+    head = _cut(head, MAX_ERROR_BYTES // 2)
+    frames = traceback.format_tb(error.__traceback__)
+    own = os.path.dirname(os.path.abspath(__file__))
+    kept: List[str] = []
+    room = MAX_ERROR_BYTES - len(head.encode("utf-8", "replace")) - 64
+    for frame in reversed(frames):
+        size = len(frame.encode("utf-8", "replace"))
+        if own in frame or size > room:
+            break
+        kept.insert(0, frame)
+        room -= size
+    return head + "\n" + "".join(kept).rstrip() if kept else head
+
+
+class Job:
+    """The attempt that a handler runs. Tests create one with a type and a payload."""
+
+    def __init__(
+        self,
+        type: str,  # noqa: A002
+        payload: Any = None,
+        *,
+        id: str = "test",  # noqa: A002
+        queue: str = "default",
+        attempt: int = 1,
+        max_attempts: Optional[int] = None,
+        timeout: Optional[float] = None,
+        created_ms: Optional[int] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        encoding: str = "json",
+        message: Optional[Mapping[str, Any]] = None,
+        channel: "Optional[_Channel]" = None,
+    ) -> None:
+        self.type = type
+        #: The JSON or MessagePack value, or bytes if the payload is something else.
+        self.payload = payload
+        self.id = id
+        self.queue = queue
+        self.attempt = attempt
+        self.max_attempts = max_attempts
+        self.created_ms = created_ms
+        self.headers = dict(headers or {})
+        self.encoding = encoding
+        #: The whole message of the worker, with fields that this version does not know.
+        self.message = dict(message or {})
+        self.step: Optional[str] = self.message.get("step")
+        #: Greater for every later attempt of the job.
+        self.fence: Optional[str] = self.message.get("fence")
+        #: Whether an earlier attempt failed or lost its worker.
+        self.redelivered = bool(self.message.get("redelivered", False))
+        #: The W3C trace context of the attempt.
+        self.traceparent: Optional[str] = self.message.get("traceparent")
+        self.ref: Optional[str] = self.message.get("ref")
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._channel = channel
+        self._reason: Optional[str] = None
+        self._has_begun = False
+
+    @property
+    def created(self) -> Optional[datetime]:
+        """When the job was accepted, by the clock of Redis."""
+        if self.created_ms is None:
+            return None
+        return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=self.created_ms)
+
+    @property
+    def remaining(self) -> Optional[float]:
+        """How many seconds are left of the attempt's timeout."""
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    @property
+    def cancelled(self) -> Optional[str]:
+        """Why the attempt should end: ``cancelled``, ``timeout``, ``shutdown`` or ``lost``; None if it should not."""
+        if self._reason is None and self._channel is not None:
+            self._channel.look()
+        return self._reason
+
+    def progress(self, percent: Optional[float] = None, message: Optional[str] = None) -> None:
+        """Reports progress: 0 to 100, and a short text, both of which ``streamfleet status`` shows."""
+        fields: Dict[str, Any] = {"type": "progress", "ref": self.ref}
+        if percent is not None:
+            if not math.isfinite(percent):
+                raise ValueError(f"the progress is {percent}")
+            fields["percent"] = min(100.0, max(0.0, float(percent)))
+        if message is not None:
+            fields["message"] = _cut(str(message), MAX_LOG_BYTES)
+        if self._channel is not None:
+            self._channel.send(fields)
+
+    def log(self, message: str, level: str = "info", **fields: Any) -> None:
+        """Logs a line that the job's record keeps. ``level`` is debug, info, warn or error."""
+        if level not in ("debug", "info", "warn", "error"):
+            raise ValueError(f"level is debug, info, warn or error, not {level!r}")
+        if self._channel is not None:
+            self._channel.send(_log_line(self.ref, level, message, fields))
+
+
+def _log_line(ref: Optional[str], level: str, message: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
+    line: Dict[str, Any] = {"type": "log", "level": level, "message": _cut(message, MAX_LOG_BYTES)}
+    if ref is not None:
+        line["ref"] = ref
+    if fields:
+        line["fields"] = {str(name): _plain(value) for name, value in fields.items()}
+    return line
+
+
+def _plain(value: Any) -> Any:
+    try:
+        json.dumps(value, allow_nan=False)
+        return value
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+_current: "contextvars.ContextVar[Optional[Job]]" = contextvars.ContextVar("streamfleet_job", default=None)
+
+
+def current_job() -> Optional[Job]:
+    """Returns the job that this code runs for, if it runs in a handler."""
+    return _current.get()
+
+
+#: What a log record has anyway; everything else was given as ``extra``.
+_RECORD_NAMES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class LogHandler(logging.Handler):
+    """Sends log records to the worker, with ``extra`` as fields. :func:`run` installs one if there is no other handler."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            channel = _Channel.active
+            if channel is None:
+                return
+            job_ = _current.get()
+            number = record.levelno
+            level = "debug" if number < 20 else "info" if number < 30 else "warn" if number < 40 else "error"
+            fields = {name: value for name, value in vars(record).items() if name not in _RECORD_NAMES}
+            fields.setdefault("logger", record.name)
+            channel.send(_log_line(job_.ref if job_ else None, level, self.format(record), fields))
+        except Exception:
+            self.handleError(record)
+
+
+class _Channel:
+    """The two pipes. It alone reads and writes them."""
+
+    active: "Optional[_Channel]" = None
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self.read_fd = read_fd
+        self._write_fd = write_fd
+        self._lock = threading.Lock()
+        #: Whether the main thread is in the middle of a line, which a signal must not cut short.
+        self.writing = False
+        #: Called after such a line, if a signal came meanwhile.
+        self.after_line: Optional[Callable[[], None]] = None
+        self._buffer = bytearray()
+        self._scanned = 0
+        self.ended = False
+        #: Called by a job that asks whether it is cancelled.
+        self.look: Callable[[], None] = lambda: None
+
+    @classmethod
+    def claim(cls) -> "_Channel":
+        """Takes standard input and output from everything else in this process and in programs that it starts.
+
+        The copies are not inherited by other programs. Calling it again returns the same channel.
+        """
+        if cls.active is None:
+            cls.active = cls(os.dup(0), os.dup(1))
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            os.close(null)
+            os.dup2(2, 1)
+            # What was printed and not yet flushed goes to standard error, and so does everything from now on.
+            sys.stdout = sys.stderr
+            # A program that a handler starts is not started by the worker.
+            for name in ("STREAMFLEET_POOL", "STREAMFLEET_PROTOCOL"):
+                os.environ.pop(name, None)
+        return cls.active
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Writes one line, from any thread."""
+        text = json.dumps(message, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        self.write(text.encode("utf-8", "replace") + b"\n")
+
+    def write(self, line: bytes) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main:
+            self.writing = True
+        try:
+            with self._lock:
+                view = memoryview(line)
+                while view:
+                    view = view[os.write(self._write_fd, view) :]
+        finally:
+            if is_main:
+                self.writing = False
+        if is_main and self.after_line is not None:
+            after, self.after_line = self.after_line, None
+            after()
+
+    def close(self) -> None:
+        """Says that this process ends itself: what it has not answered was not started."""
+        try:
+            self.send({"type": "bye"})
+            os.close(self._write_fd)
+        except OSError:
+            pass
+
+    def is_readable(self) -> bool:
+        return not self.ended and bool(select.select([self.read_fd], [], [], 0)[0])
+
+    def fill(self) -> None:
+        """Reads what there is; it waits if there is nothing."""
+        data = os.read(self.read_fd, READ_BYTES)
+        if data:
+            self._buffer += data
+        else:
+            self.ended = True
+
+    def lines(self) -> Iterator[Dict[str, Any]]:
+        """Takes the complete lines that were read. Without its end, a line was cut off with the worker, and is dropped."""
+        while True:
+            end = self._buffer.find(b"\n", self._scanned)
+            if end < 0:
+                self._scanned = len(self._buffer)
+                return
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
+            self._scanned = 0
+            if line.strip():
+                message = json.loads(line)
+                if isinstance(message, dict):
+                    yield message
+
+
+class Handler:
+    """A handler with its type: still callable, and able to submit jobs for itself."""
+
+    def __init__(self, type: str, function: Function, defaults: "Options") -> None:  # noqa: A002
+        self.type = type
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)
+        )
+        self.defaults = defaults
+        functools.update_wrapper(self, function)
+
+    def __call__(self, job: Job) -> Any:
+        return self.function(job)
+
+    def enqueue(self, payload: Any = None, *, producer: Any = None, **options: "Unpack[Options]") -> Any:
+        """Submits a job of this type with the producer, or with that of :func:`use`. With an AsyncProducer, await it."""
+        producer = producer or _producer
+        if producer is None:
+            raise RuntimeError("no producer: call streamfleet.use(Producer(client)) first, or give a producer")
+        return producer.enqueue(self.type, payload, **{**self.defaults, **options})
+
+
+_producer: Any = None
+
+
+def use(producer: Any) -> None:
+    """Sets the producer of ``handler.enqueue(…)``."""
+    global _producer
+    _producer = producer
+
+
+class Worker:
+    """Handlers and middleware. Most programs need only the functions of the module, which belong to one worker."""
+
+    def __init__(self) -> None:
+        self.handlers: Dict[str, Handler] = {}
+        self.middleware_: List[Function] = []
+
+    def job(self, type: str, **defaults: "Unpack[Options]") -> Callable[[Function], Handler]:  # noqa: A002
+        """Registers a handler for a type. The options are the defaults of its ``enqueue``."""
+
+        def register(function: Function) -> Handler:
+            if type in self.handlers:
+                raise ValueError(f"{type} has two handlers")
+            self.handlers[type] = Handler(type, function, defaults)
+            return self.handlers[type]
+
+        return register
+
+    def middleware(self, function: Function) -> Function:
+        """Registers ``function(job, call_next)``; the first that was registered is the outermost."""
+        self.middleware_.append(function)
+        return function
+
+    def run(self, *, inflight: Optional[int] = None, max_jobs: Optional[int] = None, log: bool = True) -> None:
+        """Takes jobs until the worker wants no more, and then returns. Call it last, from the main thread.
+
+        :param inflight: the most asyncio jobs at once, if that is fewer than the pool allows; always 1 without async handlers.
+        :param max_jobs: ends the process after this many jobs; the worker starts another.
+        :param log: sends log records to the worker, unless logging has been set up.
+        """
+        if not self.handlers:
+            raise RuntimeError("no handler is registered")
+        if inflight is not None and inflight < 1 or max_jobs is not None and max_jobs < 1:
+            raise ValueError("inflight and max_jobs are at least 1")
+        if _Channel.active is None and os.isatty(0):
+            sys.exit("This program takes jobs from a streamfleet worker: name it as the command of a pool.")
+        kinds = {handler.is_async for handler in self.handlers.values()}
+        is_async = True in kinds
+        for function in self.middleware_:
+            if inspect.iscoroutinefunction(function) != is_async:
+                kind = "async def, since a handler is" if is_async else "no async def, since no handler is"
+                raise TypeError(f"the middleware {getattr(function, '__name__', function)} must be {kind}")
+        channel = _Channel.claim()
+        if log and not logging.getLogger().handlers:
+            logging.getLogger().addHandler(LogHandler())
+            logging.getLogger().setLevel(logging.INFO)
+        # Python forgets a signal that a child gets before it has come to itself, so the signal waits until then.
+        os.register_at_fork(
+            before=lambda: _mask(signal.SIG_BLOCK),
+            after_in_parent=lambda: _mask(signal.SIG_UNBLOCK),
+            after_in_child=_forget_signals,
+        )
+        loop = _AsyncLoop if is_async else _SyncLoop
+        try:
+            loop(self, channel, inflight, max_jobs).run()
+        except BrokenPipeError:
+            # The worker is gone, and it takes its programs with it.
+            sys.exit(1)
+
+
+def _forget_signals() -> None:
+    """SIGTERM ends a child that a handler forks, and does not stop its parent, with which it shares descriptors."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _mask(signal.SIG_UNBLOCK)
+
+
+def _mask(how: int) -> None:
+    signal.pthread_sigmask(how, [signal.SIGTERM])
+
+
+class _Loop:
+    """What both kinds of loop share: the handshake, and how a message becomes a job."""
+
+    def __init__(self, worker: Worker, channel: _Channel, inflight: Optional[int], max_jobs: Optional[int]) -> None:
+        self.worker = worker
+        self.channel = channel
+        self.inflight = inflight
+        self.max_jobs = max_jobs
+        self.started = 0
+        self.stopping = False
+        self.pid = os.getpid()
+
+    def wanted(self, offered: int) -> int:
+        raise NotImplementedError
+
+    def greet(self, hello: Mapping[str, Any]) -> None:
+        self.channel.send(
+            {
+                "type": "ready",
+                "protocol": PROTOCOL,
+                "types": sorted(self.worker.handlers),
+                "inflight": self.wanted(int(hello.get("inflight", 1))),
+                "sdk": SDK,
+            }
+        )
+        if hello.get("protocol") != PROTOCOL:
+            sys.exit(f"the worker speaks protocol {hello.get('protocol')}, this program {PROTOCOL}")
+
+    def job_of(self, message: Mapping[str, Any]) -> Job:
+        payload = message.get("payload")
+        if "payload_base64" in message:
+            payload = base64.b64decode(message["payload_base64"])
+        timeout_ms = message.get("timeout_ms")
+        return Job(
+            str(message.get("job_type", "")),
+            payload,
+            id=str(message.get("id", "")),
+            queue=str(message.get("queue", "")),
+            attempt=int(message.get("attempt", 1)),
+            max_attempts=message.get("max_attempts"),
+            timeout=None if timeout_ms is None else timeout_ms / 1000,
+            created_ms=message.get("created_ms"),
+            headers=message.get("headers"),
+            encoding=str(message.get("encoding", "json")),
+            message=message,
+            channel=self.channel,
+        )
+
+    def is_over(self) -> bool:
+        return self.stopping or (self.max_jobs is not None and self.started >= self.max_jobs)
+
+    def postpone(self, message: Mapping[str, Any]) -> None:
+        later = Snooze(LATER_MS / 1000, "the program is stopping")
+        self.channel.send({"type": "result", "ref": message.get("ref"), **later._fields()})
+
+    def unknown(self, job_: Job) -> Retry:
+        return Retry(f"this program has no handler for {job_.type}; it serves {', '.join(sorted(self.worker.handlers))}")
+
+    def answer(self, job_: Job, returned: Any) -> None:
+        if os.getpid() != self.pid:
+            # A child that the handler forked has come back; the job is not its own.
+            os._exit(0)
+        outcome = returned if isinstance(returned, Outcome) else Done(returned)
+        try:
+            text = json.dumps(
+                {"type": "result", "ref": job_.ref, **outcome._fields()},
+                allow_nan=False,
+                ensure_ascii=False,
+                separators=(",", ":"),
+            )
+            check_numbers(text)
+            line = text.encode("utf-8", "strict" if isinstance(outcome, Done) else "replace") + b"\n"
+            if len(line) > MAX_LINE_BYTES:
+                raise ValueError(f"it has {len(line)} bytes; the most is {MAX_LINE_BYTES}")
+        except (TypeError, ValueError, RecursionError) as error:
+            # Another attempt would do the work again, and return the same.
+            self.answer(job_, Fatal(f"the handler's result cannot be sent as JSON: {error}"))
+            return
+        self.channel.write(line)
+
+
+def _outcome_of(error: BaseException, job_: Job) -> Outcome:
+    if isinstance(error, Outcome):
+        return error
+    if isinstance(error, (Cancelled, asyncio.CancelledError)) and job_._reason is not None:
+        return Retry(f"the attempt was interrupted: {job_._reason}")
+    if isinstance(error, SystemExit):
+        return Retry(f"the handler called sys.exit({error.code!r})\n{_described(error)}")
+    return Retry(_described(error))
+
+
+class _SyncLoop(_Loop):
+    """One job after the other, in the main thread."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.job: Optional[Job] = None
+        self.waiting: List[Dict[str, Any]] = []
+        self._is_looking = False
+        self._is_interruptible = False
+        self._wake_read, self._wake_write = os.pipe()
+
+    def wanted(self, offered: int) -> int:
+        return 1
+
+    def run(self) -> None:
+        self.channel.look = self.look
+        signal.signal(signal.SIGTERM, self._on_term)
+        call = self._chain()
+        while not self.is_over():
+            while not self.waiting and not self.channel.ended and not self.stopping:
+                readable, _, _ = select.select([self.channel.read_fd, self._wake_read], [], [])
+                if self.channel.read_fd in readable:
+                    self._read()
+            if self.stopping or not self.waiting:
+                break
+            message = self.waiting.pop(0)
+            if message.get("type") == "hello":
+                self.greet(message)
+            elif message.get("type") == "job":
+                self._run_job(self.job_of(message), call)
+        self._leave()
+
+    def _chain(self) -> Callable[[Job], Any]:
+        def innermost(job_: Job) -> Any:
+            handler = self.worker.handlers.get(job_.type)
+            return self.unknown(job_) if handler is None else handler.function(job_)
+
+        call: Callable[[Job], Any] = innermost
+        for function in reversed(self.worker.middleware_):
+            call = functools.partial(lambda job_, outer, inner: outer(job_, inner), outer=function, inner=call)
+        return call
+
+    def _run_job(self, job_: Job, call: Callable[[Job], Any]) -> None:
+        self.started += 1
+        self.job = job_
+        token = _current.set(job_)
+        try:
+            returned = self._interruptibly(job_, call)
+        except (Exception, SystemExit, Cancelled, asyncio.CancelledError) as error:
+            returned = _outcome_of(error, job_)
+        _current.reset(token)
+        self.job = None
+        self.answer(job_, returned)
+
+    def _interruptibly(self, job_: Job, call: Callable[[Job], Any]) -> Any:
+        """Calls the handler; only in here does a signal raise Cancelled, so the caller sees it in any case."""
+        try:
+            self._is_interruptible = True
+            return call(job_)
+        finally:
+            self._is_interruptible = False
+
+    def _read(self) -> None:
+        self.channel.fill()
+        for message in self.channel.lines():
+            if message.get("type") == "cancel":
+                if self.job is not None and message.get("ref") == self.job.ref:
+                    self.job._reason = str(message.get("reason", "cancelled"))
+            else:
+                self.waiting.append(message)
+
+    def look(self) -> None:
+        """Reads what the worker has written meanwhile, without waiting. A thread of the handler must not."""
+        if self._is_looking or threading.current_thread() is not threading.main_thread():
+            return
+        self._is_looking = True
+        try:
+            while self.channel.is_readable():
+                self._read()
+        finally:
+            self._is_looking = False
+
+    def _on_term(self, number: int, frame: Optional[FrameType]) -> None:
+        self.stopping = True
+        os.write(self._wake_write, b"t")
+        if self.channel.writing:
+            self.channel.after_line = self._interrupt
+        else:
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        if not self._is_interruptible:
+            return
+        # The worker sends a cancel line before the signal if it is about this job, and none if it only stops.
+        self.look()
+        if self.job is not None and self.job._reason is not None:
+            self._is_interruptible = False
+            raise Cancelled(self.job._reason)
+
+    def _leave(self) -> None:
+        self.look()
+        for message in self.waiting:
+            if message.get("type") == "job":
+                self.postpone(message)
+        self.channel.close()
+
+
+class _AsyncLoop(_Loop):
+    """Many jobs at once on asyncio; handlers that are not coroutines run one at a time in a thread."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.tasks: "Dict[str, Tuple[Job, asyncio.Task[None]]]" = {}
+        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamfleet")
+        self.error: Optional[BaseException] = None
+
+    def wanted(self, offered: int) -> int:
+        return min(offered, self.inflight or offered)
+
+    def run(self) -> None:
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.over = asyncio.Event()
+        self.call = self._chain()
+        loop.add_signal_handler(signal.SIGTERM, self._stop)
+        loop.add_reader(self.channel.read_fd, self._on_readable)
+        await self.over.wait()
+        loop.remove_reader(self.channel.read_fd)
+        if self.error is not None:
+            raise self.error
+        while self.channel.is_readable():
+            self.channel.fill()
+            for message in self.channel.lines():
+                if message.get("type") == "job":
+                    self.postpone(message)
+        self.channel.close()
+        self.thread.shutdown(wait=False)
+
+    def _chain(self) -> Callable[[Job], Any]:
+        async def innermost(job_: Job) -> Any:
+            handler = self.worker.handlers.get(job_.type)
+            if handler is None:
+                return self.unknown(job_)
+            if handler.is_async:
+                return await handler.function(job_)
+            run = functools.partial(contextvars.copy_context().run, self._in_thread, handler.function, job_)
+            return await asyncio.get_running_loop().run_in_executor(self.thread, run)
+
+        call: Callable[[Job], Any] = innermost
+        for function in reversed(self.worker.middleware_):
+            call = functools.partial(lambda job_, outer, inner: outer(job_, inner), outer=function, inner=call)
+        return call
+
+    @staticmethod
+    def _in_thread(function: Function, job_: Job) -> Any:
+        if job_._reason is not None:
+            raise Cancelled(job_._reason)
+        return function(job_)
+
+    def _stop(self) -> None:
+        self.stopping = True
+        self._check()
+
+    def _check(self) -> None:
+        if self.error is not None or (self.is_over() or self.channel.ended) and not self.tasks:
+            self.over.set()
+
+    def _on_readable(self) -> None:
+        try:
+            self.channel.fill()
+            for message in self.channel.lines():
+                self._take(message)
+        except BaseException as error:
+            self.error = error
+        if self.channel.ended:
+            asyncio.get_running_loop().remove_reader(self.channel.read_fd)
+        self._check()
+
+    def _take(self, message: Dict[str, Any]) -> None:
+        kind = message.get("type")
+        if kind == "hello":
+            self.greet(message)
+        elif kind == "cancel":
+            job_, task = self.tasks.get(str(message.get("ref")), (None, None))
+            if job_ is not None and task is not None and job_._reason is None:
+                job_._reason = str(message.get("reason", "cancelled"))
+                handler = self.worker.handlers.get(job_.type)
+                # A thread cannot be interrupted. It may ask, and if it goes on, the attempt goes on. A task that was
+                # cancelled before its first step would never answer.
+                if handler is not None and handler.is_async and job_._has_begun:
+                    task.cancel()
+        elif kind == "job" and self.is_over():
+            self.postpone(message)
+        elif kind == "job":
+            self.started += 1
+            job_ = self.job_of(message)
+            task = asyncio.get_running_loop().create_task(self._run_job(job_))
+            self.tasks[str(job_.ref)] = (job_, task)
+
+    async def _run_job(self, job_: Job) -> None:
+        _current.set(job_)
+        try:
+            try:
+                job_._has_begun = True
+                if job_._reason is not None:
+                    raise Cancelled(job_._reason)
+                returned = await self.call(job_)
+            except (Exception, SystemExit, Cancelled, asyncio.CancelledError) as error:
+                returned = _outcome_of(error, job_)
+            self.answer(job_, returned)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.tasks.pop(str(job_.ref), None)
+            self._check()
+
+
+_default = Worker()
+job = _default.job
+middleware = _default.middleware
+run = _default.run

@@ -1,0 +1,279 @@
+"""The package with the real program: STREAMFLEET_BIN is the path to `streamfleet`. Without it, these tests are skipped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+try:
+    import redis
+except ImportError:
+    if os.environ.get("STREAMFLEET_CHECK"):
+        raise
+    raise unittest.SkipTest("redis-py is not installed") from None
+
+from streamfleet import JobFailed, Producer
+from tests.pool import SDK
+from tests.server import Server, free_port
+from tests.test_readme import blocks, files
+
+BIN = os.environ.get("STREAMFLEET_BIN")
+DEADLINE = 60.0
+
+HANDLERS = """
+    import asyncio, os, time
+    from streamfleet import Done, Drop, Fatal, Retry, Snooze, job
+
+    def mark(name):
+        fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        os.close(fd)
+
+    def first_time(name):
+        try:
+            mark(name)
+            return True
+        except FileExistsError:
+            return False
+
+    @job("sdk.python")
+    def handler(job):
+        print("noise")
+        what = job.payload["what"] if isinstance(job.payload, dict) else "echo"
+        if what == "echo":
+            return job.payload
+        if what == "done":
+            return {"attempt": job.attempt, "max_attempts": job.max_attempts, "headers": job.headers, "pid": os.getpid()}
+        if what == "bytes":
+            return b"\\xff\\x00"
+        if what == "retry":
+            if job.attempt == 1:
+                return Retry("not yet", delay=0.05)
+            return job.attempt
+        if what == "fail":
+            raise LookupError("no customer 7")
+        if what == "fatal":
+            raise Fatal("never")
+        if what == "drop":
+            return Drop("sold out")
+        if what == "snooze":
+            if first_time("snoozed"):
+                return Snooze(0.05, "closed")
+            return job.attempt
+        if what == "hold":
+            job.progress(50, "half")
+            job.log("holding", rows=3)
+            mark("held")
+            while not os.path.exists("go on"):
+                time.sleep(0.01)
+            return os.getpid()
+        if what == "hang":
+            time.sleep(600)
+
+    together = 0
+
+    async def meet(job):
+        global together
+        together += 1
+        while together < 20:
+            await asyncio.sleep(0.01)
+        return True
+"""
+
+ASYNC = """
+    import streamfleet
+    import my_handlers
+    streamfleet.job("sdk.asyncio")(my_handlers.meet)
+"""
+
+
+def pool(program, **more):
+    table = {"command": [sys.executable, "-m", "streamfleet", program], "processes": 1, "env": {"PYTHONPATH": SDK}, **more}
+    return "{ " + ", ".join(f"{key} = {toml(value)}" for key, value in table.items()) + " }"
+
+
+def toml(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + " }"
+    return json.dumps(value)
+
+
+@unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the tests with the real program are skipped")
+class Fleet(unittest.TestCase):
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(self.server.stop)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.write("my_handlers.py", textwrap.dedent(HANDLERS))
+        self.write("my_async.py", textwrap.dedent(ASYNC))
+        self.write(
+            "streamfleet.toml",
+            f"""
+            [redis]
+            url = "{self.server.url}"
+            [telemetry]
+            listen = "127.0.0.1:{free_port()}"
+            [types."sdk.python"]
+            handler = {{ pool = {pool("my_handlers")} }}
+            tracking = "all"
+            max_attempts = 2
+            timeout = "30s"
+            backoff = {{ fixed = "50ms" }}
+            [types."sdk.asyncio"]
+            handler = {{ pool = {pool("my_async", inflight=20)} }}
+            tracking = "all"
+            """,
+        )
+        self.worker = self.start("worker")
+        self.client = redis.Redis(port=self.server.port)
+        self.addCleanup(self.client.close)
+        self.producer = Producer(self.client)
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent(text))
+
+    def start(self, *args):
+        self.log = open(os.path.join(self.folder, "worker.log"), "wb")
+        self.addCleanup(self.log.close)
+        process = subprocess.Popen([BIN, *args], cwd=self.folder, stdout=self.log, stderr=self.log)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+    def said(self):
+        with open(os.path.join(self.folder, "worker.log"), encoding="utf-8", errors="replace") as file:
+            return file.read()[-4000:]
+
+    def do(self, what, **options):
+        id = self.producer.enqueue("sdk.python", {"what": what}, **options)
+        try:
+            return self.producer.wait(id, DEADLINE)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}; the worker said: {self.said()}") from None
+
+    def until(self, condition, what):
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            self.assertLess(time.monotonic(), end, f"{what}; the worker said: {self.said()}")
+            time.sleep(0.01)
+
+    def status(self, id):
+        command = [BIN, "status", id, "--json"]
+        return json.loads(subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.PIPE, timeout=DEADLINE).stdout)
+
+    def test_each_outcome_has_its_effect(self):
+        result = self.do("done", headers={"tenant": "9"}, max_attempts=3).value()
+        self.assertEqual((result["attempt"], result["max_attempts"], result["headers"]), (1, 3, {"tenant": "9"}))
+        self.assertEqual(self.do("bytes").value(), b"\xff\x00")
+        self.assertEqual(self.do("retry").value(), 2)
+        self.assertEqual(self.do("snooze").value(), 1)
+        for what, state, error in (
+            ("fatal", "dead", "never"),
+            ("fail", "dead", "LookupError: no customer 7"),
+            ("drop", "cancelled", "sold out"),
+        ):
+            with self.subTest(what):
+                status = self.do(what)
+                self.assertEqual(status.state, state)
+                self.assertIn(error, json.dumps(self.status(status.id)))
+                with self.assertRaises(JobFailed):
+                    status.value()
+
+    def test_payloads_arrive_as_they_were_sent(self):
+        for payload, encoding, want in (
+            ({"n": [2**64 - 1, -(2**63), 0.1, "ü漢\u2028"], "what": "echo"}, None, None),
+            (b"\xff\x00\n", None, None),
+            (b"\x92\x01\xa1a", "msgpack", [1, "a"]),
+            (None, None, None),
+        ):
+            with self.subTest(payload):
+                id = self.producer.enqueue("sdk.python", payload, encoding=encoding)
+                self.assertEqual(self.producer.wait(id, DEADLINE).value(), want or payload)
+
+    def test_a_job_of_a_program_that_sleeps_times_out(self):
+        status = self.do("hang", timeout=0.5, max_attempts=1)
+        self.assertEqual(status.state, "dead")
+        self.assertEqual(self.do("done").state, "done")
+
+    def test_progress_and_logs_are_seen_and_sigterm_lets_the_job_finish(self):
+        id = self.producer.enqueue("sdk.python", {"what": "hold"})
+        self.until(lambda: os.path.exists(os.path.join(self.folder, "held")), "the job did not start")
+        self.until(lambda: self.progress(id) == 50, "no progress was seen")
+        self.until(lambda: "holding" in json.dumps(self.status(id)["log"]), "no log was seen")
+        self.worker.send_signal(signal.SIGTERM)
+        self.write("go on", "")
+        self.assertEqual(self.worker.wait(DEADLINE), 0, self.said())
+        status = self.producer.status(id)
+        self.assertEqual(status.state, "done")
+        with self.assertRaises(ProcessLookupError):
+            os.kill(status.value(), 0)
+
+    def progress(self, id):
+        status = self.producer.status(id)
+        return status and status.progress
+
+    def test_asyncio_jobs_run_at_once_in_one_process(self):
+        ids = [self.producer.enqueue("sdk.asyncio", n) for n in range(20)]
+        for id in ids:
+            self.assertIs(self.producer.wait(id, DEADLINE).value(), True)
+
+
+@unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the quick start is run with a worker that is played")
+class QuickStart(unittest.TestCase):
+    def test_the_quick_start_of_the_readme_works(self):
+        port = free_port()
+        with tempfile.TemporaryDirectory() as folder:
+            files(folder, port)
+            # check.sh runs the block that installs the package; here its Python is used.
+            os.makedirs(os.path.join(folder, "venv", "bin"))
+            wrapper = os.path.join(folder, "venv", "bin", "python")
+            with open(wrapper, "w") as file:
+                file.write(f'#!/bin/sh\nPYTHONPATH={SDK}:$PYTHONPATH exec {sys.executable} "$@"\n')
+            os.chmod(wrapper, 0o755)
+            path = os.path.dirname(os.path.abspath(BIN)) + os.pathsep + os.environ["PATH"]
+            environment = {**os.environ, "PATH": path, "STREAMFLEET__TELEMETRY__LISTEN": f"127.0.0.1:{free_port()}"}
+
+            def script(how):
+                (block,) = blocks(f"shell {how}")
+                return ["bash", "-euc", block["code"].replace("6390", str(port))]
+
+            with open(os.path.join(folder, "dev.log"), "wb") as log:
+                dev = subprocess.Popen(
+                    script("dev"), cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
+                )
+            try:
+                end = time.monotonic() + DEADLINE
+                while True:
+                    done = subprocess.run(script("submit"), cwd=folder, env=environment, capture_output=True, timeout=DEADLINE)
+                    if done.returncode == 0:
+                        break
+                    # Its Redis may not have started yet.
+                    with open(os.path.join(folder, "dev.log"), "rb") as log:
+                        said = log.read().decode(errors="replace")[-4000:]
+                    self.assertLess(time.monotonic(), end, done.stderr.decode() + said)
+                    self.assertIsNone(dev.poll(), said)
+                    time.sleep(0.1)
+                self.assertEqual(done.stdout.decode(), "{'greeting': 'Hello Ann'}\n")
+            finally:
+                os.killpg(dev.pid, signal.SIGINT)
+                try:
+                    dev.wait(DEADLINE)
+                except subprocess.TimeoutExpired:
+                    os.killpg(dev.pid, signal.SIGKILL)
+                    dev.wait()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+"""Runs every code block of the README."""
+
+import os
+import re
+import tempfile
+import threading
+import unittest
+
+try:
+    import redis
+    import redis.asyncio
+except ImportError:
+    if os.environ.get("STREAMFLEET_CHECK"):
+        raise
+    raise unittest.SkipTest("redis-py is not installed") from None
+
+from tests.pool import SDK, Program, environment
+from tests.server import Server
+
+FENCE = re.compile(r"^(?:<!-- run: (?P<how>[^\n]*) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
+
+
+def blocks(how=None):
+    with open(os.path.join(SDK, "README.md"), encoding="utf-8") as file:
+        found = [match.groupdict() for match in FENCE.finditer(file.read())]
+    return [block for block in found if how is None or block["how"] == how]
+
+
+def files(folder, port):
+    """Writes the files of the quick start."""
+    for block in blocks():
+        if block["how"].startswith("file "):
+            with open(os.path.join(folder, block["how"][5:]), "w", encoding="utf-8") as file:
+                file.write(block["code"].replace("6390", str(port)))
+
+
+class Readme(unittest.TestCase):
+    def test_every_block_says_how_it_is_run(self):
+        for block in blocks():
+            self.assertRegex(block["how"] or "", r"^(shell (install|dev|submit)|file \S+|program|unit|producer)$", block["code"])
+
+    def test_examples_of_handlers_run(self):
+        orders = {
+            "done": {"lines": [1, 2]},
+            "fatal": {"lines": []},
+            "drop": {"lines": [1], "cancelled": True},
+            "snooze": {"lines": [1], "shop": "closed"},
+            "retry": {"lines": [1], "busy": True},
+        }
+        asked = {
+            "order.import": orders,
+            "page.fetch": {"done": {"url": "x"}},
+            "invoice.send": {"done": {"invoice": 7}, "fatal": {}},
+        }
+        for block in blocks("program"):
+            with Program(block["code"]) as program:
+                (job_type,) = program.hello(50)["types"]
+                for outcome, payload in asked.pop(job_type).items():
+                    self.assertEqual(program.ask(job_type, payload)["outcome"], outcome)
+        self.assertEqual(asked, {})
+
+    def test_the_example_of_the_project_runs(self):
+        with open(os.path.join(SDK, "..", "..", "README.md"), encoding="utf-8") as file:
+            codes = re.findall(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)
+        (code,) = [code for code in codes if "from streamfleet import job" in code]
+        with Program(code + "\nimport streamfleet\nstreamfleet.run()\n") as program:
+            self.assertEqual(program.hello()["types"], ["mail.send"])
+            self.assertEqual(program.ask("mail.send", {"to": "ann"})["result"], {"sent_to": "ann"})
+
+    def test_examples_of_tests_pass(self):
+        for block in blocks("unit"):
+            exec(compile(block["code"], "README.md", "exec"), {"__name__": "readme"})
+
+    def test_examples_of_producers_run(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        with redis.Redis(port=server.port) as client:
+            found = blocks("producer")
+            self.assertEqual(len(found), 2)
+            for block in found:
+                names = {"__name__": "readme", "client": client}
+                names["async_client"] = lambda: redis.asyncio.Redis(port=server.port)
+                exec(compile(block["code"], "README.md", "exec"), names)
+            self.assertEqual(client.xlen("sf:{mail}:jobs"), 1004)
+            self.assertEqual(client.xlen("sf:{mail}:jobs:high"), 1)
+
+    def test_the_quick_start_works_with_a_worker_that_is_played(self):
+        # test_fleet.py does the same with a real one.
+        server = Server("--requirepass", "secret")
+        self.addCleanup(server.stop)
+        with tempfile.TemporaryDirectory() as folder:
+            files(folder, server.port)
+            os.mkdir(os.path.join(folder, ".streamfleet"))
+            with open(os.path.join(folder, ".streamfleet", "password"), "w") as file:
+                file.write("secret\n")
+            with open(os.path.join(folder, "streamfleet.toml"), encoding="utf-8") as file:
+                command = re.search(r'command = \["venv/bin/python", ([^]]*)\]', file.read())[1]
+            args = re.findall(r'"([^"]*)"', command)
+            with Program(args=args, cwd=folder) as program, redis.Redis(port=server.port, password="secret") as client:
+                self.assertEqual(program.hello()["types"], ["greet"])
+
+                def play():
+                    (_, ((entry, fields),)), = client.xread({"sf:{default}:jobs": "0"}, block=20000)
+                    answer = program.ask(fields[b"type"].decode(), {"name": "Ann"}, max_attempts=int(fields[b"max_attempts"]))
+                    result = '{"greeting":"Hello Ann"}'
+                    assert answer["result"] == {"greeting": "Hello Ann"}, answer
+                    client.hset(f"sf:{{default}}:job:{entry.decode()}", mapping={"state": "done", "result": result})
+
+                player = threading.Thread(target=play)
+                player.start()
+                with Program(args=["submit.py"], cwd=folder, env=environment()) as submitter:
+                    output = submitter.process.stdout.read()
+                    self.assertEqual(submitter.process.wait(20), 0, submitter.errors())
+                player.join()
+            self.assertEqual(output.decode(), "{'greeting': 'Hello Ann'}\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,616 @@
+"""The pool protocol: what a program with handlers answers to a worker."""
+
+import base64
+import os
+import tempfile
+import textwrap
+import time
+import unittest
+
+import streamfleet
+from streamfleet import Drop, Fatal, Job, Retry, Snooze
+from tests.pool import Program
+
+SYNC = """
+    import os, signal, subprocess, sys, time
+    from datetime import timedelta
+    import streamfleet
+    from streamfleet import Done, Drop, Fatal, Retry, Snooze, job
+
+    outcomes = {
+        "done": lambda: Done({"n": 1}),
+        "bytes": lambda: b"\\xff\\x00",
+        "none": lambda: None,
+        "list": lambda: [1, "ü"],
+        "retry": lambda: Retry("later", delay=2.5),
+        "plain retry": lambda: Retry("again"),
+        "fatal": lambda: Fatal("never"),
+        "snooze": lambda: Snooze(timedelta(minutes=1), "closed"),
+        "drop": lambda: Drop("sold out"),
+        "nan": lambda: float("nan"),
+        "set": lambda: {1, 2},
+        "surrogate": lambda: "\\udc80",
+        "large number": lambda: 2**64,
+        "largest number": lambda: [2**64 - 1, -(2**63)],
+        "huge": lambda: "x" * (17 * 1024 * 1024),
+    }
+
+    @job("return")
+    def return_(job):
+        return outcomes[job.payload]()
+
+    @job("raise")
+    def raise_(job):
+        raise outcomes[job.payload]()
+
+    @job("echo")
+    def echo(job):
+        payload = job.payload
+        if isinstance(payload, bytes):
+            payload = {"bytes": list(payload)}
+        return {"id": job.id, "type": job.type, "queue": job.queue, "attempt": job.attempt, "max": job.max_attempts,
+                "headers": job.headers, "payload": payload, "encoding": job.encoding, "step": job.step,
+                "created": job.created.isoformat(), "remaining": 0 < job.remaining <= 30}
+
+    def deep(n):
+        if n:
+            return deep(n - 1)
+        raise LookupError("no customer 7")
+
+    @job("fail")
+    def fail(job):
+        deep(job.payload or 0)
+
+    @job("odd.fail")
+    def odd_fail(job):
+        class Odd(Exception):
+            def __str__(self):
+                raise RuntimeError
+        raise Odd
+
+    @job("surrogate.fail")
+    def surrogate_fail(job):
+        raise ValueError("a \\udc80 b" + "x" * 10000)
+
+    @job("exit")
+    def exit(job):
+        sys.exit(3)
+
+    @job("noise")
+    def noise(job):
+        print("printed")
+        print("flushed", flush=True)
+        os.write(1, b"written\\n")
+        sys.__stdout__.write("original\\n")
+        sys.__stdout__.flush()
+        subprocess.run(["sh", "-c", "echo from a program; cat"], check=True)
+        return subprocess.run([sys.executable, "-c", "import os; print(os.environ.get('STREAMFLEET_POOL'))"],
+                              check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    @job("progress")
+    def progress(job):
+        job.progress(42.5, "page 3 of 7")
+        job.progress(message="half")
+        job.progress(1000)
+        job.log("hello", "warn", rows=3, odd={1, 2} and object)
+        try:
+            job.progress(float("nan"))
+        except ValueError as error:
+            return str(error)
+
+    @job("sleep")
+    def sleep(job):
+        try:
+            job.progress(0)
+            time.sleep(60)
+        except Exception:
+            return "hidden"
+        finally:
+            job.progress(99, "cleaned up")
+
+    @job("ask")
+    def ask(job):
+        job.progress(0)
+        while not job.cancelled:
+            time.sleep(0.01)
+        return job.cancelled
+
+    @job("finish")
+    def finish(job):
+        job.progress(0)
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            time.sleep(0.01)
+        return "finished"
+
+    @job("fork")
+    def fork(job):
+        if os.fork() == 0:
+            sys.exit(0)
+        os.wait()
+        return "parent"
+"""
+
+
+class Sync(unittest.TestCase):
+    def program(self, tail="streamfleet.run()", head="", env=None):
+        program = Program(textwrap.dedent(head) + textwrap.dedent(SYNC) + "\n" + textwrap.dedent(tail), env=env)
+        self.addCleanup(program.__exit__)
+        return program
+
+    def started(self, **options):
+        program = self.program(**options)
+        program.hello()
+        return program
+
+    def test_ready_names_types_and_protocol(self):
+        ready = self.program().hello(inflight=8)
+        self.assertEqual((ready["protocol"], ready["inflight"]), (1, 1))
+        self.assertEqual(ready["sdk"], "streamfleet-python " + streamfleet.__version__)
+        self.assertIn("odd.fail", ready["types"])
+
+    def test_another_protocol_is_refused_with_both_versions(self):
+        program = self.program()
+        program.send({"type": "hello", "protocol": 2, "inflight": 1})
+        lines, code = program.end()
+        self.assertEqual([line["type"] for line in lines], ["ready"])
+        self.assertEqual(code, 1)
+        self.assertIn("the worker speaks protocol 2, this program 1", program.errors())
+
+    def test_outcomes_are_the_same_returned_and_raised(self):
+        program = self.started()
+        expected = {
+            "done": {"outcome": "done", "result": {"n": 1}},
+            "retry": {"outcome": "retry", "error": "later", "delay_ms": 2500},
+            "plain retry": {"outcome": "retry", "error": "again"},
+            "fatal": {"outcome": "fatal", "error": "never"},
+            "snooze": {"outcome": "snooze", "delay_ms": 60000, "reason": "closed"},
+            "drop": {"outcome": "drop", "reason": "sold out"},
+        }
+        for way in ("return", "raise"):
+            for name, fields in expected.items():
+                with self.subTest(way=way, name=name):
+                    ref = program.job(way, name)
+                    self.assertEqual(program.result(), {"type": "result", "ref": ref, **fields})
+
+    def test_results_are_json_or_bytes_or_absent(self):
+        program = self.started()
+        self.assertEqual(program.ask("return", "list")["result"], [1, "ü"])
+        answer = program.ask("return", "bytes")
+        self.assertNotIn("result", answer)
+        self.assertEqual(base64.b64decode(answer["result_base64"]), b"\xff\x00")
+        self.assertNotIn("result", program.ask("return", "none"))
+        self.assertEqual(program.ask("return", "largest number")["result"], [2**64 - 1, -(2**63)])
+
+    def test_a_result_that_json_cannot_express_is_fatal(self):
+        program = self.started()
+        for name in ("nan", "set", "surrogate", "large number", "huge"):
+            with self.subTest(name):
+                answer = program.ask("return", name)
+                self.assertEqual(answer["outcome"], "fatal")
+                self.assertIn("cannot be sent as JSON", answer["error"])
+
+    def test_a_job_has_what_the_worker_said(self):
+        program = self.started()
+        answer = program.ask("echo", {"n": 2**63}, attempt=2, headers={"tenant": "9"}, step="charge")["result"]
+        self.assertEqual(
+            answer,
+            {
+                "id": "job-1",
+                "type": "echo",
+                "queue": "default",
+                "attempt": 2,
+                "max": 5,
+                "headers": {"tenant": "9"},
+                "payload": {"n": 2**63},
+                "encoding": "json",
+                "step": "charge",
+                "created": "2023-11-14T22:13:20+00:00",
+                "remaining": True,
+            },
+        )
+
+    def test_a_payload_in_base64_is_bytes(self):
+        answer = self.started().ask("echo", payload_base64=base64.b64encode(b"\xff\x00").decode(), encoding="raw")
+        self.assertEqual(answer["result"]["payload"], {"bytes": [255, 0]})
+
+    def test_an_exception_is_a_retry_with_the_end_of_its_traceback(self):
+        error = self.started().ask("fail", 2)["error"]
+        self.assertTrue(error.startswith("LookupError: no customer 7\n"), error)
+        self.assertIn("in deep", error)
+        self.assertNotIn("_worker.py", error)
+
+    def test_an_error_is_cut_at_4096_bytes(self):
+        program = self.started()
+        for name, payload in (("fail", 500), ("surrogate.fail", None)):
+            with self.subTest(name):
+                answer = program.ask(name, payload)
+                self.assertEqual(answer["outcome"], "retry")
+                self.assertLessEqual(len(answer["error"].encode()), 4096)
+
+    def test_odd_endings_of_a_handler_are_failures(self):
+        program = self.started()
+        self.assertIn("Odd", program.ask("odd.fail")["error"])
+        self.assertTrue(program.ask("exit")["error"].startswith("the handler called sys.exit(3)"))
+        self.assertEqual(program.ask("fail", 5000)["error"].split(":")[0], "RecursionError")
+        self.assertEqual(program.ask("return", "list")["outcome"], "done")
+
+    def test_an_unknown_type_is_a_retry(self):
+        answer = self.started().ask("nobody")
+        self.assertEqual(answer["outcome"], "retry")
+        self.assertIn("no handler for nobody", answer["error"])
+
+    def test_prints_and_programs_do_not_break_the_protocol(self):
+        # Printed before run() and not flushed, it must not appear later either. Without a buffer it would be in the
+        # way of the handshake: python -m streamfleet exists for that.
+        program = self.started(head="print('while importing')\n", env={"PYTHONUNBUFFERED": ""})
+        answer = program.ask("noise")
+        self.assertEqual(answer.get("result"), "None", answer)
+        program.close()
+        lines, code = program.end()
+        self.assertEqual((lines, code), ([{"type": "bye"}], 0))
+        errors = program.errors()
+        for text in ("printed", "flushed", "written", "original", "from a program", "while importing"):
+            self.assertIn(text, errors)
+
+    def test_a_child_can_be_terminated_and_its_parent_goes_on(self):
+        code = """
+            import multiprocessing, time, streamfleet
+            @streamfleet.job("child")
+            def child(job):
+                process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+                process.start()
+                process.terminate()
+                process.join(10)
+                return process.exitcode
+            DEFINE other(job):
+                return 1
+            streamfleet.job("other")(other)
+            streamfleet.run()
+        """
+        for define in ("def", "async def"):
+            with self.subTest(define), Program(code.replace("DEFINE", define)) as program:
+                program.hello(5)
+                self.assertEqual(program.ask("child").get("result"), -15)
+                self.assertEqual(program.ask("other")["outcome"], "done")
+
+    def test_a_child_that_comes_back_answers_nothing(self):
+        program = self.started()
+        self.assertEqual(program.ask("fork")["result"], "parent")
+        self.assertEqual(program.ask("return", "list")["result"], [1, "ü"])
+
+    def test_progress_and_logs_are_sent(self):
+        program = self.started()
+        ref = program.job("progress")
+        self.assertEqual(
+            program.read(), {"type": "progress", "ref": ref, "percent": 42.5, "message": "page 3 of 7"}
+        )
+        self.assertEqual(program.read(), {"type": "progress", "ref": ref, "message": "half"})
+        self.assertEqual(program.read()["percent"], 100)
+        log = program.read()
+        self.assertEqual((log["level"], log["message"], log["ref"], log["fields"]["rows"]), ("warn", "hello", ref, 3))
+        self.assertEqual(program.result(ref)["result"], "the progress is nan")
+
+    def test_end_of_input_ends_with_bye(self):
+        program = self.started()
+        program.close()
+        self.assertEqual(program.end(), ([{"type": "bye"}], 0))
+
+    def test_sigterm_while_idle_ends_with_bye(self):
+        program = self.started()
+        program.ask("return", "list")
+        program.terminate()
+        self.assertEqual(program.end(), ([{"type": "bye"}], 0))
+
+    def test_sigterm_finishes_the_job_and_snoozes_what_comes_after(self):
+        program = self.started()
+        first = program.job("finish")
+        self.assertEqual(program.read()["type"], "progress")
+        program.terminate()
+        second = program.job("return", "list")
+        lines, code = program.end()
+        self.assertEqual(lines[0], {"type": "result", "ref": first, "outcome": "done", "result": "finished"})
+        self.assertEqual((lines[1]["ref"], lines[1]["outcome"], lines[1]["delay_ms"]), (second, "snooze", 1000))
+        self.assertEqual((lines[2:], code), ([{"type": "bye"}], 0))
+
+    def test_cancel_and_sigterm_interrupt_a_handler_which_cleans_up(self):
+        program = self.started()
+        ref = program.job("sleep")
+        program.read()
+        program.send({"type": "cancel", "ref": ref, "reason": "timeout"})
+        program.terminate()
+        lines, code = program.end()
+        self.assertEqual(lines[0].get("message"), "cleaned up")
+        self.assertEqual(lines[1]["outcome"], "retry")
+        self.assertEqual(lines[1]["error"], "the attempt was interrupted: timeout")
+        self.assertEqual(code, 0)
+
+    def test_a_handler_can_ask_whether_it_is_cancelled(self):
+        program = self.started()
+        ref = program.job("ask")
+        program.read()
+        program.send({"type": "cancel", "ref": "77", "reason": "lost"})
+        program.send({"type": "unheard of"})
+        program.send({"type": "cancel", "ref": ref, "reason": "cancelled"})
+        self.assertEqual(program.result(ref)["result"], "cancelled")
+        self.assertEqual(program.ask("return", "list")["outcome"], "done")
+
+    def test_max_jobs_ends_the_program_with_bye(self):
+        program = self.started(tail="streamfleet.run(max_jobs=2)")
+        program.ask("return", "list")
+        program.ask("return", "list")
+        self.assertEqual(program.end(), ([{"type": "bye"}], 0))
+
+    def test_a_line_that_was_cut_off_is_dropped(self):
+        program = self.started()
+        program.process.stdin.write(b'{"type":"job","ref":"9","job_ty')
+        program.process.stdin.flush()
+        program.close()
+        self.assertEqual(program.end(), ([{"type": "bye"}], 0))
+
+    def test_large_payloads_and_bursts_arrive_whole(self):
+        program = self.started()
+        text = "ü" * (3 * 1024 * 1024)
+        self.assertEqual(program.ask("echo", text)["result"]["payload"], text)
+
+    def test_log_records_become_log_messages(self):
+        program = Program(
+            """
+            import logging, streamfleet
+            @streamfleet.job("log")
+            def handler(job):
+                logging.getLogger("app").warning("odd %s", "row", extra={"rows": 3, "when": object})
+                logging.debug("too small")
+                assert streamfleet.current_job() is job
+                try:
+                    1 / 0
+                except ZeroDivisionError:
+                    logging.exception("failed")
+            streamfleet.run()
+            """
+        )
+        self.addCleanup(program.__exit__)
+        program.hello()
+        ref = program.job("log")
+        first, second = program.read(), program.read()
+        self.assertEqual((first["level"], first["message"], first["ref"]), ("warn", "odd row", ref))
+        self.assertEqual((first["fields"]["logger"], first["fields"]["rows"]), ("app", 3))
+        self.assertEqual(second["level"], "error")
+        self.assertIn("ZeroDivisionError", second["message"])
+        self.assertEqual(program.result(ref)["outcome"], "done")
+
+    def test_middleware_surrounds_handlers_in_order(self):
+        program = Program(
+            """
+            import streamfleet
+            from streamfleet import Drop
+            @streamfleet.middleware
+            def outer(job, call_next):
+                if job.headers.get("tenant") == "gone":
+                    return Drop("no tenant")
+                return ["outer", call_next(job)]
+            @streamfleet.middleware
+            def inner(job, call_next):
+                try:
+                    return ["inner", call_next(job)]
+                except KeyError:
+                    raise streamfleet.Fatal("a key is missing") from None
+            @streamfleet.job("x")
+            def handler(job):
+                return job.payload["name"]
+            streamfleet.run()
+            """
+        )
+        self.addCleanup(program.__exit__)
+        program.hello()
+        self.assertEqual(program.ask("x", {"name": "a"})["result"], ["outer", ["inner", "a"]])
+        self.assertEqual(program.ask("x", {})["outcome"], "fatal")
+        self.assertEqual(program.ask("x", {}, headers={"tenant": "gone"})["reason"], "no tenant")
+
+    def test_m_streamfleet_takes_the_output_before_it_imports(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "my_jobs.py"), "w") as file:
+                file.write(
+                    "import os\nfrom streamfleet import job\nos.write(1, b'noise')\nprint('noise', flush=True)\n"
+                    "@job('x', max_attempts=4)\ndef x(job):\n    return 1\n"
+                )
+            program = Program(args=["-m", "streamfleet", "my_jobs", "--max-jobs", "1"], cwd=folder)
+            self.addCleanup(program.__exit__)
+            self.assertEqual(program.hello()["types"], ["x"])
+            self.assertEqual(program.ask("x")["result"], 1)
+            self.assertEqual(program.end(), ([{"type": "bye"}], 0))
+
+
+ASYNC = """
+    import asyncio, time
+    import streamfleet
+    from streamfleet import job
+
+    @job("sleep")
+    async def sleep(job):
+        await asyncio.sleep(job.payload)
+        return streamfleet.current_job().id
+
+    @job("hang")
+    async def hang(job):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            job.progress(99)
+
+    @job("stubborn")
+    async def stubborn(job):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return job.cancelled
+
+    @job("raise")
+    async def raise_(job):
+        raise LookupError("no")
+
+    @job("cancels.itself")
+    async def cancels_itself(job):
+        raise asyncio.CancelledError
+
+    running = 0
+
+    @job("sync")
+    def sync(job):
+        global running
+        running += 1
+        most = running
+        time.sleep(0.05)
+        running -= 1
+        assert streamfleet.current_job() is job
+        return most
+"""
+
+
+class Async(unittest.TestCase):
+    def started(self, tail="streamfleet.run()", inflight=50):
+        program = Program(textwrap.dedent(ASYNC) + "\n" + textwrap.dedent(tail))
+        self.addCleanup(program.__exit__)
+        self.ready = program.hello(inflight)
+        return program
+
+    def test_jobs_run_at_once_up_to_the_lower_count(self):
+        program = self.started()
+        self.assertEqual(self.ready["inflight"], 50)
+        begun = time.monotonic()
+        refs = [program.job("sleep", 0.5) for _ in range(50)]
+        results = [program.result() for _ in refs]
+        self.assertLess(time.monotonic() - begun, 10)
+        self.assertEqual({result["ref"]: result["result"] for result in results}, {r: f"job-{r}" for r in refs})
+        self.started(tail="streamfleet.run(inflight=7)")
+        self.assertEqual(self.ready["inflight"], 7)
+
+    def test_cancel_ends_one_job_and_leaves_the_others(self):
+        program = self.started()
+        first, second, third = program.job("hang"), program.job("stubborn"), program.job("sleep", 0.5)
+        program.send({"type": "cancel", "ref": first, "reason": "timeout"})
+        program.send({"type": "cancel", "ref": second, "reason": "cancelled"})
+        answers = {answer["ref"]: answer for answer in (program.result() for _ in range(3))}
+        # The first may have been cancelled before it began.
+        self.assertEqual(answers[first]["error"], "the attempt was interrupted: timeout")
+        self.assertEqual(answers[third]["result"], f"job-{third}")
+        self.assertIn(answers[second]["outcome"], ("done", "retry"))
+
+    def test_failures_are_retries_and_others_go_on(self):
+        program = self.started()
+        self.assertTrue(program.ask("raise")["error"].startswith("LookupError: no\n"))
+        self.assertIn("CancelledError", program.ask("cancels.itself")["error"])
+        self.assertEqual(program.ask("sleep", 0)["outcome"], "done")
+
+    def test_synchronous_handlers_run_one_at_a_time_beside_the_others(self):
+        program = self.started()
+        refs = [program.job("sync") for _ in range(5)]
+        fast = program.job("sleep", 0)
+        results = [program.result() for _ in range(6)]
+        self.assertEqual([r["result"] for r in results if r["ref"] in refs], [1] * 5)
+        self.assertNotEqual(results[-1]["ref"], fast)
+
+    def test_sigterm_finishes_jobs_and_snoozes_what_comes_after(self):
+        program = self.started()
+        first = program.job("sleep", 1)
+        program.ask("sleep", 0)
+        program.terminate()
+        late = []
+        until = time.monotonic() + 20
+        while not late or late[-1]["outcome"] != "snooze":
+            self.assertLess(time.monotonic(), until)
+            late.append(program.ask("sleep", 0))
+        self.assertEqual(late[-1]["delay_ms"], 1000)
+        lines, code = program.end()
+        self.assertEqual((lines[0]["ref"], lines[0]["outcome"]), (first, "done"))
+        self.assertEqual((lines[1:], code), ([{"type": "bye"}], 0))
+
+    def test_end_of_input_finishes_jobs(self):
+        program = self.started()
+        ref = program.job("sleep", 0.3)
+        program.close()
+        lines, code = program.end()
+        self.assertEqual([line.get("ref") for line in lines], [ref, None])
+        self.assertEqual((lines[-1], code), ({"type": "bye"}, 0))
+
+    def test_max_jobs_counts_jobs_that_started(self):
+        program = self.started(tail="streamfleet.run(max_jobs=2)")
+        refs = [program.job("sleep", 0.3) for _ in range(3)]
+        lines, code = program.end()
+        outcomes = {line["ref"]: line["outcome"] for line in lines[:-1]}
+        self.assertEqual(outcomes, {refs[0]: "done", refs[1]: "done", refs[2]: "snooze"})
+        self.assertEqual((lines[-1], code), ({"type": "bye"}, 0))
+
+    def test_asynchronous_middleware_surrounds_both_kinds(self):
+        tail = """
+        @streamfleet.middleware
+        async def around(job, call_next):
+            return ["around", await call_next(job)]
+        streamfleet.run()
+        """
+        program = self.started(tail=tail)
+        self.assertEqual(program.ask("sleep", 0)["result"], ["around", "job-1"])
+        self.assertEqual(program.ask("sync")["result"], ["around", 1])
+
+    def test_a_middleware_of_the_wrong_kind_is_refused_at_the_start(self):
+        tail = "@streamfleet.middleware\ndef around(job, call_next):\n    return 1\nstreamfleet.run()\n"
+        program = Program(textwrap.dedent(ASYNC) + "\n" + tail)
+        self.addCleanup(program.__exit__)
+        self.assertEqual(program.end(), ([], 1))
+        self.assertIn("the middleware around must be async def", program.errors())
+
+
+class Units(unittest.TestCase):
+    def test_delays_are_finite_and_not_negative(self):
+        for delay in (-1, float("nan"), float("inf")):
+            with self.subTest(delay), self.assertRaises(ValueError):
+                Snooze(delay)
+        with self.assertRaises(TypeError):
+            Retry("x", delay="5")
+        self.assertEqual(Retry("x", delay=0.0015)._fields()["delay_ms"], 2)
+
+    def test_a_handler_can_be_called_without_a_worker(self):
+        worker = streamfleet.Worker()
+
+        @worker.job("mail.send", max_attempts=4)
+        def send(job):
+            job.progress(50)
+            job.log("sent")
+            if "@" not in job.payload["to"]:
+                return Fatal("not an address")
+            return {"sent": True}
+
+        self.assertEqual(send(Job("mail.send", {"to": "ann@example.com"})), {"sent": True})
+        self.assertIsInstance(send(Job("mail.send", {"to": "ann"})), Fatal)
+
+    def test_a_type_has_one_handler(self):
+        worker = streamfleet.Worker()
+        worker.job("x")(lambda job: None)
+        with self.assertRaises(ValueError):
+            worker.job("x")(lambda job: None)
+
+    def test_run_without_handlers_is_an_error(self):
+        with self.assertRaises(RuntimeError):
+            streamfleet.Worker().run()
+
+    def test_enqueue_merges_the_defaults_of_the_decorator(self):
+        worker = streamfleet.Worker()
+        sent = []
+
+        class Recorder:
+            def enqueue(self, *args, **options):
+                sent.append((args, options))
+                return "1-0"
+
+        @worker.job("mail.send", max_attempts=4, queue="mail")
+        def send(job):
+            return Drop("never")
+
+        with self.assertRaises(RuntimeError):
+            send.enqueue({})
+        self.assertEqual(send.enqueue({"to": "a"}, producer=Recorder(), queue="slow"), "1-0")
+        self.assertEqual(sent, [(("mail.send", {"to": "a"}), {"max_attempts": 4, "queue": "slow"})])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,31 @@
+//! Running a script whose answer is kept in a receipt: sent twice, it gives the same answer. Once the answer has arrived,
+//! nobody needs the receipt.
+
+use fred::interfaces::KeysInterface;
+use fred::types::{Key, Value};
+
+use crate::broker::Queue;
+use crate::broker::client::error::Error;
+use crate::broker::client::script::{Answer, Script};
+
+impl Queue {
+    /// Returns the key of the receipt of a new call.
+    pub(super) fn new_receipt(&self) -> Key {
+        self.keys.receipt(&format!("{:032x}", rand::random::<u128>()))
+    }
+
+    /// Runs a script, and deletes its receipt, which otherwise stays for less than a minute.
+    pub(super) async fn run_once(
+        &self,
+        script: &Script,
+        receipt: Key,
+        (keys, args): (Vec<Key>, Vec<Value>),
+    ) -> Result<Answer, Error> {
+        let answer = self.run_named(script, keys, args).await?;
+        let client = self.link.client();
+        if let Err(error) = self.link.ask("del", client.del::<Value, _>(vec![receipt])).await {
+            tracing::debug!(%error, "failed to delete a receipt");
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,167 @@
+-- relocate: move jobs that no worker holds to another queue of the same server, in one step each: a job is appended there and
+-- taken from here, with its record and its lock. A job that Redis refuses keeps no other from moving. A call that is sent
+-- twice gets its receipt as the answer.
+-- by: who moves them. target: the other queue. most_bytes: after records with this many bytes, the rest are left for another
+-- call. Each job has nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in
+-- the other queue to_record, to_lock, kept (the key of its large fields there) and to_named (the record of a job whose id is
+-- this life). Then for each job: its id, its life or '', its own lane, its member of the delayed set or '', its entry or '',
+-- the packed fields that were read if other ones take their place or '', and `count` further values: the fields of its
+-- entry, flat, or the packed fields to replace those that were read.
+-- returns {1, an answer or an error for each job}: 'moved'; 'gone' it is no longer there; 'later' send again; or why it stays:
+--   'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead letters or a late success
+--   need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its unique key, 'changed' its
+--   fields
+local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low =
+  unpack(KEYS, 1, 12)
+local by, target, most_bytes = unpack(ARGV, 1, 3)
+local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 13, 9, 4, 7
+-- The most fields of a record that moves.
+local MOST_FIELDS = 1500
+local given = receipt_of(receipt)
+if given then return given end
+local now, lanes, answer, hurried, copied = now_ms(), { high = high, normal = normal, low = low }, { 1 }, {}, 0
+-- Redis allows these even when it is out of memory, and then admits the other writes: a moved job takes no more memory than
+-- before. They also prove that this login may write in both queues.
+redis.call('ZREM', delayed, '')
+redis.call('HDEL', packs, '')
+redis.call('HDEL', places, '')
+redis.call('ZREM', to_delayed, '')
+redis.call('HDEL', to_packs, '')
+for _, lane in pairs(lanes) do redis.call('XDEL', lane, NO_ENTRY) end
+-- True if a job of the other queue has this id or life, so that the two could be mistaken for each other. The trace that an
+-- earlier move of this very life left there is none.
+local function is_taken(job)
+  local told = redis.call('HMGET', job.to_record, 'life', 'state')
+  local is_trace = told[2] == 'cancelled' and told[1] == job.life and redis.call('HEXISTS', job.to_record, 'moved_to') == 1
+  if not is_trace and redis.call('EXISTS', job.to_record) == 1 then return true end
+  if job.to_named ~= job.to_record and redis.call('EXISTS', job.to_named) == 1 then return true end
+  for _, name in ipairs({ job.id, job.life, job.member }) do
+    if name ~= '' and redis.call('ZSCORE', to_delayed, name) then return true end
+  end
+  if redis.call('HEXISTS', to_places, job.id) == 1 then return true end
+  local entry, lane = string.match(job.life, '^(%d+%-%d+)%-?(%a*)$')
+  local stream = entry and lanes[lane == '' and 'normal' or lane]
+  local found = stream and redis.call('XRANGE', stream, entry, entry)[1]
+  -- An entry that names another life only happens to have this number.
+  local life = found and field_of(found, 'life')
+  return found and (not life or life == job.life)
+end
+-- Why a job stays here; nil if it may move. facts: what its record says, if that belongs to it.
+local function obstacle(job, facts)
+  if job.entry ~= '' then
+    if pending_of(job.place, job.entry) then return 'running' end
+  elseif not redis.call('ZSCORE', delayed, job.member) then
+    return 'gone'
+  end
+  if is_unwanted(cancels, job.life) then return 'cancelling' end
+  if redis.call('EXISTS', job.ledger) == 1 then return 'steps' end
+  if facts and facts.extra then return 'batch' end
+  if facts and tonumber(facts.holds or '0') > 0 then return 'letters' end
+  if facts and redis.call('HLEN', job.record) > MOST_FIELDS then return 'large' end
+  if is_taken(job) then return 'taken' end
+  local holder = redis.call('GET', job.lock) == job.id and redis.call('GET', job.to_lock)
+  if holder and holder ~= job.id then return 'taken' end
+end
+-- Copies the record, with what remains of its TTL.
+local function copy_record(job)
+  local fields, ttl = redis.call('HGETALL', job.record), redis.call('PTTL', job.record)
+  for _, text in ipairs(fields) do copied = copied + #text end
+  redis.call('DEL', job.to_record)
+  redis.call('HSET', job.to_record, unpack(fields))
+  if ttl > 0 then redis.call('PEXPIRE', job.to_record, ttl) end
+end
+-- Takes the record away. If its producer may still resend the id, a trace of it stays for as long, so that the id is not
+-- accepted again.
+local function leave_trace(job, facts)
+  local told = redis.call('HMGET', job.record, 'type', 'lane')
+  redis.call('DEL', job.record)
+  local keep = (tonumber(facts.keep_until_ms or '') or 0) - now
+  if keep <= 0 then return end
+  redis.call('HSET', job.record, 'state', 'cancelled', 'error', 'moved to the queue ' .. target, 'moved_to', target,
+    'cancelled_by', by, 'type', told[1] or '', 'lane', told[2] or job.lane, 'created_ms', facts.created_ms or '0', 'life',
+    job.life, 'keep_until_ms', facts.keep_until_ms)
+  redis.call('PEXPIRE', job.record, string.format('%.0f', keep))
+end
+local function copy_lock(job)
+  if is_placeholder(job.lock) or redis.call('GET', job.lock) ~= job.id then return false end
+  local ttl = redis.call('PTTL', job.lock)
+  if ttl > 0 then
+    redis.call('SET', job.to_lock, job.id, 'PX', ttl)
+  else
+    redis.call('SET', job.to_lock, job.id)
+  end
+  return true
+end
+local function move_entry(job, has_record)
+  local entry = must_append(lanes[job.lane], ARGV, job.first, job.last)
+  if redis.call('XDEL', job.place, job.entry) == 0 then
+    redis.call('XDEL', lanes[job.lane], entry)
+    return false
+  end
+  if has_record then redis.call('HSET', job.to_record, 'entry', entry, 'lane', job.lane) end
+  local spot = redis.call('HGET', places, job.id)
+  if spot and string.match(spot, '^%S+') == job.entry then
+    redis.call('HDEL', places, job.id)
+    if redis.call('XLEN', job.place) == 0 then redis.call('DEL', job.place) end
+  end
+  return true
+end
+local function move_member(job, wanted)
+  local score = redis.call('ZSCORE', delayed, job.member)
+  redis.call('HSET', to_packs, job.member, wanted)
+  redis.call('ZADD', to_delayed, score, job.member)
+  redis.call('ZREM', delayed, job.member)
+  redis.call('HDEL', packs, job.member)
+  hurried[job.member] = true
+  return true
+end
+local function move(job)
+  local facts = facts_of(job.record, job.life, 'batches')
+  local has_record = facts.state and (facts.is_known or not facts.life)
+  if not has_record then facts = nil end
+  local why = obstacle(job, facts)
+  if why then return why end
+  local wanted = nil
+  if job.entry == '' then
+    wanted = redis.call('HGET', packs, job.member) or ''
+    if job.read ~= '' and wanted ~= job.read then return 'changed' end
+    if job.read == '' and not is_placeholder(offloaded_by(wanted, delayed)) then return 'changed' end
+    if job.read ~= '' then wanted = ARGV[job.first] end
+  elseif not make_entry(job.last - job.first + 1) then
+    return 'large'
+  end
+  -- Nothing is written if one of these fails.
+  redis.call('HDEL', job.record, '')
+  redis.call('HDEL', job.to_record, '')
+  if job.entry ~= '' then redis.call('XDEL', job.place, NO_ENTRY) end
+  must_be_offloaded(job.kept)
+  if has_record then copy_record(job) end
+  local has_lock = copy_lock(job)
+  local is_moved = wanted and move_member(job, wanted) or not wanted and move_entry(job, has_record)
+  if not is_moved then
+    if has_record then redis.call('DEL', job.to_record) end
+    if has_lock then redis.call('DEL', job.to_lock) end
+    return 'gone'
+  end
+  keep_offloaded(job.kept)
+  if has_record then leave_trace(job, facts) end
+  if has_lock then redis.call('DEL', job.lock) end
+  drop_offloaded(job.offloaded, job.life)
+  return 'moved'
+end
+local key, at = FIRST_KEY, FIRST_JOB
+while at <= #ARGV do
+  local job = {}
+  job.place, job.record, job.ledger, job.lock, job.offloaded, job.to_record, job.to_lock, job.kept, job.to_named =
+    unpack(KEYS, key, key + KEYS_EACH - 1)
+  job.id, job.life, job.lane, job.member, job.entry, job.read, job.count = unpack(ARGV, at, at + VALUES_EACH - 1)
+  job.first = at + VALUES_EACH
+  job.last = job.first + tonumber(job.count) - 1
+  local done, told = true, 'later'
+  if copied < tonumber(most_bytes) then done, told = pcall(move, job) end
+  if not done then told = type(told) == 'table' and told.err or tostring(told) end
+  answer[#answer + 1], key, at = told, key + KEYS_EACH, job.last + 1
+end
+nudge(to_delayed, to_wake, hurried)
+keep_receipt(receipt, answer)
+return answer

@@ -1,0 +1,327 @@
+//! Moving jobs that no worker holds to another queue of the same server. Every job is moved by one script, as a whole: its
+//! entry or its place in the delayed set, its record, its lock and its large fields.
+//!
+//! Large fields are copied to a key of the other queue beforehand, as before every script; see `submit/offload.rs`.
+
+use std::collections::VecDeque;
+
+use fred::types::{Key, Value};
+use futures_util::future::try_join_all;
+
+use crate::broker::attempt::settle::{TakenJob, flatten, identified, text};
+use crate::broker::client::decode;
+use crate::broker::client::error::Error;
+use crate::broker::client::script::scripts;
+use crate::broker::inspect::jobs::Spot;
+use crate::broker::submit::offload::ScriptFields;
+use crate::broker::{FoundJob, Queue, bytes};
+use crate::job::{EntryId, Envelope, JobId, JobSpec, Lane, QueueName, UniqueKey};
+
+scripts! { RELOCATE "relocate" }
+
+/// The most jobs of one script …
+const MAX_JOBS: usize = 30;
+
+/// … the most bytes of their fields, unless a single job has more …
+const MAX_BYTES: usize = 256 * 1024;
+
+/// … and the bytes of records after which it stops.
+const MAX_RECORD_BYTES: i64 = 256 * 1024;
+
+/// How many jobs are prepared at once.
+const AT_ONCE: usize = 8;
+
+/// Why a job was not moved. It is where it was, and goes on there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum KeptBack {
+    /// A worker has taken it.
+    Running,
+    /// Somebody has asked to cancel it.
+    Cancelling,
+    /// It has begun some of its steps.
+    Steps,
+    /// It is a member of a batch, or a batch counts on it.
+    Batch,
+    /// A campaign replayed it, and counts how it ends.
+    Campaign,
+    /// Dead letters of its id, or a success that came late, need its record.
+    Letters,
+    /// Its record or its fields are too many for one script.
+    Large,
+    /// A job of the other queue has its id or its unique key.
+    Taken,
+    /// Its fields changed meanwhile.
+    Changed,
+    /// Its fields are not those of a job, or some of them are gone.
+    Unreadable,
+}
+
+impl KeptBack {
+    /// All reasons.
+    pub const ALL: [Self; 10] = [
+        Self::Running,
+        Self::Cancelling,
+        Self::Steps,
+        Self::Batch,
+        Self::Campaign,
+        Self::Letters,
+        Self::Large,
+        Self::Taken,
+        Self::Changed,
+        Self::Unreadable,
+    ];
+
+    /// Returns the reason's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Cancelling => "cancelling",
+            Self::Steps => "steps",
+            Self::Batch => "batch",
+            Self::Campaign => "campaign",
+            Self::Letters => "letters",
+            Self::Large => "large",
+            Self::Taken => "taken",
+            Self::Changed => "changed",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// What became of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Relocated {
+    Moved,
+    /// It has ended meanwhile, or is elsewhere.
+    Gone,
+    Kept(KeptBack),
+    /// Redis refused this one alone.
+    Failed(String),
+}
+
+/// One job, as the script takes it.
+struct Parcel {
+    /// Where it stands among the jobs of the call.
+    nth: usize,
+    keys: [Key; 9],
+    args: Vec<Value>,
+    bytes: usize,
+}
+
+impl Queue {
+    /// Returns another queue of the namespace over the same connection. It must be on the same server.
+    pub(super) fn beside(&self, name: &QueueName) -> Self {
+        Self { name: name.clone(), keys: self.keys.beside(name).into(), link: self.link.clone() }
+    }
+
+    /// Moves jobs that a search found to another queue. Returns what became of each.
+    pub(super) async fn relocate(
+        &self,
+        to: &Self,
+        by: &str,
+        found: &[(FoundJob, Option<Envelope>)],
+    ) -> Result<Vec<Relocated>, Error> {
+        let mut outcomes = vec![Relocated::Gone; found.len()];
+        let mut waiting = VecDeque::with_capacity(found.len());
+        for (at, some) in found.chunks(AT_ONCE).enumerate() {
+            let first = at * AT_ONCE;
+            let preparing = some
+                .iter()
+                .enumerate()
+                .map(|(nth, (job, fields))| self.parcel(to, first + nth, (job, fields.as_ref())));
+            for (nth, parcel) in try_join_all(preparing).await?.into_iter().enumerate() {
+                match parcel {
+                    Ok(parcel) => waiting.push_back(parcel),
+                    Err(why) => outcomes[first + nth] = Relocated::Kept(why),
+                }
+            }
+        }
+        while !waiting.is_empty() {
+            let some = portion(&mut waiting);
+            let told = self.send(to, by, &some).await?;
+            let mut later = Vec::new();
+            for (parcel, told) in some.into_iter().zip(told) {
+                match told {
+                    Some(told) => outcomes[parcel.nth] = told,
+                    None => later.push(parcel),
+                }
+            }
+            // They were next, and are again.
+            later.into_iter().rev().for_each(|parcel| waiting.push_front(parcel));
+        }
+        Ok(outcomes)
+    }
+
+    /// Runs the script. Returns what became of each job, or nothing for those that it left for another call.
+    async fn send(&self, to: &Self, by: &str, some: &[Parcel]) -> Result<Vec<Option<Relocated>>, Error> {
+        let (own, other, receipt) = (&self.keys, &to.keys, self.new_receipt());
+        let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.room_places.clone()];
+        keys.extend([own.cancels.clone(), receipt.clone()]);
+        keys.extend([other.delayed.clone(), other.delayed_fields.clone(), other.room_places.clone()]);
+        keys.push(other.wake.clone());
+        keys.extend(other.streams().clone());
+        keys.extend(some.iter().flat_map(|parcel| parcel.keys.clone()));
+        let mut args = vec![bytes(by.as_bytes()), text(to.name()), Value::Integer(MAX_RECORD_BYTES)];
+        args.extend(some.iter().flat_map(|parcel| parcel.args.clone()));
+        let answer = self.run_once(&RELOCATE, receipt, (keys, args)).await?;
+        let is_whole = answer.rest.len() == some.len();
+        let is_stuck = answer.rest.first().is_some_and(|told| decode::text(told) == "later");
+        if !is_whole || is_stuck {
+            return Err(Error::contract("relocate", answer));
+        }
+        Ok(answer.rest.iter().map(|told| relocated(&decode::text(told))).collect())
+    }
+
+    /// Prepares a job for the script, or says why it stays.
+    async fn parcel(
+        &self,
+        to: &Self,
+        nth: usize,
+        (job, fields): (&FoundJob, Option<&Envelope>),
+    ) -> Result<Result<Parcel, KeptBack>, Error> {
+        let Some(bare) = fields else { return Ok(Err(KeptBack::Unreadable)) };
+        let mut whole = bare.clone();
+        self.restore_fields(&self.link, &mut whole).await?;
+        let (lane, room, is_delayed) = match job.spot() {
+            Spot::Lane(lane) => (lane, None, false),
+            Spot::Room => (Lane::Normal, job.room.as_deref(), false),
+            Spot::Delayed => (job.lane.unwrap_or_default(), None, true),
+            Spot::Ended => return Ok(Err(KeptBack::Unreadable)),
+        };
+        let entry = job.entry.filter(|_| !is_delayed);
+        let spec = JobSpec::parse(&whole, entry.unwrap_or(EntryId::new(0, 0)), lane).ok();
+        let Some(spec) = spec.filter(|_| whole.is_whole()) else { return Ok(Err(KeptBack::Unreadable)) };
+        let ties = spec.follow_ups.as_deref();
+        if ties.is_some_and(|ties| ties.batch.is_some()) {
+            return Ok(Err(KeptBack::Batch));
+        }
+        if ties.is_some_and(|ties| ties.campaign.is_some()) {
+            return Ok(Err(KeptBack::Campaign));
+        }
+        let taken = TakenJob { job: &spec, envelope: &whole, trace: None };
+        let (read, values, kept) =
+            if is_delayed { packed(to, lane, (bare, &whole), &spec).await? } else { flat(to, taken).await? };
+        let names = |name: &&[u8]| bare.get(name).is_some();
+        let names_life = entry.is_some() || [b"life".as_slice(), b"created_ms"].iter().any(names);
+        let life = if names_life { spec.life.to_string() } else { String::new() };
+        // Nobody else's record has the name of no life.
+        let named = life.parse::<JobId>().unwrap_or_else(|_| spec.id.clone());
+        let lock = |key: Option<&UniqueKey>, queue: &Self| queue.keys.lock(key);
+        let unique = ties.and_then(|ties| ties.unique.as_ref());
+        let keys = [
+            if is_delayed { self.keys.delayed.clone() } else { self.keys.place(lane, room) },
+            self.keys.record(&spec.id),
+            self.keys.ledger(&spec.id),
+            lock(unique, self),
+            self.offloaded_of(taken),
+            to.keys.record(&spec.id),
+            lock(unique, to),
+            kept,
+            to.keys.record(&named),
+        ];
+        // Without room for a copy of large fields, the script carries them.
+        let carried: usize = values.iter().map(|value| value.as_bytes().map_or(0, <[u8]>::len)).sum();
+        let size = bare.size().max(carried) + read.len();
+        let mut args = vec![text(&spec.id), life.into(), spec.home.as_str().into()];
+        args.push(bytes(if is_delayed { job.id.as_bytes() } else { b"" }));
+        args.push(entry.map(|entry| entry.to_string()).unwrap_or_default().into());
+        args.push(Value::Bytes(read.into()));
+        args.push(Value::Integer(i64::try_from(values.len()).unwrap_or(i64::MAX)));
+        args.extend(values);
+        Ok(Ok(Parcel { nth, keys, args, bytes: size }))
+    }
+}
+
+/// The packed fields that were read if others take their place, the values for the script, and the key of the large fields.
+type Contents = (Vec<u8>, Vec<Value>, Key);
+
+/// A job of a stream: its fields, with the identity that its first entry gave it, and without what a room added.
+async fn flat(to: &Queue, taken: TakenJob<'_>) -> Result<Contents, Error> {
+    let is_extra = |name: &[u8]| matches!(name, b"offloaded" | b"lane" | b"room_gates");
+    let fields = identified(taken, None).edited(is_extra, &[]);
+    let ScriptFields { envelope, offloaded } = to.offload_large(fields, &taken.job.life).await?;
+    let mut values = Vec::with_capacity(2 * envelope.len());
+    flatten(&envelope, &mut values);
+    Ok((Vec::new(), values, offloaded))
+}
+
+/// A delayed job. Its packed fields stay as they are, unless they name a key of this queue.
+async fn packed(
+    to: &Queue,
+    lane: Lane,
+    (bare, whole): (&Envelope, &Envelope),
+    spec: &JobSpec,
+) -> Result<Contents, Error> {
+    if bare.offloaded().is_none() {
+        return Ok((Vec::new(), Vec::new(), to.keys.offloaded("")));
+    }
+    let fields = whole.edited(|name| name == b"offloaded", &[]);
+    let ScriptFields { envelope, offloaded } = to.offload_large(fields, &spec.life).await?;
+    Ok((bare.pack(lane), vec![Value::Bytes(envelope.pack(lane).into())], offloaded))
+}
+
+/// Takes the jobs of the next script.
+fn portion(waiting: &mut VecDeque<Parcel>) -> Vec<Parcel> {
+    let (mut some, mut size) = (Vec::new(), 0);
+    while let Some(parcel) = waiting.pop_front() {
+        size += parcel.bytes;
+        if !some.is_empty() && (some.len() >= MAX_JOBS || size > MAX_BYTES) {
+            waiting.push_front(parcel);
+            break;
+        }
+        some.push(parcel);
+    }
+    some
+}
+
+/// Reads the answer about one job; `None` if it was left for another call.
+fn relocated(told: &str) -> Option<Relocated> {
+    match told {
+        "later" => None,
+        "moved" => Some(Relocated::Moved),
+        "gone" => Some(Relocated::Gone),
+        told => {
+            let why = KeptBack::ALL.into_iter().find(|why| why.as_str() == told);
+            Some(why.map_or_else(|| Relocated::Failed(told.to_owned()), Relocated::Kept))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parcel(nth: usize, bytes: usize) -> Parcel {
+        let keys = std::array::from_fn(|_| Key::from("k".to_owned()));
+        Parcel { nth, keys, args: Vec::new(), bytes }
+    }
+
+    proptest! {
+        #[test]
+        fn every_job_is_sent_once_in_its_order_and_in_bounded_portions(sizes in proptest::collection::vec(0..400_000_usize, 0..200)) {
+            let mut waiting: VecDeque<_> = sizes.iter().enumerate().map(|(nth, size)| parcel(nth, *size)).collect();
+            let mut sent = Vec::new();
+            while !waiting.is_empty() {
+                let some = portion(&mut waiting);
+                let size: usize = some.iter().map(|parcel| parcel.bytes).sum();
+                prop_assert!(!some.is_empty() && some.len() <= MAX_JOBS);
+                prop_assert!(some.len() == 1 || size <= MAX_BYTES);
+                sent.extend(some.iter().map(|parcel| parcel.nth));
+            }
+            prop_assert_eq!(sent, (0..sizes.len()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn every_answer_of_the_script_is_understood() {
+        for why in KeptBack::ALL {
+            assert_eq!(relocated(why.as_str()), Some(Relocated::Kept(why)));
+        }
+        assert_eq!(relocated("moved"), Some(Relocated::Moved));
+        assert_eq!(relocated("later"), None);
+        assert_eq!(relocated("WRONGTYPE x"), Some(Relocated::Failed("WRONGTYPE x".to_owned())));
+    }
+}

@@ -1,0 +1,212 @@
+-- share: share a queue between the values of a field, so that a flood of one value delays no other. As long as no more jobs
+-- wait in a lane than its window, nothing is done. Otherwise, those that wait are sorted into rooms, one for each value, and
+-- come back in turn, each value as many at a time as its weight, until the window is full. The first jobs of a value that
+-- has no room stay where they are. Sent twice, it goes on.
+-- If the queue is not shared any more, all rooms are emptied.
+-- fair: for each lane, up to which entry it is sorted, and how many jobs the first room of its ring may still let out. Each
+-- ring: the rooms of the lane, in the order of their turns. window: '' to empty rooms that are not needed any more, and
+-- nothing else. most, most_bytes: how many jobs are looked at or move, and roughly how many bytes. Then names of rooms, which
+-- form the rings again if they were lost.
+-- returns {jobs that moved to rooms, jobs that left rooms, 1 if more may move now or 0, 1 if there are rooms or 0, the first
+--   error or ''}
+local gates, rooms, places, dead, fair = unpack(KEYS, 1, 5)
+local window, most, most_bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local FIRST_STREAM, FIRST_RING, FIRST_NAME = 6, 9, 4
+-- Beyond MOST_ROOMS in a lane, further values share SHARED_ROOMS more. Larger jobs than LARGE bytes, and those with more
+-- than MOST_TEXTS names and values, stay in the lane.
+local MOST_ROOMS, SHARED_ROOMS, LARGE, MOST_TEXTS = 1000, 16, 131072, 1900
+local now, sorted, left, more, failed = now_ms(), 0, 0, 0, ''
+-- What this call has done of `most` and `most_bytes`.
+local handled, handled_bytes = 0, 0
+local known = {}
+-- Nobody reads a closed queue.
+if gate_of(gates, 'queue', now).closed then return { 0, 0, 0, 0, '' } end
+local read, told = pcall(cjson.decode, redis.call('HGET', gates, 'f:fair') or '')
+local by = read and type(told) == 'table' and type(told.by) == 'string' and told.by or nil
+local weights = by and type(told.weights) == 'table' and told.weights or {}
+-- What the gate of the whole queue does not let pass has its place in the windows, or it would pass all that is shared.
+local queued = redis.pcall('XLEN', gate_key(gates, 'room', 'queue'))
+queued = type(queued) == 'number' and queued or 0
+local function fail(text)
+  if failed == '' then failed = text end
+end
+local function weight_of(name)
+  local weight = tonumber(weights[string.match(name, '^fair:%a+:=(.*)$') or ''] or 1) or 1
+  return math.max(1, math.min(weight, 100))
+end
+-- The room for a value. Values that a name cannot have share one.
+local function room_of(lane, ring, value)
+  local kind = value == '' and '' or is_value(value) and '=' .. value or '?'
+  local name = 'fair:' .. lane .. ':' .. kind
+  if known[name] == nil then known[name] = redis.call('HEXISTS', rooms, name) == 1 end
+  if known[name] or redis.call('LLEN', ring) < MOST_ROOMS then return name end
+  local nth = tonumber(string.sub(redis.sha1hex(value), 1, 4), 16) % SHARED_ROOMS
+  name = string.format('fair:%s:#%d', lane, nth)
+  if known[name] == nil then known[name] = redis.call('HEXISTS', rooms, name) == 1 end
+  return name
+end
+-- The fields of an entry for its room, with the identity that the entry gave the job, its id, its life, and its value; nil
+-- if only a worker can tell what it is.
+local function for_room(entry, list, lane, size)
+  local own, fields, value = {}, {}, ''
+  for at = 1, #list, 2 do
+    local field = list[at]
+    if field == by and value == '' then value = list[at + 1] end
+    if own[field] == nil then own[field] = list[at + 1] end
+    if field ~= 'lane' then add_pair(fields, field, list[at + 1]) end
+  end
+  if size > LARGE or #list > MOST_TEXTS or not own.type or own.created_ms and not own.life then return end
+  if own.id and #own.id > 128 or own.lane then return end
+  local name = lane == 'normal' and entry or entry .. '-' .. lane
+  local id, life = own.id or name, own.life or name
+  if not own.id then add_pair(fields, 'id', id) end
+  if not own.life then add_pair(fields, 'life', life) end
+  if not own.created_ms then add_pair(fields, 'created_ms', string.match(entry, '^%d+')) end
+  add_pair(fields, 'lane', lane)
+  return fields, id, life, value
+end
+local function note_entry(id, life, lane, entry)
+  local record = gate_key(gates, 'job', id)
+  if redis.pcall('HGET', record, 'life') == life then redis.pcall('HSET', record, 'entry', entry, 'lane', lane) end
+end
+-- Sorts what has come to a lane. Returns how many jobs wait there now, or nil if there may be more to sort.
+local function sort(lane, stream, ring, last, waiting)
+  local noted, page = redis.call('HGET', fair, lane), {}
+  local from = noted and not is_up_to(noted, last) and noted or last
+  each_in_room(stream, most - handled, most_bytes - handled_bytes, function(entry, list, size)
+    page[#page + 1] = { entry, list, size }
+    handled, handled_bytes = handled + 1, handled_bytes + size
+  end, from)
+  local is_end = handled < most and handled_bytes < most_bytes
+  -- What is sorted and still there has its place in the window.
+  local ready = is_end and math.max(0, waiting - #page) + queued or window
+  local gone, spots, stay = {}, {}, {}
+  for _, item in ipairs(page) do
+    local entry, list, size = unpack(item)
+    local fields, id, life, value = for_room(entry, list, lane, size)
+    local name = fields and room_of(lane, ring, value)
+    local moved = nil
+    if fields and (known[name] or ready >= window or (stay[name] or 0) >= weight_of(name)) then
+      moved = append(gate_key(gates, 'room', name), fields, 1, #fields)
+      if type(moved) == 'table' then
+        fail(moved.err)
+        moved = nil
+      end
+    end
+    if moved then
+      if not known[name] then
+        redis.call('RPUSH', ring, name)
+        redis.call('HSETNX', rooms, name, ms_text(now))
+        known[name] = true
+      end
+      gone[#gone + 1] = entry
+      add_pair(spots, id, moved .. ' ' .. name)
+      note_entry(id, life, lane, moved)
+    else
+      ready = ready + 1
+      if name then stay[name] = (stay[name] or 0) + 1 end
+    end
+  end
+  if gone[1] then
+    redis.call('XDEL', stream, unpack(gone))
+    redis.call('HSET', places, unpack(spots))
+  end
+  if page[1] then redis.call('HSET', fair, lane, page[#page][1]) end
+  sorted = sorted + #gone
+  if not is_end then
+    more = 1
+    return nil
+  end
+  return waiting - #gone
+end
+-- Moves the first job of a room back to its lane. Returns its bytes, or nil if Redis refuses that.
+local function move_out(lane, stream, name, room)
+  local head = redis.call('XRANGE', room, '-', '+', 'COUNT', 1)[1]
+  local fields, id, life, size = {}, '', nil, 0
+  for at = 1, #head[2], 2 do
+    local field, value = head[2][at], head[2][at + 1]
+    size = size + #field + #value
+    if field == 'id' then id = value elseif field == 'life' then life = value end
+    if field ~= 'lane' then add_pair(fields, field, value) end
+  end
+  local moved = append(stream, fields, 1, #fields)
+  if type(moved) ~= 'table' then
+    if life then note_entry(id, life, lane, moved) end
+  elseif make_entry(#fields) then
+    return fail(moved.err)
+  else
+    table.insert(fields, 1, lane)
+    local letter = set_aside(dead, cmsgpack.pack(fields), head[1], 'an entry of the room ' .. name .. ' is not a job', now)
+    if type(letter) == 'table' then return fail(letter.err) end
+  end
+  redis.call('XDEL', room, head[1])
+  if redis.call('HGET', places, id) == head[1] .. ' ' .. name then redis.call('HDEL', places, id) end
+  return size
+end
+-- Lets jobs out of rooms in turn, at most `free`.
+local function let_out(lane, stream, ring, free)
+  local credit, out, passed = tonumber(redis.call('HGET', fair, 'credit:' .. lane) or 0) or 0, 0, 0
+  local turns = 2 * most
+  while out < free and handled < most and handled_bytes < most_bytes and passed < turns do
+    local name = redis.call('LINDEX', ring, 0)
+    if not name then break end
+    local room = gate_key(gates, 'room', name)
+    local length = redis.pcall('XLEN', room)
+    local size = nil
+    if credit < 1 then credit = weight_of(name) end
+    if type(length) == 'table' then fail(length.err) elseif length > 0 then size = move_out(lane, stream, name, room) end
+    passed = passed + 1
+    if size then
+      out, length, credit = out + 1, length - 1, credit - 1
+      handled, handled_bytes = handled + 1, handled_bytes + size
+    end
+    if length == 0 then
+      redis.call('LPOP', ring)
+      redis.call('DEL', room)
+      redis.call('HDEL', rooms, name)
+      credit = 0
+    elseif not size or credit < 1 then
+      redis.call('LMOVE', ring, ring, 'LEFT', 'RIGHT')
+      credit = 0
+    end
+  end
+  redis.call('HSET', fair, 'credit:' .. lane, string.format('%d', credit))
+  left = left + out
+  if out < free and (handled >= most or handled_bytes >= most_bytes) then more = 1 end
+end
+local has_rooms, is_busy = 0, false
+local lanes = { 'high', 'normal', 'low' }
+for turn = 0, 2 do
+  -- Each lane comes first in a third of all calls.
+  local nth = (now + turn) % 3 + 1
+  local lane = lanes[nth]
+  local stream, ring = KEYS[FIRST_STREAM + nth - 1], KEYS[FIRST_RING + nth - 1]
+  local group, turns = fleet_group(redis.pcall('XINFO', 'GROUPS', stream)), redis.call('LLEN', ring)
+  if turns == 0 then
+    for at = FIRST_NAME, #ARGV do
+      local is_own = string.match(ARGV[at], '^fair:(%a+):') == lane
+      if is_own and redis.call('HEXISTS', rooms, ARGV[at]) == 1 then turns = redis.call('RPUSH', ring, ARGV[at]) end
+    end
+  end
+  local waiting = group and math.max(0, redis.call('XLEN', stream) - group.pending) or 0
+  local is_shared = by and window
+  if group and (turns > 0 and (is_shared or not by) or is_shared and waiting > window) then
+    is_busy = true
+    -- Nothing has moved if one of these fails. Redis allows them even when it is out of memory, and then admits the other
+    -- writes. A moved job takes hardly more memory than before.
+    redis.call('HDEL', places, '')
+    redis.call('HDEL', rooms, '')
+    redis.call('HDEL', fair, '')
+    local stays = waiting
+    if handled >= most or handled_bytes >= most_bytes then
+      more, stays = 1, nil
+    elseif by then
+      stays = sort(lane, stream, ring, group['last-delivered-id'], waiting)
+    end
+    local free = stays and (by and window - stays - queued or most + 1) or 0
+    if free > 0 then let_out(lane, stream, ring, free) end
+  end
+  if redis.call('LLEN', ring) > 0 then has_rooms = 1 end
+end
+if has_rooms == 0 and (not is_busy or not by) then redis.call('DEL', fair) end
+return { sorted, left, more, has_rooms, failed }

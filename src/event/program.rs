@@ -1,0 +1,74 @@
+//! How programs that handlers run end.
+
+/// How a program that a handler ran ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChildEnding {
+    /// On its own, with exit code 0.
+    Exited,
+    /// On its own, with another exit code.
+    Failed,
+    /// By a signal.
+    Signal,
+    /// It was asked to stop because it timed out.
+    Timeout,
+    /// It could not be started.
+    NotStarted,
+}
+
+/// How a program of a pool ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PoolEnding {
+    /// It had as many jobs as it may have.
+    MaxJobs,
+    /// It was as old as it may become.
+    MaxLifetime,
+    /// It used more memory than it may.
+    MaxMemory,
+    /// It had no job for a while.
+    Idle,
+    /// The worker stops.
+    Stopped,
+    /// It ended on its own, with exit code 0 and no job.
+    Exited,
+    /// It ended in another way, or without an answer.
+    Crashed,
+    /// It did not follow the protocol.
+    Nonsense,
+    /// It did not end an attempt that was cut short.
+    Cut,
+    /// It could not be started, or was not ready in time.
+    NotStarted,
+}
+
+impl PoolEnding {
+    /// Every way to end.
+    pub const ALL: [Self; 10] = [
+        Self::MaxJobs,
+        Self::MaxLifetime,
+        Self::MaxMemory,
+        Self::Idle,
+        Self::Stopped,
+        Self::Exited,
+        Self::Crashed,
+        Self::Nonsense,
+        Self::Cut,
+        Self::NotStarted,
+    ];
+
+    /// Returns the value of the metrics' `reason` label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxJobs => "max_jobs",
+            Self::MaxLifetime => "max_lifetime",
+            Self::MaxMemory => "max_memory",
+            Self::Idle => "idle",
+            Self::Stopped => "stopped",
+            Self::Exited => "exited",
+            Self::Crashed => "crashed",
+            Self::Nonsense => "nonsense",
+            Self::Cut => "cut",
+            Self::NotStarted => "not_started",
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which pool runs the jobs of a type, as the configuration file writes it: a name, or a pool of the type's own.
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::PoolConfig;
+use crate::job::PoolName;
+
+/// Which pool runs the jobs of a type: `"php"`, which `[pools.php]` describes, or a table with the settings of a pool of the
+/// type's own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum PoolChoice {
+    /// The pool of this name. Several types may share it.
+    Named(#[serde(serialize_with = "shown")] PoolName),
+    /// A pool of its own.
+    Own(Box<PoolConfig>),
+}
+
+fn shown<S: serde::Serializer>(name: &PoolName, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(name.as_str())
+}
+
+impl<'de> Deserialize<'de> for PoolChoice {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ChoiceVisitor)
+    }
+}
+
+struct ChoiceVisitor;
+
+impl<'de> Visitor<'de> for ChoiceVisitor {
+    type Value = PoolChoice;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("the name of a pool or a table")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<PoolChoice, E> {
+        name.parse().map(PoolChoice::Named).map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<PoolChoice, A::Error> {
+        let config = PoolConfig::deserialize(MapAccessDeserializer::new(table))?;
+        Ok(PoolChoice::Own(Box::new(config)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_named_or_described() {
+        let parsed = |json: &str| serde_json::from_str::<PoolChoice>(json);
+        assert_eq!(parsed("\"php\"").unwrap(), PoolChoice::Named("php".parse().unwrap()));
+        let own = parsed(r#"{"command": ["php", "worker.php"]}"#).unwrap();
+        assert_eq!(own, PoolChoice::Own(Box::new(PoolConfig::new(["php", "worker.php"]))));
+        for choice in [own, parsed("\"php\"").unwrap()] {
+            let written = serde_json::to_string(&choice).unwrap();
+            assert_eq!(parsed(&written).unwrap(), choice, "{written}");
+        }
+        assert!(parsed("\"Not A Name\"").is_err());
+        assert!(parsed(r#"{"comand": []}"#).unwrap_err().to_string().contains("comand"));
+    }
+}

@@ -1,0 +1,301 @@
+//! How a pool of programs is run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::handlers::process::Template;
+use crate::job::{duration, format_duration, size};
+
+/// The most programs of a pool.
+const MOST_PROCESSES: usize = 1000;
+/// The most jobs that a program may have at once.
+const MOST_INFLIGHT: usize = 10_000;
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+const LONGEST_START: Duration = Duration::from_secs(600);
+const LEAST_MEMORY: u64 = 1024 * 1024;
+const LEAST_LINE: u64 = 1024;
+const MOST_LINE: u64 = 64 * 1024 * 1024;
+
+/// When the programs of a pool start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolStart {
+    /// When there are more jobs than free programs. One starts with the worker, to greet it. A program that has had no job for
+    /// [`PoolConfig::idle`] ends.
+    #[default]
+    Demand,
+    /// All of them, with the worker.
+    Eager,
+}
+
+/// How a pool of long-lived programs is run; `docs/pools.md` describes what they read and write.
+///
+/// ```
+/// use streamfleet::handlers::{Pool, PoolConfig, PoolStart};
+///
+/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = PoolConfig::new(["php", "worker.php"]).processes(8).max_jobs(1000).start(PoolStart::Eager);
+/// let pool = Pool::new("php".parse()?, config)?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PoolConfig {
+    /// The program and its arguments, run as they are, without a shell. A name without a slash is looked up in the
+    /// child's `PATH`.
+    pub command: Vec<String>,
+    /// The programs' working directory; default: the worker's. A relative path to the program is resolved here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// Variables that the programs get from the worker's environment, besides `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`
+    /// and `TMPDIR`.
+    pub pass_env: Vec<String>,
+    /// Variables with fixed values. They override the worker's.
+    pub env: BTreeMap<String, String>,
+    /// How many programs run at most; 1 to 1000, default 4.
+    #[serde(deserialize_with = "count")]
+    pub processes: usize,
+    /// How many jobs a program gets at once, if it wants as many; 1 to 10,000, default 1.
+    #[serde(deserialize_with = "count")]
+    pub inflight: usize,
+    /// When programs start; default: on demand.
+    pub start: PoolStart,
+    /// How long a program may take from its start to its `ready`; 100 ms to 10 min, default 10 s.
+    #[serde(with = "duration")]
+    pub start_timeout: Duration,
+    /// After this many jobs, a program is replaced; at least 1, default: never.
+    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+    pub max_jobs: Option<u64>,
+    /// After this time, minus up to a tenth at random, a program is replaced; 1 s to 365 d, default: never.
+    #[serde(with = "some_duration", skip_serializing_if = "Option::is_none")]
+    pub max_lifetime: Option<Duration>,
+    /// When a program has this many bytes in RAM, it is replaced; at least 1 MiB, default: never. Checked after each job and
+    /// every second; its own children do not count.
+    #[serde(with = "size", skip_serializing_if = "Option::is_none")]
+    pub max_memory: Option<u64>,
+    /// A program that has had no job for this long ends, if programs start on demand; 1 s to 365 d, default 10 min.
+    #[serde(with = "duration")]
+    pub idle: Duration,
+    /// How long a program may take to end after it was asked to, before SIGKILL; default 5 s, at most 1 h.
+    #[serde(with = "duration")]
+    pub grace: Duration,
+    /// The longest line that a program may write, in bytes; 1 KiB to 64 MiB, default 16 MiB.
+    #[serde(deserialize_with = "some_size", serialize_with = "shown_size")]
+    pub max_line: u64,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            directory: None,
+            pass_env: Vec::new(),
+            env: BTreeMap::new(),
+            processes: 4,
+            inflight: 1,
+            start: PoolStart::Demand,
+            start_timeout: Duration::from_secs(10),
+            max_jobs: None,
+            max_lifetime: None,
+            max_memory: None,
+            idle: Duration::from_secs(600),
+            grace: Duration::from_secs(5),
+            max_line: 16 * 1024 * 1024,
+        }
+    }
+}
+
+impl PoolConfig {
+    /// Returns how to run programs with these arguments, as they are, without a shell.
+    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { command: command.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    setters! {
+        /// Sets the programs' working directory; by default, the worker's.
+        directory: impl Into<PathBuf> => Some(directory.into());
+        /// Sets the variables that the programs get from the worker's environment, besides `PATH`, `HOME` and the like.
+        pass_env: impl IntoIterator<Item = impl Into<String>> => pass_env.into_iter().map(Into::into).collect();
+        /// Sets variables with fixed values, which override the worker's.
+        env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
+            env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        /// Sets how many programs run at most: 1 to 1000, by default 4.
+        processes: usize;
+        /// Sets how many jobs a program gets at once, if it wants as many: 1 to 10,000, by default 1.
+        inflight: usize;
+        /// Sets when programs start; by default, on demand.
+        start: PoolStart;
+        /// Sets how long a program may take from its start to its `ready`: 100 ms to 10 min, by default 10 s.
+        start_timeout: Duration;
+        /// Sets after how many jobs a program is replaced: at least 1, or `None` for never.
+        max_jobs: impl Into<Option<u64>> => max_jobs.into();
+        /// Sets after how long a program is replaced: 1 s to 365 days, or `None` for never.
+        max_lifetime: impl Into<Option<Duration>> => max_lifetime.into();
+        /// Sets at how many bytes in RAM a program is replaced: at least 1 MiB, or `None` for never.
+        max_memory: impl Into<Option<u64>> => max_memory.into();
+        /// Sets after how long without a job a program ends: 1 s to 365 days, by default 10 min.
+        idle: Duration;
+        /// Sets how long a program may take to end before SIGKILL: at most 1 h, by default 5 s.
+        grace: Duration;
+        /// Sets the longest line in bytes that a program may write: 1 KiB to 64 MiB, by default 16 MiB.
+        max_line: u64;
+    }
+
+    /// Returns everything that is wrong, as `pool.<key>: reason`.
+    pub fn validate(&self) -> Vec<String> {
+        let mut problems = self.template().validate();
+        let mut report = |key: &str, reason: String| problems.push(format!("pool.{key}: {reason}"));
+        for (key, value, most) in
+            [("processes", self.processes, MOST_PROCESSES), ("inflight", self.inflight, MOST_INFLIGHT)]
+        {
+            if !(1..=most).contains(&value) {
+                report(key, format!("is {value}, but must be between 1 and {most}"));
+            }
+        }
+        let second = Duration::from_secs(1);
+        let durations = [
+            ("start_timeout", Some(self.start_timeout), Duration::from_millis(100), LONGEST_START),
+            ("max_lifetime", self.max_lifetime, second, YEAR),
+            ("idle", Some(self.idle), second, YEAR),
+        ];
+        for (key, value, least, most) in durations {
+            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+                let [value, least, most] = [value, least, most].map(format_duration);
+                report(key, format!("is {value}, but must be between {least} and {most}"));
+            }
+        }
+        if self.max_jobs == Some(0) {
+            report("max_jobs", "is 0, but must be at least 1".to_owned());
+        }
+        if self.max_memory.is_some_and(|most| most < LEAST_MEMORY) {
+            report("max_memory", "must be at least 1MiB".to_owned());
+        }
+        if !(LEAST_LINE..=MOST_LINE).contains(&self.max_line) {
+            report("max_line", "must be between 1KiB and 64MiB".to_owned());
+        }
+        problems
+    }
+
+    /// Returns why the program cannot be started on this machine: no executable file has its name.
+    pub fn missing_program(&self) -> Option<String> {
+        self.template().missing_program()
+    }
+
+    /// Returns how many jobs its programs have at once at most.
+    pub(crate) fn places(&self) -> usize {
+        self.processes.saturating_mul(self.inflight)
+    }
+
+    pub(super) fn template(&self) -> Template<'_> {
+        Template {
+            handler: "pool",
+            command: &self.command,
+            directory: self.directory.as_deref(),
+            pass_env: &self.pass_env,
+            env: &self.env,
+            grace: self.grace,
+            reserved,
+        }
+    }
+}
+
+/// Returns why the configuration must not set this variable, if it must not.
+fn reserved(name: &str) -> Option<String> {
+    let own = ["STREAMFLEET_POOL", "STREAMFLEET_PROTOCOL"];
+    own.contains(&name).then(|| format!("is reserved, as {} and {} are", own[0], own[1]))
+}
+
+/// Reads a count. From the environment it arrives as a string.
+fn count<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
+where
+    T: DeserializeOwned + FromStr,
+{
+    let value = serde_json::Value::deserialize(from)?;
+    let number = match value.as_str() {
+        Some(text) => text.trim().parse().ok(),
+        None => T::deserialize(value.clone()).ok(),
+    };
+    number.ok_or_else(|| D::Error::custom(format!("expected a whole number, 0 or more, not {value}")))
+}
+
+fn some_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    count(from).map(Some)
+}
+
+fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    size::deserialize(from).map(Option::unwrap_or_default)
+}
+
+fn shown_size<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&size::shown(*bytes))
+}
+
+/// Durations that may be missing.
+mod some_duration {
+    use super::*;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        duration::deserialize(from).map(Some)
+    }
+
+    pub(super) fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+        value.map(format_duration).serialize(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_are_reported_at_once_with_their_keys() {
+        let config = PoolConfig {
+            env: [("STREAMFLEET_POOL".into(), "x".into())].into(),
+            processes: 0,
+            inflight: MOST_INFLIGHT + 1,
+            start_timeout: Duration::ZERO,
+            max_jobs: Some(0),
+            max_lifetime: Some(Duration::ZERO),
+            max_memory: Some(1),
+            idle: Duration::ZERO,
+            grace: Duration::MAX,
+            max_line: 1,
+            ..PoolConfig::default()
+        };
+        let problems = config.validate();
+        let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();
+        let want = [
+            "command",
+            "grace",
+            "env",
+            "processes",
+            "inflight",
+            "start_timeout",
+            "max_lifetime",
+            "idle",
+            "max_jobs",
+            "max_memory",
+            "max_line",
+        ];
+        assert_eq!(keys, want.map(|key| format!("pool.{key}")), "{problems:?}");
+        assert_eq!(PoolConfig::new(["true"]).validate(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_configuration_survives_being_written_and_read() {
+        let json = r#"{"command": ["a"], "processes": "8", "max_jobs": 1000, "max_lifetime": "1h", "max_memory": "256MiB",
+            "start": "eager", "max_line": "1MiB"}"#;
+        let config: PoolConfig = serde_json::from_str(json).unwrap();
+        let want = PoolConfig::new(["a"]).processes(8).max_jobs(1000).max_lifetime(Duration::from_secs(3600));
+        let want = want.max_memory(256 << 20).start(PoolStart::Eager).max_line(1 << 20);
+        assert_eq!(config, want);
+        let written = serde_json::to_string(&config).unwrap();
+        assert_eq!(serde_json::from_str::<PoolConfig>(&written).unwrap(), config, "{written}");
+    }
+}

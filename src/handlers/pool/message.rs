@@ -1,0 +1,373 @@
+//! The lines between the worker and a program: what is written, and what is read. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::payload::Body;
+use crate::JobContext;
+use crate::handlers::attempt;
+use crate::handlers::output;
+
+/// The version of the protocol.
+pub(super) const PROTOCOL: u64 = 1;
+
+/// How much of a line goes into an error.
+const EXCERPT_BYTES: usize = 200;
+
+/// The longest pause that a program may ask for.
+const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What a program says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Message {
+    Ready(Ready),
+    Progress { reference: Option<u64>, percent: Option<u8>, note: String },
+    Log { reference: Option<u64>, level: tracing::Level, text: String },
+    Result { reference: Option<u64>, verdict: Verdict },
+    Bye,
+}
+
+/// The first line of a program.
+#[derive(Debug, PartialEq)]
+pub(super) struct Ready {
+    pub(super) protocol: u64,
+    /// The types that it serves; `None` for all.
+    pub(super) types: Option<Vec<String>>,
+    /// How many jobs it wants at once.
+    pub(super) inflight: usize,
+    pub(super) sdk: String,
+}
+
+/// How a job ended, as its program says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Verdict {
+    Done(Value),
+    Retry { error: String, delay: Option<Duration> },
+    Fatal { error: String },
+    Snooze { delay: Duration, reason: String },
+    Drop { reason: String },
+}
+
+/// Every field that any line may have.
+#[derive(Deserialize)]
+struct Fields {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "ref")]
+    reference: Option<String>,
+    protocol: Option<u64>,
+    types: Option<Vec<String>>,
+    inflight: Option<usize>,
+    sdk: Option<String>,
+    percent: Option<f64>,
+    message: Option<String>,
+    level: Option<String>,
+    fields: Option<Value>,
+    outcome: Option<String>,
+    result: Option<Value>,
+    result_base64: Option<String>,
+    error: Option<String>,
+    delay_ms: Option<f64>,
+    reason: Option<String>,
+}
+
+/// Reads a line of a program, or returns why it is nonsense.
+pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
+    // The error may quote all of a text.
+    let wrong =
+        |error: serde_json::Error| format!("{} in {}", excerpt(error.to_string().as_bytes()), excerpt(line));
+    let fields: Fields = serde_json::from_slice(line).map_err(wrong)?;
+    let reference = fields.reference.as_deref().and_then(|text| text.parse().ok());
+    match fields.kind.as_str() {
+        "ready" => Ok(Message::Ready(Ready {
+            protocol: fields.protocol.ok_or("ready without a protocol")?,
+            types: fields.types,
+            inflight: fields.inflight.unwrap_or(1).max(1),
+            sdk: output::line(fields.sdk.unwrap_or_default().as_bytes()),
+        })),
+        "progress" => {
+            // A cast of a float is cut to the bounds of the integer.
+            let percent = fields.percent.map(|percent| percent.clamp(0.0, 100.0) as u8);
+            let note = output::line(fields.message.unwrap_or_default().as_bytes());
+            Ok(Message::Progress { reference, percent, note })
+        }
+        "log" => {
+            let level = level(fields.level.as_deref().unwrap_or("info"))?;
+            let mut text = output::line(fields.message.unwrap_or_default().as_bytes());
+            if let Some(fields) = fields.fields.filter(|fields| !fields.is_null()) {
+                text = format!("{text} {}", output::line(fields.to_string().as_bytes()));
+            }
+            Ok(Message::Log { reference, level, text })
+        }
+        "result" => Ok(Message::Result { reference, verdict: verdict(fields)? }),
+        "bye" => Ok(Message::Bye),
+        other => Err(format!("the unknown type {:?} in {}", excerpt(other.as_bytes()), excerpt(line))),
+    }
+}
+
+fn level(name: &str) -> Result<tracing::Level, String> {
+    match name {
+        "debug" => Ok(tracing::Level::DEBUG),
+        "info" => Ok(tracing::Level::INFO),
+        "warn" => Ok(tracing::Level::WARN),
+        "error" => Ok(tracing::Level::ERROR),
+        other => Err(format!("the unknown level {:?}", excerpt(other.as_bytes()))),
+    }
+}
+
+fn verdict(fields: Fields) -> Result<Verdict, String> {
+    let delay = fields.delay_ms.map(delay).transpose()?;
+    let words =
+        |text: Option<String>, otherwise: &str| match output::line(text.unwrap_or_default().as_bytes()) {
+            words if words.is_empty() => otherwise.to_owned(),
+            words => words,
+        };
+    match fields.outcome.as_deref() {
+        Some("done") => Ok(Verdict::Done(result(fields.result, fields.result_base64)?)),
+        Some("retry") => Ok(Verdict::Retry { error: words(fields.error, "failed without a text"), delay }),
+        Some("fatal") => Ok(Verdict::Fatal { error: words(fields.error, "failed without a text") }),
+        Some("snooze") => {
+            // Without a pause, the job would run in a loop.
+            let delay = delay.ok_or("snooze without delay_ms")?.max(Duration::from_millis(1));
+            Ok(Verdict::Snooze { delay, reason: words(fields.reason, "") })
+        }
+        Some("drop") => Ok(Verdict::Drop { reason: words(fields.reason, "dropped without a reason") }),
+        Some(other) => Err(format!("the unknown outcome {:?}", excerpt(other.as_bytes()))),
+        None => Err("a result without an outcome".to_owned()),
+    }
+}
+
+fn delay(ms: f64) -> Result<Duration, String> {
+    if !ms.is_finite() || ms < 0.0 {
+        return Err(format!("delay_ms is {ms}"));
+    }
+    Ok(Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(LONGEST_DELAY).min(LONGEST_DELAY))
+}
+
+/// Returns a result; bytes look as they do for other handlers.
+fn result(json: Option<Value>, base64: Option<String>) -> Result<Value, String> {
+    let Some(data) = base64 else { return Ok(json.unwrap_or(Value::Null)) };
+    if BASE64_STANDARD.decode(&data).is_err() {
+        return Err("result_base64 is not base64".to_owned());
+    }
+    Ok(serde_json::json!({ "encoding": "base64", "data": data }))
+}
+
+/// Returns the beginning of a line as text that is safe in a log.
+pub(super) fn excerpt(line: &[u8]) -> String {
+    let text = output::line(&line[..line.len().min(EXCERPT_BYTES)]);
+    if line.len() > EXCERPT_BYTES { format!("{text} …") } else { text }
+}
+
+/// Returns the first line of the worker.
+pub(super) fn hello(pool: &str, inflight: usize) -> Vec<u8> {
+    line(&serde_json::json!({
+        "type": "hello",
+        "protocol": PROTOCOL,
+        "streamfleet": env!("CARGO_PKG_VERSION"),
+        "pool": pool,
+        "inflight": inflight,
+    }))
+}
+
+/// Returns the line that asks a program to end an attempt soon.
+pub(super) fn cancel(reference: u64, reason: &str) -> Vec<u8> {
+    line(&serde_json::json!({ "type": "cancel", "ref": reference.to_string(), "reason": reason }))
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut line = value.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// A job's line, except for its payload.
+#[derive(Serialize)]
+struct Head<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(rename = "ref")]
+    reference: String,
+    job_type: &'a str,
+    id: &'a str,
+    queue: &'a str,
+    attempt: u32,
+    max_attempts: u32,
+    timeout_ms: u64,
+    created_ms: u64,
+    fence: String,
+    redelivered: bool,
+    encoding: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
+    headers: BTreeMap<&'a str, &'a str>,
+}
+
+/// Returns the line of one attempt. `max_attempts` is that of the type; a job may have its own.
+pub(super) fn job(context: &JobContext, payload: &[u8], reference: u64, max_attempts: u32) -> Vec<u8> {
+    let job = context.job();
+    let id = context.id().to_string();
+    let mut headers = BTreeMap::new();
+    for (name, value) in context.headers() {
+        headers.entry(name).or_insert(value);
+    }
+    let head = Head {
+        kind: "job",
+        reference: reference.to_string(),
+        job_type: context.job_type().as_str(),
+        id: &id,
+        queue: context.queue().as_str(),
+        attempt: context.attempt(),
+        max_attempts: job.max_attempts.unwrap_or(max_attempts),
+        timeout_ms: u64::try_from(context.time_left().as_millis()).unwrap_or(u64::MAX),
+        created_ms: job.created.as_ms(),
+        fence: context.fence().to_string(),
+        redelivered: context.is_redelivered(),
+        encoding: context.encoding().as_str(),
+        step: context.step().map(|step| step.as_str()),
+        traceparent: attempt::traceparent(context),
+        headers,
+    };
+    let mut line = serde_json::to_vec(&head).expect("texts and numbers can be written as JSON");
+    line.pop();
+    Body::of(payload, context.encoding()).append_to(&mut line);
+    line.extend_from_slice(b"}\n");
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handlers::fixture::context;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn parsed(value: &Value) -> Result<Message, String> {
+        parse(value.to_string().as_bytes())
+    }
+
+    fn verdict_of(value: Value) -> Result<Verdict, String> {
+        match parsed(&value)? {
+            Message::Result { reference: Some(17), verdict } => Ok(verdict),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn result_with(fields: Value) -> Value {
+        let mut line = json!({"type": "result", "ref": "17"});
+        line.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        line
+    }
+
+    #[test]
+    fn each_outcome_is_read() {
+        let ms = Duration::from_millis;
+        let read = |fields: Value| verdict_of(result_with(fields)).unwrap();
+        assert_eq!(read(json!({"outcome": "done", "result": {"a": 1}})), Verdict::Done(json!({"a": 1})));
+        assert_eq!(read(json!({"outcome": "done"})), Verdict::Done(Value::Null));
+        let bytes = json!({"encoding": "base64", "data": "/w=="});
+        assert_eq!(read(json!({"outcome": "done", "result_base64": "/w=="})), Verdict::Done(bytes));
+        let retry = Verdict::Retry { error: r"no\nway".to_owned(), delay: Some(ms(1500)) };
+        assert_eq!(read(json!({"outcome": "retry", "error": "no\nway", "delay_ms": 1500.0})), retry);
+        assert_eq!(read(json!({"outcome": "fatal", "error": "x"})), Verdict::Fatal { error: "x".to_owned() });
+        let snooze = Verdict::Snooze { delay: ms(1), reason: String::new() };
+        assert_eq!(read(json!({"outcome": "snooze", "delay_ms": 0})), snooze);
+        let dropped = Verdict::Drop { reason: "dropped without a reason".to_owned() };
+        assert_eq!(read(json!({"outcome": "drop"})), dropped);
+    }
+
+    #[test]
+    fn what_breaks_the_protocol_is_nonsense() {
+        for fields in [
+            json!({"outcome": "maybe"}),
+            json!({}),
+            json!({"outcome": "snooze"}),
+            json!({"outcome": "retry", "delay_ms": -1}),
+            json!({"outcome": "done", "result_base64": "?"}),
+        ] {
+            assert!(verdict_of(result_with(fields.clone())).is_err(), "{fields}");
+        }
+        for line in
+            [&b""[..], b"{}", b"[]", b"Warning: x", b"{\"type\":\"hi\"}", b"{\"type\":\"ready\"}", b"\xff"]
+        {
+            assert!(parse(line).is_err(), "{line:?}");
+        }
+        assert!(parsed(&json!({"type": "log", "level": "loud"})).is_err());
+    }
+
+    #[test]
+    fn the_greeting_is_read() {
+        let ready =
+            json!({"type": "ready", "protocol": 1, "types": ["a"], "inflight": 3, "sdk": "x 1", "new": 1});
+        let want =
+            Ready { protocol: 1, types: Some(vec!["a".to_owned()]), inflight: 3, sdk: "x 1".to_owned() };
+        assert_eq!(parsed(&ready), Ok(Message::Ready(want)));
+        assert_eq!(parsed(&json!({"type": "bye"})), Ok(Message::Bye));
+    }
+
+    #[test]
+    fn reports_are_read_and_made_safe() {
+        let progress =
+            parsed(&json!({"type": "progress", "ref": "1", "percent": 142.5, "message": "a\u{1b}b"}));
+        let note = r"a\u{1b}b".to_owned();
+        assert_eq!(progress, Ok(Message::Progress { reference: Some(1), percent: Some(100), note }));
+        let log = parsed(&json!({"type": "log", "level": "warn", "message": "x", "fields": {"a": 1}}));
+        let text = r#"x {"a":1}"#.to_owned();
+        assert_eq!(log, Ok(Message::Log { reference: None, level: tracing::Level::WARN, text }));
+    }
+
+    #[test]
+    fn a_job_is_one_line_with_its_facts() {
+        let context = context(&[("id", "a"), ("attempt", "2"), ("h.tenant", "9"), ("h.tenant", "second")]);
+        let line = job(&context, b"{\"a\":\n1}", 17, 5);
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        let read: Value = serde_json::from_slice(&line).unwrap();
+        for (key, want) in [
+            ("type", json!("job")),
+            ("ref", json!("17")),
+            ("id", json!("a")),
+            ("job_type", json!("report")),
+            ("queue", json!("mail")),
+            ("attempt", json!(3)),
+            ("max_attempts", json!(5)),
+            ("encoding", json!("json")),
+            ("headers", json!({"tenant": "9"})),
+            ("payload", json!({"a": 1})),
+        ] {
+            assert_eq!(read[key], want, "{key}");
+        }
+        let left = read["timeout_ms"].as_u64().unwrap();
+        assert!((1..=20_000).contains(&left), "{left}");
+    }
+
+    #[test]
+    fn the_worker_writes_one_line_each() {
+        for line in [hello("php", 2), cancel(17, "timeout")] {
+            assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+            assert!(serde_json::from_slice::<Value>(&line).is_ok());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics_or_is_quoted_at_length(line: Vec<u8>) {
+            if let Err(why) = parse(&line) {
+                prop_assert!(why.len() < 3000 && !why.chars().any(char::is_control), "{why:?}");
+            }
+        }
+
+        #[test]
+        fn any_payload_and_header_make_one_line_that_can_be_read(payload: Vec<u8>, header: String) {
+            let line = job(&context(&[("h.x", &header)]), &payload, 1, 1);
+            prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+            let read: Value = serde_json::from_slice(&line).unwrap();
+            prop_assert_eq!(&read["headers"]["x"], &json!(header));
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The handler that gives jobs to long-lived programs, over their standard input and output: one line of JSON per message.
+//! `docs/pools.md` is the contract with the programs.
+//!
+//! A job waits in the `slots` until a program has room. Each place of the pool (`seat`) starts a `program`, when it is wanted
+//! and the `restarts` allow it, and runs its `session`: the session writes and reads the lines (`message`, `payload`), keeps
+//! the job's bounds, and ends the program. The `board` shows what all programs are doing, and `reports` logs what they say.
+
+mod board;
+mod choice;
+mod config;
+mod message;
+mod payload;
+mod program;
+mod reports;
+mod restarts;
+mod seat;
+mod session;
+mod slots;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use self::board::{Board, Tally};
+use self::message::Verdict;
+use self::restarts::Restarts;
+use self::seat::Seating;
+use self::slots::{Answer, Request, Slots};
+use super::Error;
+use crate::event::{Event, Events};
+use crate::job::{JobType, Policy, PoolName};
+use crate::{Handler, JobContext, JobError, RawPayload};
+
+pub use choice::PoolChoice;
+pub use config::{PoolConfig, PoolStart};
+
+/// How long after an attempt was cut short its program is asked to end it.
+const CUT_DELAY: Duration = Duration::from_millis(50);
+
+/// How long a program with one job may take to answer after it was asked to end it: usually, it cannot even read that.
+const ALONE: Duration = Duration::from_secs(1);
+
+/// The longest that a job waits in the pool for a program …
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// … before it runs again after this pause, perhaps on another worker.
+const NO_PROGRAM: Duration = Duration::from_secs(5);
+
+/// How long it takes at most to reap a program that was killed, and to read the rest of its output.
+const REAPING: Duration = Duration::from_secs(2);
+
+/// How often the metrics of a pool are updated.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// Gives jobs to long-lived programs; `docs/pools.md` describes what these read and write.
+///
+/// The fleet runs the programs: [`Builder::pool_for`](crate::Builder::pool_for) adds a type whose jobs they run, and
+/// [`Builder::pool`](crate::Builder::pool) adds a pool whose clones are the handlers of steps. Clones share the programs.
+///
+/// | answer | outcome |
+/// |---|---|
+/// | `done` | done; none of the result is kept beyond 64 KiB |
+/// | `retry` | failed: retried according to the type's policy, but not before `delay_ms` |
+/// | `fatal` | the job is buried at once |
+/// | `snooze` | runs again after `delay_ms`; no attempt is spent |
+/// | `drop` | ends as cancelled |
+/// | none: the program crashed, or wrote nonsense | failed and unknown, with the end of standard error |
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    /// The most attempts of the type whose handler this is.
+    max_attempts: u32,
+}
+
+/// What all clones and all places of a pool share.
+// No `Debug`: the environment may contain secrets.
+pub(crate) struct Shared {
+    name: PoolName,
+    config: PoolConfig,
+    env: Vec<(OsString, OsString)>,
+    /// The types that its programs have to serve.
+    types: Mutex<BTreeSet<String>>,
+    slots: Slots,
+    restarts: Mutex<Restarts>,
+    board: Board,
+    /// Whether somebody runs it.
+    runs: AtomicBool,
+    /// Whether one of its programs has ever been ready.
+    was_ready: AtomicBool,
+}
+
+impl Pool {
+    /// Creates a pool of programs, which start when a fleet runs it. The variables that it passes on from the worker's
+    /// environment are read now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if [`PoolConfig::validate`] finds a problem. Whether the program exists is only checked when
+    /// it is started.
+    pub fn new(name: PoolName, config: PoolConfig) -> Result<Self, Error> {
+        Error::unless_valid(config.validate())?;
+        let shared = Shared {
+            name,
+            env: config.template().environment(),
+            types: Mutex::default(),
+            slots: Slots::new(config.inflight),
+            restarts: Mutex::default(),
+            board: Board::new(config.processes),
+            runs: AtomicBool::new(false),
+            was_ready: AtomicBool::new(false),
+            config,
+        };
+        Ok(Self { shared: Arc::new(shared), max_attempts: Policy::default().max_attempts })
+    }
+
+    /// Returns its name, as metrics have it.
+    pub fn name(&self) -> &PoolName {
+        &self.shared.name
+    }
+
+    /// Returns the handler of a type, or of its steps: the programs have to serve the type.
+    pub(crate) fn serving(&self, job_type: &JobType, policy: &Policy) -> Self {
+        lock(&self.shared.types).insert(job_type.to_string());
+        Self { shared: Arc::clone(&self.shared), max_attempts: policy.max_attempts }
+    }
+
+    /// Returns true if both have the same programs.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Returns how many jobs its programs have at once at most.
+    pub(crate) fn places(&self) -> usize {
+        self.shared.config.places()
+    }
+
+    /// Starts one program, exchanges greetings and ends it, to see whether it works and serves the types.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, for people.
+    #[cfg(feature = "service")]
+    pub(crate) async fn try_start(&self) -> Result<(), String> {
+        let started = program::Program::start(&self.shared).await;
+        let (mut program, _ready) = started.map_err(|fault| fault.to_string())?;
+        program.stdin = None;
+        tokio::time::timeout(self.shared.config.grace, program.leader.exited()).await.ok();
+        drop(program.end().await);
+        Ok(())
+    }
+
+    /// Runs the programs until `stop` is cancelled and all of them have ended. If the program and the configuration
+    /// contradict each other from the start, the reason goes to `refusals`.
+    pub(crate) async fn supervise(
+        self,
+        events: Events,
+        refusals: mpsc::Sender<String>,
+        stop: CancellationToken,
+    ) {
+        let pool = self.shared;
+        let mut seats = JoinSet::new();
+        for nth in 0..pool.config.processes {
+            let (pool, events) = (Arc::clone(&pool), events.clone());
+            let seating = Seating { pool, events, refusals: refusals.clone(), stop: stop.clone() };
+            seats.spawn(seating.run(nth));
+        }
+        let mut reports = interval(REPORT_EVERY);
+        reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                _ = reports.tick() => pool.report(&events),
+            }
+        }
+        pool.slots.close();
+        while seats.join_next().await.is_some() {}
+        pool.report(&events);
+    }
+
+    /// Notes that a fleet is about to run it.
+    pub(crate) fn set_running(&self) {
+        self.shared.slots.open();
+        self.shared.runs.store(true, Ordering::Release);
+    }
+
+    /// Returns the outcome of what became of the job.
+    fn outcome(
+        &self,
+        answer: Result<Answer, oneshot::error::RecvError>,
+        context: &JobContext,
+    ) -> Result<Value, JobError> {
+        match answer {
+            Ok(Answer::Said { verdict, by_itself }) => {
+                if by_itself {
+                    context.ended_by_itself();
+                }
+                said(verdict, context)
+            }
+            Ok(Answer::Ended { error, by_itself }) => {
+                if by_itself {
+                    context.ended_by_itself();
+                }
+                Err(JobError::unknown(error))
+            }
+            Ok(Answer::Released) | Err(_) => Err(self.not_run(context)),
+        }
+    }
+
+    /// Returns the error for a job that no program has begun, or that a program lost because of another job.
+    fn not_run(&self, context: &JobContext) -> JobError {
+        if context.cancellation().is_cancelled() && !context.time_left().is_zero() {
+            return JobError::retry("the attempt was cut short before a program took the job");
+        }
+        context.ended_by_itself();
+        let (pool, job) = (&self.shared.name, context.id());
+        tracing::debug!(%pool, %job, "no program of the pool ran the job, which is put off");
+        JobError::snooze(NO_PROGRAM.mul_f64(0.5 + rand::random::<f64>() / 2.0))
+    }
+}
+
+fn said(verdict: Verdict, context: &JobContext) -> Result<Value, JobError> {
+    match verdict {
+        Verdict::Done(result) => Ok(result),
+        Verdict::Retry { error, delay: None } => Err(JobError::retry(error)),
+        Verdict::Retry { error, delay: Some(delay) } => Err(JobError::retry_after(delay, error)),
+        Verdict::Fatal { error } => Err(JobError::fatal(error)),
+        Verdict::Drop { reason } => Err(JobError::drop_job(reason)),
+        Verdict::Snooze { delay, reason } => {
+            let job = context.id();
+            tracing::debug!(%job, ?delay, reason, "a program of a pool snoozes its job");
+            Err(JobError::snooze(delay))
+        }
+    }
+}
+
+impl Shared {
+    /// Returns the types that the programs have to serve.
+    fn types(&self) -> Vec<String> {
+        lock(&self.types).iter().cloned().collect()
+    }
+
+    fn restarts(&self) -> MutexGuard<'_, Restarts> {
+        lock(&self.restarts)
+    }
+
+    fn note_ready(&self) {
+        self.was_ready.store(true, Ordering::Release);
+    }
+
+    fn was_ready(&self) -> bool {
+        self.was_ready.load(Ordering::Acquire)
+    }
+
+    /// Returns how long a program may take to answer a job that it was asked to end.
+    fn patience(&self) -> Duration {
+        if self.config.inflight == 1 { self.config.grace.min(ALONE) } else { self.config.grace }
+    }
+
+    fn report(&self, events: &Events) {
+        let Tally { busy, idle, starting, memory } = self.board.tally();
+        events.emit(&Event::PoolPrograms { pool: &self.name, busy, idle, starting, memory });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The place of a job in the pool, given up when this is dropped.
+struct Ticket<'a> {
+    slots: &'a Slots,
+    number: u64,
+    _gone: DropGuard,
+}
+
+impl Ticket<'_> {
+    /// Takes the job out if no program has it yet.
+    fn withdraw(&self) -> bool {
+        self.slots.withdraw(self.number)
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.withdraw();
+    }
+}
+
+impl Handler for Pool {
+    type Payload = RawPayload;
+    type Output = Value;
+
+    async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
+        let shared = &self.shared;
+        if !shared.runs.load(Ordering::Acquire) {
+            let why = format!("the fleet does not run the pool {}: add it with Builder::pool", shared.name);
+            return Err(JobError::retry(why));
+        }
+        let (answer, mut answered) = oneshot::channel();
+        let gone = context.cancellation().child_token();
+        let token = gone.clone();
+        let number = shared.slots.push(|number| Request {
+            number,
+            context: context.clone(),
+            payload,
+            max_attempts: self.max_attempts,
+            answer,
+            gone: token,
+        });
+        let ticket = Ticket { slots: &shared.slots, number, _gone: gone.clone().drop_guard() };
+        let mut is_cut = false;
+        let mut give_up = pin!(sleep(LONGEST_WAIT.min(context.time_left() / 2)));
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answered => return self.outcome(answer, &context),
+                () = gone.cancelled(), if !is_cut => {
+                    is_cut = true;
+                    if ticket.withdraw() {
+                        return Err(self.not_run(&context));
+                    }
+                }
+                () = &mut give_up => {
+                    if ticket.withdraw() {
+                        return Err(self.not_run(&context));
+                    }
+                    // Its program may still hand it back.
+                    give_up.as_mut().reset(Instant::now() + Duration::from_secs(1));
+                }
+            }
+        }
+    }
+
+    /// The time to ask the program, to end it, and a little more to reap it.
+    fn grace(&self) -> Duration {
+        CUT_DELAY + self.shared.patience() + self.shared.config.grace + REAPING
+    }
+}
+
+#[cfg(test)]
+mod tests;

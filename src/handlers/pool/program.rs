@@ -1,0 +1,286 @@
+//! One program of a pool: its start, the greeting, its lines, and the end of its standard error.
+
+use std::future::pending;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Shared;
+use super::message::{self, Message, PROTOCOL, Ready, excerpt};
+use crate::handlers::output;
+use crate::handlers::process::{Leader, on_the_thread};
+use crate::job::PoolName;
+
+/// How many of the last bytes of standard error go into an error.
+const STDERR_BYTES: usize = 2048;
+
+/// How much of a line of standard error goes into the log.
+const LOGGED_BYTES: usize = 4096;
+
+/// How much is read at once.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// How long to wait for the rest of standard error after the program has ended.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// A running program.
+pub(super) struct Program {
+    pub(super) leader: Leader,
+    /// `None` once it was told that nothing more will come.
+    pub(super) stdin: Option<ChildStdin>,
+    pub(super) lines: Lines<ChildStdout>,
+    last_words: Arc<Mutex<Tail>>,
+    /// Reads standard error.
+    reading: JoinSet<()>,
+}
+
+/// Why a program is not of use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    /// It may be different the next time.
+    #[error("{0}")]
+    Failed(String),
+    /// The program and the configuration contradict each other.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Program {
+    /// Starts the program and exchanges greetings. If this is dropped, the program is killed.
+    pub(super) async fn start(pool: &Shared) -> Result<(Self, Ready), Fault> {
+        let (config, name) = (&pool.config, &pool.name);
+        let mut command = config.template().command(&pool.env);
+        command.env("STREAMFLEET_POOL", name.as_str()).env("STREAMFLEET_PROTOCOL", PROTOCOL.to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = on_the_thread(move || Leader::spawn(command)).await;
+        let mut leader = started.map_err(|error| Fault::Failed(config.template().not_started(&error)))?;
+        let outputs = leader.take_outputs();
+        let (Some(stdin), Some((stdout, stderr))) = (leader.take_stdin(), outputs) else {
+            return Err(Fault::Failed("the program has no pipes".to_owned()));
+        };
+        let last_words = Arc::<Mutex<Tail>>::default();
+        let mut reading = JoinSet::new();
+        reading.spawn(read_stderr(stderr, Arc::clone(&last_words), name.clone()));
+        let longest = usize::try_from(config.max_line).unwrap_or(usize::MAX);
+        let lines = Lines { pipe: stdout, buffer: BytesMut::new(), searched: 0, longest };
+        let mut program = Self { leader, stdin: Some(stdin), lines, last_words, reading };
+        let by = Instant::now() + config.start_timeout;
+        let greeted = match timeout_at(by, program.greet(pool)).await {
+            Ok(greeted) => greeted,
+            Err(_late) => {
+                let limit = crate::job::format_duration(config.start_timeout);
+                Err(Fault::Failed(format!("the program was not ready within {limit}")))
+            }
+        };
+        match greeted {
+            Ok(ready) => Ok((program, ready)),
+            Err(fault) => Err(program.given_up(fault).await),
+        }
+    }
+
+    async fn greet(&mut self, pool: &Shared) -> Result<Ready, Fault> {
+        let hello = message::hello(pool.name.as_str(), pool.config.inflight);
+        if let Some(stdin) = &mut self.stdin {
+            // If it does not read, what it says or how it ends shows why.
+            stdin.write_all(&hello).await.ok();
+        }
+        let line = match self.lines.next().await {
+            Ok(Some(line)) => line,
+            Ok(None) => return Err(Fault::Failed("the program ended before it was ready".to_owned())),
+            Err(why) => return Err(Fault::Failed(format!("the program wrote {why} instead of ready"))),
+        };
+        match message::parse(&line) {
+            Ok(Message::Ready(ready)) => check(pool, ready),
+            Ok(_) | Err(_) => {
+                let excerpt = excerpt(&line);
+                Err(Fault::Failed(format!("the program wrote {excerpt:?} instead of ready")))
+            }
+        }
+    }
+
+    /// Kills the program, and adds to the fault what it wrote on standard error.
+    async fn given_up(self, fault: Fault) -> Fault {
+        let (status, words) = self.end().await;
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let with = |text: String| error_text(&format!("{text} ({status})"), &words);
+        match fault {
+            Fault::Failed(text) => Fault::Failed(with(text)),
+            Fault::Refused(text) => Fault::Refused(text),
+        }
+    }
+
+    /// Kills what is left of the program. Returns how it ended, and the end of its standard error.
+    pub(super) async fn end(self) -> (io::Result<ExitStatus>, String) {
+        let Self { leader, stdin, lines, last_words, mut reading } = self;
+        drop((stdin, lines));
+        let status = leader.reap().await;
+        // A process that has left the group may hold the pipe.
+        let read = async { while reading.join_next().await.is_some() {} };
+        timeout(LAST_WORDS, read).await.ok();
+        let tail = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        (status, output::last_line(&tail.bytes, STDERR_BYTES))
+    }
+
+    /// Returns how many bytes of RAM it uses; `None` if the system does not tell.
+    pub(super) fn memory(&self) -> Option<u64> {
+        let path = format!("/proc/{}/statm", self.leader.pid().as_raw_nonzero());
+        let pages: u64 = std::fs::read_to_string(path).ok()?.split(' ').nth(1)?.parse().ok()?;
+        Some(pages.saturating_mul(rustix::param::page_size() as u64))
+    }
+}
+
+/// Checks whether a program and its pool fit together.
+fn check(pool: &Shared, ready: Ready) -> Result<Ready, Fault> {
+    if ready.protocol != PROTOCOL {
+        return Err(Fault::Refused(format!(
+            "the program speaks version {} of the protocol, and this worker version {PROTOCOL}",
+            ready.protocol
+        )));
+    }
+    let Some(served) = &ready.types else { return Ok(ready) };
+    let lacks = |name: &&String| !served.contains(name);
+    let wanted = pool.types();
+    let missing: Vec<&str> = wanted.iter().filter(lacks).map(String::as_str).collect();
+    if missing.is_empty() {
+        return Ok(ready);
+    }
+    let why = format!("the program does not serve {}, but {}", missing.join(", "), served.join(", "));
+    Err(Fault::Refused(message::excerpt(why.as_bytes())))
+}
+
+/// Builds an error text: what happened, and the end of standard error.
+pub(super) fn error_text(how: &str, words: &str) -> String {
+    if words.is_empty() { how.to_owned() } else { format!("{how}: {words}") }
+}
+
+/// The lines that a program writes.
+pub(super) struct Lines<R> {
+    pipe: R,
+    buffer: BytesMut,
+    /// How much of the buffer is known to have no line end.
+    searched: usize,
+    /// The most bytes of a line.
+    longest: usize,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    /// Returns the next line without its end; `None` at the end of the output. If this is dropped, nothing is lost.
+    ///
+    /// # Errors
+    ///
+    /// What there is instead of a line.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        loop {
+            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let mut line = self.buffer.split_to(self.searched + at + 1);
+                line.truncate(line.len() - 1);
+                self.searched = 0;
+                if line.len() > self.longest {
+                    return Err(self.too_long());
+                }
+                return Ok(Some(line.freeze()));
+            }
+            self.searched = self.buffer.len();
+            if self.searched > self.longest {
+                return Err(self.too_long());
+            }
+            self.buffer.reserve(CHUNK_BYTES);
+            match self.pipe.read_buf(&mut self.buffer).await {
+                Ok(0) if self.buffer.is_empty() => return Ok(None),
+                Ok(0) => {
+                    let rest = excerpt(&self.buffer.split());
+                    self.searched = 0;
+                    return Err(format!("{rest:?} without a line end"));
+                }
+                Ok(_) => {}
+                Err(error) => return Err(format!("what cannot be read ({error})")),
+            }
+        }
+    }
+
+    fn too_long(&self) -> String {
+        format!("a line of more than {} bytes", self.longest)
+    }
+}
+
+/// The end of what a program wrote on standard error.
+#[derive(Default)]
+struct Tail {
+    bytes: Vec<u8>,
+}
+
+/// Reads standard error to its end, so that the program never waits for us. Keeps the end, and logs the lines.
+async fn read_stderr(mut pipe: ChildStderr, last_words: Arc<Mutex<Tail>>, pool: PoolName) {
+    let (mut chunk, mut line) = (vec![0; CHUNK_BYTES], Vec::new());
+    while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
+        let read = &chunk[..length];
+        {
+            let mut tail = last_words.lock().unwrap_or_else(PoisonError::into_inner);
+            tail.bytes.extend_from_slice(read);
+            let surplus = tail.bytes.len().saturating_sub(STDERR_BYTES);
+            tail.bytes.drain(..surplus);
+        }
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            log_lines(read, &mut line, &pool);
+        }
+    }
+}
+
+/// Logs the lines that end in these bytes, and keeps the beginning of the last one.
+fn log_lines(read: &[u8], line: &mut Vec<u8>, pool: &PoolName) {
+    for piece in read.split_inclusive(|byte| *byte == b'\n') {
+        let room = LOGGED_BYTES - line.len();
+        line.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.ends_with(b"\n") {
+            let text = output::line(line);
+            tracing::debug!(%pool, text, "a program of a pool wrote on standard error");
+            line.clear();
+        }
+    }
+}
+
+/// Writes a part of `bytes`, and returns how much. If this is dropped, nothing was written. Waits forever if there is nobody to
+/// write to.
+pub(super) async fn write_some(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
+    match stdin {
+        Some(stdin) if !bytes.is_empty() => match stdin.write(bytes).await {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            written => written,
+        },
+        Some(_) | None => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &[u8], longest: usize) -> Lines<&[u8]> {
+        Lines { pipe: text, buffer: BytesMut::new(), searched: 0, longest }
+    }
+
+    #[tokio::test]
+    async fn lines_are_split_at_their_ends_only() {
+        let mut lines = lines(b"one\n\ntwo\r\nrest", 100);
+        for want in [&b"one"[..], b"", b"two\r"] {
+            assert_eq!(lines.next().await, Ok(Some(Bytes::copy_from_slice(want))));
+        }
+        assert!(lines.next().await.unwrap_err().contains("rest"));
+        assert_eq!(lines.next().await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn a_line_without_an_end_is_bounded() {
+        let endless = vec![b'x'; 1_000_000];
+        let mut lines = lines(&endless, 1000);
+        assert!(lines.next().await.unwrap_err().contains("more than 1000 bytes"));
+        assert!(lines.buffer.len() <= 1000 + 2 * CHUNK_BYTES, "{}", lines.buffer.len());
+    }
+}

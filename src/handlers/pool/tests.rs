@@ -1,0 +1,288 @@
+//! The pool with real programs, written in Python.
+
+use std::time::Instant as Clock;
+
+use serde_json::json;
+
+use super::*;
+use crate::handlers::fixture::{context, context_for, failure, run, soon};
+use crate::job::{FailureKind, Outcome, Retry};
+
+/// What every program begins with: `say` writes a line, and `jobs` returns the jobs' lines.
+const PRELUDE: &str = r#"
+import json, os, sys, time
+def say(**line):
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+def answer(job, outcome="done", **fields):
+    say(type="result", ref=job["ref"], outcome=outcome, **fields)
+def lines():
+    for line in sys.stdin:
+        yield json.loads(line)
+def jobs():
+    return (line for line in lines() if line["type"] == "job")
+hello = json.loads(sys.stdin.readline())
+def ready(**fields):
+    say(type="ready", protocol=1, **fields)
+"#;
+
+/// A pool that runs.
+struct Stage {
+    pool: Pool,
+    tasks: JoinSet<()>,
+    stop: CancellationToken,
+    refusals: mpsc::Receiver<String>,
+}
+
+impl Stage {
+    fn new(script: &str) -> Self {
+        Self::with(script, |config| config)
+    }
+
+    fn with(script: &str, change: impl FnOnce(PoolConfig) -> PoolConfig) -> Self {
+        let script = format!("{PRELUDE}\n{script}");
+        let config =
+            PoolConfig::new(["python3", "-c", &script]).processes(1).grace(Duration::from_millis(300));
+        let pool = Pool::new("test".parse().unwrap(), change(config)).unwrap();
+        let pool = pool.serving(&"report".parse().unwrap(), &Policy::default());
+        pool.set_running();
+        let (sender, refusals) = mpsc::channel(1);
+        let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
+        tasks.spawn(pool.clone().supervise(Events::default(), sender, stop.clone()));
+        Self { pool, tasks, stop, refusals }
+    }
+
+    async fn run(&self, payload: &str) -> Result<Value, Outcome> {
+        soon(run(&self.pool, payload.as_bytes(), context(&[]))).await
+    }
+
+    async fn stop(mut self) {
+        self.stop.cancel();
+        soon(async { while self.tasks.join_next().await.is_some() {} }).await;
+    }
+}
+
+#[tokio::test]
+async fn each_answer_has_its_outcome_and_the_program_lives_on() {
+    let stage = Stage::new(
+        "ready()
+for job in jobs():
+    what = job['payload']
+    if what == 'done': answer(job, result=[os.getpid(), job['attempt'], job['job_type'], job['queue']])
+    if what == 'retry': answer(job, 'retry', error='no', delay_ms=1500)
+    if what == 'fatal': answer(job, 'fatal', error='never')
+    if what == 'snooze': answer(job, 'snooze', delay_ms=60000)
+    if what == 'drop': answer(job, 'drop', reason='unwanted')
+    if what == 'bytes': answer(job, result_base64='/w==')",
+    );
+    let first = stage.run("\"done\"").await.unwrap();
+    assert_eq!(first.as_array().unwrap()[1..], [json!(1), json!("report"), json!("mail")]);
+    let failed = failure(stage.run("\"retry\"").await);
+    assert_eq!((failed.retry, failed.error.as_str()), (Retry::After(Duration::from_millis(1500)), "no"));
+    assert_eq!(failure(stage.run("\"fatal\"").await).retry, Retry::Never);
+    assert_eq!(stage.run("\"snooze\"").await, Err(Outcome::Snoozed(Duration::from_secs(60))));
+    assert_eq!(stage.run("\"drop\"").await, Err(Outcome::Dropped("unwanted".to_owned())));
+    assert_eq!(stage.run("\"bytes\"").await, Ok(json!({"encoding": "base64", "data": "/w=="})));
+    assert_eq!(stage.run("\"done\"").await.unwrap(), first, "the same program");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn whatever_a_program_does_its_job_fails_and_the_next_one_runs() {
+    let stage = Stage::new(
+        "ready()
+for job in jobs():
+    what = job['payload']
+    sys.stderr.write('last words\\n')
+    sys.stderr.flush()
+    if what == 'crash': os._exit(3)
+    if what == 'kill': os.kill(os.getpid(), 9)
+    if what == 'silence': os._exit(0)
+    if what == 'nonsense': print('Warning: x', flush=True); time.sleep(100)
+    if what == 'unknown': say(type='surprise'); time.sleep(100)
+    if what == 'twice':
+        line = json.dumps({'type': 'result', 'ref': job['ref'], 'outcome': 'done'}) + '\\n'
+        sys.stdout.write(line + line)
+        sys.stdout.flush()
+        time.sleep(100)
+    answer(job, result=what)",
+    );
+    for (what, why) in [
+        ("crash", "the program ended without an answer (exit status: 3): last words"),
+        ("kill", "the program ended without an answer (signal: 9 (SIGKILL)): last words"),
+        ("silence", "the program ended without an answer (exit status: 0): last words"),
+        ("nonsense", "the program was ended because it wrote nonsense"),
+        ("unknown", "the program was ended because it wrote nonsense (the unknown type \"surprise\""),
+    ] {
+        let failed = failure(stage.run(&format!("\"{what}\"")).await);
+        assert_eq!((failed.kind, failed.retry), (FailureKind::Unknown, Retry::Policy), "{what}");
+        assert!(failed.error.starts_with(why), "{failed:?}");
+        assert_eq!(stage.run("\"fine\"").await, Ok(json!("fine")), "after {what}");
+    }
+    assert_eq!(stage.run("\"twice\"").await, Ok(Value::Null));
+    assert_eq!(stage.run("\"fine\"").await, Ok(json!("fine")));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn endless_output_does_not_delay_the_deadline() {
+    for endless in ["say(type='log', ref=job['ref'], message='x' * 100)", "sys.stdout.write('x' * 100000)"] {
+        let script = format!(
+            "ready()\nfor job in jobs():\n    while job['payload'] == 1: {endless}\n    answer(job, result=2)"
+        );
+        let stage = Stage::new(&script);
+        let ended = soon(run(&stage.pool, b"1", context_for(Duration::from_secs(2)))).await;
+        failure(ended);
+        assert_eq!(stage.run("2").await, Ok(json!(2)));
+        stage.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_hangs_is_ended_and_the_next_job_runs() {
+    let hangs = "import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+ready()
+for job in jobs():
+    if job['payload'] == 1: time.sleep(1000)
+    answer(job, result=2)";
+    let (stage, started) = (Stage::new(hangs), Clock::now());
+    let failed = failure(soon(run(&stage.pool, b"1", context_for(Duration::from_secs(1)))).await);
+    assert_eq!(failed.error, "stopped because of timeout (signal: 9 (SIGKILL))");
+    assert!(started.elapsed() >= Duration::from_millis(1600), "{:?}", started.elapsed());
+    assert_eq!(stage.run("2").await, Ok(json!(2)));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_hanging_neighbor_costs_the_others_no_attempt() {
+    let script = "import threading
+ready(inflight=5)
+def work(job):
+    if job['payload'] == 'hang': time.sleep(1000)
+    answer(job)
+for line in lines():
+    if line['type'] == 'job' and line['payload'] != 'wait': threading.Thread(target=work, args=[line], daemon=True).start()";
+    let stage = Stage::with(script, |config| config.inflight(5));
+    let hang = run(&stage.pool, b"\"hang\"", context_for(Duration::from_secs(2)));
+    let wait = run(&stage.pool, b"\"wait\"", context(&[]));
+    let quick = async {
+        for _ in 0..20 {
+            assert_eq!(stage.run("\"quick\"").await, Ok(Value::Null));
+        }
+    };
+    let (hung, waited, ()) = soon(async { tokio::join!(hang, wait, quick) }).await;
+    assert!(failure(hung).error.starts_with("stopped because of timeout"));
+    assert!(matches!(waited, Err(Outcome::Snoozed(_))), "{waited:?}");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancel_line_lets_the_neighbors_live() {
+    let script = "ready(inflight=5)
+held = {}
+for line in lines():
+    if line['type'] == 'cancel': answer(held.pop(line['ref']), 'retry', error=line['reason'])
+    elif line['payload'] == 'hold': held[line['ref']] = line
+    else: answer(line, result=os.getpid())";
+    let stage = Stage::with(script, |config| config.inflight(5));
+    let before = stage.run("1").await.unwrap();
+    failure(soon(run(&stage.pool, b"\"hold\"", context_for(Duration::from_secs(1)))).await);
+    assert_eq!(stage.run("1").await.unwrap(), before, "the same program");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_is_replaced_after_its_last_job() {
+    let script = "ready()\nfor job in jobs(): answer(job, result=os.getpid())";
+    let stage = Stage::with(script, |config| config.max_jobs(2));
+    let mut pids = Vec::new();
+    for _ in 0..4 {
+        pids.push(stage.run("1").await.unwrap());
+    }
+    assert!(pids[0] == pids[1] && pids[2] == pids[3] && pids[1] != pids[2], "{pids:?}");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_says_bye_loses_no_job() {
+    let script = "ready()
+for job in jobs():
+    answer(job, result=os.getpid())
+    say(type='bye')
+    sys.exit(0)";
+    let stage = Stage::new(script);
+    let mut pids = BTreeSet::new();
+    for _ in 0..10 {
+        pids.insert(stage.run("1").await.unwrap().as_u64().unwrap());
+    }
+    assert_eq!(pids.len(), 10, "{pids:?}");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_of_another_version_or_without_a_type_is_refused() {
+    for (script, why) in [
+        ("say(type='ready', protocol=7)", "speaks version 7 of the protocol, and this worker version 1"),
+        ("ready(types=['a', 'b'])", "the program does not serve report, but a, b"),
+    ] {
+        let mut stage = Stage::new(script);
+        let refusal = soon(stage.refusals.recv()).await.unwrap();
+        assert!(refusal.starts_with("the pool test: ") && refusal.contains(why), "{refusal}");
+        stage.stop().await;
+    }
+}
+
+#[cfg(feature = "service")]
+#[tokio::test]
+async fn a_trial_says_what_is_wrong() {
+    let tried = async |script: &str| {
+        let command = ["python3", "-c", &format!("{PRELUDE}\n{script}")];
+        let config = PoolConfig::new(command).start_timeout(Duration::from_secs(2));
+        soon(Pool::new("test".parse().unwrap(), config).unwrap().try_start()).await
+    };
+    assert_eq!(tried("ready()\nfor line in lines(): pass").await, Ok(()));
+    let why = tried("sys.stderr.write('no database')\nsys.exit(4)").await.unwrap_err();
+    assert_eq!(why, "the program ended before it was ready (exit status: 4): no database");
+    let why = tried("time.sleep(100)").await.unwrap_err();
+    assert!(why.starts_with("the program was not ready within 2s"), "{why}");
+    let why = tried("print('PHP Warning', flush=True)").await.unwrap_err();
+    assert!(why.starts_with("the program wrote \"PHP Warning\" instead of ready"), "{why}");
+}
+
+#[tokio::test]
+async fn reports_reach_the_record() {
+    let stage = Stage::new(
+        "ready()
+for job in jobs():
+    say(type='progress', ref=job['ref'], percent=42.5, message='page 3')
+    say(type='log', ref=job['ref'], level='warn', message='slow')
+    answer(job)",
+    );
+    let context = context(&[("tracking", "all")]);
+    soon(run(&stage.pool, b"1", context.clone())).await.unwrap();
+    assert_eq!(context.reported(), (Some((42, "page 3".to_owned())), vec!["slow".to_owned()]));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_payload_passes_while_the_program_writes() {
+    let stage = Stage::new(
+        "ready()
+for job in jobs():
+    for _ in range(200): say(type='log', ref=job['ref'], message='x' * 10000)
+    answer(job, result=len(job['payload_base64']))",
+    );
+    let payload = vec![0xff_u8; 3_000_000];
+    let ended = soon(run(&stage.pool, &payload, context(&[("encoding", "raw")]))).await;
+    assert_eq!(ended, Ok(json!(4_000_000)));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_pool_that_nobody_runs_says_so() {
+    let pool = Pool::new("test".parse().unwrap(), PoolConfig::new(["true"])).unwrap();
+    let failed = failure(run(&pool, b"", context(&[])).await);
+    assert!(failed.error.contains("add it with Builder::pool"), "{failed:?}");
+    assert!(pool.grace() > Duration::from_secs(6));
+}

@@ -1,0 +1,105 @@
+//! What a configuration says about a program: how it is started, and with which environment.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::search::find_program;
+
+/// Variables of the worker that every program gets, if they are set.
+const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
+
+/// The longest grace: a stopping worker waits that long for a program, and holds the job's lease meanwhile.
+const LONGEST_GRACE: Duration = Duration::from_secs(3600);
+
+/// What a configuration says about a program.
+pub(in crate::handlers) struct Template<'a> {
+    /// The name of the handler, with which the keys of problems begin.
+    pub(in crate::handlers) handler: &'static str,
+    pub(in crate::handlers) command: &'a [String],
+    pub(in crate::handlers) directory: Option<&'a Path>,
+    pub(in crate::handlers) pass_env: &'a [String],
+    pub(in crate::handlers) env: &'a BTreeMap<String, String>,
+    pub(in crate::handlers) grace: Duration,
+    /// Returns why the configuration must not set a variable, if it must not.
+    pub(in crate::handlers) reserved: fn(&str) -> Option<String>,
+}
+
+impl Template<'_> {
+    /// Returns everything that is wrong, as `<handler>.<key>: reason`.
+    pub(in crate::handlers) fn validate(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.command.first().is_none_or(String::is_empty) {
+            problems.push("command: names no program".to_owned());
+        }
+        if self.command.iter().any(|part| part.contains('\0')) {
+            problems.push("command: a NUL byte cannot be passed to a program".to_owned());
+        }
+        if self.directory.is_some_and(|path| path.as_os_str().is_empty()) {
+            problems.push("directory: is empty; leave it out to run where the worker runs".to_owned());
+        }
+        if self.grace > LONGEST_GRACE {
+            problems.push("grace: must be at most 1h".to_owned());
+        }
+        let passed = self.pass_env.iter().map(|name| ("pass_env", name));
+        for (key, name) in passed.chain(self.env.keys().map(|name| ("env", name))) {
+            problems.extend(self.bad_name(name).map(|reason| format!("{key}: the name {name:?} {reason}")));
+        }
+        let with_nul = self.env.iter().filter(|(_, value)| value.contains('\0'));
+        problems.extend(with_nul.map(|(name, _)| format!("env: the value of {name} has a NUL byte")));
+        problems.into_iter().map(|problem| format!("{}.{problem}", self.handler)).collect()
+    }
+
+    fn bad_name(&self, name: &str) -> Option<String> {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Some("is not a valid variable name".to_owned());
+        }
+        (self.reserved)(name)
+    }
+
+    /// Returns why the program cannot be started on this machine: no executable file has its name.
+    pub(in crate::handlers) fn missing_program(&self) -> Option<String> {
+        let name = self.command.first().filter(|name| !name.is_empty())?;
+        let path = self.env.get("PATH").map(OsString::from).or_else(|| env::var_os("PATH"));
+        let path = path.unwrap_or_default();
+        if name.contains('/') {
+            let place = self.directory.unwrap_or(Path::new("")).join(name);
+            let found = find_program(place.as_os_str(), &path);
+            return found.is_none().then(|| format!("{} is not a program on this machine", place.display()));
+        }
+        // Without a PATH, the system has directories of its own to look into.
+        let is_missing = !path.is_empty() && find_program(name.as_ref(), &path).is_none();
+        is_missing.then(|| format!("the program {name:?} is not on the PATH"))
+    }
+
+    /// Reads the environment that every start of the program gets.
+    pub(in crate::handlers) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let names = INHERITED.into_iter().chain(self.pass_env.iter().map(String::as_str));
+        let passed = names.filter_map(|name| Some((name.into(), env::var_os(name)?)));
+        let fixed = self.env.iter().map(|(name, value)| (name.into(), value.into()));
+        passed.chain(fixed).collect()
+    }
+
+    /// Returns the command with this environment and no other variables.
+    pub(in crate::handlers) fn command(&self, environment: &[(OsString, OsString)]) -> Command {
+        let (program, arguments) =
+            self.command.split_first().expect("validation ensures that there is a program");
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = self.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+
+    /// Returns the text of an error about a program that could not be started.
+    pub(in crate::handlers) fn not_started(&self, error: &std::io::Error) -> String {
+        let place = self.directory.map(|path| format!(" in {}", path.display())).unwrap_or_default();
+        let program = self.command.first().map_or("", String::as_str);
+        format!("the program {program:?} cannot be started{place}: {error}")
+    }
+}

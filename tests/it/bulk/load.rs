@@ -1,0 +1,69 @@
+//! Jobs are moved while workers run them: none is lost, and none runs twice.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter};
+use streamfleet::worker::QueueConfig;
+use streamfleet::{Broker, JobError, Queue};
+
+use crate::harness::fleet::{Acts, Running, config, queue, quick, until_empty};
+use crate::harness::redis_server::RedisServer;
+
+const JOBS: usize = 3000;
+
+/// A handler whose jobs fail once, so that they are retried.
+fn fails_once() -> Acts {
+    let seen: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    Acts::new(move |context, _| {
+        if seen.lock().unwrap().insert(context.id().to_string()) {
+            return Err(JobError::retry("not yet"));
+        }
+        Ok(serde_json::Value::Null)
+    })
+}
+
+/// Moves the jobs of a queue that do not run: all of them, or only until some have moved.
+async fn move_jobs(queue: &Queue, to: &str, all: bool) -> BulkTally {
+    let (bulk, terms) = (queue.bulk(), BulkTerms::new("ann"));
+    let action = BulkAction::Move(to.parse().unwrap());
+    let selection = bulk.select(action, Filter::new(), None).await.unwrap();
+    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
+    while let Some(from) = next.filter(|_| all || tally.changed == 0) {
+        let page = bulk.advance(&selection, &terms, from).await.unwrap();
+        tally.add(page.tally);
+        next = page.next;
+    }
+    tally
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_moved_while_workers_run_are_neither_lost_nor_run_twice() {
+    let server = RedisServer::start();
+    let here = queue(&server).await;
+    let there = Broker::connect(config(&server.url()).redis).await.unwrap().queue("mail".parse().unwrap());
+    for nth in 0..JOBS {
+        let payload = format!("{nth}");
+        server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "test", "payload", &payload]);
+    }
+    // Some are moved for sure.
+    let first = move_jobs(&here, "mail", false).await;
+    assert!(first.changed > 0 && first.kept.is_empty(), "{first:?}");
+    let mut config = config(&server.url());
+    config.worker.queues.insert("mail".parse().unwrap(), QueueConfig::default());
+    let handler = fails_once();
+    let fleet = Running::start_with(config, quick(3), handler.clone());
+    for _ in 0..3 {
+        let tally = move_jobs(&here, "mail", true).await;
+        assert_eq!((tally.failed, tally.undecided), (0, 0), "{tally:?}");
+        let tally = move_jobs(&there, "default", true).await;
+        assert_eq!((tally.failed, tally.undecided), (0, 0), "{tally:?}");
+    }
+    until_empty(&here).await;
+    until_empty(&there).await;
+    for queue in [&here, &there] {
+        assert_eq!(queue.snapshot().await.unwrap().dead, 0);
+    }
+    assert_eq!((handler.jobs(), handler.all_runs() as usize), (JOBS, 2 * JOBS));
+    fleet.stop().await;
+}

@@ -1,0 +1,116 @@
+//! Many letters: a campaign keeps its rate though its leaders die, and reading the groups takes no longer.
+
+use std::time::{Duration, Instant};
+
+use redis::Value;
+use streamfleet::admin::{CampaignRules, CampaignState, Filter};
+
+use super::campaign::{begin, until_campaign, write};
+use super::{DEAD, GROUPS, SOON};
+use crate::harness::fleet::queue;
+use crate::harness::process::{Launch, Worker};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::{until, until_async};
+
+/// How many letters the campaign replays, and how many per second.
+const LETTERS: usize = 10_000;
+const RATE: f64 = 400.0;
+
+/// The most time that reading the groups may take.
+const MOST: Duration = Duration::from_millis(50);
+
+/// Prepares a worker that handles the jobs like this.
+fn worker(server: &RedisServer, handler: &str) -> Launch {
+    let config = format!(
+        "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.test]\nmax_attempts = 1\nhandler = {handler}\n"
+    );
+    Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(&config)
+}
+
+/// Returns the place of the worker that leads.
+fn leader(server: &RedisServer, workers: &[Worker]) -> Option<usize> {
+    let Value::BulkString(name) = server.cmd(&["GET", "sf:{default}:leader"]) else { return None };
+    let name = String::from_utf8(name).unwrap();
+    workers.iter().position(|worker| name.contains(&format!("-{}-", worker.pid())))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, LETTERS, "test");
+    let selection = queue.dead_letters().select(Filter::new().job_type("test").unwrap()).await.unwrap();
+    let plan = queue.dead_letters().plan(&selection, |_| ()).await.unwrap();
+    assert_eq!((plan.letters, plan.groups.len()), (LETTERS as u64, 1));
+
+    // What killed the jobs is still there.
+    let rules = CampaignRules::default().rate(RATE).canary(10).stop_at(5.0);
+    let first = begin(&queue, rules).await;
+    let broken = worker(&server, "{ exec = { command = [\"false\"] } }").start();
+    let stopped = until_campaign(&queue, &first, CampaignState::Stopped).await;
+    assert!(stopped.counts.replayed <= 10, "{stopped:?}");
+    until("all to be dead", SOON, || server.cmd(&["XLEN", DEAD]) == Value::Int(LETTERS as i64));
+    broken.kill9();
+
+    let launch = worker(&server, "\"noop\"");
+    let mut workers = vec![launch.start(), launch.start()];
+    let second = begin(&queue, rules).await;
+    let replayed = async || queue.campaigns().get(&second).await.unwrap().unwrap().counts.replayed;
+    until_async("the first to be replayed", SOON, async || replayed().await > 0).await;
+    let (since, mut without_leader) = (Instant::now(), Duration::ZERO);
+    for least in [3_000, 6_000] {
+        until_async("some to be replayed", 2 * SOON, async || replayed().await >= least).await;
+        let leads = until("a leader", SOON, || leader(&server, &workers));
+        workers.swap_remove(leads).kill9();
+        let (killed, before) = (Instant::now(), replayed().await);
+        workers.push(launch.start());
+        until_async("another to lead", SOON, async || replayed().await > before).await;
+        without_leader += killed.elapsed();
+    }
+    until_async("all to be replayed", 2 * SOON, async || replayed().await == LETTERS as u64).await;
+    let (took, wanted) = (since.elapsed().as_secs_f64(), LETTERS as f64 / RATE);
+    let rest = took - without_leader.as_secs_f64();
+    assert!(
+        took >= wanted * 0.95 && rest <= wanted * 1.05,
+        "{took} s, {rest} s with a leader, not {wanted} s"
+    );
+    let done = until_campaign(&queue, &second, CampaignState::Done).await;
+    workers.iter().for_each(Worker::kill9);
+    let counts = done.counts;
+    assert_eq!((counts.succeeded, counts.skipped, counts.alive()), (LETTERS as u64, 0, 0));
+    assert_eq!(server.cmd(&["XLEN", DEAD]), Value::Int(0));
+}
+
+/// How many letters the next test writes: `STREAMFLEET_TEST_LETTERS`=1000000 takes a minute.
+fn letters() -> usize {
+    let wanted = std::env::var_os("STREAMFLEET_TEST_LETTERS");
+    wanted.map_or(20_000, |wanted| wanted.to_str().unwrap().parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_are_read_at_once_however_many_letters_there_are() {
+    const PAGE: usize = 10_000;
+    const EACH: usize = 100;
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let pages = letters().div_ceil(PAGE);
+    let script = "for nth = 1, tonumber(ARGV[1]) do local group = 'f' .. nth % ARGV[2] \
+        redis.call('XADD', KEYS[1], '*', 'type', 'test', 'dead_reason', 'fatal', 'dead_error', 'no', \
+        'dead_fingerprint', group, 'dead_group', group) end";
+    for _ in 0..pages {
+        server.cmd(&["EVAL", script, "1", DEAD, &PAGE.to_string(), &EACH.to_string()]);
+    }
+    for nth in 0..EACH {
+        let count = pages * PAGE / EACH;
+        server.cmd(&["HSET", GROUPS, &format!("f{nth}"), &format!("{count} {count} 5 5 - test fatal no")]);
+    }
+    let mut fastest = Duration::MAX;
+    for _ in 0..5 {
+        let asked = Instant::now();
+        let found = queue.dead_letters().groups().await.unwrap();
+        fastest = fastest.min(asked.elapsed());
+        assert_eq!((found.groups.len(), found.letters), (EACH, (pages * PAGE) as u64));
+        assert_eq!((found.uncounted(), found.overcounted()), (0, 0));
+    }
+    assert!(fastest <= MOST, "{fastest:?} for {} letters", pages * PAGE);
+}

@@ -1,0 +1,93 @@
+//! Programs that crash, hang or talk nonsense, and workers that end.
+
+use std::fs;
+
+use super::{SOON, Stage};
+use crate::harness::wait::until;
+
+#[test]
+fn a_program_that_fails_costs_one_attempt_of_its_job_and_the_worker_goes_on() {
+    let stage = Stage::acting("processes = 1\ngrace = \"200ms\"", "max_attempts = 1\ntimeout = \"2s\"");
+    let worker = stage.start();
+    for (what, why) in [
+        ("crash", "the program ended without an answer (exit status: 3): out of luck"),
+        ("nonsense", "wrote nonsense"),
+        ("flood", "longer than its timeout"),
+        ("hang", "longer than its timeout"),
+    ] {
+        let status = stage.run(what, &format!("\"{what}\""));
+        assert_eq!(status["state"], "dead", "{status}");
+        assert!(status.to_string().contains(why), "{why}: {status}");
+        assert_eq!(stage.run(&format!("after-{what}"), "null")["state"], "done");
+    }
+    assert!(worker.exit_status().is_none(), "the worker lives");
+}
+
+#[test]
+fn a_hanging_job_holds_up_no_neighbor_in_its_program() {
+    let stage = Stage::acting(
+        "processes = 1\ninflight = 20\ngrace = \"300ms\"",
+        "max_attempts = 1\ntimeout = \"2s\"",
+    );
+    let _worker = stage.start();
+    stage.submit("hang", "\"hang\"");
+    stage.until_runs("hang");
+    for nth in 0..100 {
+        stage.submit(&nth.to_string(), "0.01");
+    }
+    for nth in 0..100 {
+        let status = stage.until_ended(&nth.to_string());
+        assert_eq!(status["state"], "done", "{status}");
+    }
+    assert_eq!(stage.until_ended("hang")["state"], "dead");
+}
+
+#[test]
+fn no_program_outlives_a_worker_that_is_killed() {
+    let stage = Stage::acting("processes = 4\nstart = \"eager\"", "");
+    let worker = stage.start();
+    until("four programs", SOON, || stage.alive().len() == 4);
+    stage.submit("hang", "\"hang\"");
+    stage.until_runs("hang");
+    worker.kill9();
+    until("the programs to be gone", SOON, || stage.alive().is_empty());
+}
+
+#[test]
+fn a_worker_that_stops_lets_running_jobs_end_and_leaves_no_program() {
+    let stage = Stage::acting("processes = 2\nstart = \"eager\"", "max_attempts = 1");
+    let worker = stage.start();
+    stage.submit("wait", "\"wait\"");
+    stage.until_runs("wait");
+    worker.term();
+    until("the worker to stop taking jobs", SOON, || worker.stderr().contains("stopping"));
+    fs::write(stage.dir.path().join("gate"), "").unwrap();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+    assert_eq!((stage.until_ended("wait")["state"].as_str(), stage.runs("wait")), (Some("done"), 1));
+    assert_eq!(stage.alive(), Vec::<String>::new());
+}
+
+#[test]
+fn jobs_of_a_pool_whose_program_is_broken_wait_and_spend_no_attempt() {
+    let stage = Stage::acting("processes = 2", "max_attempts = 1\ntimeout = \"1s\"");
+    let program = stage.dir.path().join("worker.py");
+    fs::write(&program, "import sys\nsys.exit(7)\n").unwrap();
+    let worker = stage.start();
+    stage.submit("patient", "null");
+    until("a start to fail", SOON, || worker.stderr().contains("ended before it was ready"));
+    fs::write(&program, super::PROGRAM).unwrap();
+    let status = stage.until_ended("patient");
+    assert_eq!((status["state"].as_str(), stage.runs("patient")), (Some("done"), 1), "{status}");
+}
+
+#[test]
+fn a_cancelled_job_is_cut_short_and_the_next_one_runs() {
+    let stage = Stage::acting("processes = 1\ngrace = \"200ms\"", "timeout = \"10m\"");
+    let _worker = stage.start();
+    stage.submit("hang", "\"hang\"");
+    stage.until_runs("hang");
+    let cancelled = crate::cli::desk::sf(&stage.server, &["cancel", "hang"]);
+    assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
+    assert_eq!(stage.until_ended("hang")["state"], "cancelled");
+    assert_eq!(stage.run("next", "null")["state"], "done");
+}
