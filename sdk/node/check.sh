@@ -80,5 +80,6 @@ if command -v npm >/dev/null; then
 fi
 
 cd "$here"
-"$node" --test test/*.test.js
+"$node" --test test/*.test.js >"$work/tests" 2>&1 || { cat "$work/tests"; exit 1; }
+grep -E '^(# |ℹ )(tests|pass|fail|skipped) ' "$work/tests"
 [ -n "${STREAMFLEET_BIN:-}" ] || echo "skip the tests with the real program: set STREAMFLEET_BIN to its path"

@@ -243,8 +243,17 @@ class Cancelled extends Error {
   }
 }
 
-/** The error first, because dead letters are grouped by it; then its causes; then the innermost frames of its stack. */
+/** Returns a text about anything that was thrown, even if its own getters throw. */
 function describe(error) {
+  try {
+    return described(error);
+  } catch {
+    return 'an error that cannot be shown';
+  }
+}
+
+/** The error first, because dead letters are grouped by it; then its causes; then the innermost frames of its stack. */
+function described(error) {
   if (!(error instanceof Error)) {
     if (typeof error === 'string') return error;
     return isErrorLike(error) ? headOf(error) : cut(inspect(error, { depth: 2, breakLength: Infinity }), MOST_ERROR_BYTES);

@@ -149,7 +149,8 @@ describe('a fleet', { skip }, () => {
       [Buffer.of(255, 0, 10)],
       [Buffer.of(0x92, 1, 0xa1, 0x61), { encoding: 'msgpack' }, [1, 'a']],
     ]) {
-      assert.deepEqual((await end('echo', payload, options)).value(), want ?? payload);
+      // A result that is null is as good as none.
+      assert.deepEqual((await end('echo', payload, options)).value() ?? null, want ?? payload);
     }
   });
 

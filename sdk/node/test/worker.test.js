@@ -62,6 +62,7 @@ test('what is thrown is a retry that begins with the error and ends with its sta
     worker.on('object', () => { throw { code: 7 }; });
     worker.on('nothing', () => { throw undefined; });
     worker.on('both', () => { throw new AggregateError([new Error('refused v6'), new Error('refused v4')], ''); });
+    worker.on('hidden', () => { throw Object.defineProperty(new Error('x'), 'message', { get() { throw new Error('y'); } }); });
     worker.on('long', () => { throw new Error('é'.repeat(100_000)); });
     worker.run();`;
   await withProgram(code, async (program) => {
@@ -77,6 +78,7 @@ test('what is thrown is a retry that begins with the error and ends with its sta
     assert.deepEqual(await program.ask('object'), { outcome: 'retry', error: '{ code: 7 }' });
     assert.deepEqual(await program.ask('nothing'), { outcome: 'retry', error: 'undefined' });
     assert.match((await program.ask('both')).error, /^AggregateError: refused v6; refused v4\n/);
+    assert.deepEqual(await program.ask('hidden'), { outcome: 'retry', error: 'an error that cannot be shown' });
     const long = (await program.ask('long')).error;
     assert.ok(Buffer.byteLength(long) <= 4096);
     assert.match(long, /^Error: é+ …\n {4}at /);
@@ -334,6 +336,18 @@ test('what is printed goes to standard error over sockets, too', async () => {
       await program.until(what, () => program.errors.includes(`stray: ${what}`));
     }
   });
+});
+
+test('a program that prints before it loads the package can have it loaded first', async () => {
+  const code = `console.log('stray: first'); const { Worker } = require(${JSON.stringify(SDK)}); new Worker().on('a', () => 1).run()`;
+  const program = new Program('', { args: ['-r', SDK, '-e', code] });
+  try {
+    await program.hello();
+    assert.deepEqual(await program.ask('a'), { outcome: 'done', result: 1 });
+    await program.until('what was printed', () => program.errors.includes('stray: first'));
+  } finally {
+    program.kill();
+  }
 });
 
 for (const [how, thrown] of [
