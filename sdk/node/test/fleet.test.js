@@ -16,16 +16,16 @@ const { freePort, startRedis, until } = require('./server.js');
 
 const BIN = process.env.STREAMFLEET_BIN;
 const CLIENTS = process.env.STREAMFLEET_NODE_CLIENTS;
-const DEADLINE_MS = 60_000;
+const DEADLINE_MS = 30_000;
 const skip =
   (BIN === undefined && 'STREAMFLEET_BIN is not set: the tests with the real program are skipped') ||
   (CLIENTS === undefined && 'check.sh installs the clients');
 
 const HANDLERS = `
-  console.log('noise while loading');
   const { existsSync, openSync } = require('node:fs');
   const { setTimeout: sleep } = require('node:timers/promises');
   const { Drop, Fatal, Worker, retry, snooze } = require(${JSON.stringify(SDK)});
+  console.log('noise while loading');
 
   const isFirst = (name) => {
     try {
