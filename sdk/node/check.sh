@@ -1,17 +1,30 @@
 #!/usr/bin/env bash
-# Runs every test of the Node package, on a private Redis. With STREAMFLEET_BIN=/path/to/streamfleet, also those with a real worker.
+# Runs every test of the Node package, on private Redis servers. With STREAMFLEET_BIN=/path/to/streamfleet, also those with a real worker.
 #
-# It installs the package and the clients into a temporary folder, as the README's quick start does. If npm cannot, because there is no
-# network, it uses the clients that Node finds by NODE_PATH or in /usr/share/nodejs, such as Debian's node-redis.
-# Exit code 0: everything that could run passed. Lines that begin with "skip" name what could not.
+# It installs the clients and TypeScript with npm into a temporary folder. If npm cannot, it fails, unless STREAMFLEET_SKIP_NPM=1: then
+# only the tests that need neither run. NODE selects the interpreter. Lines that begin with "skip" name what did not run.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-command -v node >/dev/null || { echo "node is not on the PATH: apt-get install nodejs" >&2; exit 1; }
-[ -n "${STREAMFLEET_TEST_REDIS:-}" ] || command -v redis-server >/dev/null || command -v valkey-server >/dev/null || {
-  echo "neither redis-server nor valkey-server is on the PATH: apt-get install redis-server" >&2
+# The block of the README with this name.
+block() {
+  sed -n "/^<!-- run: shell $1 -->\$/,/^\`\`\`\$/{/^<!--/d;/^\`\`\`/d;p}" "$here/README.md"
+}
+
+if ! command -v "${NODE:-node}" >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  block apt >"$work/apt"
+  DEBIAN_FRONTEND=noninteractive bash -euo pipefail "$work/apt" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+fi
+node=$(command -v "${NODE:-node}") || {
+  echo "node is not on the PATH: apt-get install nodejs npm" >&2
+  exit 1
+}
+node=$(realpath "$node")
+echo "     Node $("$node" --version)"
+command -v "${STREAMFLEET_TEST_REDIS:-redis-server}" >/dev/null || {
+  echo "redis-server is not on the PATH: apt-get install redis-server" >&2
   exit 1
 }
 if [ -n "${STREAMFLEET_BIN:-}" ]; then
@@ -20,31 +33,53 @@ if [ -n "${STREAMFLEET_BIN:-}" ]; then
   [ -x "$STREAMFLEET_BIN" ] || { echo "STREAMFLEET_BIN is not a program: $STREAMFLEET_BIN" >&2; exit 1; }
 fi
 
-# The block of the README, and then what it does not need: the other client, and the compiler that checks the types.
+# FOLDER PACKAGE...: installs packages into a folder of their own.
 install() {
-  mkdir "$work/app"
-  sed -n '/^<!-- run: shell install -->$/,/^```$/{/^<!--/d;/^```/d;p}' "$here/README.md" >"$work/install"
-  cd "$work/app"
-  STREAMFLEET_SOURCE=$(dirname "$(dirname "$here")") npm_config_fund=false npm_config_audit=false bash -euo pipefail "$work/install" &&
-    npm install --no-fund --no-audit redis typescript @types/node
+  local folder=$1
+  shift
+  mkdir -p "$folder"
+  (cd "$folder" && npm init --yes && npm install --no-audit --no-fund --ignore-scripts "$@")
 }
 
-if command -v npm >/dev/null && (install) >"$work/log" 2>&1; then
-  export NODE_PATH=$work/app/node_modules
-  (cd "$work/app" && node -e "require('streamfleet')" && node --input-type=module -e "import { job } from 'streamfleet'")
-  echo "ok   the package can be installed"
-  cp "$here/test/types.ts" "$work/app/types.ts"
-  (cd "$work/app" && node_modules/.bin/tsc --noEmit --strict --module nodenext --target es2022 --types node types.ts)
-  echo "ok   the types"
+# What the tests and the README's quick start need; the block of the README installs this package beside a client.
+install_all() {
+  command -v npm
+  local version
+  for version in 5 6; do install "$work/clients/ioredis-$version" "ioredis@$version"; done
+  for version in 4 5 6; do install "$work/clients/redis-$version" "redis@$version"; done
+  install "$work/types" typescript@5 @types/node@20
+  mkdir -p "$work/quick" "$work/source/sdk"
+  ln -s "$here" "$work/source/sdk/node"
+  block install >"$work/install"
+  (cd "$work/quick" && STREAMFLEET_SOURCE="$work/source" bash -euo pipefail "$work/install")
+  (cd "$work/quick" && "$node" -e 'require("redis"); new (require("streamfleet").Worker)()')
+}
+
+unset STREAMFLEET_NODE_CLIENTS STREAMFLEET_NODE_TSC
+if [ "${STREAMFLEET_SKIP_NPM:-}" = 1 ]; then
+  echo "skip the tests with clients, types and the real program: STREAMFLEET_SKIP_NPM is set"
+elif install_all >"$work/log" 2>&1; then
+  export STREAMFLEET_NODE_CLIENTS="$work/clients" STREAMFLEET_NODE_TSC="$work/types/node_modules/.bin/tsc"
+  echo "ok   the package and its clients can be installed"
 else
-  echo "skip the installation by npm, and the types: $(tail -n 1 "$work/log" 2>/dev/null || echo "npm is not on the PATH")"
-  export NODE_PATH=${NODE_PATH:-/usr/share/nodejs}
+  cat "$work/log" >&2
+  echo "npm cannot install ioredis, redis and typescript: apt-get install npm, or set STREAMFLEET_SKIP_NPM=1 to test without them" >&2
+  exit 1
 fi
-for client in ioredis redis; do
-  node -e "require('$client')" 2>/dev/null || echo "skip the tests with $client: it is not installed"
-done
+
+# What would be published is complete.
+if command -v npm >/dev/null; then
+  (cd "$here" && npm pack --dry-run --json 2>/dev/null) >"$work/pack"
+  "$node" -e '
+    const [{ files }] = JSON.parse(require("fs").readFileSync(0, "utf8"));
+    const have = files.map(({ path }) => path).sort().join(" ");
+    const want = "README.md index.d.mts index.d.ts index.js index.mjs package.json";
+    if (have !== want) throw new Error(`the package has ${have}, but should have ${want}`);
+  ' <"$work/pack"
+  echo "ok   the package has all its files, and no others"
+fi
 
 cd "$here"
-node --test test/*.test.js >"$work/tests" 2>&1 || { cat "$work/tests"; exit 1; }
-grep -E '^(# |ℹ )(tests|pass|fail|skipped) ' "$work/tests" || true
+"$node" --test test/*.test.js >"$work/tests" 2>&1 || { cat "$work/tests"; exit 1; }
+grep -E '^(# |ℹ )(tests|pass|fail|skipped) ' "$work/tests"
 [ -n "${STREAMFLEET_BIN:-}" ] || echo "skip the tests with the real program: set STREAMFLEET_BIN to its path"

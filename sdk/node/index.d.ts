@@ -1,200 +1,253 @@
 /// <reference types="node" />
 
-/** A JSON value, or bytes. `undefined` fields are left out, as JSON.stringify does. */
-export type Payload = unknown;
+/** Types of jobs and their payloads: `interface Jobs { 'mail.send': { to: string } }`. */
+export type JobTypes = Record<string, any>;
+type Named<Jobs> = Extract<keyof Jobs, string>;
+
+/** Milliseconds, or a text such as '500ms', '30s', '5m', '2h' or '7d'. */
+export type Length = number | string;
+/** A Date, or milliseconds since 1970 like those of Date.now(). */
+export type Instant = Date | number;
 export type Lane = 'high' | 'normal' | 'low';
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+export type Encoding = 'json' | 'msgpack' | 'raw';
+/** The last three are final. Before that, a record may lag behind what `streamfleet status` finds. */
+export type State = 'waiting' | 'scheduled' | 'running' | 'retrying' | 'done' | 'dead' | 'cancelled';
+
+/** The fields of the wire contract that a plain XADD may have. */
+export interface JobOptions {
+  /** The queue, in place of the producer's. */
+  queue?: string;
+  lane?: Lane;
+  /** 1 to 10, in place of a lane: 8 to 10 is high, 4 to 7 normal, 1 to 3 low. */
+  priority?: number;
+  /** The job does not start until this long after its submission. */
+  delay?: Length;
+  /** The job does not start before this instant. */
+  runAt?: Instant;
+  /** No attempt starts at or after this instant. */
+  expiresAt?: Instant;
+  /** An id of your own, which the handler gets as an idempotency key. XADD does not compare ids. */
+  id?: string;
+  headers?: Record<string, string | number | bigint | boolean>;
+  /** After how many failures the job becomes a dead letter. */
+  maxAttempts?: number;
+  /** How long one attempt may run. */
+  timeout?: Length;
+  /** `all`: the job leaves a record, and its result, even if it never fails. */
+  tracking?: 'all' | 'failures' | 'none';
+  /** The type of a job that is submitted when this one succeeds. */
+  onSuccess?: string;
+  /** The type of a job that is submitted when this one dies. */
+  onFailure?: string;
+  /** Jobs that follow one after the other. */
+  then?: { type: string; payload?: unknown; onFailure?: string }[];
+  /** The batch that this job belongs to, which the Rust producer has opened. */
+  batch?: string;
+  /** The W3C trace context. */
+  traceparent?: string;
+  /** How a payload that is given as bytes is encoded; by default raw. */
+  encoding?: Encoding;
+}
+
+/** A job of enqueueMany. */
+export type Submission<Jobs = JobTypes> = {
+  [Type in Named<Jobs>]: { type: Type; payload?: Jobs[Type] } & JobOptions;
+}[Named<Jobs>];
+
+type Argument = string | Buffer;
+
+/** ioredis (Redis or Cluster), and what looks like it. */
+export interface IoredisLike {
+  call(command: string, ...args: any[]): Promise<unknown>;
+  pipeline(...args: any[]): any;
+}
+
+/** node-redis 4 or later: a client, a pool, a cluster or a sentinel. */
+export interface NodeRedisLike {
+  sendCommand(...args: any[]): Promise<unknown>;
+}
+
+/** Sends a command of any other client. */
+export type Send = (args: Argument[]) => Promise<unknown>;
+
+/** Submits jobs and looks them up, with a client of yours. */
+export class Producer<Jobs = JobTypes> {
+  /**
+   * @param options.queue the queue of jobs that name none; by default `default`
+   * @param options.namespace `redis.namespace` of the fleet; by default `sf`
+   */
+  constructor(client: IoredisLike | NodeRedisLike | Send, options?: { queue?: string; namespace?: string });
+  /** Submits a job and returns its id. Once the promise is fulfilled, the job is accepted. */
+  enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Promise<string>;
+  /** Submits many jobs in few round trips and returns their ids in the same order. They are no transaction. */
+  enqueueMany(jobs: Iterable<Submission<Jobs>>): Promise<string[]>;
+  /** Returns the command that submits a job, for a MULTI of yours. */
+  command<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Argument[];
+  /** Reads a job's record. Null: it left none, it has none before its first attempt, or it never existed. */
+  status(id: string, options?: { queue?: string }): Promise<Status | null>;
+  /** Returns the result of a job that is done, and undefined if there is none yet. Throws JobFailed if there will be none. */
+  result<Result = any>(id: string, options?: { queue?: string }): Promise<Result | undefined>;
+  /** Waits for the end of a job that leaves a record (tracking 'all', or an id of its own). Throws NotEnded, or Gone. */
+  wait(id: string, options?: { timeout?: Length; queue?: string; signal?: AbortSignal }): Promise<Status>;
+}
+
+/** What a job's record says. */
+export class Status {
+  private constructor();
+  readonly id: string;
+  readonly state: State;
+  readonly type?: string;
+  readonly createdMs?: number;
+  /** The last error, or why the job was cancelled; none after a success. */
+  readonly error?: string;
+  /** The progress that its handler reported, 0 to 100. */
+  readonly progress?: number;
+  /** The text of the progress. */
+  readonly note?: string;
+  /** The result of a success: a JSON value, or a Buffer if the handler returned bytes. */
+  readonly result?: any;
+  /** Whether it is done, dead or cancelled. */
+  get ended(): boolean;
+  /** Returns the result, and throws JobFailed if the job is dead or cancelled. */
+  value<Result = any>(): Result | undefined;
+}
+
+/** A submission that breaks the wire contract. Nothing was sent. */
+export class InvalidSubmission extends TypeError {}
+/** Some jobs of enqueueMany were not accepted, or nobody knows whether they were. */
+export class BulkError extends Error {
+  /** The id of each accepted job, in the order of the submissions, and null for the others. */
+  readonly ids: (string | null)[];
+  /** Why each of the others was not confirmed. After an error of the connection, the job may have been accepted. */
+  readonly errors: (Error | null)[];
+}
+/** The job was not sent, because the connection had failed before. */
+export class NotSent extends Error {}
+/** The job did not end in time. It still runs, or waits. */
+export class NotEnded extends Error {
+  readonly id: string;
+  readonly state?: State;
+}
+/** The job was known and is no longer: it left no record. */
+export class Gone extends Error {
+  readonly id: string;
+}
+/** The job is dead or cancelled, so it has no result. */
+export class JobFailed extends Error {
+  readonly status: Status;
+}
+
+export type CancelReason = 'cancelled' | 'timeout' | 'shutdown' | 'lost';
+export type Level = 'debug' | 'info' | 'warn' | 'error';
+
+/** The attempt that a handler runs. Tests create one with a type and a payload. */
+export class Job<Payload = any> {
+  constructor(
+    type: string,
+    payload?: Payload,
+    options?: {
+      id?: string;
+      queue?: string;
+      attempt?: number;
+      maxAttempts?: number;
+      timeout?: number;
+      createdMs?: number;
+      headers?: Record<string, string>;
+      encoding?: Encoding;
+      message?: Record<string, unknown>;
+    },
+  );
+  /** The same in all attempts: use it as an idempotency key. */
+  readonly id: string;
+  readonly type: string;
+  readonly queue: string;
+  /** Which attempt this is, from 1. */
+  readonly attempt: number;
+  readonly maxAttempts?: number;
+  /** When the job was accepted, in milliseconds since 1970, by the clock of Redis. */
+  readonly createdMs?: number;
+  readonly headers: Record<string, string>;
+  /** A JSON or MessagePack value, or a Buffer if the payload is something else. Whole numbers beyond 2^53 are BigInts. */
+  readonly payload: Payload;
+  readonly encoding: Encoding;
+  /** The name of the step, if the job has steps. */
+  readonly step?: string;
+  /** Greater for every later attempt of the job. */
+  readonly fence?: string;
+  readonly traceparent?: string;
+  readonly ref?: string;
+  /** The whole message of the worker, with fields that this version does not know. */
+  readonly message: Record<string, any>;
+  /** How many milliseconds are left of the attempt's timeout. */
+  get remaining(): number;
+  /** Fires when the attempt should end: give it to fetch and the like. */
+  get signal(): AbortSignal;
+  /** Why the attempt should end; undefined if it should not. */
+  get cancelled(): CancelReason | undefined;
+  /** Fires the signal, as the worker does; for tests of handlers. */
+  cancel(reason?: CancelReason): void;
+  /** Reports progress: 0 to 100, and a short text. */
+  progress(percent?: number, message?: string): void;
+  /** Logs a line that the job's record keeps. The promise is fulfilled once the worker has room for more. */
+  log(message: string, level?: Level, fields?: Record<string, unknown>): Promise<void>;
+}
+
+/** The reason of a job's signal. */
+export class Cancelled extends Error {
+  readonly reason: CancelReason;
+}
 
 /** How an attempt ended. A handler returns one, or throws it. */
 export abstract class Outcome extends Error {}
-
 /** The job is done. The result is a JSON value, or bytes. */
 export class Done extends Outcome {
   constructor(result?: unknown);
   readonly result: unknown;
 }
-
 /** The attempt failed. Without a delay, the next one is due by the type's policy. */
 export class Retry extends Outcome {
-  constructor(error: unknown, options?: { delayMs?: number });
+  constructor(error: unknown, options?: { delay?: Length });
   readonly delayMs?: number;
 }
-
 /** The job can never succeed: it becomes a dead letter at once. */
 export class Fatal extends Outcome {
   constructor(error: unknown);
 }
-
-/** Not now: the job runs again after the delay, and no attempt is spent. */
+/** Not now: the job runs again after this delay, and no attempt is spent. */
 export class Snooze extends Outcome {
-  constructor(delayMs: number, reason?: string);
+  constructor(delay: Length, reason?: string);
   readonly delayMs: number;
-  readonly reason?: string;
 }
-
 /** The job is no longer wanted: it ends as cancelled, with the reason, and is not a failure. */
 export class Drop extends Outcome {
   constructor(reason: string);
 }
+export function done(result?: unknown): Done;
+export function retry(error: unknown, options?: { delay?: Length }): Retry;
+export function fatal(error: unknown): Fatal;
+export function snooze(delay: Length, reason?: string): Snooze;
+export function drop(reason: string): Drop;
 
-/** The attempt that a handler runs. */
-export interface Job<P = any> {
-  readonly id: string;
-  readonly type: string;
-  readonly queue: string;
-  readonly attempt: number;
-  readonly maxAttempts: number;
-  readonly headers: Record<string, string>;
-  /** The JSON or MessagePack value, or a Buffer if the payload is something else. */
-  readonly payload: P;
-  readonly encoding: string;
-  readonly createdMs: number;
-  /** Greater for every later attempt of the job. */
-  readonly fence?: string;
-  readonly step?: string;
-  readonly traceparent?: string;
-  /** Whether an earlier attempt failed or lost its worker. */
-  readonly redelivered: boolean;
-  /** The whole message of the worker, with fields that this version does not know. */
-  readonly message: Record<string, unknown>;
-  /** Aborted when the attempt should end. */
-  readonly signal: AbortSignal;
-  /** Why the attempt should end: `cancelled`, `timeout`, `shutdown` or `lost`. */
-  readonly cancelled?: string;
-  /** How many milliseconds are left of the attempt's timeout. */
-  readonly remainingMs?: number;
-  /** Reports progress: 0 to 100, and a short text. */
-  progress(percent?: number, message?: string): void;
-  /** Logs a line that the job's record keeps. */
-  log(message: string, fields?: Record<string, unknown>, level?: LogLevel): void;
-}
-
-export type HandlerFunction<P = any> = (job: Job<P>) => unknown;
-
-/** A handler with its type: still callable, and able to submit jobs for itself. */
-export interface Handler<P = any> {
-  (job: Job<P>): unknown;
-  readonly type: string;
-  /** Submits a job of this type with the producer, or with that of `use`. */
-  enqueue(payload?: P, options?: SubmissionOptions & { producer?: Producer }): Promise<string>;
-}
-
+/** What a handler returns is an outcome, or else the result of a success. What it throws is a retry, unless it is an outcome. */
+export type Handler<Payload = any> = (job: Job<Payload>) => unknown;
+/** Runs around a handler; it returns what `next` returns, or an outcome of its own. */
 export type Middleware = (job: Job, next: () => Promise<unknown>) => unknown;
 
-export interface RunOptions {
-  /** The most jobs at once, if that is fewer than the pool allows. */
-  inflight?: number;
-  /** Ends the program after this many jobs; the worker starts another. */
-  maxJobs?: number;
+/** Runs handlers for a streamfleet worker, which starts this program and gives it jobs. */
+export class Worker<Jobs = JobTypes> {
+  /** Handles the jobs of a type. */
+  on<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>): this;
+  /** The same as `on`. */
+  handle<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>): this;
+  /** Adds a function around all handlers. The first one is the outermost. */
+  use(middleware: Middleware): this;
+  /**
+   * Takes jobs until the worker wants no more. After that, the program has two seconds to close its connections.
+   *
+   * @param options.inflight the most jobs at once, if that is fewer than the pool allows
+   * @param options.maxJobs ends the program after this many jobs; the worker starts another one
+   */
+  run(options?: { inflight?: number; maxJobs?: number }): Promise<void>;
 }
 
-/** Handlers and middleware. Most programs need only the functions of the module, which belong to one worker. */
-export class Worker {
-  job<P = any>(type: string, handler: HandlerFunction<P>): Handler<P>;
-  job<P = any>(type: string, options: SubmissionOptions, handler: HandlerFunction<P>): Handler<P>;
-  middleware(one: Middleware): Middleware;
-  run(options?: RunOptions): void;
-}
-
-/** Registers a handler. The options are the defaults of its `enqueue`. */
-export function job<P = any>(type: string, handler: HandlerFunction<P>): Handler<P>;
-export function job<P = any>(type: string, options: SubmissionOptions, handler: HandlerFunction<P>): Handler<P>;
-/** Registers middleware; the first that was registered is the outermost. */
-export function middleware(one: Middleware): Middleware;
-/** Takes jobs until the worker wants no more, and then exits. */
-export function run(options?: RunOptions): void;
-/** Returns the job that this code runs for, if it runs in a handler. */
-export function currentJob(): Job | undefined;
-/** A job for the tests of a handler. */
-export function testJob<P>(
-  type: string,
-  payload: P,
-  options?: { id?: string; queue?: string; attempt?: number; maxAttempts?: number; headers?: Record<string, string> },
-): Job<P>;
-/** Sets the producer of `handler.enqueue(…)`. */
-export function use(producer: Producer): void;
-
-/** The fields of docs/wire.md that a producer may set. Times are in milliseconds. */
-export interface SubmissionOptions {
-  queue?: string;
-  lane?: Lane;
-  /** 1 to 10, which stands for a lane. */
-  priority?: number;
-  delayMs?: number;
-  /** A Date, or milliseconds since 1970. */
-  runAt?: Date | number;
-  expiresAt?: Date | number;
-  id?: string;
-  headers?: Record<string, string>;
-  maxAttempts?: number;
-  timeoutMs?: number;
-  tracking?: 'all' | 'failures' | 'none';
-  onSuccess?: string;
-  onFailure?: string;
-  then?: ReadonlyArray<{ type: string; payload?: Payload; onFailure?: string }>;
-  traceparent?: string;
-  /** For a payload that is given as bytes; default: raw. */
-  encoding?: 'json' | 'msgpack' | 'raw';
-}
-
-/** A job before it is sent. */
-export class Submission {
-  constructor(type: string, payload?: Payload, options?: SubmissionOptions);
-}
-
-/** What a job's record says. */
-export class Status {
-  readonly id: string;
-  /** `done`, `dead` and `cancelled` are final. Before that, the state may lag behind that of `streamfleet status`. */
-  readonly state: string;
-  readonly type?: string;
-  readonly createdMs?: number;
-  /** The last error, or why it was cancelled; undefined after a success. */
-  readonly error?: string;
-  readonly progress?: number;
-  readonly note?: string;
-  /** The result as JSON. */
-  readonly result?: string;
-  readonly ended: boolean;
-  /** Returns the result: a JSON value, or a Buffer. Throws JobFailed if the job is dead or cancelled. */
-  value(): any;
-}
-
-/** An ioredis client or cluster without keyPrefix. */
-export interface IoRedisLike {
-  call(...args: any[]): Promise<unknown>;
-}
-
-/** A node-redis client or cluster. */
-export interface NodeRedisLike {
-  sendCommand(...args: any[]): Promise<unknown>;
-}
-
-/** Submits jobs with an ioredis or node-redis client of yours. */
-export class Producer {
-  constructor(client: IoRedisLike | NodeRedisLike, options?: { queue?: string; namespace?: string });
-  /** Submits a job and returns its id. */
-  enqueue(type: string, payload?: Payload, options?: SubmissionOptions): Promise<string>;
-  send(submission: Submission): Promise<string>;
-  /** Submits many jobs in few round trips; throws BulkError if some were not confirmed. */
-  enqueueMany(submissions: Iterable<Submission>): Promise<string[]>;
-  /** Reads the job's record; undefined if it has none (yet). */
-  status(id: string, options?: { queue?: string }): Promise<Status | undefined>;
-  /** Returns the result of a job that is done; throws JobFailed if it is dead or cancelled. */
-  result(id: string, options?: { queue?: string }): Promise<any>;
-  /** Waits for the end of a job that leaves a record; throws NotEnded or Gone. */
-  wait(id: string, options?: { timeoutMs?: number; queue?: string }): Promise<Status>;
-}
-
-export class BulkError extends Error {
-  readonly ids: Array<string | undefined>;
-  readonly errors: Array<Error | undefined>;
-}
-export class NotEnded extends Error {
-  readonly id: string;
-  readonly state?: string;
-}
-export class Gone extends Error {}
-export class JobFailed extends Error {
-  readonly status: Status;
-}
+export const version: string;

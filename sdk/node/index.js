@@ -1,587 +1,467 @@
-// Handlers and producers for streamfleet, in Node. Handlers need no dependency: the worker, a program of its own, starts this process
-// and gives it jobs over a pipe. Producers use your own client, ioredis or node-redis, and send one XADD per job.
+/**
+ * Submits jobs to a streamfleet fleet, and handles them, in Node.
+ *
+ * The producer sends what docs/wire.md lets every language send: one XADD per job, no script, no key of its own. The worker
+ * takes jobs over standard input and answers them over standard output, one JSON object per line. Neither opens a connection.
+ */
 'use strict';
 
+const { randomBytes } = require('node:crypto');
 const fs = require('node:fs');
 const net = require('node:net');
-const { AsyncLocalStorage } = require('node:async_hooks');
-const { setTimeout: sleep } = require('node:timers/promises');
+const tty = require('node:tty');
+const { inspect } = require('node:util');
+const { isMainThread } = require('node:worker_threads');
 
 const VERSION = '0.1.0';
 const PROTOCOL = 1;
-const MAX_LINE_BYTES = 16 * 1024 * 1024;
-const MAX_ERROR_BYTES = 4096;
-const MAX_LOG_BYTES = 8192;
-const LATER_MS = 1000;
 
-// ---- JSON that every language reads back as it was ----
+// ---------------------------------------------------------------------------------------------------------------- JSON
 
-function refuse(key, value) {
-  if (typeof value === 'bigint') throw new TypeError('a BigInt cannot be sent as JSON: send it as text');
-  if (typeof value === 'number') {
-    if (!Number.isFinite(value)) throw new TypeError(`${value} cannot be sent as JSON`);
-    // From 1e21 on, numbers are written with an exponent, so nobody takes them for exact.
-    if (Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21) {
-      throw new TypeError(`${value} is beyond 2**53 and may have been rounded: send it as text`);
-    }
+/** Stands for a BigInt inside JSON text for a moment. Nobody outside of this process can know it. */
+const MARK = `bigint-${randomBytes(12).toString('hex')}:`;
+const MARKED = new RegExp(`"${MARK}(-?[0-9]+)"`, 'g');
+/** The worker reads JSON that is nested up to 127 levels deep, and the line around a result is one of them. */
+const MOST_LEVELS = 120;
+
+/** Encodes a value; undefined if JSON has nothing for it. A BigInt becomes a number, and broken surrogates are replaced. */
+function toJson(value) {
+  let text;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    // A BigInt, or a circle, which throws again.
+    text = JSON.stringify(value, (_key, each) => (typeof each === 'bigint' ? MARK + in64Bits(each) : each));
+    text = text.replace(MARKED, '$1');
   }
-  for (const text of [key, value]) {
-    if (typeof text === 'string' && text.isWellFormed && !text.isWellFormed()) {
-      throw new TypeError('a text with half of a surrogate pair cannot be sent as JSON');
-    }
+  if (text === undefined) return undefined;
+  // JSON.stringify escapes only surrogates without a partner. Other languages refuse them.
+  if (text.includes('\\ud')) {
+    text = text.replace(/\\(?:u[0-9a-f]{4}|.)/g, (escape) => (/^\\ud[89a-f]/.test(escape) ? '\\ufffd' : escape));
   }
-  if (value instanceof Map || value instanceof Set) throw new TypeError('a Map or a Set would be sent as {}: send an array or an object');
-  if (typeof value === 'function' || typeof value === 'symbol') throw new TypeError(`a ${typeof value} cannot be sent as JSON`);
-  return value;
+  if (text.length > 2 * MOST_LEVELS && isTooDeep(text)) {
+    throw new RangeError(`it is nested more than ${MOST_LEVELS} levels deep`);
+  }
+  return text;
 }
 
-/** Encodes strictly: what JSON.stringify would silently turn into null or {} is an error. */
-function encode(value) {
-  return JSON.stringify(value === undefined ? null : value, refuse);
+function in64Bits(number) {
+  if (number < -(2n ** 63n) || number >= 2n ** 64n) {
+    throw new RangeError(`the number ${number} does not fit into 64 bits; send it as text`);
+  }
+  return number;
 }
 
-/** Cuts a text to what its reader keeps. */
-function cut(text, most = MAX_ERROR_BYTES) {
-  const data = Buffer.from(String(text));
-  if (data.length <= most) return data.toString();
-  // A character that was cut in two becomes U+FFFD, which is taken away.
-  return data.subarray(0, most - 4).toString().replace(/\uFFFD$/, '') + ' …';
+function isTooDeep(text) {
+  let levels = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const c = text.charCodeAt(at);
+    if (c === 34) at = endOfString(text, at) - 1;
+    else if (c === 91 || c === 123) {
+      levels += 1;
+      if (levels > MOST_LEVELS) return true;
+    } else if (c === 93 || c === 125) levels -= 1;
+  }
+  return false;
 }
 
-function milliseconds(name, value, least = 0) {
-  if (typeof value !== 'number') throw new TypeError(`${name} is a number of milliseconds, not ${typeof value}`);
-  if (!Number.isFinite(value) || Math.round(value) < least) throw new RangeError(`${name} is ${value}; the least is ${least}`);
-  return Math.round(value);
+/** Returns the index behind the string that begins here. */
+function endOfString(text, start) {
+  let at = start + 1;
+  for (;;) {
+    const quote = text.indexOf('"', at);
+    if (quote < 0) return text.length;
+    let before = quote - 1;
+    while (before > start && text.charCodeAt(before) === 92) before -= 1;
+    if ((quote - before) % 2 === 1) return quote + 1;
+    at = quote + 1;
+  }
 }
 
-// ---- Outcomes ----
+/** Decodes JSON. Whole numbers that a number cannot hold exactly become BigInts, instead of others nearby. */
+function fromJson(text) {
+  if (!/[0-9]{16}/.test(text)) return JSON.parse(text);
+  const marked = markLongNumbers(text);
+  if (marked === text) return JSON.parse(text);
+  return JSON.parse(marked, (_key, value) =>
+    typeof value === 'string' && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value,
+  );
+}
+
+function markLongNumbers(text) {
+  let marked = '';
+  let at = 0;
+  for (;;) {
+    const quote = text.indexOf('"', at);
+    const plain = quote < 0 ? text.slice(at) : text.slice(at, quote);
+    marked +=
+      plain.length < 16
+        ? plain
+        : plain.replace(/(?<![0-9.eE+-])-?[0-9]{16,}(?![0-9.eE])/g, (digits) =>
+            Number.isSafeInteger(Number(digits)) ? digits : `"${MARK}${digits}"`,
+          );
+    if (quote < 0) return marked;
+    at = endOfString(text, quote);
+    marked += text.slice(quote, at);
+  }
+}
+
+/** Cuts a text to this many bytes of UTF-8, between two characters. */
+function cut(text, most) {
+  if (text.length * 3 <= most) return text;
+  const bytes = Buffer.from(text);
+  if (bytes.length <= most) return text;
+  let end = most - 4;
+  while (end > 0 && (bytes[end] & 0xc0) === 0x80) end -= 1;
+  return `${bytes.toString('utf8', 0, end)} …`;
+}
+
+/** Returns the bytes of a Buffer, a typed array or an ArrayBuffer, without a copy, and undefined for anything else. */
+function asBytes(value) {
+  if (Buffer.isBuffer(value)) return value;
+  if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  if (value instanceof ArrayBuffer) return Buffer.from(value);
+  return undefined;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- Time
+
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+/** The first instant that is too late: the year 10000. */
+const END_MS = 253_402_300_800_000;
+
+/** Returns a length of time in whole milliseconds, which is all that the wire knows. */
+function lengthMs(value, name) {
+  let ms = value;
+  if (typeof value === 'string') {
+    const found = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)$/.exec(value);
+    ms = found ? Number(found[1]) * UNITS[found[2]] : NaN;
+  }
+  if (typeof ms !== 'number' || !(ms >= 0 && ms < END_MS)) {
+    throw new TypeError(`${name} is a number of milliseconds, or a text such as '30s' or '2h', not ${inspect(value)}`);
+  }
+  return Math.round(ms);
+}
+
+function instantMs(value, name) {
+  const ms = value instanceof Date ? value.getTime() : value;
+  // As milliseconds, 100,000,000,000 is in 1973: smaller numbers are seconds by mistake.
+  const least = value instanceof Date ? 0 : 100_000_000_000;
+  if (typeof ms !== 'number' || !(ms >= least && ms < END_MS)) {
+    throw new TypeError(`${name} is a Date, or milliseconds since 1970 like those of Date.now(), not ${inspect(value)}`);
+  }
+  return Math.round(ms);
+}
+
+// ------------------------------------------------------------------------------------------------------------ Outcomes
+
+/** Marks outcomes, also those of another copy of this package. */
+const FIELDS = Symbol.for('streamfleet.outcome');
+/** The fleet cuts errors at this length. */
+const MOST_ERROR_BYTES = 4096;
 
 /** How an attempt ended. A handler returns one, or throws it. */
 class Outcome extends Error {
   constructor(message) {
+    // Nobody reads the stack of an outcome, and it costs more than the rest of a short job.
+    const limit = Error.stackTraceLimit;
+    Error.stackTraceLimit = 0;
     super(message);
+    Error.stackTraceLimit = limit;
     this.name = new.target.name;
   }
 }
 
+/** The job is done. The result is a JSON value, or bytes. */
 class Done extends Outcome {
   constructor(result) {
     super('done');
     this.result = result;
   }
 
-  fields() {
-    if (this.result instanceof Uint8Array) {
-      return { outcome: 'done', result_base64: Buffer.from(this.result).toString('base64') };
-    }
-    return this.result === undefined || this.result === null ? { outcome: 'done' } : { outcome: 'done', result: this.result };
+  [FIELDS]() {
+    const bytes = asBytes(this.result);
+    if (bytes) return { outcome: 'done', result_base64: bytes.toString('base64') };
+    return this.result === undefined ? { outcome: 'done' } : { outcome: 'done', result: this.result };
   }
 }
 
+/** The attempt failed. Without a delay, the next one is due by the type's policy. */
 class Retry extends Outcome {
-  constructor(error, options = {}) {
-    super(String(error instanceof Error ? error.message : error));
-    this.delayMs = options.delayMs === undefined ? undefined : milliseconds('delayMs', options.delayMs);
+  constructor(error, { delay } = {}) {
+    super(describe(error));
+    this.delayMs = delay === undefined ? undefined : lengthMs(delay, 'delay');
   }
 
-  fields() {
-    return { outcome: 'retry', error: cut(this.message), ...(this.delayMs === undefined ? {} : { delay_ms: this.delayMs }) };
+  [FIELDS]() {
+    return { outcome: 'retry', error: cut(this.message, MOST_ERROR_BYTES), delay_ms: this.delayMs };
   }
 }
 
+/** The job can never succeed: it becomes a dead letter at once. */
 class Fatal extends Outcome {
   constructor(error) {
-    super(String(error instanceof Error ? error.message : error));
+    super(describe(error));
   }
 
-  fields() {
-    return { outcome: 'fatal', error: cut(this.message) };
+  [FIELDS]() {
+    return { outcome: 'fatal', error: cut(this.message, MOST_ERROR_BYTES) };
   }
 }
 
+/** Not now: the job runs again after this delay, and no attempt is spent. */
 class Snooze extends Outcome {
-  constructor(delayMs, reason) {
-    super(reason || 'snoozed');
-    this.delayMs = milliseconds('delayMs', delayMs);
-    this.reason = reason;
+  constructor(delay, reason = '') {
+    super(String(reason));
+    this.delayMs = lengthMs(delay, 'delay');
   }
 
-  fields() {
-    return { outcome: 'snooze', delay_ms: this.delayMs, ...(this.reason === undefined ? {} : { reason: cut(this.reason) }) };
+  [FIELDS]() {
+    const reason = this.message === '' ? undefined : cut(this.message, MOST_ERROR_BYTES);
+    return { outcome: 'snooze', delay_ms: this.delayMs, reason };
   }
 }
 
+/** The job is no longer wanted: it ends as cancelled, with the reason, and is not a failure. */
 class Drop extends Outcome {
   constructor(reason) {
     super(String(reason));
   }
 
-  fields() {
-    return { outcome: 'drop', reason: cut(this.message) };
+  [FIELDS]() {
+    return { outcome: 'drop', reason: cut(this.message, MOST_ERROR_BYTES) };
   }
 }
 
-/** The error first, because dead letters are grouped by it, and then where it was thrown. */
+/** Why a job's signal fired: `cancelled`, `timeout`, `shutdown` or `lost`. */
+class Cancelled extends Error {
+  constructor(reason) {
+    super(`the attempt was interrupted: ${reason}`);
+    this.name = 'Cancelled';
+    this.reason = reason;
+  }
+}
+
+/** Returns a text about anything that was thrown, even if its own getters throw. */
+function describe(error) {
+  try {
+    return described(error);
+  } catch {
+    return 'an error that cannot be shown';
+  }
+}
+
+/** The error first, because dead letters are grouped by it; then its causes; then the innermost frames of its stack. */
 function described(error) {
-  if (!(error instanceof Error)) return cut(`thrown: ${typeof error === 'string' ? error : safely(error)}`);
-  let head = 'Error';
-  let frames = [];
-  try {
-    head = cut(`${error.name}: ${error.message}`, MAX_ERROR_BYTES / 2);
-    frames = String(error.stack).split('\n').filter((line) => /^\s+at /.test(line) && !line.includes('node:') && !line.includes(__filename));
-  } catch {
-    // An error whose own getters throw.
+  if (!(error instanceof Error)) {
+    if (typeof error === 'string') return error;
+    return isErrorLike(error) ? headOf(error) : cut(inspect(error, { depth: 2, breakLength: Infinity }), MOST_ERROR_BYTES);
   }
-  return cut([head, ...frames].join('\n'));
+  let text = cut(headOf(error), MOST_ERROR_BYTES / 2);
+  let cause = error.cause;
+  for (let level = 0; level < 5 && cause !== undefined && cause !== null; level += 1) {
+    text += `\ncaused by ${isErrorLike(cause) ? headOf(cause) : inspect(cause, { depth: 1, breakLength: Infinity })}`;
+    cause = cause.cause;
+  }
+  text = cut(text, (MOST_ERROR_BYTES * 3) / 4);
+  for (const frame of framesOf(error)) {
+    if (Buffer.byteLength(text) + Buffer.byteLength(frame) + 1 > MOST_ERROR_BYTES) break;
+    text += `\n${frame}`;
+  }
+  return text;
 }
 
-function safely(value) {
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    return Object.prototype.toString.call(value);
-  }
+/** Errors of another realm, such as those of node:vm, are no instances of this realm's Error. */
+function isErrorLike(value) {
+  return value instanceof Error || (typeof value === 'object' && value !== null && typeof value.message === 'string' && 'stack' in value);
 }
 
-// ---- Jobs and handlers ----
-
-const current = new AsyncLocalStorage();
-
-/** Returns the job that this code runs for, if it runs in a handler. */
-function currentJob() {
-  return current.getStore();
+function headOf(error) {
+  let message = String(error.message ?? '');
+  if (message === '') {
+    // A connection that fails on IPv4 and IPv6 is an AggregateError without a message.
+    message = Array.isArray(error.errors) ? error.errors.slice(0, 3).map((each) => each?.message ?? each).join('; ') : '';
+    message ||= String(error.code ?? '');
+  }
+  const name = error.name || 'Error';
+  return message === '' ? String(name) : `${name}: ${message}`;
 }
 
-/** The attempt that a handler runs. */
-class Job {
-  #channel;
-  #abort = new AbortController();
-  #deadline;
-
-  constructor(message, channel) {
-    this.message = message;
-    this.ref = message.ref;
-    this.id = message.id;
-    this.type = message.job_type;
-    this.queue = message.queue;
-    this.attempt = message.attempt;
-    this.maxAttempts = message.max_attempts;
-    this.headers = message.headers || {};
-    this.encoding = message.encoding;
-    this.createdMs = message.created_ms;
-    this.fence = message.fence;
-    this.step = message.step;
-    this.traceparent = message.traceparent;
-    this.redelivered = message.redelivered === true;
-    this.payload = message.payload_base64 === undefined ? message.payload : Buffer.from(message.payload_base64, 'base64');
-    this.#channel = channel;
-    this.#deadline = message.timeout_ms === undefined ? undefined : performance.now() + message.timeout_ms;
-  }
-
-  /** Aborted when the attempt should end; its reason says why. Give it to fetch and the like. */
-  get signal() {
-    return this.#abort.signal;
-  }
-
-  /** Why the attempt should end: cancelled, timeout, shutdown or lost; undefined if it should not. */
-  get cancelled() {
-    return this.#abort.signal.aborted ? this.#abort.signal.reason.reason : undefined;
-  }
-
-  get remainingMs() {
-    return this.#deadline === undefined ? undefined : Math.max(0, this.#deadline - performance.now());
-  }
-
-  progress(percent, message) {
-    const line = { type: 'progress', ref: this.ref };
-    if (percent !== undefined && percent !== null) {
-      if (!Number.isFinite(percent)) throw new RangeError(`the progress is ${percent}`);
-      line.percent = Math.min(100, Math.max(0, percent));
-    }
-    if (message !== undefined) line.message = cut(message, MAX_LOG_BYTES);
-    this.#channel?.send(line);
-  }
-
-  log(message, fields, level = 'info') {
-    if (!['debug', 'info', 'warn', 'error'].includes(level)) throw new TypeError(`level is debug, info, warn or error, not ${level}`);
-    const line = { type: 'log', ref: this.ref, level, message: cut(message, MAX_LOG_BYTES) };
-    if (fields) {
-      line.fields = {};
-      for (const [name, value] of Object.entries(fields)) {
-        try {
-          line.fields[name] = JSON.parse(encode(value));
-        } catch {
-          line.fields[name] = String(value);
-        }
-      }
-    }
-    this.#channel?.send(line);
-  }
-
-  /** For the worker's loop alone. */
-  _cancel(reason) {
-    this.#abort.abort(Object.assign(new Error(`the attempt was interrupted: ${reason}`), { name: 'AbortError', reason }));
-  }
+function framesOf(error) {
+  const lines = typeof error.stack === 'string' ? error.stack.split('\n') : [];
+  return lines.filter((line) => /^\s+at /.test(line) && !line.includes(__filename) && !line.includes('(node:'));
 }
 
-/** A job for the tests of a handler. */
-function testJob(type, payload, options = {}) {
-  const { maxAttempts = 5, headers = {}, id = 'test', queue = 'default', attempt = 1 } = options;
-  return new Job({ job_type: type, payload, id, queue, attempt, max_attempts: maxAttempts, headers, encoding: 'json' });
-}
+// ----------------------------------------------------------------------------------------------------------- Producer
 
-// ---- The two pipes ----
-
-let channel;
-
-/** Opens the same pipe once more; Node has no dup. */
-function reopened(fd, flags) {
-  return fs.openSync(`/proc/self/fd/${fd}`, flags);
-}
-
-/** Puts something else into the place of a descriptor: the lowest number that is free is that of the one just closed. */
-function replaced(fd, path, flags) {
-  fs.closeSync(fd);
-  let opened;
-  try {
-    opened = fs.openSync(path, flags);
-  } catch {
-    opened = fs.openSync('/dev/null', flags);
-  }
-  if (opened !== fd) throw new Error(`the descriptor ${fd} was taken by something else`);
-}
-
-class Channel {
-  constructor() {
-    try {
-      this.input = reopened(0, 'r');
-      this.output = reopened(1, 'w');
-    } catch (error) {
-      throw new Error('standard input and output must be pipes, as those of a worker are', { cause: error });
-    }
-    replaced(0, '/dev/null', 'r');
-    // Whatever is printed from now on, here or by a program that is started, goes to standard error.
-    replaced(1, '/proc/self/fd/2', fs.constants.O_WRONLY | fs.constants.O_APPEND);
-    // Standard error that is a socket cannot be opened once more.
-    Object.defineProperty(process, 'stdout', { configurable: true, enumerable: true, get: () => process.stderr });
-    delete process.env.STREAMFLEET_POOL;
-    delete process.env.STREAMFLEET_PROTOCOL;
-    this.chunks = [];
-  }
-
-  send(message) {
-    this.write(Buffer.from(JSON.stringify(message) + '\n'));
-  }
-
-  write(data) {
-    for (let at = 0; at < data.length; ) at += fs.writeSync(this.output, data, at);
-  }
-
-  /** Calls `take` with each message, and `end` at the end of the input. */
-  listen(take, end) {
-    const socket = new net.Socket({ fd: this.input, readable: true, writable: false });
-    socket.on('data', (data) => {
-      let from = 0;
-      for (let to = data.indexOf(10); to >= 0; to = data.indexOf(10, from)) {
-        const line = Buffer.concat([...this.chunks, data.subarray(from, to)]);
-        this.chunks = [];
-        from = to + 1;
-        if (line.length > 0) take(JSON.parse(line.toString()));
-      }
-      if (from < data.length) this.chunks.push(data.subarray(from));
-    });
-    // A line without its end was cut off with the worker, and is dropped.
-    socket.on('end', end);
-    socket.on('error', end);
-  }
-}
-
-function claim() {
-  channel ??= new Channel();
-  return channel;
-}
-
-// ---- The worker's side ----
-
-let producer;
-
-/** Sets the producer of `handler.enqueue(…)`. */
-function use(one) {
-  producer = one;
-}
-
-class Worker {
-  #handlers = new Map();
-  #middleware = [];
-  #running = new Map();
-  #channel;
-  #maxJobs = Infinity;
-  #started = 0;
-  #stopping = false;
-  #ended = false;
-  #left = false;
-
-  constructor() {
-    for (const name of ['job', 'middleware', 'run']) this[name] = this[name].bind(this);
-  }
-
-  /** Registers a handler. The options are the defaults of its `enqueue`. */
-  job(type, options, handler) {
-    if (typeof options === 'function') [options, handler] = [{}, options];
-    if (typeof handler !== 'function') throw new TypeError(`the handler of ${type} is not a function`);
-    if (this.#handlers.has(type)) throw new Error(`${type} has two handlers`);
-    const registered = (job) => handler(job);
-    registered.type = type;
-    registered.enqueue = (payload, more = {}) => {
-      const { producer: own, ...rest } = more;
-      const by = own || producer;
-      if (!by) throw new Error('no producer: call use(new Producer(client)) first, or give a producer');
-      return by.enqueue(type, payload, { ...options, ...rest });
-    };
-    this.#handlers.set(type, handler);
-    return registered;
-  }
-
-  /** Registers `(job, next) => …`; the first that was registered is the outermost. */
-  middleware(one) {
-    this.#middleware.push(one);
-    return one;
-  }
-
-  /** Takes jobs until the worker wants no more, and then exits. */
-  run({ inflight = Infinity, maxJobs = Infinity } = {}) {
-    if (this.#channel) return;
-    if (this.#handlers.size === 0) throw new Error('no handler is registered');
-    if (!(inflight >= 1) || !(maxJobs >= 1)) throw new RangeError('inflight and maxJobs are at least 1');
-    if (!channel && process.stdin.isTTY) {
-      console.error('This program takes jobs from a streamfleet worker: name it as the command of a pool.');
-      process.exit(2);
-    }
-    this.#channel = claim();
-    this.#maxJobs = maxJobs;
-    process.on('SIGTERM', () => {
-      this.#stopping = true;
-      // Lines that have arrived already are read, and answered, first.
-      setImmediate(() => this.#check());
-    });
-    this.#channel.listen(
-      (message) => this.#take(message, inflight),
-      () => {
-        this.#ended = true;
-        this.#check();
-      },
-    );
-  }
-
-  get #isOver() {
-    return this.#stopping || this.#started >= this.#maxJobs;
-  }
-
-  #take(message, inflight) {
-    if (message.type === 'hello') {
-      const types = [...this.#handlers.keys()].sort();
-      const wanted = Math.min(inflight, message.inflight || 1);
-      this.#send({ type: 'ready', protocol: PROTOCOL, types, inflight: wanted, sdk: `streamfleet-node ${VERSION}` });
-      if (message.protocol !== PROTOCOL) {
-        console.error(`the worker speaks protocol ${message.protocol}, this program ${PROTOCOL}`);
-        process.exit(1);
-      }
-    } else if (message.type === 'cancel') {
-      this.#running.get(message.ref)?._cancel(message.reason || 'cancelled');
-    } else if (message.type === 'job' && this.#isOver) {
-      const later = new Snooze(LATER_MS, 'the program is stopping');
-      this.#send({ type: 'result', ref: message.ref, ...later.fields() });
-    } else if (message.type === 'job') {
-      this.#started += 1;
-      const job = new Job(message, this.#channel);
-      this.#running.set(job.ref, job);
-      this.#attempt(job);
-    }
-  }
-
-  #send(message) {
-    try {
-      this.#channel.send(message);
-    } catch (error) {
-      // The worker is gone, and it takes its programs with it.
-      if (error.code === 'EPIPE') process.exit(1);
-      throw error;
-    }
-  }
-
-  async #attempt(job) {
-    let outcome;
-    try {
-      const returned = await current.run(job, () => this.#call(job));
-      outcome = returned instanceof Outcome ? returned : new Done(returned);
-    } catch (error) {
-      if (error instanceof Outcome) outcome = error;
-      else if (job.cancelled) outcome = new Retry(`the attempt was interrupted: ${job.cancelled}`);
-      else outcome = new Retry(described(error));
-    }
-    this.#answer(job, outcome);
-    this.#running.delete(job.ref);
-    this.#check();
-  }
-
-  async #call(job) {
-    const handler = this.#handlers.get(job.type);
-    if (!handler) return new Retry(`this program has no handler for ${job.type}; it serves ${[...this.#handlers.keys()].join(', ')}`);
-    const from = (nth) => async () => (nth < this.#middleware.length ? this.#middleware[nth](job, from(nth + 1)) : handler(job));
-    return from(0)();
-  }
-
-  #answer(job, outcome) {
-    let line;
-    try {
-      line = Buffer.from(encode({ type: 'result', ref: job.ref, ...outcome.fields() }) + '\n');
-      if (line.length > MAX_LINE_BYTES) throw new RangeError(`it has ${line.length} bytes; the most is ${MAX_LINE_BYTES}`);
-    } catch (error) {
-      if (!(outcome instanceof Done)) {
-        // Half of a surrogate pair in an error.
-        this.#send({ type: 'result', ref: job.ref, ...outcome.fields() });
-        return;
-      }
-      // Another attempt would do the work again, and return the same.
-      const fatal = new Fatal(`the handler's result cannot be sent as JSON: ${error.message}`);
-      this.#send({ type: 'result', ref: job.ref, ...fatal.fields() });
-      return;
-    }
-    try {
-      this.#channel.write(line);
-    } catch (error) {
-      if (error.code === 'EPIPE') process.exit(1);
-      throw error;
-    }
-  }
-
-  #check() {
-    if (this.#left || this.#running.size > 0 || !(this.#isOver || this.#ended)) return;
-    this.#left = true;
-    // What is not answered was not started.
-    this.#send({ type: 'bye' });
-    process.exit(0);
-  }
-}
-
-// ---- Producers ----
+const MOST_PAYLOAD_BYTES = 8 * 1024 * 1024;
+const MOST_FIELDS = 1000;
+const MOST_HEADER_BYTES = 8192;
+const MOST_THEN = 64;
+const MOST_THEN_BYTES = 64 * 1024;
+const LONGEST_TIMEOUT_MS = 604_800_000;
+/** A round trip has at most this many jobs, and about this many bytes. */
+const ROUND_JOBS = 500;
+const ROUND_BYTES = 4 * 1024 * 1024;
+/** A job that was seen and then cannot be found for this long is gone. */
+const MISSING_FOR_MS = 5000;
+const LONGEST_PAUSE_MS = 250;
 
 const TYPE = /^[a-z0-9][a-z0-9._-]{0,127}$/;
 const QUEUE = /^[a-z0-9][a-z0-9_-]{0,63}$/;
-const ENTRY = /^[0-9]+-[0-9]+(-high|-low)?$/;
-const ID = /^[^\s\u0000-\u001f\u007f-\u009f]+$/u;
-const YEAR_10000_MS = 253402300800000;
-const MAX_PAYLOAD_BYTES = 8 * 1024 * 1024;
-const OPTIONS = new Set([
-  'queue', 'lane', 'priority', 'delayMs', 'runAt', 'expiresAt', 'id', 'headers', 'maxAttempts', 'timeoutMs', 'tracking', 'onSuccess',
-  'onFailure', 'then', 'traceparent', 'encoding', 'unique',
-]);
+const ENTRY = /^([0-9]+-[0-9]+)(?:-(high|low))?$/;
+/** The fields of a job's record that programs may read. */
+const RECORD = ['state', 'type', 'created_ms', 'result', 'error', 'progress', 'note'];
+const OPTIONS = new Set(
+  ('queue lane priority delay runAt expiresAt id headers maxAttempts timeout tracking onSuccess onFailure then batch ' +
+    'traceparent encoding unique').split(' '),
+);
+/** What other queues call it. */
+const MEANT = { attempts: 'maxAttempts', jobId: 'id', opts: 'its fields', data: 'payload', retries: 'maxAttempts' };
 
-function matched(name, pattern, value) {
-  if (typeof value !== 'string' || !pattern.test(value)) throw new TypeError(`${name} does not match ${pattern}: ${safely(value)}`);
+/** A submission that breaks the wire contract. Nothing was sent. */
+class InvalidSubmission extends TypeError {
+  constructor(message) {
+    super(message);
+    this.name = 'InvalidSubmission';
+  }
+}
+
+function check(holds, rule) {
+  if (!holds) throw new InvalidSubmission(rule);
+}
+
+function typed(value, name) {
+  check(typeof value === 'string' && TYPE.test(value), `${name} does not match ${TYPE.source}: ${inspect(value)}`);
   return value;
 }
 
-function whole(name, value, least, most) {
-  if (!Number.isInteger(value) || value < least || value > most) {
-    throw new RangeError(`${name} is a whole number from ${least} to ${most}, not ${safely(value)}`);
-  }
+function queued(value) {
+  check(typeof value === 'string' && QUEUE.test(value), `queue does not match ${QUEUE.source}: ${inspect(value)}`);
+  return value;
+}
+
+function named(value, name, most) {
+  const holds = typeof value === 'string' && !/[\s\p{Z}\p{Cc}\p{Cs}]/u.test(value) && value !== '' && Buffer.byteLength(value) <= most;
+  check(holds, `${name} is a text of 1 to ${most} bytes without white space and control characters, not ${inspect(value)}`);
+  return value;
+}
+
+function whole(value, name, least, most) {
+  check(Number.isInteger(value) && value >= least && value <= most, `${name} is a whole number from ${least} to ${most}, not ${inspect(value)}`);
   return String(value);
 }
 
-function instant(name, value) {
-  const ms = value instanceof Date ? value.getTime() : milliseconds(name, value);
-  // Seconds since 1970 would lie in January of that year.
-  if (!(ms >= 1e10 && ms < YEAR_10000_MS)) throw new RangeError(`${name} is a Date or milliseconds since 1970, like Date.now()`);
-  return String(Math.round(ms));
+/** Times and JSON that cannot be sent are invalid submissions too. */
+function checked(make, name) {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof InvalidSubmission) throw error;
+    throw new InvalidSubmission(name === undefined ? error.message : `${name} cannot be sent as JSON: ${error.message}`);
+  }
 }
 
-function checkedId(id) {
-  if (typeof id !== 'string' || !ID.test(id) || Buffer.byteLength(id) > 128) {
-    throw new TypeError(`id is 1 to 128 bytes without white space and control characters: ${safely(id)}`);
+/** A job before it is sent: its queue, its lane, and the names and values of its entry, all of them text or bytes. */
+function submission(type, payload, options) {
+  for (const name of Object.keys(options)) {
+    const hint = MEANT[name] === undefined ? '' : `; use ${MEANT[name]}`;
+    check(OPTIONS.has(name), `there is no option '${name}'${hint}`);
   }
-  return id;
+  const given = (name) => options[name] !== undefined && options[name] !== null;
+  check(!given('unique'), 'a unique key is a lock, and a plain XADD cannot take it: use `streamfleet enqueue --unique`, or the Rust producer');
+  const fields = ['type', typed(type, 'type')];
+  const add = (field, name, value) => {
+    if (given(name)) fields.push(field, value(options[name]));
+  };
+  const { bytes, encoding } = encoded(payload, options.encoding ?? undefined);
+  if (bytes !== undefined) fields.push('payload', bytes);
+  if (encoding !== 'json') fields.push('encoding', encoding);
+  add('id', 'id', (id) => {
+    check(!ENTRY.test(id), `an id of your own must not look like that of a stream entry: ${inspect(id)}`);
+    return named(id, 'id', 128);
+  });
+  check(!(given('delay') && given('runAt')), 'a job has a delay or a runAt, not both');
+  add('delay_ms', 'delay', (delay) => checked(() => String(lengthMs(delay, 'delay'))));
+  add('run_at_ms', 'runAt', (at) => checked(() => String(instantMs(at, 'runAt'))));
+  add('expires_at_ms', 'expiresAt', (at) => checked(() => String(instantMs(at, 'expiresAt'))));
+  add('max_attempts', 'maxAttempts', (most) => whole(most, 'maxAttempts', 1, 4_294_967_295));
+  add('timeout_ms', 'timeout', (timeout) =>
+    whole(checked(() => lengthMs(timeout, 'timeout')), 'timeout in milliseconds', 1, LONGEST_TIMEOUT_MS),
+  );
+  add('tracking', 'tracking', (tracking) => {
+    check(['all', 'failures', 'none'].includes(tracking), `tracking is all, failures or none, not ${inspect(tracking)}`);
+    return tracking;
+  });
+  add('on_success', 'onSuccess', (name) => typed(name, 'onSuccess'));
+  add('on_failure', 'onFailure', (name) => typed(name, 'onFailure'));
+  add('then', 'then', chained);
+  add('batch', 'batch', (name) => named(name, 'batch', 100));
+  add('traceparent', 'traceparent', (value) => named(value, 'traceparent', 128));
+  for (const [name, value] of Object.entries(options.headers ?? {})) fields.push(...header(name, value));
+  check(fields.length / 2 <= MOST_FIELDS, `a job has at most ${MOST_FIELDS} fields, not ${fields.length / 2}`);
+  return {
+    queue: given('queue') ? queued(options.queue) : undefined,
+    lane: laneOf(options.lane ?? undefined, options.priority ?? undefined),
+    id: options.id ?? undefined,
+    fields,
+    size: fields.reduce((size, each) => size + each.length, 0),
+  };
+}
+
+function encoded(payload, encoding) {
+  check(encoding === undefined || ['json', 'msgpack', 'raw'].includes(encoding), `encoding is json, msgpack or raw, not ${inspect(encoding)}`);
+  let bytes = asBytes(payload);
+  if (bytes === undefined) {
+    check(encoding === undefined || encoding === 'json', `a payload with the encoding ${encoding} is given as a Buffer`);
+    const text = checked(() => toJson(payload), 'the payload');
+    check(text !== undefined || payload === undefined, `the payload is no JSON value: ${inspect(payload)}`);
+    bytes = text === undefined ? undefined : Buffer.from(text);
+    encoding = 'json';
+  }
+  const length = bytes?.length ?? 0;
+  check(length <= MOST_PAYLOAD_BYTES, `the payload has ${length} bytes; the most is ${MOST_PAYLOAD_BYTES}: store it elsewhere, and send its address`);
+  return { bytes, encoding: encoding ?? 'raw' };
+}
+
+function header(name, value) {
+  const isPlain = ['string', 'number', 'bigint', 'boolean'].includes(typeof value);
+  check(isPlain, `the header '${name}' is a text, a number or a boolean, not ${inspect(value)}`);
+  const text = String(value);
+  const fits = name !== '' && Buffer.byteLength(name) <= 128 && Buffer.byteLength(text) <= MOST_HEADER_BYTES;
+  check(fits, `the header '${cut(name, 200)}' is too long: a name has 1 to 128 bytes, a value at most ${MOST_HEADER_BYTES}`);
+  return [`h.${name}`, text];
+}
+
+function chained(jobs) {
+  check(Array.isArray(jobs) && jobs.length <= MOST_THEN, `then is an array of at most ${MOST_THEN} jobs`);
+  const chain = jobs.map(({ type, payload, onFailure, ...others }) => {
+    const [other] = Object.keys(others);
+    check(other === undefined, `a job in then has type, payload and onFailure, but not '${other}'`);
+    typed(type, 'the type of a job in then');
+    if (onFailure !== undefined) typed(onFailure, 'onFailure of a job in then');
+    return { type, payload, on_failure: onFailure };
+  });
+  const text = checked(() => toJson(chain), 'then');
+  check(Buffer.byteLength(text) <= MOST_THEN_BYTES, `then has more than ${MOST_THEN_BYTES} bytes`);
+  return text;
 }
 
 function laneOf(lane, priority) {
   if (priority !== undefined) {
-    if (lane !== undefined) throw new TypeError('give a lane or a priority, not both');
-    whole('priority', priority, 1, 10);
+    check(lane === undefined, 'a job has a lane or a priority, not both');
+    whole(priority, 'priority', 1, 10);
     return priority >= 8 ? 'high' : priority >= 4 ? 'normal' : 'low';
   }
-  if (![undefined, 'high', 'normal', 'low'].includes(lane)) throw new TypeError(`lane is high, normal or low, not ${safely(lane)}`);
-  return lane || 'normal';
+  check([undefined, 'high', 'normal', 'low'].includes(lane), `lane is high, normal or low, not ${inspect(lane)}`);
+  return lane ?? 'normal';
 }
 
-/** A job before it is sent; everything is checked here, so that nothing malformed reaches Redis. */
-class Submission {
-  constructor(type, payload, options = {}) {
-    for (const name of Object.keys(options)) if (!OPTIONS.has(name)) throw new TypeError(`there is no option ${name}`);
-    if (options.unique !== undefined) {
-      throw new TypeError('a unique key needs a script of the fleet: use `streamfleet enqueue --unique`, or the Rust producer');
-    }
-    this.queue = options.queue === undefined ? undefined : matched('queue', QUEUE, options.queue);
-    this.lane = laneOf(options.lane, options.priority);
-    // node-redis refuses numbers, so everything is a text or a Buffer.
-    this.fields = ['type', matched('type', TYPE, type)];
-    this.#payload(payload, options.encoding);
-    if (options.id !== undefined) {
-      if (ENTRY.test(options.id)) throw new TypeError(`an id of your own must not look like that of a stream entry: ${options.id}`);
-      this.fields.push('id', checkedId(options.id));
-    }
-    this.id = options.id;
-    if (options.delayMs !== undefined) this.fields.push('delay_ms', String(milliseconds('delayMs', options.delayMs)));
-    if (options.runAt !== undefined) this.fields.push('run_at_ms', instant('runAt', options.runAt));
-    if (options.expiresAt !== undefined) this.fields.push('expires_at_ms', instant('expiresAt', options.expiresAt));
-    if (options.maxAttempts !== undefined) this.fields.push('max_attempts', whole('maxAttempts', options.maxAttempts, 1, 4294967295));
-    if (options.timeoutMs !== undefined) this.fields.push('timeout_ms', whole('timeoutMs', options.timeoutMs, 1, 604800000));
-    if (options.tracking !== undefined) this.fields.push('tracking', matched('tracking', /^(all|failures|none)$/, options.tracking));
-    if (options.onSuccess !== undefined) this.fields.push('on_success', matched('onSuccess', TYPE, options.onSuccess));
-    if (options.onFailure !== undefined) this.fields.push('on_failure', matched('onFailure', TYPE, options.onFailure));
-    if (options.then !== undefined && options.then.length > 0) this.fields.push('then', Submission.#then(options.then));
-    if (options.traceparent !== undefined) this.fields.push('traceparent', String(options.traceparent));
-    for (const [name, value] of Object.entries(options.headers || {})) this.#header(name, value);
-    if (this.fields.length > 2000) throw new RangeError(`a job has at most 1000 fields, not ${this.fields.length / 2}`);
-    this.size = this.fields.reduce((sum, field) => sum + Buffer.byteLength(field), 0);
-  }
-
-  #payload(payload, encoding) {
-    const isBytes = payload instanceof Uint8Array;
-    const name = encoding || (isBytes ? 'raw' : 'json');
-    if (!['json', 'msgpack', 'raw'].includes(name)) throw new TypeError(`encoding is json, msgpack or raw, not ${name}`);
-    if (!isBytes && name !== 'json') throw new TypeError(`a payload with the encoding ${name} is given as a Buffer`);
-    const data = isBytes ? Buffer.from(payload) : encode(payload);
-    const size = Buffer.byteLength(data);
-    if (size > MAX_PAYLOAD_BYTES) throw new RangeError(`the payload has ${size} bytes; the most is ${MAX_PAYLOAD_BYTES}: store it elsewhere`);
-    this.fields.push('payload', data);
-    if (name !== 'json') this.fields.push('encoding', name);
-  }
-
-  #header(name, value) {
-    if (typeof value !== 'string') throw new TypeError(`the header ${name} is a text, not a ${typeof value}`);
-    if (name === '' || Buffer.byteLength(name) > 128 || Buffer.byteLength(value) > 8192) {
-      throw new RangeError(`the header ${name} is too large: a name has 1 to 128 bytes, a value at most 8192`);
-    }
-    this.fields.push(`h.${name}`, value);
-  }
-
-  static #then(jobs) {
-    const list = jobs.map(({ type, payload, onFailure, ...other }) => {
-      const [unknown] = Object.keys(other);
-      if (unknown) throw new TypeError(`a job in then has type, payload and onFailure, but not ${unknown}`);
-      matched('the type of a job in then', TYPE, type);
-      return { type, payload, ...(onFailure === undefined ? {} : { on_failure: matched('onFailure', TYPE, onFailure) }) };
-    });
-    const text = encode(list);
-    if (list.length > 64 || Buffer.byteLength(text) > 65536) throw new RangeError('then has at most 64 jobs and 65536 bytes');
-    return text;
-  }
-}
-
-/** Some jobs of a bulk submission were not accepted, or nobody knows whether they were. */
+/** Some jobs of enqueueMany were not accepted, or nobody knows whether they were. */
 class BulkError extends Error {
   constructor(ids, errors) {
-    const failed = errors.filter((error) => error !== undefined);
+    const failed = errors.filter((error) => error !== null);
     super(`${failed.length} of ${errors.length} jobs were not confirmed: ${failed[0].message}`);
     this.name = 'BulkError';
     this.ids = ids;
@@ -589,158 +469,864 @@ class BulkError extends Error {
   }
 }
 
+/** The job was not sent, because the connection had failed before. */
+class NotSent extends Error {
+  constructor(message) {
+    super(message);
+    this.name = 'NotSent';
+  }
+}
+
 /** The job did not end in time. It still runs, or waits. */
 class NotEnded extends Error {
   constructor(id, state) {
-    super(`the job ${id} has not ended; its state is ${state || 'not known'}`);
+    super(`the job ${id} has not ended; its state is ${state ?? 'not known'}`);
     this.name = 'NotEnded';
     this.id = id;
     this.state = state;
   }
 }
 
-/** The job was known and is no longer: it left no record. */
+/** The job was known and is no longer: it left no record. Submit it with tracking: 'all'. */
 class Gone extends Error {
   constructor(id) {
     super(`the job ${id} is no longer known; it left no record`);
     this.name = 'Gone';
+    this.id = id;
   }
 }
 
 /** The job is dead or cancelled, so it has no result. */
 class JobFailed extends Error {
   constructor(status) {
-    super(`the job ${status.id} is ${status.state}: ${status.error || 'no error was recorded'}`);
+    super(`the job ${status.id} is ${status.state}: ${status.error ?? 'no error was recorded'}`);
     this.name = 'JobFailed';
     this.status = status;
   }
 }
 
-const RECORD = ['state', 'type', 'created_ms', 'result', 'error', 'progress', 'note'];
-
 /** What a job's record says. */
 class Status {
   constructor(id, values) {
-    const text = (value) => (value === null || value === undefined ? undefined : String(value));
-    const [state, type, created, result, error, progress, note] = values.map(text);
-    Object.assign(this, { id, state, type, note, result });
-    this.createdMs = created === undefined ? undefined : Number(created);
-    this.progress = progress === undefined ? undefined : Number(progress);
-    this.error = state === 'done' ? undefined : error;
+    this.id = id;
+    this.state = values.state;
+    this.type = values.type;
+    this.createdMs = values.created_ms === undefined ? undefined : Number(values.created_ms);
+    this.error = values.state === 'done' ? undefined : values.error;
+    this.progress = values.progress === undefined ? undefined : Number(values.progress);
+    this.note = values.note;
+    this.result = values.result === undefined ? undefined : resultOf(values.result);
   }
 
   get ended() {
     return ['done', 'dead', 'cancelled'].includes(this.state);
   }
 
-  /** Returns the result: JSON, or a Buffer; undefined if there is none, or none yet. */
+  /** Returns the result of a job that is done, and throws JobFailed for one that is dead or cancelled. */
   value() {
     if (this.state === 'dead' || this.state === 'cancelled') throw new JobFailed(this);
-    if (this.state !== 'done' || this.result === undefined) return undefined;
-    let value;
-    try {
-      value = JSON.parse(this.result);
-    } catch {
-      return this.result;
-    }
-    const isBytes = value !== null && typeof value === 'object' && Object.keys(value).length === 2 && value.encoding === 'base64';
-    return isBytes && typeof value.data === 'string' ? Buffer.from(value.data, 'base64') : value;
+    return this.state === 'done' ? this.result : undefined;
   }
 }
 
-/** Returns a function that sends a command whose second word is its key. */
-function sender(client) {
-  if (typeof client?.call === 'function') {
-    const prefix = client.options?.keyPrefix || client.options?.redisOptions?.keyPrefix;
-    if (prefix) {
-      throw new TypeError(`ioredis puts its keyPrefix ${safely(prefix)} before every key, also with call(): give a client without one, such as client.duplicate({ keyPrefix: '' })`);
-    }
-    return (command) => client.call(...command);
+function resultOf(text) {
+  let value;
+  try {
+    value = fromJson(text);
+  } catch {
+    return text;
   }
-  if (typeof client?.sendCommand !== 'function') throw new TypeError('the client is neither one of ioredis nor one of node-redis');
-  // The signature of a cluster differs.
-  if (client.masters !== undefined) return (command) => client.sendCommand(String(command[1]), command[0] !== 'XADD', command);
-  return (command) => client.sendCommand(command);
+  const isBytes = value !== null && typeof value === 'object' && value.encoding === 'base64' && typeof value.data === 'string';
+  return isBytes && Object.keys(value).length === 2 ? Buffer.from(value.data, 'base64') : value;
 }
 
-/** Submits jobs with an ioredis or node-redis client of yours. */
+/** Submits jobs and looks them up, with a client of yours. */
 class Producer {
-  #send;
+  #redis;
+  #queue;
+  #namespace;
 
   constructor(client, { queue = 'default', namespace = 'sf' } = {}) {
-    this.queue = matched('queue', QUEUE, queue);
-    this.namespace = namespace;
-    this.#send = sender(client);
+    this.#redis = adapted(client);
+    this.#queue = queued(queue);
+    this.#namespace = namespace;
   }
 
-  /** Submits a job and returns its id. */
+  /** Submits a job and returns its id. Once the promise is fulfilled, the job is accepted. */
   async enqueue(type, payload, options = {}) {
-    return this.send(new Submission(type, payload, options));
+    const job = submission(type, payload, options);
+    return idOf(job, await this.#redis.send(this.#xadd(job)));
   }
 
-  async send(submission) {
-    const lane = submission.lane === 'normal' ? 'jobs' : `jobs:${submission.lane}`;
-    const entry = String(await this.#send(['XADD', this.#key(submission.queue, lane), '*', ...submission.fields]));
-    if (submission.id !== undefined) return submission.id;
-    return submission.lane === 'normal' ? entry : `${entry}-${submission.lane}`;
+  /** Returns the command that submits a job, for a MULTI of yours. */
+  command(type, payload, options = {}) {
+    return this.#xadd(submission(type, payload, options));
   }
 
-  /** Submits many jobs in few round trips, and returns their ids in the same order. */
-  async enqueueMany(submissions) {
-    const [ids, errors] = [[], []];
-    let [chunk, size] = [[], 0];
-    const flush = async () => {
-      // Both clients write commands that do not wait for each other in one piece.
-      for (const { value, reason } of await Promise.allSettled(chunk.map((each) => this.send(each)))) {
-        ids.push(value);
-        errors.push(reason);
-      }
-      [chunk, size] = [[], 0];
-    };
-    for (const submission of submissions) {
-      if (chunk.length >= 500 || (chunk.length > 0 && size + submission.size > 4 * 1024 * 1024)) await flush();
-      chunk.push(submission);
-      size += submission.size;
+  /** Submits many jobs in few round trips and returns their ids in the same order. They are no transaction. */
+  async enqueueMany(jobs) {
+    const submissions = Array.from(jobs, ({ type, payload, ...options }) => submission(type, payload, options));
+    const ids = new Array(submissions.length).fill(null);
+    const errors = new Array(submissions.length).fill(null);
+    let broken;
+    for (const round of this.#rounds(submissions)) {
+      const replies = broken
+        ? round.map(() => ({ error: new NotSent(`not sent after ${broken.message}`) }))
+        : await this.#redis.sendAll(round.map((index) => this.#xadd(submissions[index])));
+      round.forEach((index, nth) => {
+        const { error, value } = accepted(submissions[index], replies[nth]);
+        if (error === undefined) ids[index] = value;
+        else errors[index] = error;
+        if (error !== undefined && !isRefusal(error)) broken ??= error;
+      });
     }
-    await flush();
-    if (errors.some((error) => error !== undefined)) throw new BulkError(ids, errors);
+    if (errors.some((error) => error !== null)) throw new BulkError(ids, errors);
     return ids;
   }
 
-  /** Reads the job's record; undefined if it has none (yet). */
+  /** Reads a job's record. Null: it left none, it has none before its first attempt, or it never existed. */
   async status(id, { queue } = {}) {
-    const values = await this.#send(['HMGET', this.#key(queue, `job:${checkedId(id)}`), ...RECORD]);
-    return values[0] === null || values[0] === undefined ? undefined : new Status(id, values);
+    return this.#look(id, queue);
   }
 
-  async result(id, options = {}) {
-    return (await this.status(id, options))?.value();
+  /** Returns the result of a job that is done, undefined if there is none yet, and throws JobFailed if there will be none. */
+  async result(id, { queue } = {}) {
+    return (await this.#look(id, queue))?.value();
   }
 
-  /** Waits for the end of a job that leaves a record. */
-  async wait(id, { timeoutMs = Infinity, queue } = {}) {
-    const until = performance.now() + timeoutMs;
-    let [pause, state, missing] = [5, undefined, undefined];
+  /** Waits for the end of a job that leaves a record: tracking 'all', or an id of its own. */
+  async wait(id, { timeout, queue, signal } = {}) {
+    const until = timeout === undefined ? Infinity : performance.now() + lengthMs(timeout, 'timeout');
+    let pause = 5;
+    let state;
+    let missingSince;
     for (;;) {
-      const status = await this.status(id, { queue });
+      signal?.throwIfAborted();
+      const status = await this.#look(id, queue);
       if (status?.ended) return status;
       const now = performance.now();
-      if (status) [state, missing] = [status.state, undefined];
-      else if (state !== undefined && now - (missing ??= now) > 5000) throw new Gone(id);
+      if (status) [state, missingSince] = [status.state, undefined];
+      else if (state !== undefined) {
+        missingSince ??= now;
+        if (now - missingSince > MISSING_FOR_MS) throw new Gone(id);
+      }
       if (now >= until) throw new NotEnded(id, state);
-      await sleep(Math.min(pause, until - now));
-      pause = Math.min(pause * 1.5, 250);
+      await rest(Math.min(pause, until - now), signal);
+      pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS);
     }
   }
 
   #key(queue, name) {
-    return `${this.namespace}:{${queue === undefined ? this.queue : matched('queue', QUEUE, queue)}}:${name}`;
+    return `${this.#namespace}:{${queue === undefined ? this.#queue : queued(queue)}}:${name}`;
+  }
+
+  #xadd(job) {
+    const lane = job.lane === 'normal' ? 'jobs' : `jobs:${job.lane}`;
+    return ['XADD', this.#key(job.queue, lane), '*', ...job.fields];
+  }
+
+  /** The indexes of the submissions by round trip. In a cluster, a round trip is about one queue. */
+  *#rounds(submissions) {
+    const open = new Map();
+    for (const [index, job] of submissions.entries()) {
+      const queue = this.#redis.isCluster ? (job.queue ?? this.#queue) : '';
+      const round = open.get(queue) ?? { size: 0, jobs: [] };
+      if (round.jobs.length > 0 && (round.jobs.length >= ROUND_JOBS || round.size + job.size > ROUND_BYTES)) {
+        yield round.jobs;
+        open.set(queue, { size: job.size, jobs: [index] });
+      } else {
+        round.jobs.push(index);
+        round.size += job.size;
+        open.set(queue, round);
+      }
+    }
+    for (const round of open.values()) yield round.jobs;
+  }
+
+  async #look(id, queue) {
+    const record = await this.#redis.send(['HMGET', this.#key(queue, `job:${named(id, 'id', 128)}`), ...RECORD]);
+    const values = {};
+    RECORD.forEach((name, nth) => {
+      if (record[nth] !== null && record[nth] !== undefined) values[name] = String(record[nth]);
+    });
+    return values.state === undefined ? null : new Status(id, values);
   }
 }
 
-const { job, middleware, run } = new Worker();
+function accepted(job, { error, value }) {
+  if (error !== undefined) return { error };
+  try {
+    return { value: idOf(job, value) };
+  } catch (unexpected) {
+    return { error: unexpected };
+  }
+}
+
+function idOf(job, reply) {
+  const entry = String(reply);
+  if (!/^[0-9]+-[0-9]+$/.test(entry)) throw new Error(`XADD was answered with ${inspect(reply)}, which is not the id of an entry`);
+  return job.id ?? (job.lane === 'normal' ? entry : `${entry}-${job.lane}`);
+}
+
+/** Returns whether Redis said no, as opposed to a connection that failed: its errors begin with a word in capitals. */
+function isRefusal(error) {
+  return /^-?[A-Z][A-Z0-9]+ /.test(error.message);
+}
+
+function rest(ms, signal) {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal?.addEventListener('abort', end);
+  });
+}
+
+/** Returns what a producer needs of a client: ioredis, node-redis, or a function that sends a command. */
+function adapted(client) {
+  if (typeof client === 'function') return each(client);
+  if (typeof client?.call === 'function' && typeof client.pipeline === 'function') return ioredis(client);
+  if (typeof client?.sendCommand === 'function') return each(nodeRedis(client), typeof client.getSlotRandomNode === 'function');
+  throw new TypeError('the client is neither ioredis nor node-redis; give a function that sends a command: (args) => reply');
+}
+
+function each(send, isCluster = false) {
+  const sendAll = async (commands) => {
+    const settled = await Promise.allSettled(commands.map(async (command) => send(command)));
+    return settled.map(({ reason, value }) => (reason === undefined ? { value } : { error: reason }));
+  };
+  return { isCluster, send, sendAll };
+}
+
+function ioredis(client) {
+  // ioredis puts it before the keys of call() too, and then no worker finds the jobs.
+  const prefix = client.options?.keyPrefix;
+  if (prefix !== undefined && prefix !== null && prefix.length > 0) {
+    throw new TypeError(`the client has the keyPrefix '${prefix}', but a fleet's keys have none: use client.duplicate({ keyPrefix: '' })`);
+  }
+  const sendAll = async (commands) => {
+    const pipeline = client.pipeline();
+    for (const command of commands) pipeline.call(...command);
+    let replies;
+    try {
+      replies = await pipeline.exec();
+    } catch (error) {
+      replies = commands.map(() => [error]);
+    }
+    return replies.map(([error, value]) => (error ? { error } : { value }));
+  };
+  return { isCluster: client.isCluster === true, send: (command) => client.call(...command), sendAll };
+}
+
+/** Clients, pools, clusters and sentinels of node-redis take different arguments. */
+function nodeRedis(client) {
+  if (client.options?.legacyMode === true) return (command) => client.v4.sendCommand(command);
+  if (typeof client.getSlotRandomNode === 'function') return (command) => client.sendCommand(command[1], false, command);
+  if (client.sendCommand.length === 3) return (command) => client.sendCommand(false, command);
+  return (command) => client.sendCommand(command);
+}
+
+// -------------------------------------------------------------------------------------------------------------- Pipes
+
+/** The worker reads no longer line. */
+const MOST_LINE_BYTES = 16 * 1024 * 1024;
+/** While the worker does not read, log lines beyond this many characters are left out, and counted. */
+const MOST_UNREAD = 1024 * 1024;
+
+/** Standard input and output, once they belong to the protocol; they are the same for the rest of the process. */
+let pipes;
+
+/**
+ * Takes standard input and output from everything else: whatever else is printed, by this process or by a program that it
+ * starts, goes to standard error, and whatever else reads finds nothing.
+ */
+function claim() {
+  if (pipes) return pipes;
+  const input = moved(0, fs.constants.O_RDONLY, ['/dev/null']);
+  const output = moved(1, fs.constants.O_WRONLY, ['/dev/fd/2', '/dev/null']);
+  pipes = {
+    input: input === 0 ? process.stdin : new net.Socket({ fd: input, readable: true, writable: false, manualStart: true }),
+    output: output === 1 ? new Output(process.stdout, 1) : new Output(new net.Socket({ fd: output, readable: false, writable: true }), output),
+  };
+  pipes.input.pause();
+  process.stdout.write = process.stderr.write.bind(process.stderr);
+  // A program that a handler starts is not started by the worker.
+  delete process.env.STREAMFLEET_POOL;
+  delete process.env.STREAMFLEET_PROTOCOL;
+  return pipes;
+}
+
+/**
+ * Moves a pipe to another descriptor and puts something else in its place. Node has no dup2, but a file that is opened
+ * gets the lowest descriptor that is free. Returns the old descriptor if that is impossible, as for sockets.
+ */
+function moved(fd, flags, substitutes) {
+  let own;
+  try {
+    if (!fs.fstatSync(fd).isFIFO()) return fd;
+    own = fs.openSync(`/dev/fd/${fd}`, flags);
+  } catch {
+    return fd;
+  }
+  fs.closeSync(fd);
+  for (const path of substitutes) {
+    try {
+      // A lower descriptor may be free, too.
+      while (fs.openSync(path, flags) < fd);
+      break;
+    } catch {
+      // Standard error may be a socket, which cannot be opened.
+    }
+  }
+  return own;
+}
+
+/** Writes whole lines, as many at once as there are. */
+class Output {
+  #stream;
+  #fd;
+  #write;
+  #lines = '';
+  #isScheduled = false;
+  #isFull = false;
+  #isEnded = false;
+  #roomy = [];
+  #lost = 0;
+
+  constructor(stream, fd, write = stream.write.bind(stream)) {
+    this.#stream = stream;
+    this.#fd = fd;
+    this.#write = write;
+    stream.on('drain', () => this.#drained());
+    // The worker is gone, and it takes its programs with it.
+    stream.on('error', () => process.exit(1));
+  }
+
+  get isFull() {
+    return this.#isFull;
+  }
+
+  /** Is fulfilled once the worker has read enough. */
+  room() {
+    return this.#isFull ? new Promise((resolve) => this.#roomy.push(resolve)) : Promise.resolve();
+  }
+
+  /** Writes lines that end with a line end, at the end of the current turn of the event loop. */
+  send(lines) {
+    if (this.#isEnded) return;
+    this.#lines += lines;
+    if (this.#isScheduled || this.#isFull) return;
+    this.#isScheduled = true;
+    process.nextTick(() => this.flush());
+  }
+
+  /** Writes a line that may be left out if the worker does not read. */
+  sendLog(line) {
+    if (this.#isFull && this.#lines.length + line.length > MOST_UNREAD) this.#lost += 1;
+    else this.send(line);
+  }
+
+  /** Writes at once, so that a handler that keeps the event loop busy is heard. */
+  flush() {
+    this.#isScheduled = false;
+    if (this.#lines === '' || this.#isFull) return;
+    const lines = this.#lines;
+    this.#lines = '';
+    this.#isFull = !this.#write(lines);
+  }
+
+  #drained() {
+    this.#isFull = false;
+    if (this.#lost > 0) {
+      const message = `${this.#lost} log lines were left out, because the worker did not read`;
+      this.#lines += lineOf({ type: 'log', level: 'warn', message });
+      this.#lost = 0;
+    }
+    this.flush();
+    if (!this.#isFull) for (const resolve of this.#roomy.splice(0)) resolve();
+  }
+
+  /** Writes everything, and then calls back. */
+  end(then) {
+    const lines = this.#lines;
+    this.#lines = '';
+    this.#isEnded = true;
+    this.#write(lines, () => then());
+  }
+
+  close() {
+    this.#stream.destroy();
+  }
+
+  /** Writes everything while the process exits, when nothing can be waited for. */
+  writeNow(lines) {
+    if (this.#stream.writableLength > 0) return;
+    let bytes = Buffer.from(this.#lines + lines);
+    const until = performance.now() + 100;
+    while (bytes.length > 0 && performance.now() < until) {
+      try {
+        bytes = bytes.subarray(fs.writeSync(this.#fd, bytes));
+      } catch (error) {
+        if (error.code !== 'EAGAIN') return;
+      }
+    }
+  }
+}
+
+/** Splits chunks into lines; a line, and a character, may be spread over many chunks. */
+class Lines {
+  #parts = [];
+
+  *split(chunk) {
+    let start = 0;
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
+      let line = chunk.subarray(start, end);
+      if (this.#parts.length > 0) {
+        line = Buffer.concat([...this.#parts, line]);
+        this.#parts = [];
+      }
+      start = end + 1;
+      if (line.length > 0) yield line.toString('utf8');
+    }
+    // What follows the last line end is no line yet. At the end of the input it was cut off, and is dropped.
+    if (start < chunk.length) this.#parts.push(chunk.subarray(start));
+  }
+}
+
+function lineOf(message) {
+  return `${toJson(message)}\n`;
+}
+
+// ------------------------------------------------------------------------------------------------------------- Worker
+
+const MOST_TEXT_BYTES = 8192;
+/** Reports of progress that follow each other more quickly are merged: the worker stores about two per second. */
+const PROGRESS_EVERY_MS = 100;
+/** For jobs that arrive while this process stops. */
+const LATER_MS = 1000;
+/** How long such a job waits for its answer. It is answered slowly, because the worker sends another one at once. */
+const HOLD_MS = 500;
+/** After this long, other things than the start of jobs have a turn. */
+const SLICE_MS = 5;
+/** How long the program's own code has to close connections after the last job. */
+const EXIT_GRACE_MS = 2000;
+const CRASH_GRACE_MS = 2000;
+const LEVELS = ['debug', 'info', 'warn', 'error'];
+
+/** What only this module may reach. */
+const INTERNAL = Symbol('internal');
+const REPORT = Symbol('report');
+const END = Symbol('end');
+
+/** The attempt that a handler runs. Tests create one with a type and a payload. */
+class Job {
+  #output;
+  #deadline;
+  #controller;
+  #cancelled;
+  #reported = -Infinity;
+  #unsent;
+  #timer;
+
+  constructor(type, payload, options = {}) {
+    this.type = type;
+    this.payload = payload;
+    this.id = options.id ?? 'test';
+    this.queue = options.queue ?? 'default';
+    this.attempt = options.attempt ?? 1;
+    this.maxAttempts = options.maxAttempts;
+    this.createdMs = options.createdMs;
+    this.headers = options.headers ?? {};
+    this.encoding = options.encoding ?? 'json';
+    this.message = options.message ?? {};
+    this.ref = this.message.ref;
+    this.step = this.message.step;
+    this.fence = this.message.fence;
+    this.traceparent = this.message.traceparent;
+    this.#deadline = options.timeout === undefined ? Infinity : performance.now() + options.timeout;
+    this.#output = options[INTERNAL];
+  }
+
+  /** How many milliseconds are left of the attempt's timeout. */
+  get remaining() {
+    return Math.max(0, this.#deadline - performance.now());
+  }
+
+  /** Why the attempt should end; undefined if it should not. */
+  get cancelled() {
+    return this.#cancelled;
+  }
+
+  /** Fires when the attempt should end. */
+  get signal() {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#cancelled !== undefined) this.#controller.abort(new Cancelled(this.#cancelled));
+    }
+    return this.#controller.signal;
+  }
+
+  /** Asks the attempt to end, as the worker does. */
+  cancel(reason = 'cancelled') {
+    if (this.#cancelled !== undefined) return;
+    this.#cancelled = reason;
+    this.#controller?.abort(new Cancelled(reason));
+  }
+
+  /** Reports progress: 0 to 100, and a short text. */
+  progress(percent, message) {
+    const line = { type: 'progress', ref: this.ref };
+    if (Number.isFinite(percent)) line.percent = Math.round(Math.min(100, Math.max(0, percent)) * 100) / 100;
+    if (message !== undefined) line.message = cut(String(message), MOST_TEXT_BYTES);
+    if (!this.#output) return;
+    this.#unsent = line;
+    const early = this.#reported + PROGRESS_EVERY_MS - performance.now();
+    if (early > 0) this.#timer ??= setTimeout(() => this[REPORT](true), early);
+    else this[REPORT](true);
+  }
+
+  /** Logs a line that the job's record keeps. */
+  log(message, level = 'info', fields = {}) {
+    if (!LEVELS.includes(level)) throw new TypeError(`level is debug, info, warn or error, not ${inspect(level)}`);
+    if (!this.#output) return Promise.resolve();
+    const line = { type: 'log', ref: this.ref, level, message: cut(String(message), MOST_TEXT_BYTES) };
+    if (Object.keys(fields).length > 0) line.fields = plain(fields);
+    this[REPORT](false);
+    this.#output.sendLog(lineOf(line));
+    this.#output.flush();
+    return this.#output.room();
+  }
+
+  /** Writes the last report of progress. */
+  [REPORT](isAlone) {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (!this.#unsent) return;
+    this.#output.send(lineOf(this.#unsent));
+    this.#unsent = undefined;
+    this.#reported = performance.now();
+    if (isAlone) this.#output.flush();
+  }
+
+  /** Writes it for good: what the handler says after its end is about nothing. */
+  [END]() {
+    if (this.#unsent) this[REPORT](false);
+    this.#output = undefined;
+  }
+}
+
+/** Log fields that JSON can express; what it cannot becomes text. */
+function plain(fields) {
+  const kept = {};
+  for (const [name, value] of Object.entries(fields)) {
+    let text;
+    try {
+      text = isErrorLike(value) ? undefined : toJson(value);
+    } catch {
+      // It becomes text.
+    }
+    const fits = text !== undefined && text.length <= MOST_TEXT_BYTES;
+    kept[name] = fits ? value : cut(isErrorLike(value) ? describe(value) : inspect(value), MOST_TEXT_BYTES);
+  }
+  return kept;
+}
+
+/** Runs handlers for a streamfleet worker, which starts this program and gives it jobs. */
+class Worker {
+  #handlers = new Map();
+  #middleware = [];
+  #calls = new Map();
+  #running = new Map();
+  #waiting = [];
+  #late = [];
+  #lateTimer;
+  #started = 0;
+  #maxJobs = Infinity;
+  #inflight;
+  #isGreeted = false;
+  #isPumping = false;
+  #isStopping = false;
+  #inputEnded = false;
+  #isOver = false;
+  #output;
+  #input;
+  #ended;
+
+  /** Handles the jobs of a type. What the handler returns is an outcome, or else the result of a success. */
+  on(type, handler) {
+    typed(type, 'type');
+    if (typeof handler !== 'function') throw new TypeError(`the handler of ${type} is no function: ${inspect(handler)}`);
+    if (this.#handlers.has(type)) throw new TypeError(`${type} has two handlers`);
+    this.#handlers.set(type, handler);
+    return this;
+  }
+
+  /** The same as `on`. */
+  handle(type, handler) {
+    return this.on(type, handler);
+  }
+
+  /** Adds a function around all handlers: (job, next). The first one is the outermost. */
+  use(middleware) {
+    if (typeof middleware !== 'function') throw new TypeError(`middleware is a function, not ${inspect(middleware)}`);
+    this.#middleware.push(middleware);
+    return this;
+  }
+
+  /** Takes jobs until the worker wants no more, or this program has had enough. The process exits soon afterwards. */
+  async run({ inflight, maxJobs } = {}) {
+    if (this.#handlers.size === 0) throw new TypeError('no handler is registered');
+    for (const [name, value] of Object.entries({ inflight, maxJobs })) {
+      if (value !== undefined && !(Number.isInteger(value) && value >= 1)) throw new TypeError(`${name} is a whole number, at least 1, not ${inspect(value)}`);
+    }
+    if (!pipes && tty.isatty(0)) {
+      process.stderr.write('This program takes jobs from a streamfleet worker: name it as the command of a pool.\n');
+      process.exit(64);
+    }
+    if (this.#output) throw new Error('the worker runs already');
+    ({ input: this.#input, output: this.#output } = claim());
+    this.#inflight = inflight;
+    this.#maxJobs = maxJobs ?? Infinity;
+    for (const [type, handler] of this.#handlers) this.#calls.set(type, this.#wrapped(handler));
+    process.on('SIGTERM', () => {
+      this.#isStopping = true;
+      this.#pump();
+    });
+    process.on('uncaughtException', (error, origin) => this.#crash(error, origin));
+    process.on('exit', (code) => this.#onExit(code));
+    const ended = new Promise((resolve) => {
+      this.#ended = resolve;
+    });
+    this.#read();
+    await ended;
+  }
+
+  #wrapped(handler) {
+    return this.#middleware.reduceRight((next, middleware) => (job) => middleware(job, () => next(job)), (job) => handler(job));
+  }
+
+  #read() {
+    const lines = new Lines();
+    this.#input.on('data', (chunk) => {
+      for (const line of lines.split(chunk)) this.#take(line);
+      this.#pump();
+    });
+    const end = () => {
+      this.#inputEnded = true;
+      this.#pump();
+    };
+    this.#input.on('end', end);
+    this.#input.on('error', end);
+    this.#input.resume();
+  }
+
+  #take(line) {
+    let message;
+    try {
+      message = fromJson(line);
+    } catch (error) {
+      const ref = /^\{"type":"job","ref":"([0-9]+)"/.exec(line)?.[1];
+      if (ref === undefined) process.stderr.write(`a line of the worker is not JSON: ${error.message}\n`);
+      else this.#answer(ref, new Fatal(`Node cannot read the job: ${error.message}`));
+      return;
+    }
+    if (message?.type === 'hello') this.#greet(message);
+    else if (message?.type === 'job') this.#waiting.push(message);
+    else if (message?.type === 'cancel') this.#cancel(String(message.ref), String(message.reason ?? 'cancelled'));
+  }
+
+  #greet(hello) {
+    if (this.#isGreeted) return;
+    this.#isGreeted = true;
+    const offered = Math.max(1, Number(hello.inflight ?? 1));
+    this.#output.send(
+      lineOf({
+        type: 'ready',
+        protocol: PROTOCOL,
+        types: [...this.#handlers.keys()].sort(),
+        inflight: Math.min(offered, this.#inflight ?? offered),
+        sdk: `streamfleet-node ${VERSION}`,
+      }),
+    );
+    if (hello.protocol !== PROTOCOL) {
+      process.stderr.write(`the worker speaks version ${hello.protocol} of the pool protocol, and this program version ${PROTOCOL}\n`);
+      this.#isOver = true;
+      this.#output.end(() => process.exit(1));
+    }
+  }
+
+  #cancel(ref, reason) {
+    this.#running.get(ref)?.cancel(reason);
+    for (const list of [this.#waiting, this.#late]) {
+      const at = list.findIndex((message) => String(message.ref) === ref);
+      if (at >= 0) {
+        list.splice(at, 1);
+        this.#answer(ref, new Retry(new Cancelled(reason).message));
+      }
+    }
+  }
+
+  /** Whether no more jobs are started. */
+  #isFull() {
+    return this.#isStopping || this.#started >= this.#maxJobs;
+  }
+
+  /** Starts the jobs that wait. A handler may keep the event loop busy, so others have their turn now and then. */
+  async #pump() {
+    if (this.#isPumping || this.#isOver) return;
+    this.#isPumping = true;
+    let since = performance.now();
+    while (this.#waiting.length > 0 && !this.#isFull() && !this.#isOver) {
+      if (this.#output.isFull) await this.#output.room();
+      else if (performance.now() - since > SLICE_MS) {
+        await new Promise(setImmediate);
+        since = performance.now();
+      } else this.#attempt(this.#waiting.shift());
+    }
+    this.#isPumping = false;
+    if (this.#isFull()) this.#postpone();
+    this.#endIfIdle();
+  }
+
+  async #attempt(message) {
+    const job = jobOf(message, this.#output);
+    this.#started += 1;
+    this.#running.set(job.ref, job);
+    let outcome;
+    try {
+      const call = this.#calls.get(job.type);
+      const types = [...this.#calls.keys()].sort().join(', ');
+      const returned = call ? await call(job) : new Retry(`this program has no handler for ${job.type}; it serves ${types}`);
+      outcome = typeof returned?.[FIELDS] === 'function' ? returned : new Done(returned);
+    } catch (error) {
+      outcome = outcomeOf(error, job);
+    }
+    // A crash has answered it already.
+    if (!this.#running.delete(job.ref)) return;
+    job[END]();
+    this.#answer(job.ref, outcome);
+    this.#pump();
+  }
+
+  #answer(ref, outcome) {
+    if (this.#isOver) return;
+    try {
+      const line = lineOf({ type: 'result', ref, ...outcome[FIELDS]() });
+      if (Buffer.byteLength(line) > MOST_LINE_BYTES) throw new RangeError(`it has more than ${MOST_LINE_BYTES} bytes`);
+      this.#output.send(line);
+    } catch (error) {
+      // Work that is done stays done, even if its result cannot be told.
+      const message = cut(`the job is done, but its result is left out: ${error.message}`, MOST_TEXT_BYTES);
+      this.#output.send(lineOf({ type: 'log', ref, level: 'warn', message }));
+      this.#output.send(lineOf({ type: 'result', ref, outcome: 'done' }));
+    }
+  }
+
+  /** Answers the jobs that are not started, some time later. If this process ends first, another one has them at once. */
+  #postpone() {
+    this.#late.push(...this.#waiting.splice(0));
+    if (this.#late.length === 0) return;
+    this.#lateTimer ??= setTimeout(() => {
+      this.#lateTimer = undefined;
+      for (const message of this.#late.splice(0)) this.#answer(String(message.ref), new Snooze(LATER_MS, 'the program is stopping'));
+    }, HOLD_MS);
+  }
+
+  #endIfIdle() {
+    const isDone = this.#isFull() || (this.#inputEnded && this.#waiting.length === 0);
+    if (!isDone || this.#isOver || this.#running.size > 0) return;
+    this.#isOver = true;
+    clearTimeout(this.#lateTimer);
+    this.#input.destroy();
+    // What has no answer was not started: the worker gives it to another program.
+    this.#output.send(lineOf({ type: 'bye' }));
+    this.#output.end(() => {
+      this.#output.close();
+      this.#ended();
+      setTimeout(() => process.exit(), EXIT_GRACE_MS).unref();
+    });
+  }
+
+  /** Ends the program after an error that nobody caught: nobody knows in what state it is. */
+  #crash(error, origin) {
+    const how = origin === 'unhandledRejection' ? 'a promise was rejected, and nobody handled it' : 'an error was thrown, and nobody caught it';
+    process.stderr.write(`${how}: ${error?.stack ?? inspect(error)}\n`);
+    if (this.#isOver) process.exit(1);
+    this.#giveUp((lines) => {
+      this.#output.send(lines);
+      this.#output.end(() => process.exit(1));
+      setTimeout(() => process.exit(1), CRASH_GRACE_MS);
+    }, `${describe(error)}\n(${how}; the program ended)`);
+  }
+
+  /** Answers the running jobs while the process exits. */
+  #onExit(code) {
+    if (this.#isOver || !this.#isGreeted) return;
+    this.#giveUp((lines) => this.#output.writeNow(lines), `the handler called process.exit(${code ?? 0}), or nothing kept the program alive`);
+  }
+
+  #giveUp(write, error) {
+    let lines = '';
+    for (const ref of this.#running.keys()) lines += lineOf({ type: 'result', ref, ...new Retry(error)[FIELDS]() });
+    for (const { ref } of [...this.#waiting, ...this.#late]) {
+      lines += lineOf({ type: 'result', ref, ...new Snooze(LATER_MS, 'the program ended')[FIELDS]() });
+    }
+    this.#isOver = true;
+    this.#running.clear();
+    write(`${lines}${lineOf({ type: 'bye' })}`);
+  }
+}
+
+function jobOf(message, output) {
+  const { payload, payload_base64: base64, headers } = message;
+  return new Job(String(message.job_type), base64 === undefined ? (payload ?? null) : Buffer.from(base64, 'base64'), {
+    id: String(message.id),
+    queue: String(message.queue),
+    attempt: Number(message.attempt ?? 1),
+    maxAttempts: message.max_attempts,
+    createdMs: message.created_ms,
+    timeout: message.timeout_ms === undefined ? undefined : Number(message.timeout_ms),
+    headers: headers ?? {},
+    encoding: message.encoding,
+    message,
+    [INTERNAL]: output,
+  });
+}
+
+function outcomeOf(error, job) {
+  if (typeof error?.[FIELDS] === 'function') return error;
+  if (job.cancelled !== undefined) return new Retry(`${new Cancelled(job.cancelled).message}\n${describe(error)}`);
+  return new Retry(error);
+}
 
 module.exports = {
-  BulkError, Done, Drop, Fatal, Gone, JobFailed, NotEnded, Outcome, Producer, Retry, Snooze, Status, Submission, Worker, currentJob, job,
-  middleware, run, testJob, use, _claim: claim,
+  Producer,
+  Status,
+  InvalidSubmission,
+  BulkError,
+  NotSent,
+  NotEnded,
+  Gone,
+  JobFailed,
+  Worker,
+  Job,
+  Cancelled,
+  Outcome,
+  Done,
+  Retry,
+  Fatal,
+  Snooze,
+  Drop,
+  done: (result) => new Done(result),
+  retry: (error, options) => new Retry(error, options),
+  fatal: (error) => new Fatal(error),
+  snooze: (delay, reason) => new Snooze(delay, reason),
+  drop: (reason) => new Drop(reason),
+  version: VERSION,
 };
+
+// The worker started this program: nothing that is printed from now on may reach it, not even while modules are loaded.
+if (isMainThread && process.env.STREAMFLEET_PROTOCOL !== undefined) claim();

@@ -1,8 +1,28 @@
-// The same package for `import`: there is one copy of it, whichever way it is loaded.
 import streamfleet from './index.js';
 
 export const {
-  Drop, Done, Fatal, Outcome, Retry, Snooze, Worker, currentJob, job, middleware, run, testJob, use,
-  BulkError, Gone, JobFailed, NotEnded, Producer, Status, Submission,
+  Producer,
+  Status,
+  InvalidSubmission,
+  BulkError,
+  NotSent,
+  NotEnded,
+  Gone,
+  JobFailed,
+  Worker,
+  Job,
+  Cancelled,
+  Outcome,
+  Done,
+  Retry,
+  Fatal,
+  Snooze,
+  Drop,
+  done,
+  retry,
+  fatal,
+  snooze,
+  drop,
+  version,
 } = streamfleet;
 export default streamfleet;

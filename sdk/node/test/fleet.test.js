@@ -1,128 +1,229 @@
-// The package with the real program: STREAMFLEET_BIN is the path to `streamfleet`. Without it, these tests are skipped.
 'use strict';
+
+// The package with the real program: STREAMFLEET_BIN is the path to `streamfleet`. Without it, these tests are skipped.
 
 const assert = require('node:assert/strict');
 const { execFileSync, spawn } = require('node:child_process');
 const fs = require('node:fs');
+const { createRequire } = require('node:module');
 const os = require('node:os');
 const path = require('node:path');
-const { test } = require('node:test');
-const { setTimeout: sleep } = require('node:timers/promises');
-const { JobFailed, Producer } = require('../index.js');
-const { SDK } = require('./pool.js');
-const { clients, connect, freePort, server } = require('./server.js');
+const { after, before, describe, test } = require('node:test');
+const { Producer } = require('..');
+const { SDK } = require('./program.js');
+const { blocks, quickStart } = require('./readme.js');
+const { freePort, startRedis, until } = require('./server.js');
 
-const BIN = process.env.STREAMFLEET_BIN && path.resolve(process.env.STREAMFLEET_BIN);
-const KIND = Object.keys(clients).find((kind) => clients[kind]);
-const skip = !BIN ? 'STREAMFLEET_BIN is not set' : KIND ? false : 'no client is installed';
-const DEADLINE_MS = 60000;
+const BIN = process.env.STREAMFLEET_BIN;
+const CLIENTS = process.env.STREAMFLEET_NODE_CLIENTS;
+const DEADLINE_MS = 30_000;
+const skip =
+  (BIN === undefined && 'STREAMFLEET_BIN is not set: the tests with the real program are skipped') ||
+  (CLIENTS === undefined && 'check.sh installs the clients');
 
 const HANDLERS = `
-  const fs = require('node:fs');
+  const { existsSync, openSync } = require('node:fs');
   const { setTimeout: sleep } = require('node:timers/promises');
-  const { Drop, Fatal, Retry, Snooze, job } = require(${JSON.stringify(SDK)});
-  const firstTime = (name) => { try { fs.closeSync(fs.openSync(name, 'wx')); return true; } catch { return false; } };
-  const what = {
-    done: (job) => ({ attempt: job.attempt, maxAttempts: job.maxAttempts, headers: job.headers }),
-    bytes: () => Buffer.from([255, 0]),
-    retry: (job) => (job.attempt === 1 ? new Retry('not yet', { delayMs: 50 }) : job.attempt),
+  const { Drop, Fatal, Worker, retry, snooze } = require(${JSON.stringify(SDK)});
+  console.log('noise while loading');
+
+  const isFirst = (name) => {
+    try {
+      openSync(name, 'wx');
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  let together = 0;
+  const handlers = {
+    echo: (job) => job.payload,
+    facts: ({ attempt, maxAttempts, headers, queue, fence }) => ({ attempt, maxAttempts, headers, queue, hasFence: fence !== undefined }),
+    bytes: () => Buffer.of(255, 0),
+    nothing: () => undefined,
+    retry: (job) => (job.attempt === 1 ? retry('not yet', { delay: 50 }) : job.attempt),
     fail: () => { throw new RangeError('no customer 7'); },
-    fatal: () => new Fatal('never'),
+    fatal: () => { throw new Fatal('never'); },
     drop: () => new Drop('sold out'),
-    snooze: (job) => (firstTime('snoozed') ? new Snooze(50, 'closed') : job.attempt),
-    hang: (job) => sleep(600000, undefined, { signal: job.signal }),
+    snooze: (job) => (isFirst('snoozed') ? snooze('50ms', 'closed') : job.attempt),
+    hang: (job) => new Promise((_, reject) => job.signal.addEventListener('abort', () => reject(job.signal.reason))),
+    crash: (job) => (job.attempt === 1 ? new Promise(() => setTimeout(() => { throw new Error('uncaught'); })) : job.attempt),
+    together: async () => {
+      together += 1;
+      while (together < 20) await sleep(5);
+      return process.pid;
+    },
     hold: async (job) => {
       job.progress(50, 'half');
-      job.log('holding', { rows: 3 });
-      while (!fs.existsSync('go on')) await sleep(10);
+      await job.log('holding', 'info', { rows: 3 });
+      while (!existsSync('go on')) await sleep(10);
       return process.pid;
     },
   };
-  let together = 0;
-  what.meet = async () => { together += 1; while (together < 20) await sleep(10); return true; };
-  job('sdk.node', (job) => { console.log('noise'); return job.payload?.what ? what[job.payload.what](job) : job.payload; });
+  const worker = new Worker();
+  worker.use((job, next) => {
+    console.log('noise');
+    return next();
+  });
+  worker.on('sdk.node', (job) => handlers[job.headers.what ?? 'echo'](job));
+  worker.run();
 `;
 
-async function fleet(t) {
-  const port = await server(t);
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
-  fs.writeFileSync(path.join(folder, 'handlers.js'), HANDLERS);
-  const command = JSON.stringify([process.execPath, path.join(SDK, 'pool.js'), 'handlers.js']);
-  const config = `
-    [redis]
-    url = "redis://127.0.0.1:${port}"
-    [telemetry]
-    listen = "127.0.0.1:${await freePort()}"
-    [types."sdk.node"]
-    handler = { pool = { command = ${command}, processes = 1, inflight = 20 } }
-    tracking = "all"
-    max_attempts = 2
-    timeout = "30s"
-    backoff = { fixed = "50ms" }
-  `;
-  fs.writeFileSync(path.join(folder, 'streamfleet.toml'), config);
-  const worker = spawn(BIN, ['worker'], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  for (const stream of [worker.stdout, worker.stderr]) stream.on('data', (data) => (said = (said + data).slice(-4000)));
-  const exit = new Promise((resolve) => worker.on('exit', resolve));
-  t.after(async () => {
-    worker.kill('SIGKILL');
-    await exit;
+describe('a fleet', { skip }, () => {
+  let folder;
+  let server;
+  let client;
+  let producer;
+  let worker;
+  let exit;
+
+  const said = () => fs.readFileSync(path.join(folder, 'worker.log'), 'utf8').slice(-4000);
+  const enqueue = (what, payload, options) => producer.enqueue('sdk.node', payload, { ...options, headers: { what, ...options?.headers } });
+  const ended = async (id) => {
+    try {
+      return await producer.wait(id, { timeout: DEADLINE_MS });
+    } catch (error) {
+      throw new Error(`${error.message}; the worker said: ${said()}`);
+    }
+  };
+  const end = async (what, payload, options) => ended(await enqueue(what, payload, options));
+  const shown = (id) => JSON.parse(execFileSync(BIN, ['status', id, '--json'], { cwd: folder, timeout: DEADLINE_MS }).toString());
+
+  before(async () => {
+    folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
+    server = await startRedis();
+    client = await createRequire(path.join(CLIENTS, 'redis-5', 'package.json'))('redis').createClient({ url: server.url }).connect();
+    producer = new Producer(client);
+    fs.writeFileSync(path.join(folder, 'worker.js'), HANDLERS);
+    fs.writeFileSync(
+      path.join(folder, 'streamfleet.toml'),
+      `[redis]
+      url = "${server.url}"
+      [telemetry]
+      listen = "127.0.0.1:${await freePort()}"
+      [types."sdk.node"]
+      handler = { pool = { command = [${JSON.stringify(process.execPath)}, "worker.js"], processes = 1, inflight = 20, grace = "2s" } }
+      tracking = "all"
+      max_attempts = 2
+      timeout = "30s"
+      backoff = { fixed = "50ms" }
+      `,
+    );
+    const log = fs.openSync(path.join(folder, 'worker.log'), 'w');
+    worker = spawn(BIN, ['worker'], { cwd: folder, stdio: ['ignore', log, log] });
+    fs.closeSync(log);
+    exit = new Promise((resolve) => worker.once('exit', (code, signal) => resolve(code ?? signal)));
   });
-  const producer = new Producer(await connect(t, KIND, port));
-  const wait = (id) => producer.wait(id, { timeoutMs: DEADLINE_MS }).catch((error) => assert.fail(`${error.message}; the worker said: ${said}`));
-  const ask = async (what, options) => wait(await producer.enqueue('sdk.node', { what }, options));
-  const status = (id) => JSON.parse(execFileSync(BIN, ['status', id, '--json'], { cwd: folder }));
-  return { ask, exit, folder, producer, said: () => said, status, wait, worker };
-}
 
-test('each outcome has its effect', { skip }, async (t) => {
-  const { ask, status } = await fleet(t);
-  const done = await ask('done', { headers: { tenant: '9' }, maxAttempts: 3 });
-  assert.deepEqual(done.value(), { attempt: 1, maxAttempts: 3, headers: { tenant: '9' } });
-  assert.deepEqual((await ask('bytes')).value(), Buffer.from([255, 0]));
-  assert.equal((await ask('retry')).value(), 2);
-  assert.equal((await ask('snooze')).value(), 1);
-  for (const [what, state, error] of [['fatal', 'dead', 'never'], ['fail', 'dead', 'RangeError: no customer 7'], ['drop', 'cancelled', 'sold out']]) {
-    const ended = await ask(what);
-    assert.equal(ended.state, state);
-    assert.ok(JSON.stringify(status(ended.id)).includes(error), what);
-    assert.throws(() => ended.value(), JobFailed);
-  }
+  after(async () => {
+    if (worker?.exitCode === null && worker.signalCode === null) worker.kill('SIGKILL');
+    await exit;
+    await client?.destroy();
+    await server?.stop();
+    if (folder) fs.rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('each outcome has its effect', async () => {
+    const facts = { attempt: 1, maxAttempts: 3, headers: { what: 'facts', tenant: '9' }, queue: 'default', hasFence: true };
+    assert.deepEqual((await end('facts', 1, { maxAttempts: 3, headers: { tenant: 9 } })).value(), facts);
+    assert.deepEqual((await end('bytes')).value(), Buffer.of(255, 0));
+    assert.equal((await end('nothing')).state, 'done');
+    assert.equal((await end('retry')).value(), 2);
+    assert.equal((await end('snooze')).value(), 1);
+    for (const [what, state, error] of [
+      ['fatal', 'dead', 'never'],
+      ['fail', 'dead', 'RangeError: no customer 7'],
+      ['drop', 'cancelled', 'sold out'],
+    ]) {
+      const status = await end(what);
+      assert.equal(status.state, state, what);
+      assert.ok(JSON.stringify(shown(status.id)).includes(error), JSON.stringify(shown(status.id)));
+      assert.throws(() => status.value(), { name: 'JobFailed' });
+    }
+  });
+
+  test('payloads arrive as they were sent', async () => {
+    for (const [payload, options, want] of [
+      [{ n: [2n ** 64n - 1n, -(2n ** 63n), 2n ** 53n + 1n, 0.1], text: 'ü漢😀\u2028' }],
+      [null],
+      [Buffer.of(255, 0, 10)],
+      [Buffer.of(0x92, 1, 0xa1, 0x61), { encoding: 'msgpack' }, [1, 'a']],
+    ]) {
+      // A result that is null is as good as none.
+      assert.deepEqual((await end('echo', payload, options)).value() ?? null, want ?? payload);
+    }
+  });
+
+  test('jobs run at once in one process', async () => {
+    const ids = await producer.enqueueMany(Array.from({ length: 20 }, () => ({ type: 'sdk.node', headers: { what: 'together' } })));
+    const pids = new Set();
+    for (const id of ids) pids.add((await ended(id)).value());
+    assert.equal(pids.size, 1);
+  });
+
+  test('a job that hangs times out, and its neighbours go on', async () => {
+    const hang = await enqueue('hang', 1, { timeout: 500, maxAttempts: 1 });
+    assert.equal((await end('echo', 7)).value(), 7);
+    assert.equal((await ended(hang)).state, 'dead');
+    assert.equal((await end('echo', 8)).value(), 8);
+  });
+
+  test('an error that nobody catches ends the program, and its jobs run again', async () => {
+    assert.equal((await end('crash')).value(), 2);
+  });
+
+  test('progress and logs are seen, and SIGTERM lets the job finish', async () => {
+    const id = await enqueue('hold');
+    await until('the progress', async () => (await producer.status(id))?.progress === 50);
+    await until('the log', async () => JSON.stringify(shown(id).log).includes('holding'));
+    assert.equal((await producer.status(id)).note, 'half');
+    worker.kill('SIGTERM');
+    fs.writeFileSync(path.join(folder, 'go on'), '');
+    assert.equal(await exit, 0, said());
+    const status = await producer.status(id);
+    assert.equal(status.state, 'done');
+    assert.throws(() => process.kill(status.value(), 0), { code: 'ESRCH' });
+  });
 });
 
-test('payloads arrive as they were sent', { skip }, async (t) => {
-  const { producer, wait } = await fleet(t);
-  for (const [payload, encoding, want] of [
-    [{ n: [2 ** 53 - 1, 0.1, 'ü漢\u2028'] }], [Buffer.from([255, 0, 10])], [Buffer.from([0x92, 1, 0xa1, 0x61]), 'msgpack', [1, 'a']], [undefined],
-  ]) {
-    const value = (await wait(await producer.enqueue('sdk.node', payload, encoding ? { encoding } : {}))).value();
-    assert.deepEqual(value ?? undefined, want ?? payload);
+test('the quick start of the README works', { skip }, async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
+  const port = await freePort();
+  quickStart(folder, port);
+  const env = {
+    ...process.env,
+    PATH: [path.dirname(fs.realpathSync(BIN)), path.dirname(process.execPath), process.env.PATH].join(path.delimiter),
+    STREAMFLEET__TELEMETRY__LISTEN: `127.0.0.1:${await freePort()}`,
+  };
+  const script = (how) => ['-euc', blocks(`shell ${how}`)[0].code.replaceAll('6390', String(port))];
+  const log = fs.openSync(path.join(folder, 'dev.log'), 'w');
+  const dev = spawn('sh', script('dev'), { cwd: folder, env, stdio: ['ignore', log, log], detached: true });
+  fs.closeSync(log);
+  const ended = new Promise((resolve) => dev.once('exit', resolve));
+  try {
+    const end = Date.now() + DEADLINE_MS;
+    for (;;) {
+      const said = () => fs.readFileSync(path.join(folder, 'dev.log'), 'utf8').slice(-4000);
+      assert.equal(dev.exitCode, null, said());
+      try {
+        // Its Redis may not have started yet.
+        const printed = execFileSync('sh', script('submit'), { cwd: folder, env, timeout: DEADLINE_MS, stdio: 'pipe' }).toString();
+        assert.equal(printed, "{ greeting: 'Hello Ann' }\n");
+        break;
+      } catch (error) {
+        if (error instanceof assert.AssertionError || Date.now() > end) throw new Error(`${error.message}; dev said: ${said()}`);
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    }
+  } finally {
+    try {
+      process.kill(-dev.pid, 'SIGINT');
+    } catch {
+      // It has ended.
+    }
+    const timer = setTimeout(() => process.kill(-dev.pid, 'SIGKILL'), DEADLINE_MS);
+    await ended;
+    clearTimeout(timer);
+    fs.rmSync(folder, { recursive: true, force: true });
   }
-});
-
-test('twenty jobs run at once, and one that times out ends alone', { skip }, async (t) => {
-  const { ask } = await fleet(t);
-  const hang = ask('hang', { timeoutMs: 500, maxAttempts: 1 });
-  const met = await Promise.all(Array.from({ length: 20 }, () => ask('meet')));
-  assert.ok(met.every((ended) => ended.value() === true));
-  assert.equal((await hang).state, 'dead');
-});
-
-test('progress and logs are seen, and sigterm lets the job finish', { skip }, async (t) => {
-  const { exit, folder, producer, said, status, worker } = await fleet(t);
-  const id = await producer.enqueue('sdk.node', { what: 'hold' });
-  const until = Date.now() + DEADLINE_MS;
-  const seen = async () => (await producer.status(id))?.progress === 50 && JSON.stringify(status(id).log).includes('holding');
-  while (!(await seen())) {
-    assert.ok(Date.now() < until, said());
-    await sleep(10);
-  }
-  worker.kill('SIGTERM');
-  fs.writeFileSync(path.join(folder, 'go on'), '');
-  assert.equal(await exit, 0, said());
-  const ended = await producer.status(id);
-  assert.equal(ended.state, 'done');
-  assert.throws(() => process.kill(ended.value(), 0), { code: 'ESRCH' });
 });

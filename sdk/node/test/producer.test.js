@@ -1,157 +1,152 @@
-// Producers with real clients and a real server.
 'use strict';
 
+// The producer with real clients against a real server. check.sh installs them into STREAMFLEET_NODE_CLIENTS, a folder with a
+// folder for each version, such as ioredis-5.
+
 const assert = require('node:assert/strict');
-const net = require('node:net');
-const { test } = require('node:test');
-const { BulkError, Gone, JobFailed, NotEnded, Producer, Submission, Worker } = require('../index.js');
-const { clients, connect, server } = require('./server.js');
+const fs = require('node:fs');
+const { createRequire } = require('node:module');
+const path = require('node:path');
+const { after, before, describe, test } = require('node:test');
+const { BulkError, Producer } = require('..');
+const { startRedis } = require('./server.js');
 
-/** Runs a command with either client. */
-const raw = (client, ...command) => (client.call ? client.call(...command) : client.sendCommand(command));
+const FOLDER = process.env.STREAMFLEET_NODE_CLIENTS;
+const installed = FOLDER === undefined ? [] : fs.readdirSync(FOLDER).filter((name) => /^(ioredis|redis)-[0-9]+$/.test(name)).sort();
+const load = (name) => createRequire(path.join(FOLDER, name, 'package.json'))(name.replace(/-[0-9]+$/, ''));
 
-for (const kind of Object.keys(clients)) {
-  const skip = clients[kind] ? false : `${kind} is not installed`;
-
-  const setUp = async (t, options) => {
-    const port = await server(t);
-    const client = await connect(t, kind, port, options);
-    const run = (...command) => raw(client, ...command);
-    const entries = async (key = 'sf:{default}:jobs') =>
-      (await run('XRANGE', key, '-', '+')).map(([id, flat]) => [id, Object.fromEntries(flat.map((v, at) => [v, flat[at + 1]]).filter((_, at) => at % 2 === 0))]);
-    return { port, client, run, entries };
+/** The clients of a package: how to open each, and how to close it. */
+function openers(name) {
+  const library = load(name);
+  if (name.startsWith('ioredis')) {
+    const opened = (client) => ({ client, close: () => client.disconnect() });
+    return {
+      plain: ({ url }) => opened(new library(url)),
+      'auto pipelining': ({ url }) => opened(new library(url, { enableAutoPipelining: true })),
+      'string numbers': ({ url }) => opened(new library(url, { stringNumbers: true, showFriendlyErrorStack: true })),
+      cluster: ({ port }) => opened(new library.Cluster([{ host: '127.0.0.1', port }])),
+    };
+  }
+  const opened = async (client) => {
+    client.on('error', () => {});
+    await client.connect();
+    return { client, close: () => (client.destroy ?? client.disconnect).call(client) };
   };
+  const all = {
+    plain: ({ url }) => opened(library.createClient({ url })),
+    cluster: ({ url }) => opened(library.createCluster({ rootNodes: [{ url }] })),
+  };
+  if (name === 'redis-4') all.legacy = ({ url }) => opened(library.createClient({ url, legacyMode: true }));
+  else {
+    all.pool = ({ url }) => opened(library.createClientPool({ url }));
+    all['protocol 3'] = ({ url }) => opened(library.createClient({ url, RESP: 3 }));
+    all.buffers = async ({ url }) => {
+      const { client, close } = await opened(library.createClient({ url }));
+      return { client: client.withTypeMapping({ [library.RESP_TYPES.BLOB_STRING]: Buffer }), close };
+    };
+  }
+  return all;
+}
 
-  test(`${kind}: a job is one entry`, { skip }, async (t) => {
-    const { client, run, entries } = await setUp(t);
-    const producer = new Producer(client);
-    const id = await producer.enqueue('mail.send', { to: 'Zoë 漢字' }, { maxAttempts: 4, delayMs: 5 });
-    const fields = { type: 'mail.send', payload: '{"to":"Zoë 漢字"}', delay_ms: '5', max_attempts: '4' };
-    assert.deepEqual(await entries(), [[id, fields]]);
-    assert.deepEqual(await run('KEYS', '*'), ['sf:{default}:jobs']);
-    assert.match(await producer.enqueue('x', null, { priority: 9, queue: 'mail' }), /-high$/);
-    assert.equal((await entries('sf:{mail}:jobs:high')).length, 1);
-    assert.equal(await producer.enqueue('x', null, { id: 'order-7' }), 'order-7');
-    assert.equal(await new Producer(client, { namespace: 'app', queue: 'q' }).enqueue('x', null, { id: 'a' }), 'a');
-    assert.equal((await entries('app:{q}:jobs')).length, 1);
-  });
-
-  test(`${kind}: bytes arrive as they are`, { skip }, async (t) => {
-    const { client, run } = await setUp(t);
-    await new Producer(client).enqueue('x', Buffer.from([255, 0, 13, 10]));
-    // Lua compares bytes.
-    const same = "return redis.call('XRANGE', KEYS[1], '-', '+')[1][2][4] == '\\255\\0\\r\\n' and 1 or 0";
-    assert.equal(await run('EVAL', same, '1', 'sf:{default}:jobs'), 1);
-  });
-
-  test(`${kind}: many jobs keep their order, and refused ones are named`, { skip }, async (t) => {
-    const { client, run, entries } = await setUp(t);
-    const producer = new Producer(client);
-    const ids = await producer.enqueueMany(Array.from({ length: 1201 }, (_, n) => new Submission('x', n)));
-    assert.deepEqual((await entries()).map(([id]) => id), ids);
-    assert.deepEqual((await entries()).map(([, { payload }]) => Number(payload)), ids.map((_, n) => n));
-    assert.deepEqual(await producer.enqueueMany([]), []);
-    await run('SET', 'sf:{broken}:jobs', 'no stream');
-    await assert.rejects(producer.enqueueMany([new Submission('x'), new Submission('x', 1, { queue: 'broken' }), new Submission('x')]), (error) => {
-      assert.ok(error instanceof BulkError);
-      assert.deepEqual(error.ids.map((id) => id === undefined), [false, true, false]);
-      assert.match(error.errors[1].message, /WRONGTYPE/);
-      return true;
+for (const name of installed) {
+  describe(name, () => {
+    let servers;
+    before(async () => {
+      servers = { single: await startRedis(), cluster: await startRedis({ cluster: true }) };
     });
-    await run('CONFIG', 'SET', 'maxmemory', '1');
-    await assert.rejects(producer.enqueue('x'), /OOM/);
-    await run('CONFIG', 'SET', 'maxmemory', '0');
-  });
+    after(() => Promise.all(Object.values(servers).map((server) => server.stop())));
 
-  test(`${kind}: records are read as status and result`, { skip }, async (t) => {
-    const { client, run } = await setUp(t);
-    const producer = new Producer(client);
-    const record = (id, ...fields) => run('HSET', `sf:{default}:job:${id}`, ...fields);
-    await record('a', 'state', 'retrying', 'type', 'x', 'created_ms', '1700000000000', 'error', 'no', 'progress', '40', 'note', 'p3', 'more', '1');
-    const { id, state, type, createdMs, error, progress, note, ended } = await producer.status('a');
-    assert.deepEqual([id, state, type, createdMs, error, progress, note, ended], ['a', 'retrying', 'x', 1700000000000, 'no', 40, 'p3', false]);
-    for (const [text, value] of [['{"n":1}', { n: 1 }], ['{"encoding":"base64","data":"/wA="}', Buffer.from([255, 0])], ['not JSON', 'not JSON']]) {
-      await record('r', 'state', 'done', 'result', text);
-      assert.deepEqual(await producer.result('r'), value);
+    for (const [kind, open] of Object.entries(openers(name))) {
+      test(`${kind}: submits, looks up and waits`, { timeout: 60_000 }, async () => {
+        const server = kind === 'cluster' ? servers.cluster : servers.single;
+        await server.ask('FLUSHALL');
+        const { client, close } = await open(server);
+        try {
+          await submits(new Producer(client), server);
+        } finally {
+          await close();
+        }
+      });
     }
-    assert.equal(await producer.status('nobody'), undefined);
-    assert.equal(await producer.result('nobody'), undefined);
-    await record('d', 'state', 'dead', 'error', 'no such customer');
-    await assert.rejects(producer.result('d'), (failed) => failed instanceof JobFailed && /no such customer/.test(failed.message));
-    await assert.rejects(producer.status('not an id'), TypeError);
-  });
 
-  test(`${kind}: waiting ends with the job, its time, or its record`, { skip }, async (t) => {
-    const { client, run } = await setUp(t);
-    const producer = new Producer(client);
-    const key = 'sf:{default}:job:w';
-    await assert.rejects(producer.wait('w', { timeoutMs: 50 }), NotEnded);
-    await run('HSET', key, 'state', 'running');
-    await assert.rejects(producer.wait('w', { timeoutMs: 50 }), (error) => error.state === 'running');
-    setTimeout(() => run('HSET', key, 'state', 'done', 'result', '7'), 100);
-    assert.equal((await producer.wait('w', { timeoutMs: 20000 })).value(), 7);
-    await run('HSET', key, 'state', 'running');
-    setTimeout(() => run('DEL', key), 100);
-    await assert.rejects(producer.wait('w', { timeoutMs: 20000 }), Gone);
-  });
+    test('refused jobs are named', async () => {
+      const { client, close } = await openers(name).plain(servers.single);
+      try {
+        await servers.single.ask('FLUSHALL');
+        await servers.single.ask('SET', 'sf:{full}:jobs', 'not a stream');
+        const producer = new Producer(client);
+        const jobs = [{ type: 'a' }, { type: 'a', queue: 'full' }, { type: 'a' }];
+        const error = await producer.enqueueMany(jobs).catch((each) => each);
+        assert.ok(error instanceof BulkError, String(error.stack));
+        assert.deepEqual(error.ids.map((id) => id !== null), [true, false, true]);
+        assert.match(error.errors[1].message, /^WRONGTYPE/);
+        await assert.rejects(producer.enqueue('a', 1, { queue: 'full' }), /WRONGTYPE/);
+      } finally {
+        await close();
+      }
+    });
 
-  test(`${kind}: handlers submit their own jobs`, { skip }, async (t) => {
-    const { client, entries } = await setUp(t);
-    const handler = new Worker().job('y', { maxAttempts: 4 }, () => 1);
-    await handler.enqueue({ n: 1 }, { producer: new Producer(client), id: 'a' });
-    assert.deepEqual((await entries())[0][1], { type: 'y', payload: '{"n":1}', id: 'a', max_attempts: '4' });
+    if (name.startsWith('ioredis')) {
+      test('a key prefix is refused, since ioredis puts it before the keys of call()', async () => {
+        await servers.single.ask('FLUSHALL');
+        const client = new (load(name))(servers.single.url, { keyPrefix: 'app:' });
+        const plain = client.duplicate({ keyPrefix: '' });
+        try {
+          await client.call('SET', 'key', 'value');
+          assert.match(await servers.single.ask('EXISTS', 'app:key'), /^:1/);
+          assert.throws(() => new Producer(client), /keyPrefix/);
+          const id = await new Producer(plain).enqueue('a');
+          assert.match(await servers.single.ask('XRANGE', 'sf:{default}:jobs', '-', '+'), new RegExp(id));
+        } finally {
+          client.disconnect();
+          plain.disconnect();
+        }
+      });
+    } else {
+      test('node-redis refuses numbers, so the producer sends none', async () => {
+        const { client, close } = await openers(name).plain(servers.single);
+        try {
+          await assert.rejects(async () => client.sendCommand(['SET', 'key', 1]), TypeError);
+          await new Producer(client).enqueue('a', 1, { delay: 5, maxAttempts: 3, headers: { n: 1 } });
+        } finally {
+          await close();
+        }
+      });
+
+      test('a closed client is an error, and nothing is said to be accepted', async () => {
+        const { client, close } = await openers(name).plain(servers.single);
+        await close();
+        await assert.rejects(new Producer(client).enqueue('a'), /closed/i);
+        const error = await new Producer(client).enqueueMany([{ type: 'a' }, { type: 'a' }]).catch((each) => each);
+        assert.deepEqual(error.ids, [null, null]);
+      });
+    }
   });
 }
 
-/** Passes requests on to the server, and loses the reply to the first XADD. */
-function proxy(t, port) {
-  let lost = false;
-  const sockets = new Set();
-  const listener = net.createServer((client) => {
-    const upstream = net.connect(port, '127.0.0.1');
-    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}));
-    let isLosing = false;
-    client.on('data', (data) => {
-      if (!lost && /XADD/i.test(data)) isLosing = lost = true;
-      upstream.write(data);
-    });
-    upstream.on('data', (data) => {
-      if (!isLosing) return client.write(data);
-      client.destroy();
-      return upstream.destroy();
-    });
-  });
-  t.after(() => {
-    listener.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  return new Promise((resolve) => listener.listen(0, '127.0.0.1', () => resolve(listener.address().port)));
+async function submits(producer, server) {
+  const id = await producer.enqueue('mail.send', { to: 'ann', n: 2n ** 60n }, { maxAttempts: 4, headers: { tenant: 9 } });
+  const entry = await server.ask('XRANGE', 'sf:{default}:jobs', '-', '+');
+  for (const text of [id, 'mail.send', '{"to":"ann","n":1152921504606846976}', 'max_attempts', 'h.tenant']) assert.ok(entry.includes(text), entry);
+  assert.equal(await producer.status(id), null);
+
+  await producer.enqueue('blob', Buffer.from('\xff\x00', 'latin1'), { queue: 'blobs' });
+  assert.match(await server.ask('XRANGE', 'sf:{blobs}:jobs', '-', '+'), /\$2\r\n.{1,2}\0\r\n\$8\r\nencoding/s);
+
+  const jobs = Array.from({ length: 1200 }, (_, n) => ({ type: 'a', payload: n, queue: `q${n % 2}`, lane: n % 3 === 0 ? 'low' : undefined }));
+  const ids = await producer.enqueueMany(jobs);
+  assert.equal(new Set(ids.map((each, n) => `${n % 2} ${each}`)).size, 1200);
+  assert.ok(ids.every((each, n) => each.endsWith('-low') === (n % 3 === 0)));
+  const found = await server.ask('XRANGE', 'sf:{q0}:jobs:low', ids[6].replace('-low', ''), ids[6].replace('-low', ''));
+  assert.match(found, /payload\r\n\$1\r\n6\r\n/);
+  assert.match(await server.ask('XLEN', 'sf:{q1}:jobs'), /^:400/);
+
+  const waiting = producer.wait('order-7', { timeout: '20s' });
+  await server.ask('HSET', 'sf:{default}:job:order-7', 'state', 'running', 'type', 'a', 'progress', '40', 'note', 'é');
+  assert.deepEqual({ ...(await producer.status('order-7')) }.note, 'é');
+  await server.ask('HSET', 'sf:{default}:job:order-7', 'state', 'done', 'result', '{"encoding":"base64","data":"/wA="}');
+  assert.equal((await waiting).state, 'done');
+  assert.deepEqual(await producer.result('order-7'), Buffer.of(255, 0));
 }
 
-const skip = clients.ioredis ? false : 'ioredis is not installed';
-
-test('ioredis: a lost reply makes it resend, unless it is told not to', { skip }, async (t) => {
-  const port = await server(t);
-  const direct = await connect(t, 'ioredis', port);
-  const resending = await connect(t, 'ioredis', await proxy(t, port));
-  await new Producer(resending).enqueue('x', 1);
-  assert.equal(await direct.xlen('sf:{default}:jobs'), 2);
-  const careful = await connect(t, 'ioredis', await proxy(t, port), { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 });
-  await assert.rejects(new Producer(careful).enqueue('x', 2));
-  assert.equal(await direct.xlen('sf:{default}:jobs'), 3);
-});
-
-test('ioredis: its keyPrefix also changes call(), so it is refused', { skip }, async (t) => {
-  const client = await connect(t, 'ioredis', await server(t), { keyPrefix: 'app:' });
-  await client.call('SET', 'a', '1');
-  const plain = client.duplicate({ keyPrefix: '' });
-  t.after(() => plain.disconnect());
-  assert.equal(await plain.get('app:a'), '1');
-  assert.throws(() => new Producer(client), /keyPrefix/);
-});
-
-test('node-redis: it refuses numbers, so none is sent', { skip: clients['node-redis'] ? false : 'node-redis is not installed' }, async (t) => {
-  const client = await connect(t, 'node-redis', await server(t));
-  await assert.rejects(async () => client.sendCommand(['SET', 'a', 1]), TypeError);
-  await new Producer(client).enqueue('x', 1, { delayMs: 1, maxAttempts: 2, timeoutMs: 3, runAt: Date.now() });
-});
+test('the clients are installed', { skip: FOLDER === undefined && 'check.sh installs them' }, () => assert.ok(installed.length > 0));

@@ -1,123 +1,147 @@
-// Runs every code block of the README. STREAMFLEET_BIN is the path to `streamfleet`: without it, the worker is played.
 'use strict';
+
+// Runs every code block of the README: here, in fleet.test.js (the quick start with a real worker), and in check.sh (apt, npm, tsc).
 
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
+const { createRequire } = require('node:module');
 const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
-const { setTimeout: sleep } = require('node:timers/promises');
-const { SDK, program } = require('./pool.js');
-const { clients, connect, freePort, server } = require('./server.js');
+const { Program, SDK } = require('./program.js');
+const { blocks, quickStart } = require('./readme.js');
+const { startRedis, until } = require('./server.js');
 
-const BIN = process.env.STREAMFLEET_BIN && path.resolve(process.env.STREAMFLEET_BIN);
-const FENCE = /^(?:<!-- run: ([^\n]*) -->\n)?```(\w+)\n([\s\S]*?)^```$/gm;
-const blocks = [...fs.readFileSync(path.join(SDK, 'README.md'), 'utf8').matchAll(FENCE)].map(([, how = '', , code]) => ({ how, code }));
-const codeOf = (how) => blocks.find((block) => block.how === how).code;
+const CLIENTS = process.env.STREAMFLEET_NODE_CLIENTS;
+const skip = CLIENTS === undefined && 'check.sh installs the clients';
 
-/** A folder in which `require('streamfleet')` and the clients are found. */
-function folder(t) {
-  const name = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-'));
-  t.after(() => fs.rmSync(name, { recursive: true }));
-  const modules = path.join(name, 'node_modules');
-  fs.mkdirSync(path.join(modules, '.bin'), { recursive: true });
-  fs.symlinkSync(SDK, path.join(modules, 'streamfleet'));
-  fs.writeFileSync(path.join(modules, '.bin', 'streamfleet-pool'), `#!/bin/sh\nexec ${process.execPath} ${path.join(SDK, 'pool.js')} "$@"\n`, { mode: 0o755 });
-  return name;
-}
-
-function quickStart(t, port) {
-  const name = folder(t);
-  for (const { how, code } of blocks.filter((block) => block.how.startsWith('file '))) {
-    fs.writeFileSync(path.join(name, how.slice(5)), code.replaceAll('6390', port));
+/** Runs a test in a temporary folder. */
+async function inFolder(run) {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
+  try {
+    await run(folder);
+  } finally {
+    fs.rmSync(folder, { recursive: true, force: true });
   }
-  return name;
-}
-
-function shell(code, cwd, env) {
-  const child = spawn('bash', ['-euc', code], { cwd, env: { ...process.env, ...env }, detached: true });
-  let said = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (said += data));
-  return { child, said: () => said, exit: new Promise((resolve) => child.on('close', resolve)) };
 }
 
 test('every block says how it is run', () => {
-  for (const { how, code } of blocks) assert.match(how, /^(shell (install|dev|submit)|file \S+|program|unit|producer)$/, code);
-});
-
-test('examples of handlers run', async (t) => {
-  const asked = {
-    'order.import': {
-      done: { lines: [1, 2] }, fatal: { lines: [] }, drop: { lines: [1], cancelled: true }, snooze: { lines: [1], shop: 'closed' },
-      retry: { lines: [1], busy: true },
-    },
-    'invoice.send': { done: { invoice: { number: 7 } }, fatal: {} },
-  };
-  const programs = blocks.filter((block) => block.how === 'program');
-  assert.equal(programs.length, Object.keys(asked).length);
-  for (const { code } of programs) {
-    const one = program(t, code, { cwd: folder(t) });
-    const [type] = (await one.hello(50)).types;
-    for (const [outcome, payload] of Object.entries(asked[type])) assert.equal((await one.ask(type, payload)).outcome, outcome);
+  for (const { how, code } of blocks()) {
+    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer)$/, code);
   }
 });
 
-test('examples of tests pass', async (t) => {
-  const { exit, said } = shell(`${process.execPath} - <<'CODE'\n${codeOf('unit')}CODE`, folder(t));
-  assert.equal(await exit, 0, said());
+const ASKED = {
+  'order.import': {
+    done: { lines: [1, 2] },
+    fatal: { lines: [] },
+    drop: { lines: [1], cancelled: true },
+    snooze: { lines: [1], shop: 'closed' },
+    retry: { lines: [1], busy: true },
+  },
+  'page.fetch': { done: { url: 'http://127.0.0.1' } },
+  'invoice.send': { done: { invoice: 7 }, fatal: {} },
+};
+
+test('examples of handlers run', async () => {
+  const asked = new Set();
+  for (const { code } of blocks('program')) {
+    await inFolder(async (folder) => {
+      quickStart(folder, 1);
+      fs.writeFileSync(path.join(folder, 'program.js'), code);
+      const program = new Program('', { args: ['program.js'], cwd: folder });
+      try {
+        const [type] = (await program.hello(50)).types;
+        asked.add(type);
+        for (const [outcome, payload] of Object.entries(ASKED[type])) assert.equal((await program.ask(type, payload)).outcome, outcome);
+      } finally {
+        program.kill();
+      }
+    });
+  }
+  assert.deepEqual([...asked].sort(), Object.keys(ASKED).sort());
 });
 
-for (const kind of Object.keys(clients)) {
-  test(`examples of producers run with ${kind}`, { skip: clients[kind] ? false : `${kind} is not installed` }, async (t) => {
-    const client = await connect(t, kind, await server(t));
-    const name = path.join(folder(t), 'producer.js');
-    fs.writeFileSync(name, `${codeOf('producer')}\nmodule.exports = submit;`);
-    await require(name)(client);
-    const count = (key) => (client.call ? client.call('XLEN', key) : client.sendCommand(['XLEN', key]));
-    assert.deepEqual([await count('sf:{mail}:jobs'), await count('sf:{mail}:jobs:high')], [1004, 1]);
-  });
+/** Runs code in a process of its own and returns its exit code and what it printed. */
+async function run(command, cwd) {
+  const child = spawn(command[0], command.slice(1), { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (printed += data));
+  const code = await new Promise((resolve) => child.on('close', resolve));
+  return { code, printed };
 }
 
-const skip = clients.ioredis ? false : 'ioredis is not installed';
-
-test('the quick start works with a worker that is played', { skip }, async (t) => {
-  const port = await server(t, '--requirepass', 'secret');
-  const name = quickStart(t, port);
-  fs.mkdirSync(path.join(name, '.streamfleet'));
-  fs.writeFileSync(path.join(name, '.streamfleet', 'password'), 'secret\n');
-  const one = program(t, null, { args: [path.join(SDK, 'pool.js'), 'jobs.js'], cwd: name });
-  assert.deepEqual((await one.hello(50)).types, ['greet']);
-  const client = await connect(t, 'ioredis', port, { password: 'secret' });
-  const submit = shell(codeOf('shell submit'), name);
-  const [[, [[entry]]]] = await client.xread('BLOCK', 20000, 'STREAMS', 'sf:{default}:jobs', '0');
-  const { result } = await one.ask('greet', { name: 'Ann' });
-  await client.hset(`sf:{default}:job:${entry}`, 'state', 'done', 'result', JSON.stringify(result));
-  assert.equal(await submit.exit, 0, submit.said());
-  assert.equal(submit.said(), "{ greeting: 'Hello Ann' }\n");
+test('examples of tests pass', async () => {
+  for (const { code } of blocks('unit')) {
+    await inFolder(async (folder) => {
+      quickStart(folder, 1);
+      assert.deepEqual(await run([process.execPath, '-e', code], folder), { code: 0, printed: '' });
+    });
+  }
 });
 
-test('the quick start works with the real program', { skip: skip || (BIN ? false : 'STREAMFLEET_BIN is not set') }, async (t) => {
-  const port = await freePort();
-  const name = quickStart(t, port);
-  const env = { PATH: `${path.dirname(BIN)}:${process.env.PATH}`, STREAMFLEET__TELEMETRY__LISTEN: `127.0.0.1:${await freePort()}` };
-  const dev = shell(codeOf('shell dev').replaceAll('6390', port), name, env);
-  t.after(async () => {
-    if (dev.child.exitCode === null) process.kill(-dev.child.pid, 'SIGINT');
-    await dev.exit;
-  });
-  const until = Date.now() + 60000;
-  for (;;) {
-    // Before its Redis has started, there is no password yet.
-    if (fs.existsSync(path.join(name, '.streamfleet', 'password'))) {
-      const submit = shell(codeOf('shell submit'), name);
-      if ((await submit.exit) === 0) {
-        assert.match(submit.said(), /\{ greeting: 'Hello Ann' \}/);
-        return;
+test('examples of producers run', { skip }, async () => {
+  const server = await startRedis();
+  const load = (name) => createRequire(path.join(CLIENTS, name, 'package.json'))(name.replace(/-[0-9]+$/, ''));
+  const clients = [new (load('ioredis-5'))(server.url), await load('redis-5').createClient({ url: server.url }).connect()];
+  try {
+    const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
+    const printed = [];
+    for (const client of clients) {
+      await server.ask('FLUSHALL');
+      for (const { code } of blocks('producer')) {
+        const console = { log: (text) => printed.push(text), error: assert.fail };
+        await new AsyncFunction('require', 'client', 'console', code)(() => require('..'), client, console);
       }
-      assert.ok(Date.now() < until, submit.said() + dev.said());
+      assert.match(await server.ask('XLEN', 'sf:{mail}:jobs'), /^:4\r/);
+      assert.match(await server.ask('XLEN', 'sf:{mail}:jobs:low'), /^:1000\r/);
+      assert.match(await server.ask('XLEN', 'sf:{mail}:jobs:high'), /^:1\r/);
     }
-    assert.ok(Date.now() < until && dev.child.exitCode === null, dev.said());
-    await sleep(100);
+    assert.deepEqual(printed, ['it goes on without us', 'it goes on without us']);
+  } finally {
+    clients[0].disconnect();
+    clients[1].destroy();
+    await server.stop();
   }
+});
+
+test('the quick start works with a worker that is played', { skip }, async () => {
+  const server = await startRedis({ password: 'secret' });
+  try {
+    await inFolder(async (folder) => {
+      quickStart(folder, server.port);
+      fs.mkdirSync(path.join(folder, '.streamfleet'));
+      fs.writeFileSync(path.join(folder, '.streamfleet', 'password'), 'secret\n');
+      const toml = fs.readFileSync(path.join(folder, 'streamfleet.toml'), 'utf8');
+      const [, file] = /command = \["node", "([^"]*)"\]/.exec(toml);
+      const program = new Program('', { args: [file], cwd: folder });
+      try {
+        assert.deepEqual((await program.hello(50)).types, ['greet']);
+        const submitted = run(['sh', '-c', blocks('shell submit')[0].code], folder);
+        const entry = await until('the job', async () => /([0-9]{13}-[0-9]+)\r/.exec(await server.ask('XRANGE', 'sf:{default}:jobs', '-', '+'))?.[1]);
+        const { result } = await program.ask('greet', { name: 'Ann' });
+        await server.ask('HSET', `sf:{default}:job:${entry}`, 'state', 'done', 'result', JSON.stringify(result));
+        assert.deepEqual(await submitted, { code: 0, printed: "{ greeting: 'Hello Ann' }\n" });
+      } finally {
+        program.kill();
+      }
+    });
+  } finally {
+    await server.stop();
+  }
+});
+
+test('the example of types is checked', { skip: process.env.STREAMFLEET_NODE_TSC === undefined && 'check.sh installs TypeScript' }, async () => {
+  await inFolder(async (folder) => {
+    quickStart(folder, 1);
+    const types = path.join(path.dirname(path.dirname(process.env.STREAMFLEET_NODE_TSC)), '@types');
+    fs.symlinkSync(types, path.join(folder, 'node_modules', '@types'));
+    blocks('types').forEach(({ code }, n) => fs.writeFileSync(path.join(folder, `readme${n}.mts`), code));
+    const sample = fs.readFileSync(path.join(SDK, 'test', 'sample.ts'));
+    for (const name of ['sample.mts', 'sample.cts']) fs.writeFileSync(path.join(folder, name), sample);
+    const files = fs.readdirSync(folder).filter((name) => /\.[mc]ts$/.test(name));
+    const options = ['--noEmit', '--strict', '--skipLibCheck', '--target', 'es2022', '--module', 'nodenext', '--types', 'node'];
+    assert.deepEqual(await run([process.env.STREAMFLEET_NODE_TSC, ...options, ...files], folder), { code: 0, printed: '' });
+  });
 });

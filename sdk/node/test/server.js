@@ -1,81 +1,70 @@
-// A Redis of a test's own, on a free port of the loopback, in a folder of its own, and the clients that are installed.
 'use strict';
 
-const { spawn, spawnSync } = require('node:child_process');
+// Starts a Redis server of its own for a test: its own port, its own folder, nothing on disk.
+
+const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
-const { setTimeout: sleep } = require('node:timers/promises');
 
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const listener = net.createServer().on('error', reject);
-    listener.listen(0, '127.0.0.1', () => {
-      const { port } = listener.address();
-      listener.close(() => resolve(port));
-    });
-  });
-}
+const DEADLINE_MS = 20_000;
 
-function binary() {
-  const names = [process.env.STREAMFLEET_TEST_REDIS, 'redis-server', 'valkey-server'].filter(Boolean);
-  return names.find((name) => spawnSync(name, ['--version']).status === 0);
-}
-
-async function answers(port) {
-  return new Promise((resolve) => {
-    const socket = net.connect(port, '127.0.0.1', () => socket.write('PING\r\n'));
-    socket.on('data', (data) => socket.destroy() && resolve(/^(\+PONG|-NOAUTH)/.test(data)));
-    socket.on('error', () => resolve(false));
-  });
-}
-
-async function server(t, ...options) {
-  const name = binary();
-  if (!name) throw new Error('neither redis-server nor valkey-server is on the PATH');
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-'));
-  const port = await freePort();
-  const child = spawn(name, ['--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', folder, ...options].map(String), { stdio: 'ignore' });
-  const ended = new Promise((resolve) => child.on('exit', resolve));
-  t.after(async () => {
-    child.kill('SIGKILL');
-    await ended;
-    fs.rmSync(folder, { recursive: true });
-  });
-  const until = Date.now() + 20000;
-  while (!(await answers(port))) {
-    if (Date.now() > until) throw new Error('the Redis of this test did not start');
-    await sleep(10);
-  }
+async function freePort() {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
   return port;
 }
 
-function optional(name) {
-  try {
-    return require(name);
-  } catch (error) {
-    if (error.code !== 'MODULE_NOT_FOUND') throw error;
-    return undefined;
+const encoded = (args) => `*${args.length}\r\n${args.map((arg) => `$${Buffer.byteLength(arg)}\r\n${arg}\r\n`).join('')}`;
+
+/** Sends a command and returns the beginning of the raw reply. */
+function ask(port, password, ...args) {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect(port, '127.0.0.1');
+    let replied = '';
+    socket.on('error', reject);
+    socket.on('data', (data) => {
+      replied += data;
+      const reply = password === undefined ? replied : replied.replace(/^\+OK\r\n/, '');
+      if (reply === '') return;
+      socket.destroy();
+      resolve(reply);
+    });
+    socket.write(password === undefined ? encoded(args) : encoded(['AUTH', password]) + encoded(args));
+  });
+}
+
+async function until(what, holds) {
+  const end = Date.now() + DEADLINE_MS;
+  for (;;) {
+    const value = await holds().catch(() => undefined);
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`${what}: not within ${DEADLINE_MS} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
 
-const clients = { ioredis: optional('ioredis'), 'node-redis': optional('redis') };
-
-/** Connects a client of this kind, which ends with the test. */
-async function connect(t, kind, port, options = {}) {
-  if (kind === 'ioredis') {
-    const Redis = clients.ioredis.default || clients.ioredis;
-    const client = new Redis({ port, ...options });
-    client.on('error', () => {});
-    t.after(() => client.disconnect());
-    return client;
+async function startRedis({ cluster = false, password } = {}) {
+  const port = await freePort();
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
+  const program = process.env.STREAMFLEET_TEST_REDIS ?? 'redis-server';
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
+  if (password !== undefined) args.push('--requirepass', password);
+  const child = spawn(program, cluster ? [...args, '--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'] : args, { stdio: 'ignore' });
+  await until('the server', async () => (await ask(port, password, 'PING')).startsWith('+PONG'));
+  if (cluster) {
+    await ask(port, password, 'CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    await until('the cluster', async () => (await ask(port, password, 'CLUSTER', 'INFO')).includes('cluster_state:ok'));
   }
-  const client = clients['node-redis'].createClient({ ...options, socket: { port, host: '127.0.0.1', ...options.socket } });
-  client.on('error', () => {});
-  await client.connect();
-  t.after(() => (client.destroy ? client.destroy() : client.disconnect()));
-  return client;
+  const stop = async () => {
+    child.kill('SIGKILL');
+    await new Promise((resolve) => (child.exitCode ?? child.signalCode) === null ? child.once('exit', resolve) : resolve());
+    fs.rmSync(folder, { recursive: true, force: true });
+  };
+  return { port, url: `redis://127.0.0.1:${port}`, ask: (...command) => ask(port, password, ...command), stop };
 }
 
-module.exports = { clients, connect, freePort, server };
+module.exports = { freePort, startRedis, until };

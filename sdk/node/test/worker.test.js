@@ -1,243 +1,565 @@
-// The pool protocol: what a program with handlers answers to a worker.
 'use strict';
 
 const assert = require('node:assert/strict');
-const fs = require('node:fs');
-const os = require('node:os');
-const path = require('node:path');
 const { test } = require('node:test');
-const { Fatal, Snooze, Worker, testJob } = require('../index.js');
-const { SDK, program } = require('./pool.js');
+const { Drop, Job, Snooze } = require('..');
+const { Program, withProgram, SDK } = require('./program.js');
 
-const CODE = `
-  const { execSync } = require('node:child_process');
-  const { setTimeout: sleep } = require('node:timers/promises');
-  const fs = require('node:fs');
-  const { Done, Drop, Fatal, Retry, Snooze, currentJob, job, middleware, run } = require('./index.js');
-  const outcomes = {
-    done: () => new Done({ n: 1 }),
-    retry: () => new Retry('later', { delayMs: 2500 }),
-    'plain retry': () => new Retry('again'),
-    fatal: () => new Fatal('never'),
-    snooze: () => new Snooze(60000, 'closed'),
-    drop: () => new Drop('sold out'),
-    list: () => [1, 'ü'],
-    bytes: () => Buffer.from([255, 0]),
-    none: () => undefined,
-    nan: () => ({ n: NaN }),
-    bigint: () => 1n,
-    map: () => new Map(),
-    rounded: () => 2 ** 53,
-    surrogate: () => '\\udc80',
-    huge: () => 'x'.repeat(17 * 1024 * 1024),
-    cycle: () => { const a = {}; a.a = a; return a; },
-  };
-  job('return', async (job) => outcomes[job.payload]());
-  job('throw', async (job) => { throw outcomes[job.payload](); });
-  job('echo', (job) => ({ id: job.id, payload: Buffer.isBuffer(job.payload) ? [...job.payload] : job.payload, attempt: job.attempt,
-    max: job.maxAttempts, headers: job.headers, step: job.step, left: job.remainingMs > 0 && job.remainingMs <= 30000 }));
-  job('fail', async () => { throw new RangeError('no customer 7'); });
-  job('odd', async (job) => { throw job.payload; });
-  job('long', async () => { throw new Error('ü'.repeat(10000)); });
-  job('noise', async () => {
-    console.log('printed');
-    process.stdout.write('written\\n');
-    fs.writeSync(1, 'by descriptor\\n');
-    execSync('echo from a program; cat', { stdio: 'inherit' });
-    return process.env.STREAMFLEET_POOL ?? 'unset';
+test('the greeting names the types, the lower inflight and the package', async () => {
+  const code = "new Worker().on('b', () => 1).handle('a', () => 1).run({ inflight: 20 })";
+  await withProgram(code, async (program) => {
+    const ready = { type: 'ready', protocol: 1, types: ['a', 'b'], inflight: 20, sdk: 'streamfleet-node 0.1.0' };
+    assert.deepEqual(await program.hello(50), ready);
   });
-  job('progress', (job) => {
-    job.progress(42.5, 'page 3 of 7');
-    job.progress(1000);
-    job.log('hello', { rows: 3, odd: 1n }, 'warn');
-    try { job.progress(NaN); } catch (error) { return error.message; }
-  });
-  job('sleep', async (job) => { await sleep(job.payload); return currentJob() === job ? job.id : 'other'; });
-  job('hang', async (job) => { await sleep(60000, undefined, { signal: job.signal }); });
-  job('stubborn', (job) => new Promise((resolve) => job.signal.addEventListener('abort', () => resolve(job.cancelled))));
-`;
+  await withProgram(code, async (program) => assert.equal((await program.hello(3)).inflight, 3));
+  await withProgram("new Worker().on('a', () => 1).run()", async (program) => assert.equal((await program.hello(50)).inflight, 50));
+});
 
-async function started(t, { tail = 'run();', inflight = 50 } = {}) {
-  const one = program(t, CODE + tail);
-  one.ready = await one.hello(inflight);
-  return one;
+test('a worker of another protocol is refused with both versions', async () => {
+  await withProgram("new Worker().on('a', () => 1).run()", async (program) => {
+    program.send({ type: 'hello', protocol: 2, inflight: 1 });
+    const { lines, code } = await program.end();
+    assert.equal(lines[0].protocol, 1);
+    assert.equal(code, 1);
+    assert.match(program.errors, /version 2 .* version 1/);
+  });
+});
+
+const OUTCOMES = [
+  ['done()', { outcome: 'done' }],
+  ['done({ a: 1 })', { outcome: 'done', result: { a: 1 } }],
+  ["retry('busy')", { outcome: 'retry', error: 'busy' }],
+  ["retry('busy', { delay: '5s' })", { outcome: 'retry', error: 'busy', delay_ms: 5000 }],
+  ["fatal('no such order')", { outcome: 'fatal', error: 'no such order' }],
+  ['snooze(60_000)', { outcome: 'snooze', delay_ms: 60_000 }],
+  ["snooze('1m', 'quota')", { outcome: 'snooze', delay_ms: 60_000, reason: 'quota' }],
+  ["drop('not wanted')", { outcome: 'drop', reason: 'not wanted' }],
+];
+
+test('each outcome may be returned or thrown, as a value or as a class', async () => {
+  const code = `const worker = new Worker();
+    const values = [${OUTCOMES.map(([value]) => `() => ${value}`).join(', ')}];
+    worker.on('return', (job) => values[job.payload]());
+    worker.on('throw', async (job) => { throw values[job.payload](); });
+    class BadAddress extends Fatal {}
+    worker.on('class', () => { throw new BadAddress('no @'); });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    for (const [index, [, want]] of OUTCOMES.entries()) {
+      assert.deepEqual(await program.ask('return', index), want);
+      assert.deepEqual(await program.ask('throw', index), want);
+    }
+    assert.deepEqual(await program.ask('class'), { outcome: 'fatal', error: 'no @' });
+  });
+});
+
+test('what is thrown is a retry that begins with the error and ends with its stack', async () => {
+  const code = `const worker = new Worker();
+    function innermost() { throw new RangeError('no room', { cause: new Error('disk full') }); }
+    worker.on('error', async () => { await null; innermost(); });
+    worker.on('text', () => { throw 'just text'; });
+    worker.on('object', () => { throw { code: 7 }; });
+    worker.on('nothing', () => { throw undefined; });
+    worker.on('both', () => { throw new AggregateError([new Error('refused v6'), new Error('refused v4')], ''); });
+    worker.on('hidden', () => { throw Object.defineProperty(new Error('x'), 'message', { get() { throw new Error('y'); } }); });
+    worker.on('long', () => { throw new Error('é'.repeat(100_000)); });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    const { outcome, error } = await program.ask('error');
+    assert.equal(outcome, 'retry');
+    const [head, cause, frame] = error.split('\n');
+    assert.equal(head, 'RangeError: no room');
+    assert.equal(cause, 'caused by Error: disk full');
+    assert.match(frame, /at innermost/);
+    assert.ok(!error.includes('index.js'), error);
+    assert.deepEqual(await program.ask('text'), { outcome: 'retry', error: 'just text' });
+    assert.deepEqual(await program.ask('object'), { outcome: 'retry', error: '{ code: 7 }' });
+    assert.deepEqual(await program.ask('nothing'), { outcome: 'retry', error: 'undefined' });
+    assert.match((await program.ask('both')).error, /^AggregateError: refused v6; refused v4\n/);
+    assert.deepEqual(await program.ask('hidden'), { outcome: 'retry', error: 'an error that cannot be shown' });
+    const long = (await program.ask('long')).error;
+    assert.ok(Buffer.byteLength(long) <= 4096);
+    assert.match(long, /^Error: é+ …\n {4}at /);
+  });
+});
+
+test('bytes travel as base64 in both directions', async () => {
+  const code = `const worker = new Worker();
+    worker.on('bytes', (job) => Buffer.isBuffer(job.payload) ? Buffer.concat([job.payload, Buffer.of(0)]) : typeof job.payload);
+    worker.on('array', () => new Uint8Array([1, 2, 3, 4]).subarray(1, 3));
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    const sent = { encoding: 'raw', payload_base64: Buffer.of(255, 10, 0).toString('base64') };
+    const want = { outcome: 'done', result_base64: Buffer.of(255, 10, 0, 0).toString('base64') };
+    assert.deepEqual(await program.ask('bytes', undefined, sent), want);
+    assert.deepEqual(await program.ask('array'), { outcome: 'done', result_base64: Buffer.of(2, 3).toString('base64') });
+    assert.deepEqual(await program.ask('bytes', 'text'), { outcome: 'done', result: 'string' });
+  });
+});
+
+test('a job without a payload has null, and results may be missing', async () => {
+  await withProgram("new Worker().on('a', (job) => job.payload).on('b', () => {}).run()", async (program) => {
+    await program.hello();
+    assert.deepEqual(await program.ask('a', undefined), { outcome: 'done', result: null });
+    assert.deepEqual(await program.ask('b'), { outcome: 'done' });
+  });
+});
+
+test('whole numbers beyond 2^53 stay exact, and texts that look like them stay texts', async () => {
+  const code = `const worker = new Worker();
+    worker.on('echo', (job) => job.payload);
+    worker.on('types', (job) => job.payload.map((each) => typeof each));
+    worker.on('huge', () => 2n ** 64n);
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    const payload = '[9007199254740993,-9223372036854775808,18446744073709551615,"9007199254740993","a\\\\",12345678901234567,1.12345678901234567,1e2,7]';
+    const { ref, line } = program.line('types', 0);
+    program.raw(line.replace('"payload":0', `"payload":${payload}`));
+    const types = ['bigint', 'bigint', 'bigint', 'string', 'string', 'bigint', 'number', 'number', 'number'];
+    assert.deepEqual(await program.result(ref), { outcome: 'done', result: types });
+    const echo = program.line('echo', 0);
+    program.raw(echo.line.replace('"payload":0', '"payload":{"id":9007199254740993}'));
+    // The line as text, since this test would round the number, too.
+    const answer = await program.until('the line', () => program.peek());
+    assert.match(answer, /"result":\{"id":9007199254740993\}/);
+    await program.result(echo.ref);
+    const lines = [program.job('huge'), await program.next(), await program.next()];
+    assert.match(lines[1].message, /result is left out: the number 18446744073709551616 does not fit into 64 bits/);
+    assert.deepEqual(lines[2], { type: 'result', ref: lines[0], outcome: 'done' });
+  });
+});
+
+test('a result that cannot be told leaves the job done, with a warning', async () => {
+  const code = `const worker = new Worker();
+    worker.on('circle', () => { const circle = {}; circle.self = circle; return circle; });
+    worker.on('deep', () => { let deep = []; for (let i = 0; i < 200; i += 1) deep = [deep]; return deep; });
+    worker.on('level', () => { let deep = ']]['; for (let i = 0; i < 110; i += 1) deep = [deep]; return [deep, 'x'.repeat(300)]; });
+    worker.on('large', () => 'x'.repeat(16 * 1024 * 1024));
+    worker.on('surrogate', () => ['a\\ud83d', '\\\\ud83d', '😀']);
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    for (const [type, why] of [['circle', /circular/], ['deep', /nested more than 120/], ['large', /more than 16777216 bytes/]]) {
+      const ref = program.job(type);
+      const log = await program.next();
+      assert.equal(log.type, 'log');
+      assert.equal(log.level, 'warn');
+      assert.match(log.message, why);
+      assert.deepEqual(await program.result(ref), { outcome: 'done' });
+    }
+    assert.equal(JSON.stringify((await program.ask('level')).result).length, 530);
+    assert.deepEqual(await program.ask('surrogate'), { outcome: 'done', result: ['a\ufffd', '\\ud83d', '😀'] });
+  });
+});
+
+test('as many jobs run at once as the pool gives', async () => {
+  const code = `const worker = new Worker(); let open; const gate = new Promise((resolve) => { open = resolve; }); let running = 0;
+    worker.on('a', async () => { running += 1; if (running === 50) open(); await gate; return running; });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello(50);
+    const refs = Array.from({ length: 50 }, () => program.job('a'));
+    const results = [];
+    for (let n = 0; n < 50; n += 1) results.push(await program.result());
+    assert.deepEqual(results.map(({ ref }) => ref).sort(), refs.sort());
+    assert.ok(results.every(({ result }) => result === 50));
+  });
+});
+
+test('the answer of a busy handler leaves before the next one begins', async () => {
+  const code = `const worker = new Worker();
+    worker.on('busy', () => { process.stderr.write('begun\\n'); const until = Date.now() + 300; while (Date.now() < until); });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello(3);
+    const lines = [1, 2, 3].map(() => program.line('busy').line);
+    program.raw(lines.join(''));
+    await program.result('1');
+    assert.ok(program.errors.split('begun').length - 1 < 3, program.errors);
+  });
+});
+
+test('progress is merged, and the last report precedes the result', async () => {
+  const code = `const worker = new Worker();
+    worker.on('a', (job) => { for (let n = 0; n <= 1000; n += 1) job.progress(n / 10, 'page ' + n); job.progress(NaN, 'almost'); });
+    worker.on('slow', async (job) => { job.progress(1); job.progress(2); await new Promise((go) => process.once('SIGUSR2', go)); });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello(2);
+    const ref = program.job('a');
+    const lines = [];
+    for (;;) {
+      const line = await program.next();
+      if (line.type === 'result') break;
+      lines.push(line);
+    }
+    assert.deepEqual(lines[0], { type: 'progress', ref, percent: 0, message: 'page 0' });
+    assert.deepEqual(lines.at(-1), { type: 'progress', ref, message: 'almost' });
+    assert.ok(lines.length < 50, `${lines.length} lines`);
+    program.job('slow');
+    assert.deepEqual([(await program.next()).percent, (await program.next()).percent], [1, 2]);
+    await program.signal('SIGUSR2');
+    await program.result('2');
+  });
+});
+
+test('log lines have a level and fields, whatever the fields are', async () => {
+  const code = `const worker = new Worker();
+    worker.on('a', async (job) => {
+      const circle = {}; circle.self = circle;
+      await job.log('sent', 'warn', { to: 'ann', circle, big: 2n ** 70n, error: new Error('x'), nothing: undefined });
+      await job.log('plain');
+      job.log('x', 'loud');
+    });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    const ref = program.job('a');
+    const { fields, ...line } = await program.next();
+    assert.deepEqual(line, { type: 'log', ref, level: 'warn', message: 'sent' });
+    assert.equal(fields.to, 'ann');
+    assert.ok([fields.circle, fields.big, fields.error, fields.nothing].every((value) => typeof value === 'string'), JSON.stringify(fields));
+    assert.deepEqual(await program.next(), { type: 'log', ref, level: 'info', message: 'plain' });
+    assert.match((await program.result(ref)).error, /^TypeError: level is debug, info, warn or error/);
+  });
+});
+
+test('a cancel line fires the signal of its job, and of no other', async () => {
+  const code = `const worker = new Worker();
+    worker.on('wait', (job) => new Promise((_, reject) => {
+      job.log('waiting');
+      job.signal.addEventListener('abort', () => reject(job.signal.reason));
+      setTimeout(() => {}, 60_000).unref();
+    }));
+    worker.on('late', async (job) => { while (!job.cancelled) await new Promise(setImmediate); return job.signal.aborted && job.cancelled; });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello(3);
+    const [first, second, late] = [program.job('wait'), program.job('wait'), program.job('late')];
+    await program.next();
+    await program.next();
+    program.send({ type: 'cancel', ref: second, reason: 'timeout' });
+    const answer = await program.result(second);
+    assert.equal(answer.outcome, 'retry');
+    assert.match(answer.error, /^the attempt was interrupted: timeout\n/);
+    program.send({ type: 'cancel', ref: late, reason: 'lost' });
+    assert.deepEqual(await program.result(late), { outcome: 'done', result: 'lost' });
+    program.send({ type: 'cancel', ref: 'unknown', reason: 'lost' });
+    program.send({ type: 'cancel', ref: first, reason: 'cancelled' });
+    assert.match((await program.result(first)).error, /interrupted: cancelled/);
+  });
+});
+
+test('on SIGTERM the running job ends, a later one is snoozed, and the exit code is 0', async () => {
+  const code = `const worker = new Worker();
+    worker.on('a', async (job) => { job.log('begun'); await new Promise((go) => process.once('SIGUSR2', go)); return 'ended'; });
+    worker.run().then(() => console.error('after run'));
+    process.on('SIGTERM', () => console.error('asked to stop'));`;
+  await withProgram(code, async (program) => {
+    await program.hello(2);
+    const ref = program.job('a');
+    await program.next();
+    await program.signal('SIGTERM');
+    await program.until('the signal', () => program.errors.includes('asked to stop'));
+    const later = program.job('a');
+    assert.deepEqual(await program.result(later), { outcome: 'snooze', delay_ms: 1000, reason: 'the program is stopping' });
+    await program.signal('SIGUSR2');
+    const { lines, code: exit } = await program.end();
+    assert.deepEqual(lines, [{ type: 'result', ref, outcome: 'done', result: 'ended' }, { type: 'bye' }]);
+    assert.equal(exit, 0);
+    assert.match(program.errors, /after run/);
+  });
+});
+
+test('without jobs, SIGTERM ends the program at once, even if it keeps connections open', async () => {
+  await withProgram("setInterval(() => {}, 1000); new Worker().on('a', () => 1).run()", async (program) => {
+    await program.hello();
+    await program.signal('SIGTERM');
+    assert.deepEqual(await program.end(), { lines: [{ type: 'bye' }], code: 0 });
+  });
+});
+
+test('at the end of the input, running jobs end, and the exit code is 0', async () => {
+  const code = `const worker = new Worker();
+    worker.on('a', async (job) => { await new Promise((go) => setTimeout(go, 50)); return job.payload; });
+    worker.run();`;
+  for (const sockets of [false, true]) {
+    await withProgram(code, { sockets }, async (program) => {
+      await program.hello(3);
+      for (const n of [1, 2, 3]) program.job('a', n);
+      program.raw('{"type":"job","ref":"9","cut of');
+      program.close();
+      const { lines, code: exit } = await program.end();
+      assert.deepEqual(lines.map(({ result, type }) => result ?? type), [1, 2, 3, 'bye']);
+      assert.equal(exit, 0);
+    });
+  }
+});
+
+const STRAY = `console.log('stray: while loading');
+  const worker = new Worker();
+  worker.on('a', () => {
+    console.log('stray: %s', 'console');
+    process.stdout.write('stray: stdout\\n');
+    return [process.env.STREAMFLEET_POOL, process.env.STREAMFLEET_PROTOCOL].every((value) => value === undefined);
+  });
+  worker.on('child', () => {
+    const input = require('node:child_process').execFileSync('cat', { stdio: ['inherit', 'pipe', 'inherit'] });
+    require('node:child_process').execFileSync('echo', ['stray: child'], { stdio: 'inherit' });
+    require('node:fs').writeSync(1, 'stray: descriptor\\n');
+    return input.length;
+  });
+  worker.run();`;
+
+test('what is printed goes to standard error, and nothing else reads standard input', async () => {
+  await withProgram(STRAY, async (program) => {
+    await program.hello();
+    assert.deepEqual(await program.ask('a'), { outcome: 'done', result: true });
+    assert.deepEqual(await program.ask('child'), { outcome: 'done', result: 0 });
+    for (const what of ['while loading', 'console', 'stdout', 'child', 'descriptor']) {
+      await program.until(what, () => program.errors.includes(`stray: ${what}`));
+    }
+    // A long chain of jobs shows that the descriptors stay in order.
+    for (let n = 0; n < 20; n += 1) assert.equal((await program.ask('a')).outcome, 'done');
+  });
+});
+
+test('what is printed goes to standard error over sockets, too', async () => {
+  await withProgram(STRAY, { sockets: true }, async (program) => {
+    await program.hello();
+    assert.deepEqual(await program.ask('a'), { outcome: 'done', result: true });
+    for (const what of ['while loading', 'console', 'stdout']) {
+      await program.until(what, () => program.errors.includes(`stray: ${what}`));
+    }
+  });
+});
+
+test('a program that prints before it loads the package can have it loaded first', async () => {
+  const code = `console.log('stray: first'); const { Worker } = require(${JSON.stringify(SDK)}); new Worker().on('a', () => 1).run()`;
+  const program = new Program('', { args: ['-r', SDK, '-e', code] });
+  try {
+    await program.hello();
+    assert.deepEqual(await program.ask('a'), { outcome: 'done', result: 1 });
+    await program.until('what was printed', () => program.errors.includes('stray: first'));
+  } finally {
+    program.kill();
+  }
+});
+
+for (const [how, thrown] of [
+  ['an exception', "setTimeout(() => { throw new Error('nobody caught this'); })"],
+  ['a rejection', "void Promise.reject(new Error('nobody caught this'))"],
+]) {
+  test(`${how} that nobody catches answers the running jobs, and ends the program with 1`, async () => {
+    const code = `const worker = new Worker();
+      worker.on('wait', (job) => { job.log('waiting'); return new Promise(() => {}); });
+      worker.on('bad', () => { ${thrown}; return new Promise(() => {}); });
+      worker.run();`;
+    await withProgram(code, async (program) => {
+      await program.hello(2);
+      const wait = program.job('wait');
+      await program.next();
+      const bad = program.job('bad');
+      const { lines, code: exit } = await program.end();
+      assert.deepEqual(lines.map(({ ref, type }) => ref ?? type), [wait, bad, 'bye']);
+      for (const { outcome, error } of lines.slice(0, 2)) {
+        assert.equal(outcome, 'retry');
+        assert.match(error, /^Error: nobody caught this\n[^]*the program ended\)$/);
+      }
+      assert.equal(exit, 1);
+      assert.match(program.errors, /nobody caught this/);
+    });
+  });
 }
 
-test('ready names types, protocol and the lower count', async (t) => {
-  const one = await started(t, { tail: 'run({ inflight: 7 });' });
-  assert.deepEqual({ ...one.ready, types: one.ready.types.length }, { type: 'ready', protocol: 1, types: 11, inflight: 7, sdk: 'streamfleet-node 0.1.0' });
+test('a handler that exits fails its own job, and is said so', async () => {
+  for (const sockets of [false, true]) {
+    await withProgram("new Worker().on('a', () => process.exit(3)).run()", { sockets }, async (program) => {
+      await program.hello();
+      const ref = program.job('a');
+      const { lines, code } = await program.end();
+      assert.equal(code, 3);
+      assert.equal(lines[0].ref, ref);
+      assert.equal(lines[0].outcome, 'retry');
+      assert.match(lines[0].error, /process\.exit\(3\)/);
+      assert.deepEqual(lines.slice(1), [{ type: 'bye' }]);
+    });
+  }
 });
 
-test('another protocol is refused with both versions', async (t) => {
-  const one = program(t, CODE + 'run();');
-  one.send({ type: 'hello', protocol: 2, inflight: 1 });
-  const [lines, code] = await one.end();
-  assert.deepEqual([lines.map((line) => line.type), code], [['ready'], 1]);
-  assert.match(one.stderr, /the worker speaks protocol 2, this program 1/);
-});
-
-test('outcomes are the same returned and thrown', async (t) => {
-  const one = await started(t);
-  const expected = {
-    done: { outcome: 'done', result: { n: 1 } },
-    retry: { outcome: 'retry', error: 'later', delay_ms: 2500 },
-    'plain retry': { outcome: 'retry', error: 'again' },
-    fatal: { outcome: 'fatal', error: 'never' },
-    snooze: { outcome: 'snooze', delay_ms: 60000, reason: 'closed' },
-    drop: { outcome: 'drop', reason: 'sold out' },
-  };
-  for (const way of ['return', 'throw']) {
-    for (const [name, fields] of Object.entries(expected)) {
-      assert.deepEqual(await one.ask(way, name), { type: 'result', ref: String(one.refs), ...fields });
+test('while the worker does not read, no job begins, and log lines are counted instead of kept', async () => {
+  const code = `const worker = new Worker();
+    worker.on('large', () => { process.stderr.write('begun\\n'); return 'x'.repeat(4 * 1024 * 1024); });
+    worker.on('chatty', async (job) => {
+      for (let n = 0; n < 5000; n += 1) job.log('y'.repeat(1000));
+      process.stderr.write('chatted\\n');
+      await job.log('after');
+      return 'logged';
+    });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello(41);
+    program.pause();
+    program.job('large');
+    await program.until('the first job', () => program.errors.includes('begun'));
+    for (let n = 0; n < 20; n += 1) program.job('large');
+    // The program complains about these lines. When it has read the second one, it has done what it does with the jobs.
+    for (const count of [1, 2]) {
+      program.raw('no JSON\n');
+      await program.until('the line', () => program.errors.split('is not JSON').length > count);
     }
+    assert.equal(program.errors.split('begun').length, 2, 'jobs began although nobody read');
+    program.read();
+    for (let n = 0; n < 21; n += 1) assert.equal((await program.result()).result.length, 4 * 1024 * 1024);
+    program.pause();
+    const ref = program.job('chatty');
+    await program.until('the log', () => program.errors.includes('chatted'));
+    program.read();
+    let [lines, lost] = [0, 0];
+    for (;;) {
+      const line = await program.next();
+      if (line.type === 'result') {
+        assert.equal(line.ref, ref);
+        break;
+      }
+      lines += 1;
+      lost += Number(/^([0-9]+) log lines were left out/.exec(line.message)?.[1] ?? 0);
+    }
+    assert.ok(lost > 0, 'no line was left out');
+    assert.ok(lines + lost >= 5000, `${lines} lines, ${lost} lost`);
+  });
+});
+
+test('after its own number of jobs, the program says bye and leaves the rest to others', async () => {
+  const code = `const worker = new Worker();
+    worker.on('a', async (job) => { job.log('begun'); await new Promise((go) => process.once('SIGUSR2', go)); });
+    worker.run({ maxJobs: 2 });`;
+  await withProgram(code, async (program) => {
+    await program.hello(3);
+    for (let n = 0; n < 3; n += 1) program.job('a');
+    await program.next();
+    await program.next();
+    assert.equal((await program.result('3')).outcome, 'snooze');
+    await program.signal('SIGUSR2');
+    const { lines, code: exit } = await program.end();
+    assert.deepEqual(lines.map(({ ref, type }) => ref ?? type), ['1', '2', 'bye']);
+    assert.equal(exit, 0);
+  });
+  await withProgram("new Worker().on('a', () => 1).run({ maxJobs: 1 })", async (program) => {
+    await program.hello();
+    program.raw(program.line('a').line + program.line('a').line);
+    const { lines } = await program.end();
+    assert.deepEqual(lines.map(({ ref, type }) => ref ?? type), ['1', 'bye']);
+  });
+});
+
+test('lines and characters may be spread over chunks', async () => {
+  await withProgram("new Worker().on('a', (job) => job.payload).run()", async (program) => {
+    await program.hello(50);
+    const text = `"\\ é 漢 😀 ${'ü'.repeat(200_000)}`;
+    const first = program.line('a', 'first');
+    const second = Buffer.from(program.line('a', text).line);
+    // The answer to the line before shows that the chunk was read up to its end.
+    for (const at of [1, second.indexOf(Buffer.from('漢')) + 1, second.indexOf(Buffer.from('😀')) + 2, second.length - 1]) {
+      const { ref, line } = program.line('a', 'before');
+      const own = Buffer.from(second.toString().replace(/"ref":"[0-9]+"/, `"ref":"${ref}0000"`));
+      const shift = at + (own.length - second.length) * (at > 30 ? 1 : 0);
+      program.raw(Buffer.concat([Buffer.from(line), own.subarray(0, shift)]));
+      assert.equal((await program.result(ref)).result, 'before');
+      program.raw(own.subarray(shift));
+      assert.equal((await program.result(`${ref}0000`)).result, text);
+    }
+    program.raw(`\n${first.line}`);
+    assert.equal((await program.result(first.ref)).result, 'first');
+  });
+});
+
+test('unknown messages are ignored, unknown types retried, and unreadable lines told', async () => {
+  await withProgram("new Worker().on('b', () => 1).on('a', () => 2).run()", async (program) => {
+    await program.hello(5);
+    program.send({ type: 'of a later version', ref: '1' });
+    program.raw('[]\nnull\n');
+    const want = { outcome: 'retry', error: 'this program has no handler for c; it serves a, b' };
+    assert.deepEqual(await program.ask('c'), want);
+    program.raw('{"type":"job","ref":"77","payload":nonsense}\n');
+    assert.match((await program.result('77')).error, /^Node cannot read the job/);
+    assert.deepEqual(await program.ask('a'), { outcome: 'done', result: 2 });
+  });
+});
+
+test('middleware runs from the outside to the inside, and may answer itself', async () => {
+  const code = `const worker = new Worker();
+    worker.use(async (job, next) => ['outer', await next()]);
+    worker.use((job, next) => (job.payload === 'stop' ? drop('stopped') : next()));
+    worker.use(async (job, next) => { try { return await next(); } catch (error) { throw fatal(error.message); } });
+    worker.on('a', (job) => { if (job.payload === 'fail') throw new Error('bad'); return 'handler'; });
+    worker.on('plain', () => new Drop('returned'));
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    assert.deepEqual(await program.ask('a'), { outcome: 'done', result: ['outer', 'handler'] });
+    assert.deepEqual(await program.ask('a', 'fail'), { outcome: 'fatal', error: 'bad' });
+  });
+});
+
+test('a job has what its line says', async () => {
+  const code = `new Worker().on('a', (job) => ({ ...job, remaining: job.remaining > 1000 && job.remaining <= 30_000, message: undefined })).run()`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    const more = { headers: { tenant: '9' }, attempt: 2, step: 'charge', fence: '1-0', traceparent: '00-x', timeout_ms: 30_000 };
+    const { result } = await program.ask('a', { a: 1 }, more);
+    assert.deepEqual(result, {
+      type: 'a', payload: { a: 1 }, id: 'job-1', queue: 'default', attempt: 2, maxAttempts: 5, createdMs: 1_700_000_000_000,
+      headers: { tenant: '9' }, encoding: 'json', ref: '1', step: 'charge', fence: '1-0', traceparent: '00-x', remaining: true,
+    });
+  });
+});
+
+test('a handler can be tested without a worker', async () => {
+  const handler = async (job) => {
+    job.progress(50, 'half');
+    await job.log('hello', 'info', { a: 1 });
+    return job.signal.aborted ? new Drop(job.cancelled) : new Snooze('1s');
+  };
+  assert.equal((await handler(new Job('a', { b: 1 }))).delayMs, 1000);
+  const job = new Job('a', null, { timeout: 50, headers: { tenant: '9' } });
+  job.cancel('lost');
+  assert.equal((await handler(job)).message, 'lost');
+  assert.ok(job.remaining <= 50);
+});
+
+test('the package can be imported as a module, with every name', async () => {
+  const [cjs, mjs] = [require('..'), await import('../index.mjs')];
+  assert.deepEqual(Object.keys(mjs).sort(), [...Object.keys(cjs), 'default'].sort());
+  for (const name of Object.keys(cjs)) assert.equal(mjs[name], cjs[name]);
+  const code = `import { Worker } from ${JSON.stringify(`${SDK}/index.mjs`)}; console.log('stray'); new Worker().on('a', () => 1).run()`;
+  const program = new Program('', { args: ['--input-type=module', '-e', code] });
+  try {
+    await program.hello();
+    assert.deepEqual(await program.ask('a'), { outcome: 'done', result: 1 });
+  } finally {
+    program.kill();
   }
 });
 
-test('results are JSON or bytes or absent', async (t) => {
-  const one = await started(t);
-  assert.deepEqual((await one.ask('return', 'list')).result, [1, 'ü']);
-  assert.equal((await one.ask('return', 'bytes')).result_base64, '/wA=');
-  assert.ok(!('result' in (await one.ask('return', 'none'))));
-});
-
-test('a result that JSON cannot express is fatal', async (t) => {
-  const one = await started(t);
-  const names = ['nan', 'bigint', 'map', 'rounded', 'huge', 'cycle'];
-  if (''.isWellFormed) names.push('surrogate');
-  for (const name of names) {
-    const answer = await one.ask('return', name);
-    assert.equal(answer.outcome, 'fatal', name);
-    assert.match(answer.error, /cannot be sent as JSON/);
-  }
-});
-
-test('a job has what the worker said', async (t) => {
-  const one = await started(t);
-  const { result } = await one.ask('echo', { n: 1 }, { attempt: 2, headers: { tenant: '9' }, step: 'charge', later: 1 });
-  assert.deepEqual(result, { id: 'job-1', payload: { n: 1 }, attempt: 2, max: 5, headers: { tenant: '9' }, step: 'charge', left: true });
-  assert.deepEqual((await one.ask('echo', null, { payload_base64: '/wA=', encoding: 'raw' })).result.payload, [255, 0]);
-  const text = 'ü'.repeat(3 * 1024 * 1024);
-  assert.equal((await one.ask('echo', text)).result.payload, text);
-});
-
-test('errors are retries that say where they came from, and are cut', async (t) => {
-  const one = await started(t);
-  const { outcome, error } = await one.ask('fail');
-  assert.equal(outcome, 'retry');
-  assert.match(error, /^RangeError: no customer 7\n\s+at /);
-  assert.doesNotMatch(error, /node:internal|sdk\/node\/index\.js/);
-  for (const thrown of [null, 'text', { a: 1 }, 7]) assert.match((await one.ask('odd', thrown)).error, /^thrown: /);
-  const long = (await one.ask('long')).error;
-  assert.ok(Buffer.byteLength(long) <= 4096 && !long.includes('\uFFFD'));
-  assert.match((await one.ask('nobody')).error, /no handler for nobody/);
-});
-
-test('prints and programs do not break the protocol', async (t) => {
-  const one = await started(t);
-  assert.equal((await one.ask('noise')).result, 'unset');
-  one.input.end();
-  assert.deepEqual(await one.end(), [[{ type: 'bye' }], 0]);
-  for (const text of ['printed', 'written', 'by descriptor', 'from a program']) assert.ok(one.stderr.includes(text), text);
-});
-
-test('progress and logs are sent', async (t) => {
-  const one = await started(t);
-  const ref = one.job('progress');
-  assert.deepEqual(await one.read(), { type: 'progress', ref, percent: 42.5, message: 'page 3 of 7' });
-  assert.equal((await one.read()).percent, 100);
-  assert.deepEqual(await one.read(), { type: 'log', ref, level: 'warn', message: 'hello', fields: { rows: 3, odd: '1' } });
-  assert.equal((await one.result()).result, 'the progress is NaN');
-});
-
-test('jobs run at once, and each knows itself', async (t) => {
-  const one = await started(t);
-  const refs = Array.from({ length: 50 }, () => one.job('sleep', 300));
-  const answers = await Promise.all(refs.map(() => one.result()));
-  assert.deepEqual(Object.fromEntries(answers.map((a) => [a.ref, a.result])), Object.fromEntries(refs.map((r) => [r, `job-${r}`])));
-});
-
-test('cancel ends one job and leaves the others', async (t) => {
-  const one = await started(t);
-  const [first, second, third] = [one.job('hang'), one.job('stubborn'), one.job('sleep', 200)];
-  one.send({ type: 'cancel', ref: first, reason: 'timeout' });
-  one.send({ type: 'cancel', ref: second, reason: 'cancelled' });
-  one.send({ type: 'cancel', ref: '77', reason: 'lost' });
-  one.send({ type: 'unheard of' });
-  const answers = Object.fromEntries([await one.result(), await one.result(), await one.result()].map((a) => [a.ref, a]));
-  assert.equal(answers[first].error, 'the attempt was interrupted: timeout');
-  assert.equal(answers[second].result, 'cancelled');
-  assert.equal(answers[third].result, `job-${third}`);
-});
-
-test('sigterm finishes jobs and snoozes what comes after', async (t) => {
-  const one = await started(t);
-  const first = one.job('sleep', 1000);
-  await one.ask('sleep', 0);
-  process.kill(one.process.pid, 'SIGTERM');
-  let late;
-  do late = await one.ask('sleep', 0); while (late.outcome !== 'snooze');
-  assert.equal(late.delay_ms, 1000);
-  const [lines, code] = await one.end();
-  assert.deepEqual([lines[0].ref, lines[0].outcome, lines[1], code], [first, 'done', { type: 'bye' }, 0]);
-});
-
-test('sigterm while idle, and the end of input, end with bye', async (t) => {
-  const idle = await started(t);
-  process.kill(idle.process.pid, 'SIGTERM');
-  assert.deepEqual(await idle.end(), [[{ type: 'bye' }], 0]);
-  const busy = await started(t);
-  const ref = busy.job('sleep', 200);
-  busy.input.end('{"type":"job","ref":"cut o');
-  const [lines, code] = await busy.end();
-  assert.deepEqual([lines.map((line) => line.ref ?? line.type), code], [[ref, 'bye'], 0]);
-});
-
-test('maxJobs counts jobs that started', async (t) => {
-  const one = await started(t, { tail: 'run({ maxJobs: 2 });' });
-  for (let n = 0; n < 3; n += 1) one.job('sleep', 200);
-  const [lines, code] = await one.end();
-  const outcomes = Object.fromEntries(lines.slice(0, -1).map((line) => [line.ref, line.outcome]));
-  assert.deepEqual([outcomes, lines.at(-1), code], [{ 1: 'done', 2: 'done', 3: 'snooze' }, { type: 'bye' }, 0]);
-});
-
-test('middleware surrounds handlers in order', async (t) => {
-  const tail = `
-    middleware(async (job, next) => (job.headers.tenant === 'gone' ? new Drop('no tenant') : ['outer', await next()]));
-    middleware(async (job, next) => { try { return ['inner', await next()]; } catch (error) { throw new Fatal(error); } });
-    run();`;
-  const one = await started(t, { tail });
-  assert.deepEqual((await one.ask('sleep', 0)).result, ['outer', ['inner', 'job-1']]);
-  assert.deepEqual((await one.ask('fail')).outcome, 'fatal');
-  assert.equal((await one.ask('fail', null, { headers: { tenant: 'gone' } })).reason, 'no tenant');
-});
-
-test('streamfleet-pool takes the output before it loads, CommonJS or ESM', async (t) => {
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-'));
-  t.after(() => fs.rmSync(folder, { recursive: true }));
-  const index = JSON.stringify(path.join(SDK, 'index.js'));
-  fs.writeFileSync(path.join(folder, 'a.cjs'), `console.log('noise'); require(${index}).job('a', () => 1);`);
-  fs.writeFileSync(path.join(folder, 'b.mjs'), `import { job, run } from ${JSON.stringify(path.join(SDK, 'index.mjs'))};\nconsole.log('noise');\njob('b', () => 2);\nrun();`);
-  const one = program(t, null, { args: [path.join(SDK, 'pool.js'), 'a.cjs', 'b.mjs'], cwd: folder });
-  assert.deepEqual((await one.hello()).types, ['a', 'b']);
-  assert.equal((await one.ask('b')).result, 2);
-});
-
-test('handlers can be called without a worker', () => {
+test('wrong uses are refused', () => {
+  const { Worker, Retry } = require('..');
   const worker = new Worker();
-  const send = worker.job('mail.send', (job) => (job.payload.to.includes('@') ? { sent: true } : new Fatal('not an address')));
-  assert.deepEqual(send(testJob('mail.send', { to: 'ann@example.com' })), { sent: true });
-  assert.ok(send(testJob('mail.send', { to: 'ann' })) instanceof Fatal);
-  assert.throws(() => worker.job('mail.send', () => 1), /two handlers/);
-  assert.throws(() => new Worker().run(), /no handler/);
-  assert.throws(() => new Snooze(-1), RangeError);
-  assert.throws(() => new Snooze('5'), TypeError);
-  assert.throws(() => send.enqueue({}), /no producer/);
-});
-
-test('the types describe everything that is exported, both ways', async () => {
-  const types = fs.readFileSync(path.join(SDK, 'index.d.ts'), 'utf8');
-  const names = Object.keys(require('../index.js')).filter((name) => !name.startsWith('_')).sort();
-  for (const name of names) assert.match(types, new RegExp(`export (abstract )?(class|function) ${name}\\b`), name);
-  const esm = await import('../index.mjs');
-  assert.deepEqual(Object.keys(esm).filter((name) => name !== 'default').sort(), names);
+  assert.throws(() => worker.on('Mail', () => 1), /does not match/);
+  assert.throws(() => worker.on('a', 'b'), /no function/);
+  assert.throws(() => worker.on('a', () => 1).on('a', () => 1), /two handlers/);
+  assert.throws(() => worker.use(1), /middleware/);
+  for (const delay of [-1, NaN, Infinity, '5 s', '5', true, {}]) {
+    assert.throws(() => new Snooze(delay), /delay is a number of milliseconds/);
+    assert.throws(() => new Retry('x', { delay }), /delay is a number of milliseconds/);
+  }
+  return Promise.all([
+    assert.rejects(new Worker().run(), /no handler/),
+    assert.rejects(worker.run({ inflight: 0 }), /at least 1/),
+    assert.rejects(worker.run({ maxJobs: 1.5 }), /at least 1/),
+  ]);
 });

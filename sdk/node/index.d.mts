@@ -1,0 +1,4 @@
+import * as streamfleet from './index.js';
+
+export * from './index.js';
+export default streamfleet;
