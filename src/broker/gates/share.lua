@@ -171,7 +171,7 @@ local function let_out(lane, stream, ring, free)
       redis.call('HDEL', rooms, name)
       credit = 0
     elseif not size or credit < 1 then
-      redis.call('LMOVE', ring, ring, 'LEFT', 'RIGHT')
+      redis.call('RPUSH', ring, redis.call('LPOP', ring))
       credit = 0
     end
   end

@@ -48,6 +48,11 @@ impl Wait {
         self.started.elapsed() >= self.deadline + self.delayed.min(self.deadline * (MOST_TIMES - 1))
     }
 
+    /// Returns how long the wait took, without what the machine delayed it.
+    fn net(&self) -> Duration {
+        self.started.elapsed().saturating_sub(self.delayed)
+    }
+
     /// Notes that a pause which began then has ended.
     fn paused(&mut self, since: Instant) {
         self.delayed += since.elapsed().saturating_sub(self.pause);
@@ -74,13 +79,22 @@ pub(crate) fn until<P: Probe>(what: &str, deadline: Duration, mut probe: impl Fn
 pub(crate) async fn until_async<P: Probe>(
     what: &str,
     deadline: Duration,
-    mut probe: impl AsyncFnMut() -> P,
+    probe: impl AsyncFnMut() -> P,
 ) -> P::Found {
+    waited_for(what, deadline, probe).await.0
+}
+
+/// Does the same, and returns how long it took if pauses on this machine lasted no longer than they should.
+pub(crate) async fn waited_for<P: Probe>(
+    what: &str,
+    deadline: Duration,
+    mut probe: impl AsyncFnMut() -> P,
+) -> (P::Found, Duration) {
     let looping = async {
         let mut wait = Wait::new(deadline);
         loop {
             if let Some(found) = probe().await.found() {
-                return Some(found);
+                return Some((found, wait.net()));
             }
             if wait.is_over() {
                 return None;
