@@ -233,7 +233,7 @@ fn a_jobs_end_triggers_its_follow_ups_once_for_each_outcome() {
 
 #[test]
 fn what_follows_a_job_goes_to_the_lane_that_the_job_belongs_to() {
-    for how in ["done low", "done low c1 succeeded"] {
+    for how in ["done low", "done low c1 5-0 succeeded"] {
         let scripts = Scripts::new();
         let entry = scripts.delivered();
         let mut values = Attempt::first(&entry).complete_values();
