@@ -167,7 +167,9 @@ fn field<'a>(name: &[u8], value: &'a [u8]) -> Field<'a> {
     match std::str::from_utf8(value) {
         Ok(text) => Field { name, form: "utf8", value: text.into() },
         Err(_) => {
-            let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            // Without an allocation for each byte: there may be millions.
+            let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+            let hex: String = value.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
             Field { name, form: "hex", value: hex.into() }
         }
     }
