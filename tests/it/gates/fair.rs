@@ -96,6 +96,7 @@ async fn a_flood_of_one_tenant_delays_another_by_two_seconds_at_most() {
     assert!(added.elapsed() <= Duration::from_secs(2), "{:?}", added.elapsed());
     let snapshot = scene.queue.snapshot().await.unwrap();
     assert!(snapshot.in_fair_rooms > FLOOD as u64 / 2, "the flood is over: {snapshot:?}");
+    assert!(snapshot.oldest_in_fair_rooms.is_some(), "{snapshot:?}");
     // Again, while all others are sorted.
     add(&scene.server, "c", 1);
     let added = Instant::now();
