@@ -128,7 +128,8 @@ impl Queue {
         let envelope = entry.envelope.as_ref().unwrap_or(&empty);
         let life = Life::of_entry(entry.id, entry.lane);
         // A campaign knows it by its first entry, which it names if it has waited for its turn; see `share.lua`.
-        let named = envelope.get(b"life").and_then(|life| std::str::from_utf8(life).ok()?.parse::<Life>().ok());
+        let named =
+            envelope.get(b"life").and_then(|life| std::str::from_utf8(life).ok()?.parse::<Life>().ok());
         let counted = named.as_ref().unwrap_or(&life);
         let letter = Letter {
             entry: entry.id,
