@@ -310,8 +310,8 @@ async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>,
 
 fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
     let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
-    let oldest = snapshot.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(instant);
-    let age = oldest.map(|oldest| snapshot.now.since(oldest));
+    let (heads, age) = (snapshot.lanes.iter().map(|lane| lane.oldest_waiting), snapshot.oldest_waiting());
+    let oldest = heads.chain([snapshot.oldest_in_fair_rooms]).flatten().min().map(instant);
     let is_known = |part: Part| !Unread::is_among(part, &snapshot.unread);
     let lane = |(lane, figures): (Lane, &LaneSnapshot)| {
         let known = Some(figures).filter(|_| is_known(Part::Lane(lane)));

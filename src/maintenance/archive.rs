@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -85,7 +85,7 @@ impl Archive {
 impl Shared {
     fn append(&self, lines: &[u8], now: Timestamp) -> io::Result<()> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.as_ref().is_some_and(|open| self.is_full(open)) {
+        if open.as_ref().is_some_and(|open| self.is_full(open) || !open.is_in_place()) {
             *open = None;
         }
         let mut current = match open.take() {
@@ -93,6 +93,10 @@ impl Shared {
             None => self.create(now)?,
         };
         let written = current.file.write_all(lines).and_then(|()| current.file.sync_data());
+        if written.is_ok() && !current.is_in_place() {
+            let path = current.path.display();
+            return Err(io::Error::other(format!("somebody has moved or deleted the archive file {path}")));
+        }
         match written {
             Ok(()) => {
                 current.bytes += lines.len() as u64;
@@ -126,6 +130,14 @@ impl Shared {
 }
 
 impl Open {
+    /// True if its path still leads to it. Somebody may have moved, compressed or deleted the file, and then nobody would find
+    /// what is written to it.
+    fn is_in_place(&self) -> bool {
+        let identity = |told: io::Result<fs::Metadata>| told.ok().map(|told| (told.dev(), told.ino()));
+        let own = identity(self.file.metadata());
+        own.is_some() && own == identity(fs::metadata(&self.path))
+    }
+
     /// Takes back what may be half written, as far as the disk allows. If it does not, the letter is there twice, or half a
     /// line is the last one.
     fn abandon(self) {
@@ -155,7 +167,9 @@ fn field<'a>(name: &[u8], value: &'a [u8]) -> Field<'a> {
     match std::str::from_utf8(value) {
         Ok(text) => Field { name, form: "utf8", value: text.into() },
         Err(_) => {
-            let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            // Without an allocation for each byte: there may be millions.
+            let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+            let hex: String = value.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
             Field { name, form: "hex", value: hex.into() }
         }
     }
@@ -220,6 +234,20 @@ mod tests {
         let files = fs::read_dir(folder.path()).unwrap().count();
         assert!((4..=8).contains(&files), "{files}");
         assert_eq!(lines(folder.path()).len(), 8);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_moved_gets_no_more_letters() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let archive = archive(folder.path(), 1 << 20);
+        append(&archive, &[letter(1, b"1")]).await.unwrap();
+        let moved = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        fs::rename(&moved, elsewhere.path().join("moved.ndjson")).unwrap();
+        append(&archive, &[letter(2, b"2")]).await.unwrap();
+        for (folder, letter) in [(&elsewhere, "1-0"), (&folder, "2-0")] {
+            let found = lines(folder.path());
+            assert_eq!((found.len(), &found[0]["letter"]), (1, &letter.into()));
+        }
     }
 
     #[tokio::test]

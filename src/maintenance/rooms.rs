@@ -22,6 +22,9 @@ const IDLE: Duration = Duration::from_secs(1);
 /// The most pages of a hundred rooms of one pass. The next pass continues from there.
 const PAGES: usize = 20;
 
+/// The most scripts in a row for the same rooms, so that those with very many jobs do not hold up the others.
+const SCRIPTS: usize = 100;
+
 /// Lets jobs out until stopped.
 pub(super) async fn run(context: Context, stop: CancellationToken) {
     let mut cursor = "0".to_owned();
@@ -54,7 +57,7 @@ async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) 
             again = again.min(drain(context, rooms, stop).await?);
         }
         for rooms in fair.chunks(MAX_ROOMS) {
-            empty_unshared(context, rooms, stop).await?;
+            again = again.min(empty_unshared(context, rooms, stop).await?);
         }
         let is_last = page.next.is_none();
         *cursor = page.next.unwrap_or_else(|| "0".to_owned());
@@ -67,8 +70,10 @@ async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) 
 
 /// Lets out of these rooms all that their gates let pass now. Returns when they may let pass more.
 async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) -> Result<Duration, Error> {
-    loop {
-        let drained = context.queue.drain(&[], rooms).await?;
+    // Each room comes first in its turn: the first one may have more jobs than one script lets out.
+    let mut rooms = rooms.to_vec();
+    for _ in 0..SCRIPTS {
+        let drained = context.queue.drain(&[], &rooms).await?;
         if drained.left > 0 {
             context.events.emit(&Event::LetOut { queue: context.queue.name(), jobs: drained.left });
         }
@@ -78,13 +83,27 @@ async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) ->
         if !drained.more || drained.left == 0 || stop.is_cancelled() {
             return Ok(drained.next_in.unwrap_or(EVERY).clamp(LEAST, EVERY));
         }
+        rooms.rotate_left(1);
     }
+    Ok(LEAST)
 }
 
-/// Lets all jobs out of these rooms if the queue is not shared any more. If it is, workers let them out in turn.
-async fn empty_unshared(context: &Context, rooms: &[String], stop: &CancellationToken) -> Result<(), Error> {
-    loop {
-        let shared = context.queue.share(None, rooms).await?;
+/// Lets jobs out of these rooms if the queue is not shared any more. If it is, workers let them out in turn. Returns when to do
+/// so again.
+async fn empty_unshared(
+    context: &Context,
+    rooms: &[String],
+    stop: &CancellationToken,
+) -> Result<Duration, Error> {
+    for _ in 0..SCRIPTS {
+        let shared = match context.queue.share(None, rooms).await {
+            // A ring of another type keeps no gate from letting jobs out.
+            Err(error) if !error.is_transient() => {
+                context.events.redis_error(error.kind(), &error);
+                return Ok(IDLE);
+            }
+            shared => shared?,
+        };
         if shared.left > 0 {
             context.events.emit(&Event::LetOut { queue: context.queue.name(), jobs: shared.left });
         }
@@ -92,7 +111,8 @@ async fn empty_unshared(context: &Context, rooms: &[String], stop: &Cancellation
             context.events.redis_error(error.kind(), error);
         }
         if !shared.more || shared.left == 0 || stop.is_cancelled() {
-            return Ok(());
+            return Ok(IDLE);
         }
     }
+    Ok(LEAST)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{Archive, Context};
-use crate::broker::{DeadLetter, Error, Evicted, LetterLimits, QueueSnapshot};
+use crate::broker::{DeadLetter, Error, Evicted, Extras, LetterLimits, QueueSnapshot};
 use crate::event::Event;
 
 /// How often the trimmer checks whether a letter has to go.
@@ -84,7 +84,8 @@ async fn archived(
     if letters.is_empty() {
         return Ok(letters);
     }
-    let snapshot = context.queue.snapshot().await?;
+    // Without the heads of the lanes, which may be large.
+    let snapshot = context.queue.snapshot_with(Extras::default()).await?;
     let exceeding = letters.iter().enumerate();
     let exceeding =
         exceeding.take_while(|(nth, letter)| exceeds(context.letters, &snapshot, *nth as u64, letter));

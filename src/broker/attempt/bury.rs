@@ -127,6 +127,10 @@ impl Queue {
         let id = JobId::derived(entry.id, entry.lane);
         let envelope = entry.envelope.as_ref().unwrap_or(&empty);
         let life = Life::of_entry(entry.id, entry.lane);
+        // A campaign knows it by its first entry, which it names if it has waited for its turn; see `share.lua`.
+        let named =
+            envelope.get(b"life").and_then(|life| std::str::from_utf8(life).ok()?.parse::<Life>().ok());
+        let counted = named.as_ref().unwrap_or(&life);
         let letter = Letter {
             entry: entry.id,
             home: entry.lane,
@@ -135,7 +139,7 @@ impl Queue {
             created_ms: entry.id.ms,
             envelope,
             trace: None,
-            follow_up: FollowUpArgs::of_malformed(&self.keys, envelope, &life, why),
+            follow_up: FollowUpArgs::of_malformed(&self.keys, envelope, counted, why),
             life,
             root: None,
             former: ["".into(), "".into()],

@@ -23,6 +23,9 @@ const MAX_FIELDS: i64 = 3000;
 const MAX_NAME_BYTES: usize = 128;
 const MAX_REASON_BYTES: usize = 512;
 
+/// The longest time for which a gate is closed, in ms: about a thousand years. A rule with a longer one could not be read.
+const MAX_CLOSED_MS: u128 = 1000 * 365 * 24 * 3600 * 1000;
+
 /// How many gates are looked at at once.
 const AT_ONCE: usize = 16;
 
@@ -111,7 +114,8 @@ impl Gates {
     }
 
     /// Closes a gate, for a time or until somebody opens it: its jobs wait, and those that run finish. Closing it again
-    /// replaces who closed it, why, and until when. `by` has at most 128 bytes, and `reason` at most 512: more is cut.
+    /// replaces who closed it, why, and until when. `by` has at most 128 bytes, and `reason` at most 512: more is cut. So is a
+    /// `time` of more than a thousand years.
     ///
     /// # Errors
     ///
@@ -123,7 +127,7 @@ impl Gates {
         reason: &str,
         time: Option<Duration>,
     ) -> Result<(), Error> {
-        let ms = time.map_or(0, |time| time.as_millis().max(1));
+        let ms = time.map_or(0, |time| time.as_millis().clamp(1, MAX_CLOSED_MS));
         let by = cut(by.replace(char::is_control, " "), MAX_NAME_BYTES);
         let reason = cut(reason.to_owned(), MAX_REASON_BYTES);
         self.put(&[(format!("p:{gate}"), format!("{ms} {by}\n{reason}"))], "").await.map(drop)

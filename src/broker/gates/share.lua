@@ -52,7 +52,8 @@ local function for_room(entry, list, lane, size)
   for at = 1, #list, 2 do
     local field = list[at]
     if field == by and value == '' then value = list[at + 1] end
-    if own[field] == nil then own[field] = list[at + 1] end
+    -- The last one counts, as for a worker.
+    own[field] = list[at + 1]
     if field ~= 'lane' then add_pair(fields, field, list[at + 1]) end
   end
   if size > LARGE or #list > MOST_TEXTS or not own.type or own.created_ms and not own.life then return end
@@ -189,10 +190,12 @@ for turn = 0, 2 do
   local lane = lanes[nth]
   local stream, ring = KEYS[FIRST_STREAM + nth - 1], KEYS[FIRST_RING + nth - 1]
   local group, turns = fleet_group(redis.pcall('XINFO', 'GROUPS', stream)), redis.call('LLEN', ring)
-  if turns == 0 then
-    for at = FIRST_NAME, #ARGV do
-      local is_own = string.match(ARGV[at], '^fair:(%a+):') == lane
-      if is_own and redis.call('HEXISTS', rooms, ARGV[at]) == 1 then turns = redis.call('RPUSH', ring, ARGV[at]) end
+  -- If a ring was lost, and has got new rooms since, its former rooms are looked for one at a time.
+  local is_lost, sought = turns == 0, FIRST_NAME + now % math.max(1, #ARGV - FIRST_NAME + 1)
+  for at = FIRST_NAME, #ARGV do
+    local is_own = (is_lost or at == sought) and string.match(ARGV[at], '^fair:(%a+):') == lane
+    if is_own and redis.call('HEXISTS', rooms, ARGV[at]) == 1 and (is_lost or not redis.call('LPOS', ring, ARGV[at])) then
+      turns = redis.call('RPUSH', ring, ARGV[at])
     end
   end
   local waiting = group and math.max(0, redis.call('XLEN', stream) - group.pending) or 0
@@ -204,6 +207,7 @@ for turn = 0, 2 do
     redis.call('HDEL', places, '')
     redis.call('HDEL', rooms, '')
     redis.call('HDEL', fair, '')
+    redis.call('XDEL', stream, NO_ENTRY)
     local stays = waiting
     if handled >= most or handled_bytes >= most_bytes then
       more, stays = 1, nil

@@ -10,7 +10,8 @@
 --   to start reading for the oldest entry that no worker has taken or '', ms of the longest silence of a pending entry or -1;
 --   then 0 if there are no recurring jobs, bytes used or -1, bytes allowed, eviction policy, jobs in
 --   rooms, ms since when the queue is closed or -1, those of the jobs in rooms that wait for a worker that knows their type,
---   those that wait for the turn of their value, gates that somebody has closed and open breakers or 0 without a lease}
+--   those that wait for the turn of their value, gates that somebody has closed and open breakers or 0 without a lease, the
+--   room of the value with the most such jobs or ''}
 -- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
 -- Of the others, the oldest stand for all.
 local lease = ARGV[2]
@@ -51,11 +52,14 @@ local shut, till = string.match(ask(9, 'HGET', KEYS[9], 'p:queue') or '', '^(%d+
 if shut and till ~= '0' and tonumber(till) <= now then shut = nil end
 -- Of very many rooms, only the first ones are counted.
 local page, unserved, fair = ask(10, 'HSCAN', KEYS[10], 0, 'COUNT', 1000), 0, 0
+-- All values have their turns, so the first job of the one with the most jobs has waited for about the longest.
+local longest, most = '', 0
 for at = 1, page and #page[2] or 0, 2 do
   local kind = string.match(page[2][at], '^(%a+):')
   local length = (kind == 'unknown' or kind == 'fair') and redis.pcall('XLEN', gate_key(KEYS[9], 'room', page[2][at]))
   if type(length) == 'number' then
     if kind == 'fair' then fair = fair + length else unserved = unserved + length end
+    if kind == 'fair' and length > most then longest, most = page[2][at], length end
   end
 end
 -- Gates that somebody has closed, and open breakers, for a leader. The number of rules is bounded; see rule_put.
@@ -77,7 +81,7 @@ local rest = {
   ask(7, 'HLEN', KEYS[7]) or 0, tonumber(string.match(memory, 'used_memory:(%d+)') or -1),
   tonumber(string.match(memory, 'maxmemory:(%d+)') or 0), string.match(memory, 'maxmemory_policy:([%w-]+)') or '',
   ask(8, 'HLEN', KEYS[8]) or 0, tonumber(shut or -1), unserved, fair,
-  shut_gates, tripped,
+  shut_gates, tripped, longest,
 }
 for _, value in ipairs(rest) do answer[#answer + 1] = value end
 return answer

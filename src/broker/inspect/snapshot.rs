@@ -67,6 +67,8 @@ pub struct QueueSnapshot {
     /// Jobs that wait in rooms for the turn of their value, in a queue that is shared between the values of a field. The same
     /// applies if there are more than 1000 rooms.
     pub in_fair_rooms: u64,
+    /// The first job of the room of the value with the most such jobs: about the one that has waited there for longest.
+    pub oldest_in_fair_rooms: Option<EntryId>,
     /// Gates that somebody has closed, if this is a leader's survey.
     pub gates_closed: u64,
     /// Gates that their breakers have closed, if this is a leader's survey. Breakers of single values of a field are not
@@ -162,9 +164,10 @@ impl QueueSnapshot {
         })
     }
 
-    /// How long the oldest waiting job has been in its stream.
+    /// How long the oldest waiting job has been in its stream: its lane, or the room in which it waits for its turn.
     pub fn oldest_waiting(&self) -> Option<Duration> {
-        self.lanes.iter().filter_map(|lane| lane.oldest_waiting).min().map(|entry| self.age(entry))
+        let lanes = self.lanes.iter().filter_map(|lane| lane.oldest_waiting);
+        lanes.chain(self.oldest_in_fair_rooms).min().map(|entry| self.age(entry))
     }
 
     /// The age of the oldest dead letter, if this is a leader's survey.
@@ -190,7 +193,7 @@ impl QueueSnapshot {
 /// What a snapshot has besides the figures that its script counts. Everything here costs more.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Extras {
-    /// The oldest waiting entry of each lane, which is read with its whole body.
+    /// The oldest waiting entry of each lane and of one room, which is read with its whole body.
     pub(crate) oldest: bool,
     /// The ticks that are due soon: a second script, if the queue has recurring jobs.
     pub(crate) ticks: bool,
@@ -202,6 +205,8 @@ pub(crate) struct Extras {
 pub(super) struct Hints {
     /// Where to start reading for the oldest waiting entry of each lane; empty if there is none.
     pub(super) starts: [String; 3],
+    /// The room of the value with the most jobs that wait for its turn; empty if there is none.
+    longest_room: String,
     /// False if the queue has no recurring jobs.
     recurs: bool,
 }
@@ -224,7 +229,7 @@ impl Queue {
     /// Returns the queue's figures. A key that cannot be read affects only its own.
     ///
     /// This takes one script, whose cost does not depend on the number of jobs, a read of the oldest waiting entry of
-    /// each lane, and a second script if the queue has recurring jobs.
+    /// each lane and of one room, and a second script if the queue has recurring jobs.
     ///
     /// # Errors
     ///
@@ -237,7 +242,7 @@ impl Queue {
     pub(crate) async fn snapshot_with(&self, extras: Extras) -> Result<QueueSnapshot, Error> {
         let (mut snapshot, hints) = self.count(extras.survey).await?;
         if extras.oldest {
-            self.find_oldest(&mut snapshot, &hints.starts).await?;
+            self.find_oldest(&mut snapshot, &hints).await?;
         }
         if extras.ticks {
             self.find_ticks(&mut snapshot, hints.recurs).await?;
@@ -264,13 +269,17 @@ impl Queue {
         read(answer.status, &answer.rest, &keys).ok_or_else(|| Error::contract("snapshot", answer))
     }
 
-    async fn find_oldest(&self, snapshot: &mut QueueSnapshot, starts: &[String; 3]) -> Result<(), Error> {
-        let [high, normal, low] = self.keys.streams();
-        let (high, normal, low) = tokio::try_join!(
+    async fn find_oldest(&self, snapshot: &mut QueueSnapshot, hints: &Hints) -> Result<(), Error> {
+        let ([high, normal, low], starts) = (self.keys.streams(), &hints.starts);
+        let room = self.keys.room(&hints.longest_room);
+        let head = if hints.longest_room.is_empty() { "" } else { "-" };
+        let (high, normal, low, in_room) = tokio::try_join!(
             self.first_entry(high, &starts[0]),
             self.first_entry(normal, &starts[1]),
             self.first_entry(low, &starts[2]),
+            self.first_entry(&room, head),
         )?;
+        snapshot.oldest_in_fair_rooms = in_room;
         for (lane, oldest) in snapshot.lanes.iter_mut().zip([high, normal, low]) {
             lane.oldest_waiting = oldest;
         }
@@ -372,6 +381,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         fair,
         gates_closed,
         breakers_open,
+        longest_room,
     ] = rest
     else {
         return None;
@@ -403,7 +413,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         ..QueueSnapshot::default()
     };
     let starts = [high_start, normal_start, low_start];
-    let hints = Hints { starts, recurs: decode::number(recurring)? > 0 };
+    let (longest_room, recurs) = (decode::text(longest_room), decode::number(recurring)? > 0);
+    let hints = Hints { starts, longest_room, recurs };
     Some((snapshot, hints))
 }
 
@@ -459,6 +470,21 @@ mod tests {
         assert_eq!((shared.waiting(), shared.jobs()), (1045, 51), "more workers would help");
         let closed = QueueSnapshot { closed_since: Some(timestamp(1)), ..open };
         assert_eq!((closed.waiting(), closed.jobs()), (1005, 2));
+    }
+
+    #[test]
+    fn a_job_that_waits_for_its_turn_may_be_the_oldest_one() {
+        let oldest = |lane: Option<u64>, room: Option<u64>| {
+            let entry = |ms: Option<u64>| ms.map(|ms| EntryId::new(ms, 0));
+            let lane = LaneSnapshot { oldest_waiting: entry(lane), ..LaneSnapshot::default() };
+            let lanes = [LaneSnapshot::default(), lane, LaneSnapshot::default()];
+            let (now, oldest_in_fair_rooms) = (timestamp(10_000), entry(room));
+            QueueSnapshot { now, lanes, oldest_in_fair_rooms, ..QueueSnapshot::default() }.oldest_waiting()
+        };
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(oldest(Some(9000), Some(4000)), seconds(6));
+        assert_eq!(oldest(Some(9000), None), seconds(1));
+        assert_eq!(oldest(None, None), None);
     }
 
     #[test]

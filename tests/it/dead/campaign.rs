@@ -183,6 +183,25 @@ async fn a_campaign_counts_jobs_that_are_malformed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_counts_malformed_jobs_that_waited_for_their_turn() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 1, "test");
+    let id = begin(&queue, CampaignRules::default()).await;
+    // As if it had replayed another job, which was in a room since, and has a new entry.
+    let key = format!("sf:{{default}}:campaign:{id}");
+    server.cmd(&["HSET", &key, "l:5-5", "1", "replayed", "1"]);
+    let tag = format!("{id} 00ff 1");
+    let moved = ["XADD", "sf:{default}:jobs", "*", "type", "test", "id", "a", "max_attempts", "x"];
+    server.cmd(&[&moved[..], &["life", "5-5", "created_ms", "5", "campaign", &tag]].concat());
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    fleet.stop().await;
+    let counts = campaign.counts;
+    assert_eq!((counts.replayed, counts.succeeded, counts.died_otherwise), (2, 1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn campaigns_that_are_gone_or_over_make_room_for_new_ones() {
     let server = RedisServer::start();
     let queue = queue(&server).await;

@@ -96,6 +96,7 @@ async fn a_flood_of_one_tenant_delays_another_by_two_seconds_at_most() {
     assert!(delay <= Duration::from_secs(2), "{delay:?}");
     let snapshot = scene.queue.snapshot().await.unwrap();
     assert!(snapshot.in_fair_rooms > FLOOD as u64 / 2, "the flood is over: {snapshot:?}");
+    assert!(snapshot.oldest_in_fair_rooms.is_some(), "{snapshot:?}");
     // Again, while all others are sorted.
     add(&scene.server, "c", 1);
     let ((), delay) =
@@ -145,6 +146,26 @@ async fn a_queue_that_is_not_shared_any_more_empties_its_rooms() {
     fleet.stop().await;
     let left = ["sf:{default}:fair", "sf:{default}:fair:normal", "sf:{default}:rooms:places"];
     assert_eq!(left.map(|key| scene.int(&["EXISTS", key])), [0; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_room_with_very_many_jobs_does_not_hold_up_another() {
+    const JOBS: usize = 60_000;
+    let scene = Scene::new().await;
+    let fill = "for nth = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', ARGV[2], 'lane', 'high', 'room_gates', ARGV[3]) end redis.call('HSET', KEYS[2], ARGV[3], 1) return 0";
+    for (tenant, jobs) in [("a", JOBS), ("b", 1)] {
+        let gate = format!("key:h.tenant={tenant}");
+        let room = format!("sf:{{default}}:room:{gate}");
+        let jobs = jobs.to_string();
+        scene.server.cmd(&["EVAL", fill, "2", &room, "sf:{default}:rooms", &jobs, tenant, &gate]);
+    }
+    let handler = Tenants::new(Duration::ZERO);
+    let fleet = Running::start_with(config(&scene, None), quick(3), handler.clone());
+    // Nothing closes either gate, so the leader lets all of them out.
+    until_async("the other room's job to start", SOON, async || handler.of("b", 0) == 1).await;
+    let left = scene.int(&["XLEN", "sf:{default}:room:key:h.tenant=a"]);
+    assert!((1..60_000).contains(&left), "{left}");
+    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

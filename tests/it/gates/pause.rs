@@ -35,6 +35,14 @@ async fn submit_until_heeded(scene: &Scene) -> JobId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pause_of_any_length_can_be_read() {
+    let scene = Scene::new().await;
+    scene.queue.gates().close(&GateName::queue(), "ann", "", Some(Duration::MAX)).await.unwrap();
+    let rules = scene.queue.gates().rules().await.unwrap();
+    assert!(rules.closed().is_some_and(|closed| closed.until.is_some()), "{rules:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_paused_queue_starts_nothing_after_a_second() {
     let scene = Scene::new().await;
     let handler = Gate::closed();

@@ -3,7 +3,9 @@
 use redis::Value;
 
 use super::scripts::{DEAD, GATES, HIGH, LOW, PLACES, ROOMS, STREAM};
-use crate::harness::scripts::source;
+use crate::harness::scripts::{sha, source};
+use crate::harness::wait::until;
+use crate::traps::scene::SOON;
 use crate::traps::scripts::Scripts;
 
 const FAIR: &str = "sf:{q}:fair";
@@ -220,6 +222,56 @@ fn a_ring_that_was_lost_is_made_again() {
     assert!(share_names(&scripts, "", &["fair:normal:=a", "fair:normal:=gone"]).has_rooms);
     assert_eq!(share(&scripts, "4").left, 4);
     assert_eq!(scripts.int(&["LLEN", RING]), 1);
+}
+
+#[test]
+fn a_room_that_its_ring_has_lost_gets_its_turns_again() {
+    let scripts = shared("{}");
+    add(&scripts, "a", 20);
+    share_all(&scripts, "4");
+    scripts.server.cmd(&["DEL", RING]);
+    add(&scripts, "b", 20);
+    share_all(&scripts, "4");
+    let names = ["fair:normal:=gone", "fair:normal:=a", "fair:normal:=b"];
+    until("the ring to have both rooms", SOON, || {
+        share_names(&scripts, "", &names);
+        scripts.int(&["LLEN", RING]) > 1
+    });
+    for _ in 0..30 {
+        share_names(&scripts, "", &names);
+    }
+    assert_eq!(scripts.int(&["LLEN", RING]), 2);
+    let mut ran = String::new();
+    for _ in 0..20 {
+        ran += &run_all(&scripts);
+        share_all(&scripts, "4");
+    }
+    assert_eq!((ran.matches('a').count(), ran.matches('b').count()), (20, 20), "{ran}");
+}
+
+#[test]
+fn a_login_that_may_not_delete_entries_moves_none() {
+    let scripts = shared("{}");
+    add(&scripts, "a", 20);
+    let (sha, count) = (sha(&scripts.server, source("share")), KEYS.len().to_string());
+    let before = scripts.digest();
+    scripts.server.cmd(&["ACL", "SETUSER", "harness", "-xdel"]);
+    let head = ["EVALSHA", &sha, &count];
+    let command: Vec<&str> = head.into_iter().chain(KEYS).chain(["4", "100", "524288"]).collect();
+    assert!(scripts.server.try_cmd(&command).is_err());
+    // Otherwise each call would move the same jobs once more.
+    assert_eq!(scripts.digest(), before);
+}
+
+#[test]
+fn a_job_with_several_ids_leaves_no_trace_in_the_places() {
+    let scripts = shared("{}");
+    scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "h.t", "a", "id", "one", "id", "two"]);
+    assert_eq!(share(&scripts, "0").sorted, 1);
+    let ids: Vec<String> = redis::from_redis_value(scripts.server.cmd(&["HKEYS", PLACES])).unwrap();
+    assert_eq!(ids, ["two"], "workers read the last one");
+    assert_eq!(share(&scripts, "2").left, 1);
+    assert_eq!(scripts.int(&["EXISTS", PLACES]), 0);
 }
 
 #[test]
