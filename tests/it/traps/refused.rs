@@ -111,11 +111,13 @@ async fn a_master_that_becomes_a_replica_and_a_master_again_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_refuses_new_jobs_and_lets_the_fleet_finish() {
+    // Half of what they take is more than what the server itself needs.
+    const LARGE: usize = 600;
     let scene = Scene::new().await;
     let handler = obeys();
     let producer = scene.producer().await;
     let payload = "x".repeat(20_000);
-    let mut jobs = producer.submit_all((0..200).map(|_| job(payload.clone()))).await.unwrap();
+    let mut jobs = producer.submit_all((0..LARGE).map(|_| job(payload.clone()))).await.unwrap();
     for _ in 0..5 {
         jobs.push(producer.submit(job("fails once")).await.unwrap());
     }
@@ -137,7 +139,7 @@ async fn a_full_server_refuses_new_jobs_and_lets_the_fleet_finish() {
     let fleet = scene.fleet(LONG, handler.clone());
     scene.until_at_rest().await;
     assert!(used() < full / 2 + full / 4, "{} of {full}", used());
-    for (job, runs) in jobs.iter().zip([1; 200].into_iter().chain([2; 5])) {
+    for (job, runs) in jobs.iter().zip([1; LARGE].into_iter().chain([2; 5])) {
         assert_eq!(handler.runs(job), runs, "{job}");
     }
     producer.submit(job("fits again")).await.unwrap();
