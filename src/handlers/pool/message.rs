@@ -18,6 +18,9 @@ pub(super) const PROTOCOL: u64 = 1;
 /// How much of a line goes into an error.
 const EXCERPT_BYTES: usize = 200;
 
+/// How much of a text is looked at: more than anybody keeps of it.
+const TEXT_BYTES: usize = 8 * 1024;
+
 /// The longest pause that a program may ask for.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -92,14 +95,14 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
         "progress" => {
             // A cast of a float is cut to the bounds of the integer.
             let percent = fields.percent.map(|percent| percent.clamp(0.0, 100.0) as u8);
-            let note = output::line(fields.message.unwrap_or_default().as_bytes());
+            let note = output::line(head(&fields.message.unwrap_or_default()));
             Ok(Message::Progress { reference, percent, note })
         }
         "log" => {
             let level = level(fields.level.as_deref().unwrap_or("info"))?;
-            let mut text = output::line(fields.message.unwrap_or_default().as_bytes());
+            let mut text = output::line(head(&fields.message.unwrap_or_default()));
             if let Some(fields) = fields.fields.filter(|fields| !fields.is_null()) {
-                text = format!("{text} {}", output::line(fields.to_string().as_bytes()));
+                text = format!("{text} {}", output::line(head(&fields.to_string())));
             }
             Ok(Message::Log { reference, level, text })
         }
@@ -121,15 +124,16 @@ fn level(name: &str) -> Result<tracing::Level, String> {
 
 fn verdict(fields: Fields) -> Result<Verdict, String> {
     let delay = fields.delay_ms.map(delay).transpose()?;
+    let or = |words: String, otherwise: &str| if words.is_empty() { otherwise.to_owned() } else { words };
+    // Tracebacks keep their lines.
+    let error =
+        |text: Option<String>| or(output::lines(head(&text.unwrap_or_default())), "failed without a text");
     let words =
-        |text: Option<String>, otherwise: &str| match output::line(text.unwrap_or_default().as_bytes()) {
-            words if words.is_empty() => otherwise.to_owned(),
-            words => words,
-        };
+        |text: Option<String>, otherwise| or(output::line(head(&text.unwrap_or_default())), otherwise);
     match fields.outcome.as_deref() {
         Some("done") => Ok(Verdict::Done(result(fields.result, fields.result_base64)?)),
-        Some("retry") => Ok(Verdict::Retry { error: words(fields.error, "failed without a text"), delay }),
-        Some("fatal") => Ok(Verdict::Fatal { error: words(fields.error, "failed without a text") }),
+        Some("retry") => Ok(Verdict::Retry { error: error(fields.error), delay }),
+        Some("fatal") => Ok(Verdict::Fatal { error: error(fields.error) }),
         Some("snooze") => {
             // Without a pause, the job would run in a loop.
             let delay = delay.ok_or("snooze without delay_ms")?.max(Duration::from_millis(1));
@@ -139,6 +143,11 @@ fn verdict(fields: Fields) -> Result<Verdict, String> {
         Some(other) => Err(format!("the unknown outcome {:?}", excerpt(other.as_bytes()))),
         None => Err("a result without an outcome".to_owned()),
     }
+}
+
+/// Returns the beginning of a text. What follows a cut inside a character is cut away later.
+fn head(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(TEXT_BYTES)]
 }
 
 fn delay(ms: f64) -> Result<Duration, String> {
@@ -272,8 +281,10 @@ mod tests {
         assert_eq!(read(json!({"outcome": "done"})), Verdict::Done(Value::Null));
         let bytes = json!({"encoding": "base64", "data": "/w=="});
         assert_eq!(read(json!({"outcome": "done", "result_base64": "/w=="})), Verdict::Done(bytes));
-        let retry = Verdict::Retry { error: r"no\nway".to_owned(), delay: Some(ms(1500)) };
-        assert_eq!(read(json!({"outcome": "retry", "error": "no\nway", "delay_ms": 1500.0})), retry);
+        let retry = Verdict::Retry { error: "no\n  way\\u{1b}".to_owned(), delay: Some(ms(1500)) };
+        assert_eq!(read(json!({"outcome": "retry", "error": "no\n  way\u{1b}", "delay_ms": 1500.0})), retry);
+        let long = read(json!({"outcome": "fatal", "error": "\0".repeat(1_000_000)}));
+        assert!(matches!(&long, Verdict::Fatal { error } if error.len() < 10 * TEXT_BYTES));
         assert_eq!(read(json!({"outcome": "fatal", "error": "x"})), Verdict::Fatal { error: "x".to_owned() });
         let snooze = Verdict::Snooze { delay: ms(1), reason: String::new() };
         assert_eq!(read(json!({"outcome": "snooze", "delay_ms": 0})), snooze);
