@@ -98,10 +98,8 @@ impl Program {
         };
         match message::parse(&line) {
             Ok(Message::Ready(ready)) => check(pool, ready),
-            Ok(_) | Err(_) => {
-                let excerpt = excerpt(&line);
-                Err(Fault::Failed(format!("the program wrote {excerpt:?} instead of ready")))
-            }
+            Ok(_) => Err(unexpected(&line, "it must be the first line")),
+            Err(why) => Err(unexpected(&line, &why)),
         }
     }
 
@@ -134,6 +132,10 @@ impl Program {
         let pages: u64 = std::fs::read_to_string(path).ok()?.split(' ').nth(1)?.parse().ok()?;
         Some(pages.saturating_mul(rustix::param::page_size() as u64))
     }
+}
+
+fn unexpected(line: &[u8], why: &str) -> Fault {
+    Fault::Failed(format!("the program wrote {:?} instead of ready: {why}", excerpt(line)))
 }
 
 /// Checks whether a program and its pool fit together.

@@ -248,6 +248,8 @@ async fn a_trial_says_what_is_wrong() {
     assert!(why.starts_with("the program was not ready within 2s"), "{why}");
     let why = tried("print('PHP Warning', flush=True)").await.unwrap_err();
     assert!(why.starts_with("the program wrote \"PHP Warning\" instead of ready"), "{why}");
+    let why = tried("say(type='ready', protocol='1')").await.unwrap_err();
+    assert!(why.contains("expected u64"), "{why}");
 }
 
 #[tokio::test]
