@@ -319,21 +319,30 @@ impl<'a> Session<'a> {
     fn on_line(&mut self, line: Result<Option<Bytes>, String>) {
         match line {
             Ok(Some(line)) => {
-                if let Err(why) = self.on_message(&line) {
+                // What a program prints because of a signal is not the fault of its jobs.
+                let is_signalled = matches!(self.stage, Stage::Terminated(_) | Stage::Killed);
+                if let Err(why) = self.on_message(&line)
+                    && !is_signalled
+                {
                     self.on_nonsense(why);
                 }
             }
             Ok(None) => {
                 self.output_ended = true;
-                self.close(PoolEnding::Exited);
-                if !self.exited && self.stage == Stage::Open {
-                    self.program.stdin = None;
-                    self.stage = Stage::Closed(Instant::now() + self.pool.config.grace);
-                }
+                self.expect_exit();
             }
             // Its last line may be cut off because it was killed.
             Err(_) if self.exited || self.is_being_ended() => self.output_ended = true,
             Err(why) => self.on_nonsense(why),
+        }
+    }
+
+    /// Notes that the program is about to exit, and gives it the grace period for that.
+    fn expect_exit(&mut self) {
+        self.close(PoolEnding::Exited);
+        if !self.exited && self.stage == Stage::Open {
+            self.program.stdin = None;
+            self.stage = Stage::Closed(Instant::now() + self.pool.config.grace);
         }
     }
 
@@ -358,7 +367,7 @@ impl<'a> Session<'a> {
         self.said_bye = message == Message::Bye;
         match message {
             Message::Ready(_) => return Err(format!("a second greeting: {}", excerpt(line))),
-            Message::Bye => self.close(PoolEnding::Exited),
+            Message::Bye => self.expect_exit(),
             Message::Progress { reference, percent, note } => {
                 if let Some(running) = reference.and_then(|job| self.running.get_mut(&job)) {
                     running.heard = true;

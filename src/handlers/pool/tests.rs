@@ -156,7 +156,8 @@ for job in jobs():
 
 #[tokio::test]
 async fn a_hanging_neighbor_costs_the_others_no_attempt() {
-    let script = "import threading
+    let script = "import signal, threading
+signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'Terminated\\n'), os._exit(1)))
 ready(inflight=5)
 def work(job):
     if job['payload'] == 'hang': time.sleep(1000)
@@ -217,6 +218,14 @@ for job in jobs():
         pids.insert(stage.run("1").await.unwrap().as_u64().unwrap());
     }
     assert_eq!(pids.len(), 10, "{pids:?}");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_says_bye_and_stays_is_ended() {
+    let stage = Stage::new("ready()\nfor job in jobs():\n    say(type='bye')\n    time.sleep(1000)");
+    let failed = failure(stage.run("1").await);
+    assert!(failed.error.starts_with("the program ended without an answer (signal: 15"), "{failed:?}");
     stage.stop().await;
 }
 
