@@ -209,9 +209,10 @@ class Job {
       line.fields = {};
       for (const [name, value] of Object.entries(fields)) {
         try {
-          line.fields[name] = JSON.parse(encode(value));
+          line.fields[cut(name)] = JSON.parse(encode(value));
         } catch {
-          line.fields[name] = String(value);
+          // Half of a surrogate pair would be nonsense to the worker, and end the program.
+          line.fields[cut(name)] = cut(String(value), MAX_LOG_BYTES);
         }
       }
     }

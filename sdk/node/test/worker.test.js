@@ -49,7 +49,7 @@ const CODE = `
   job('progress', (job) => {
     job.progress(42.5, 'page 3 of 7');
     job.progress(1000);
-    job.log('hello', { rows: 3, odd: 1n }, 'warn');
+    job.log('hello', { rows: 3, odd: 1n, ...(''.isWellFormed && { '\\udc80': 'a\\udc80' }) }, 'warn');
     try { job.progress(NaN); } catch (error) { return error.message; }
   });
   job('sleep', async (job) => { await sleep(job.payload); return currentJob() === job ? job.id : 'other'; });
@@ -145,7 +145,7 @@ test('progress and logs are sent', async (t) => {
   const ref = one.job('progress');
   assert.deepEqual(await one.read(), { type: 'progress', ref, percent: 42.5, message: 'page 3 of 7' });
   assert.equal((await one.read()).percent, 100);
-  assert.deepEqual(await one.read(), { type: 'log', ref, level: 'warn', message: 'hello', fields: { rows: 3, odd: '1' } });
+  assert.deepEqual(await one.read(), { type: 'log', ref, level: 'warn', message: 'hello', fields: { rows: 3, odd: '1', ...(''.isWellFormed && { '\ufffd': 'a\ufffd' }) } });
   assert.equal((await one.result()).result, 'the progress is NaN');
 });
 
