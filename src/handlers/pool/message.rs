@@ -6,11 +6,13 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::payload::Body;
 use crate::JobContext;
 use crate::handlers::attempt;
 use crate::handlers::output;
+use crate::worker::MAX_RESULT_BYTES;
 
 /// The version of the protocol.
 pub(super) const PROTOCOL: u64 = 1;
@@ -20,6 +22,9 @@ const EXCERPT_BYTES: usize = 200;
 
 /// How much of a text is looked at: more than anybody keeps of it.
 const TEXT_BYTES: usize = 8 * 1024;
+
+/// A result whose JSON is longer than this is not read: it is too long even without spaces and escapes.
+const LONGEST_RESULT: usize = 4 * MAX_RESULT_BYTES;
 
 /// The longest pause that a program may ask for.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -69,9 +74,9 @@ struct Fields {
     percent: Option<f64>,
     message: Option<String>,
     level: Option<String>,
-    fields: Option<Value>,
+    fields: Option<Box<RawValue>>,
     outcome: Option<String>,
-    result: Option<Value>,
+    result: Option<Box<RawValue>>,
     result_base64: Option<String>,
     error: Option<String>,
     delay_ms: Option<f64>,
@@ -101,8 +106,8 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
         "log" => {
             let level = level(fields.level.as_deref().unwrap_or("info"))?;
             let mut text = output::line(head(&fields.message.unwrap_or_default()));
-            if let Some(fields) = fields.fields.filter(|fields| !fields.is_null()) {
-                text = format!("{text} {}", output::line(head(&fields.to_string())));
+            if let Some(fields) = fields.fields {
+                text = format!("{text} {}", output::line(head(fields.get())));
             }
             Ok(Message::Log { reference, level, text })
         }
@@ -158,12 +163,24 @@ fn delay(ms: f64) -> Result<Duration, String> {
 }
 
 /// Returns a result; bytes look as they do for other handlers.
-fn result(json: Option<Value>, base64: Option<String>) -> Result<Value, String> {
-    let Some(data) = base64 else { return Ok(json.unwrap_or(Value::Null)) };
+fn result(json: Option<Box<RawValue>>, base64: Option<String>) -> Result<Value, String> {
+    let Some(data) = base64 else { return Ok(json.map_or(Value::Null, |json| kept(json.get()))) };
     if BASE64_STANDARD.decode(&data).is_err() {
         return Err("result_base64 is not base64".to_owned());
     }
     Ok(serde_json::json!({ "encoding": "base64", "data": data }))
+}
+
+/// Reads a result that may be kept. One that cannot be read, because it is nested too deep, is left out: its work is done, and
+/// the program's other jobs are not to blame.
+fn kept(json: &str) -> Value {
+    if json.len() > LONGEST_RESULT {
+        return Value::Null;
+    }
+    serde_json::from_str(json).unwrap_or_else(|error| {
+        tracing::warn!(%error, "a program of a pool wrote a result that cannot be read, which is left out");
+        Value::Null
+    })
 }
 
 /// Returns the beginning of a line as text that is safe in a log.
@@ -290,6 +307,19 @@ mod tests {
         assert_eq!(read(json!({"outcome": "snooze", "delay_ms": 0})), snooze);
         let dropped = Verdict::Drop { reason: "dropped without a reason".to_owned() };
         assert_eq!(read(json!({"outcome": "drop"})), dropped);
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_kept_is_left_out() {
+        let (deep, long) = ("[".repeat(1000) + &"]".repeat(1000), format!("\"{}\"", "x".repeat(1_000_000)));
+        for json in [deep.as_str(), long.as_str(), "1e999", "\"\\ud800\""] {
+            let line =
+                format!("{{\"type\":\"result\",\"ref\":\"17\",\"outcome\":\"done\",\"result\":{json}}}");
+            let done = Message::Result { reference: Some(17), verdict: Verdict::Done(Value::Null) };
+            assert_eq!(parse(line.as_bytes()), Ok(done), "{}", excerpt(json.as_bytes()));
+            let line = format!("{{\"type\":\"log\",\"message\":\"x\",\"fields\":{{\"a\":{json}}}}}");
+            assert!(parse(line.as_bytes()).is_ok(), "{}", excerpt(json.as_bytes()));
+        }
     }
 
     #[test]
