@@ -27,6 +27,9 @@ const LOGGED_BYTES: usize = 4096;
 /// How much is read at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
+/// After a line that is longer than this, its memory is given back.
+const MOST_KEPT: usize = 1024 * 1024;
+
 /// How long to wait for the rest of standard error after the program has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -184,6 +187,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 let mut line = self.buffer.split_to(self.searched + at + 1);
                 line.truncate(line.len() - 1);
                 self.searched = 0;
+                if line.len() > MOST_KEPT && self.buffer.is_empty() {
+                    self.buffer = BytesMut::new();
+                }
                 if line.len() > self.longest {
                     return Err(self.too_long());
                 }
@@ -276,6 +282,15 @@ mod tests {
         }
         assert!(lines.next().await.unwrap_err().contains("rest"));
         assert_eq!(lines.next().await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn the_memory_of_a_long_line_is_given_back() {
+        let text = ["x".repeat(5_000_000).as_bytes(), b"\n"].concat();
+        let mut lines = lines(&text, 10_000_000);
+        assert_eq!(lines.next().await.unwrap().unwrap().len(), 5_000_000);
+        assert_eq!(lines.next().await, Ok(None));
+        assert!(lines.buffer.capacity() <= 2 * CHUNK_BYTES, "{}", lines.buffer.capacity());
     }
 
     #[tokio::test]
