@@ -1,5 +1,6 @@
 //! The bounds of the values, and the rules between them.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -82,6 +83,7 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         wrong.extend(listed(&["pools", name.as_str()], pool.validate().into_iter().map(own)));
     }
     wrong.extend(unknown_pools(config));
+    wrong.extend(twofold_pools(config));
     for (name, section) in &config.types {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
         wrong.extend(callbacks(name, section));
@@ -190,6 +192,21 @@ fn unknown_pools(config: &Config) -> Vec<Wrong> {
             };
             wrong.push(([handler.path, path(&["pool"])].concat(), reason));
         }
+    }
+    wrong
+}
+
+/// Pools of types and steps whose names other pools have too: one of them would run the jobs of both.
+fn twofold_pools(config: &Config) -> Vec<Wrong> {
+    let (mut known, mut wrong) = (config.pools.keys().cloned().collect::<BTreeSet<_>>(), Vec::new());
+    for handler in config.placed_handlers() {
+        let Some((name, Some(_))) = handler.pool() else { continue };
+        if known.contains(&name) {
+            let reason =
+                format!("is named {name}, as another pool is: describe it in [pools] under another name");
+            wrong.push(([handler.path, path(&["pool"])].concat(), reason));
+        }
+        known.insert(name);
     }
     wrong
 }

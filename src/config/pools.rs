@@ -56,7 +56,7 @@ impl Config {
 
 impl PlacedHandler<'_> {
     /// Returns the name of its pool, and the settings if it is a pool of its own.
-    fn pool(&self) -> Option<(PoolName, Option<&PoolConfig>)> {
+    pub(super) fn pool(&self) -> Option<(PoolName, Option<&PoolConfig>)> {
         let handlers::Config::Pool(choice) = self.config else { return None };
         Some(match choice {
             PoolChoice::Named(name) => (name.clone(), None),

@@ -431,6 +431,18 @@ fn a_wrong_rule_is_reported_with_its_key_number_and_position() {
 }
 
 #[test]
+fn two_pools_do_not_have_the_same_name() {
+    let own = "[types.\"mail.send\"]\nhandler.pool = { command = [\"a\"] }\n";
+    for other in [
+        "[pools.\"mail.send\"]\ncommand = [\"b\"]\n",
+        "[types.mail.steps.send]\nhandler.pool = { command = [\"b\"] }\n",
+    ] {
+        let found = wrong(&format!("{own}{other}"));
+        assert!(found.iter().any(|problem| problem.contains("is named mail.send")), "{found:?}");
+    }
+}
+
+#[test]
 fn the_rules_in_the_documents_are_valid() {
     let blocks = include_str!("../../docs/handlers.md").split("```toml\n").skip(1);
     for toml in blocks.filter_map(|block| block.split("```").next()) {

@@ -20,12 +20,21 @@ pub(super) fn result(bytes: &[u8]) -> Value {
 
 /// Returns `bytes` as one line of text that is safe in a log or a terminal.
 pub(super) fn line(bytes: &[u8]) -> String {
+    escaped(bytes, |_| false)
+}
+
+/// Does the same, but keeps the line breaks.
+pub(super) fn lines(bytes: &[u8]) -> String {
+    escaped(bytes, |c| c == '\n')
+}
+
+fn escaped(bytes: &[u8], is_kept: impl Fn(char) -> bool) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let mut line = String::with_capacity(text.len());
+    let mut safe = String::with_capacity(text.len());
     for c in text.trim().chars() {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        if c.is_control() && !is_kept(c) { safe.extend(c.escape_default()) } else { safe.push(c) }
     }
-    line
+    safe
 }
 
 /// Returns the end of `bytes` as one line of at most `max` bytes.
@@ -57,6 +66,11 @@ mod tests {
     #[test]
     fn control_characters_are_escaped_and_other_letters_kept() {
         assert_eq!(line("\u{1b}[2Jé\n{\"level\":1}\0\n".as_bytes()), r#"\u{1b}[2Jé\n{"level":1}\u{0}"#);
+    }
+
+    #[test]
+    fn lines_keep_their_breaks_and_nothing_else() {
+        assert_eq!(lines(b"\na\n  b\r\n\x1b[2J\tc\n"), "a\n  b\\r\n\\u{1b}[2J\\tc");
     }
 
     #[test]

@@ -174,7 +174,8 @@ final class Worker
     /** @internal Why the attempt should end, as far as the worker has said. */
     public function cancelled(string $ref): ?string
     {
-        while (($line = $this->pipe->line(0)) !== null) {
+        // A process that a handler forked would take the lines away from this one.
+        while (getmypid() === $this->pid && ($line = $this->pipe->line(0)) !== null) {
             $message = $this->read($line);
             if (($message['type'] ?? '') !== 'cancel') {
                 $this->inbox[] = $message;
@@ -221,10 +222,14 @@ final class Worker
         while ($this->inbox === []) {
             // A signal that arrives just before the wait does not end it, so the wait is short.
             $line = $this->pipe->line($this->isStopping ? 0 : 1);
+            if ($line === null && $this->isStopping) {
+                // The signal may have ended the wait.
+                $line = $this->pipe->line(0);
+            }
             if ($line !== null) {
                 return $this->read($line);
             }
-            if ($this->pipe->ended() || $this->isStopping && $this->pipe->line(0) === null) {
+            if ($this->pipe->ended() || $this->isStopping) {
                 return null;
             }
         }

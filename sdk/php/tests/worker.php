@@ -322,6 +322,26 @@ test('the_constants_of_the_standard_streams_are_closed', function (): void {
     same(1, $program->answer('b')['result']);
 });
 
+test('a_forked_child_takes_no_lines', function (): void {
+    if (!function_exists('pcntl_fork')) {
+        throw new Skipped('PHP has no pcntl');
+    }
+    $program = Program::start('$worker->on("forks", function (Job $job) {
+            $job->progress(1);
+            $child = pcntl_fork();
+            if ($child === 0) {
+                for ($end = microtime(true) + 0.3; microtime(true) < $end;) { $job->cancelled(); }
+                posix_kill(getmypid(), SIGKILL);
+            }
+            pcntl_waitpid($child, $status);
+            return $job->cancelled();
+        })->run();');
+    $ref = $program->job('forks');
+    same('progress', $program->read()['type']);
+    $program->send(['type' => 'cancel', 'ref' => $ref, 'reason' => 'timeout']);
+    same(['outcome' => 'done', 'result' => 'timeout'], $program->result($ref));
+});
+
 test('a_forked_child_does_not_answer', function (): void {
     if (!function_exists('pcntl_fork')) {
         throw new Skipped('PHP has no pcntl');

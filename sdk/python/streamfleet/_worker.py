@@ -13,6 +13,7 @@ import json
 import logging
 import math
 import os
+import re
 import select
 import signal
 import sys
@@ -46,6 +47,9 @@ Seconds = Union[int, float, timedelta]
 Function = Callable[..., Any]
 
 _log = logging.getLogger("streamfleet")
+
+#: How the line of a job begins.
+_JOB_LINE = re.compile(rb'\{"type": ?"job", ?"ref": ?"([^"\\]{1,64})"')
 
 
 class Outcome(Exception):
@@ -108,7 +112,7 @@ class Snooze(Outcome):
     def _fields(self) -> Dict[str, Any]:
         fields: Dict[str, Any] = {"outcome": "snooze", "delay_ms": self.delay_ms}
         if self.reason is not None:
-            fields["reason"] = _cut(self.reason)
+            fields["reason"] = _cut(str(self.reason))
         return fields
 
 
@@ -120,7 +124,7 @@ class Drop(Outcome):
         self.reason = reason
 
     def _fields(self) -> Dict[str, Any]:
-        return {"outcome": "drop", "reason": _cut(self.reason)}
+        return {"outcome": "drop", "reason": _cut(str(self.reason))}
 
 
 class Cancelled(BaseException):
@@ -304,6 +308,8 @@ class _Channel:
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.read_fd = read_fd
         self._write_fd = write_fd
+        #: A process that a handler forks shares the pipes, and must neither write nor read them.
+        self.pid = os.getpid()
         self._lock = threading.Lock()
         #: Whether the main thread is in the middle of a line, which a signal must not cut short.
         self.writing = False
@@ -340,6 +346,8 @@ class _Channel:
         self.write(text.encode("utf-8", "replace") + b"\n")
 
     def write(self, line: bytes) -> None:
+        if os.getpid() != self.pid:
+            return
         is_main = threading.current_thread() is threading.main_thread()
         if is_main:
             self.writing = True
@@ -385,9 +393,20 @@ class _Channel:
             del self._buffer[: end + 1]
             self._scanned = 0
             if line.strip():
-                message = json.loads(line)
+                message = _message(line)
                 if isinstance(message, dict):
                     yield message
+
+
+def _message(line: bytes) -> Any:
+    """Decodes a line. Of a job whose payload Python cannot read, there are only the ref and ``unreadable``: other jobs go on."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        begin = _JOB_LINE.match(line)
+        if begin is None:
+            raise
+        return {"type": "job", "ref": begin[1].decode("utf-8", "replace"), "unreadable": str(error)}
 
 
 class Handler:
@@ -548,6 +567,10 @@ class _Loop:
         later = Snooze(LATER_MS / 1000, "the program is stopping")
         self.channel.send({"type": "result", "ref": message.get("ref"), **later._fields()})
 
+    def refuse(self, message: Mapping[str, Any]) -> None:
+        never = Fatal(f"Python cannot read the payload: {message['unreadable']}")
+        self.channel.send({"type": "result", "ref": message["ref"], **never._fields()})
+
     def unknown(self, job_: Job) -> Retry:
         return Retry(f"this program has no handler for {job_.type}; it serves {', '.join(sorted(self.worker.handlers))}")
 
@@ -612,6 +635,8 @@ class _SyncLoop(_Loop):
             message = self.waiting.pop(0)
             if message.get("type") == "hello":
                 self.greet(message)
+            elif "unreadable" in message:
+                self.refuse(message)
             elif message.get("type") == "job":
                 self._run_job(self.job_of(message), call)
         self._leave()
@@ -657,7 +682,7 @@ class _SyncLoop(_Loop):
 
     def look(self) -> None:
         """Reads what the worker has written meanwhile, without waiting. A thread of the handler must not."""
-        if self._is_looking or threading.current_thread() is not threading.main_thread():
+        if self._is_looking or threading.current_thread() is not threading.main_thread() or os.getpid() != self.pid:
             return
         self._is_looking = True
         try:
@@ -779,6 +804,8 @@ class _AsyncLoop(_Loop):
                     task.cancel()
         elif kind == "job" and self.is_over():
             self.postpone(message)
+        elif "unreadable" in message:
+            self.refuse(message)
         elif kind == "job":
             self.started += 1
             job_ = self.job_of(message)

@@ -1,6 +1,7 @@
 """The pool protocol: what a program with handlers answers to a worker."""
 
 import base64
+import json
 import os
 import tempfile
 import textwrap
@@ -27,6 +28,7 @@ SYNC = """
         "fatal": lambda: Fatal("never"),
         "snooze": lambda: Snooze(timedelta(minutes=1), "closed"),
         "drop": lambda: Drop("sold out"),
+        "odd drop": lambda: Drop(KeyError("sold out")),
         "nan": lambda: float("nan"),
         "set": lambda: {1, 2},
         "surrogate": lambda: "\\udc80",
@@ -123,6 +125,15 @@ SYNC = """
             time.sleep(0.01)
         return "finished"
 
+    @job("talkative.fork")
+    def talkative_fork(job):
+        if os.fork() == 0:
+            job.log("from the child")
+            assert job.cancelled is None
+            os._exit(0)
+        os.wait()
+        return job.cancelled
+
     @job("fork")
     def fork(job):
         if os.fork() == 0:
@@ -130,6 +141,15 @@ SYNC = """
         os.wait()
         return "parent"
 """
+
+
+def _is_unreadable(line):
+    """Old versions of Python read numbers of any length."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 class Sync(unittest.TestCase):
@@ -278,6 +298,32 @@ class Sync(unittest.TestCase):
         program = self.started()
         self.assertEqual(program.ask("fork")["result"], "parent")
         self.assertEqual(program.ask("return", "list")["result"], [1, "ü"])
+
+    def test_a_child_of_a_handler_neither_writes_nor_reads_lines(self):
+        program = self.started()
+        ref = program.job("talkative.fork")
+        program.send({"type": "cancel", "ref": ref, "reason": "timeout"})
+        answer = program.read()
+        self.assertEqual((answer["type"], answer["ref"]), ("result", ref))
+        self.assertIn(answer.get("result"), ("timeout", None))
+        self.assertEqual(program.ask("return", "list")["result"], [1, "ü"])
+
+    def test_a_payload_that_python_cannot_read_fails_alone(self):
+        for payload in (b"1" * 5000, b"[" * 200_000 + b"]" * 200_000):
+            program = self.started()
+            line = b'{"type":"job","ref":"x","id":"a","job_type":"return","payload":%s}' % payload
+            if not _is_unreadable(line):
+                continue
+            program.process.stdin.write(line + b"\n")
+            program.process.stdin.flush()
+            answer = program.result("x")
+            self.assertEqual(answer["outcome"], "fatal")
+            self.assertIn("cannot read the payload", answer["error"])
+            self.assertEqual(program.ask("return", "list")["result"], [1, "ü"])
+
+    def test_a_reason_may_be_any_object(self):
+        answer = self.started().ask("return", "odd drop")
+        self.assertEqual((answer["outcome"], answer["reason"]), ("drop", "'sold out'"))
 
     def test_progress_and_logs_are_sent(self):
         program = self.started()
@@ -495,6 +541,16 @@ class Async(unittest.TestCase):
         self.assertEqual(answers[first]["error"], "the attempt was interrupted: timeout")
         self.assertEqual(answers[third]["result"], f"job-{third}")
         self.assertIn(answers[second]["outcome"], ("done", "retry"))
+
+    def test_a_payload_that_python_cannot_read_leaves_the_others(self):
+        program = self.started()
+        first = program.job("sleep", 0.5)
+        line = b'{"type":"job","ref":"x","id":"a","job_type":"sleep","payload":%s}' % (b"[" * 200_000 + b"]" * 200_000)
+        self.assertTrue(_is_unreadable(line))
+        program.process.stdin.write(line + b"\n")
+        program.process.stdin.flush()
+        self.assertEqual(program.result("x")["outcome"], "fatal")
+        self.assertEqual(program.result(first)["outcome"], "done")
 
     def test_failures_are_retries_and_others_go_on(self):
         program = self.started()

@@ -6,17 +6,25 @@ use std::time::Duration;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::payload::Body;
 use crate::JobContext;
 use crate::handlers::attempt;
 use crate::handlers::output;
+use crate::worker::MAX_RESULT_BYTES;
 
 /// The version of the protocol.
 pub(super) const PROTOCOL: u64 = 1;
 
 /// How much of a line goes into an error.
 const EXCERPT_BYTES: usize = 200;
+
+/// How much of a text is looked at: more than anybody keeps of it.
+const TEXT_BYTES: usize = 8 * 1024;
+
+/// A result whose JSON is longer than this is not read: it is too long even without spaces and escapes.
+const LONGEST_RESULT: usize = 4 * MAX_RESULT_BYTES;
 
 /// The longest pause that a program may ask for.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -66,9 +74,9 @@ struct Fields {
     percent: Option<f64>,
     message: Option<String>,
     level: Option<String>,
-    fields: Option<Value>,
+    fields: Option<Box<RawValue>>,
     outcome: Option<String>,
-    result: Option<Value>,
+    result: Option<Box<RawValue>>,
     result_base64: Option<String>,
     error: Option<String>,
     delay_ms: Option<f64>,
@@ -92,14 +100,14 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
         "progress" => {
             // A cast of a float is cut to the bounds of the integer.
             let percent = fields.percent.map(|percent| percent.clamp(0.0, 100.0) as u8);
-            let note = output::line(fields.message.unwrap_or_default().as_bytes());
+            let note = output::line(head(&fields.message.unwrap_or_default()));
             Ok(Message::Progress { reference, percent, note })
         }
         "log" => {
             let level = level(fields.level.as_deref().unwrap_or("info"))?;
-            let mut text = output::line(fields.message.unwrap_or_default().as_bytes());
-            if let Some(fields) = fields.fields.filter(|fields| !fields.is_null()) {
-                text = format!("{text} {}", output::line(fields.to_string().as_bytes()));
+            let mut text = output::line(head(&fields.message.unwrap_or_default()));
+            if let Some(fields) = fields.fields {
+                text = format!("{text} {}", output::line(head(fields.get())));
             }
             Ok(Message::Log { reference, level, text })
         }
@@ -121,15 +129,16 @@ fn level(name: &str) -> Result<tracing::Level, String> {
 
 fn verdict(fields: Fields) -> Result<Verdict, String> {
     let delay = fields.delay_ms.map(delay).transpose()?;
+    let or = |words: String, otherwise: &str| if words.is_empty() { otherwise.to_owned() } else { words };
+    // Tracebacks keep their lines.
+    let error =
+        |text: Option<String>| or(output::lines(head(&text.unwrap_or_default())), "failed without a text");
     let words =
-        |text: Option<String>, otherwise: &str| match output::line(text.unwrap_or_default().as_bytes()) {
-            words if words.is_empty() => otherwise.to_owned(),
-            words => words,
-        };
+        |text: Option<String>, otherwise| or(output::line(head(&text.unwrap_or_default())), otherwise);
     match fields.outcome.as_deref() {
         Some("done") => Ok(Verdict::Done(result(fields.result, fields.result_base64)?)),
-        Some("retry") => Ok(Verdict::Retry { error: words(fields.error, "failed without a text"), delay }),
-        Some("fatal") => Ok(Verdict::Fatal { error: words(fields.error, "failed without a text") }),
+        Some("retry") => Ok(Verdict::Retry { error: error(fields.error), delay }),
+        Some("fatal") => Ok(Verdict::Fatal { error: error(fields.error) }),
         Some("snooze") => {
             // Without a pause, the job would run in a loop.
             let delay = delay.ok_or("snooze without delay_ms")?.max(Duration::from_millis(1));
@@ -141,6 +150,11 @@ fn verdict(fields: Fields) -> Result<Verdict, String> {
     }
 }
 
+/// Returns the beginning of a text. What follows a cut inside a character is cut away later.
+fn head(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(TEXT_BYTES)]
+}
+
 fn delay(ms: f64) -> Result<Duration, String> {
     if !ms.is_finite() || ms < 0.0 {
         return Err(format!("delay_ms is {ms}"));
@@ -149,12 +163,24 @@ fn delay(ms: f64) -> Result<Duration, String> {
 }
 
 /// Returns a result; bytes look as they do for other handlers.
-fn result(json: Option<Value>, base64: Option<String>) -> Result<Value, String> {
-    let Some(data) = base64 else { return Ok(json.unwrap_or(Value::Null)) };
+fn result(json: Option<Box<RawValue>>, base64: Option<String>) -> Result<Value, String> {
+    let Some(data) = base64 else { return Ok(json.map_or(Value::Null, |json| kept(json.get()))) };
     if BASE64_STANDARD.decode(&data).is_err() {
         return Err("result_base64 is not base64".to_owned());
     }
     Ok(serde_json::json!({ "encoding": "base64", "data": data }))
+}
+
+/// Reads a result that may be kept. One that cannot be read, because it is nested too deep, is left out: its work is done, and
+/// the program's other jobs are not to blame.
+fn kept(json: &str) -> Value {
+    if json.len() > LONGEST_RESULT {
+        return Value::Null;
+    }
+    serde_json::from_str(json).unwrap_or_else(|error| {
+        tracing::warn!(%error, "a program of a pool wrote a result that cannot be read, which is left out");
+        Value::Null
+    })
 }
 
 /// Returns the beginning of a line as text that is safe in a log.
@@ -272,13 +298,28 @@ mod tests {
         assert_eq!(read(json!({"outcome": "done"})), Verdict::Done(Value::Null));
         let bytes = json!({"encoding": "base64", "data": "/w=="});
         assert_eq!(read(json!({"outcome": "done", "result_base64": "/w=="})), Verdict::Done(bytes));
-        let retry = Verdict::Retry { error: r"no\nway".to_owned(), delay: Some(ms(1500)) };
-        assert_eq!(read(json!({"outcome": "retry", "error": "no\nway", "delay_ms": 1500.0})), retry);
+        let retry = Verdict::Retry { error: "no\n  way\\u{1b}".to_owned(), delay: Some(ms(1500)) };
+        assert_eq!(read(json!({"outcome": "retry", "error": "no\n  way\u{1b}", "delay_ms": 1500.0})), retry);
+        let long = read(json!({"outcome": "fatal", "error": "\0".repeat(1_000_000)}));
+        assert!(matches!(&long, Verdict::Fatal { error } if error.len() < 10 * TEXT_BYTES));
         assert_eq!(read(json!({"outcome": "fatal", "error": "x"})), Verdict::Fatal { error: "x".to_owned() });
         let snooze = Verdict::Snooze { delay: ms(1), reason: String::new() };
         assert_eq!(read(json!({"outcome": "snooze", "delay_ms": 0})), snooze);
         let dropped = Verdict::Drop { reason: "dropped without a reason".to_owned() };
         assert_eq!(read(json!({"outcome": "drop"})), dropped);
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_kept_is_left_out() {
+        let (deep, long) = ("[".repeat(1000) + &"]".repeat(1000), format!("\"{}\"", "x".repeat(1_000_000)));
+        for json in [deep.as_str(), long.as_str(), "1e999", "\"\\ud800\""] {
+            let line =
+                format!("{{\"type\":\"result\",\"ref\":\"17\",\"outcome\":\"done\",\"result\":{json}}}");
+            let done = Message::Result { reference: Some(17), verdict: Verdict::Done(Value::Null) };
+            assert_eq!(parse(line.as_bytes()), Ok(done), "{}", excerpt(json.as_bytes()));
+            let line = format!("{{\"type\":\"log\",\"message\":\"x\",\"fields\":{{\"a\":{json}}}}}");
+            assert!(parse(line.as_bytes()).is_ok(), "{}", excerpt(json.as_bytes()));
+        }
     }
 
     #[test]

@@ -279,14 +279,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The place of a job in the pool, given up when this is dropped.
 struct Ticket<'a> {
     slots: &'a Slots,
-    number: u64,
+    /// `None` once there is an answer.
+    number: Option<u64>,
     _gone: DropGuard,
 }
 
 impl Ticket<'_> {
     /// Takes the job out if no program has it yet.
     fn withdraw(&self) -> bool {
-        self.slots.withdraw(self.number)
+        self.number.is_some_and(|number| self.slots.withdraw(number))
     }
 }
 
@@ -317,13 +318,17 @@ impl Handler for Pool {
             answer,
             gone: token,
         });
-        let ticket = Ticket { slots: &shared.slots, number, _gone: gone.clone().drop_guard() };
+        let mut ticket =
+            Ticket { slots: &shared.slots, number: Some(number), _gone: gone.clone().drop_guard() };
         let mut is_cut = false;
         let mut give_up = pin!(sleep(LONGEST_WAIT.min(context.time_left() / 2)));
         loop {
             tokio::select! {
                 biased;
-                answer = &mut answered => return self.outcome(answer, &context),
+                answer = &mut answered => {
+                    ticket.number = None;
+                    return self.outcome(answer, &context);
+                }
                 () = gone.cancelled(), if !is_cut => {
                     is_cut = true;
                     if ticket.withdraw() {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io::Cursor;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
+use serde::Serialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::job::Encoding;
 use crate::job::payload::is_readable;
@@ -27,7 +27,7 @@ impl Body {
         let json = match encoding {
             Encoding::Json | Encoding::Msgpack if payload.is_empty() => Some(b"null".to_vec()),
             Encoding::Json => is_readable(payload, Encoding::Json).then(|| in_one_line(payload)),
-            Encoding::Msgpack => unpacked(payload).map(|value| value.to_string().into_bytes()),
+            Encoding::Msgpack => unpacked(payload),
             Encoding::Raw => None,
         };
         json.map_or_else(|| Self::Base64(BASE64_STANDARD.encode(payload)), Self::Json)
@@ -54,70 +54,91 @@ fn in_one_line(json: &[u8]) -> Vec<u8> {
     json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
 }
 
-/// Returns MessagePack as JSON, if JSON can express it.
-fn unpacked(payload: &[u8]) -> Option<Value> {
+/// Returns MessagePack as JSON, if JSON can express it. It is written as it is read: the values of a hostile payload would
+/// take a hundred times its size.
+fn unpacked(payload: &[u8]) -> Option<Vec<u8>> {
     let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
     decoder.set_max_depth(MAX_DEPTH);
-    let Plain(value) = Plain::deserialize(&mut decoder).ok()?;
-    (decoder.position() == payload.len() as u64).then_some(value)
+    let mut json = Vec::new();
+    Plain(&mut json).deserialize(&mut decoder).ok()?;
+    (decoder.position() == payload.len() as u64).then_some(json)
 }
 
-/// A value that loses nothing as JSON: no bytes, no other keys than texts, and only finite numbers.
-struct Plain(Value);
+/// Writes a value that loses nothing as JSON: no bytes, no other keys than texts, and only finite numbers.
+struct Plain<'a>(&'a mut Vec<u8>);
 
-impl<'de> Deserialize<'de> for Plain {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(PlainVisitor).map(Self)
+impl Plain<'_> {
+    fn write<E: Error>(self, value: &(impl Serialize + ?Sized)) -> Result<(), E> {
+        serde_json::to_writer(self.0, value).map_err(E::custom)
+    }
+
+    /// Ends an array or an object. Each of its values has a comma after it.
+    fn end(self, end: u8) {
+        if self.0.last() == Some(&b',') {
+            self.0.pop();
+        }
+        self.0.push(end);
     }
 }
 
-struct PlainVisitor;
+impl<'de> DeserializeSeed<'de> for Plain<'_> {
+    type Value = ();
 
-impl<'de> Visitor<'de> for PlainVisitor {
-    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Plain<'_> {
+    type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a value that JSON can express")
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.write(&value)
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.write(&value)
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.write(&value)
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a finite number"))
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        if value.is_finite() { self.write(&value) } else { Err(E::custom("not a finite number")) }
     }
 
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.write(value)
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.write(&())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Plain(item)) = items.next_element()? {
-            list.push(item);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.0.push(b'[');
+        while items.next_element_seed(Plain(&mut *self.0))?.is_some() {
+            self.0.push(b',');
         }
-        Ok(Value::Array(list))
+        self.end(b']');
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some((key, Plain(value))) = entries.next_entry::<String, Plain>()? {
-            map.insert(key, value);
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        self.0.push(b'{');
+        while let Some(key) = entries.next_key::<String>()? {
+            Plain(&mut *self.0).write::<A::Error>(&key)?;
+            self.0.push(b':');
+            entries.next_value_seed(Plain(&mut *self.0))?;
+            self.0.push(b',');
         }
-        Ok(Value::Object(map))
+        self.end(b'}');
+        Ok(())
     }
 }
 
@@ -142,6 +163,9 @@ mod tests {
         let value = json!({"a": [1, -1, 1.5, null, true, "é", u64::MAX]});
         let packed = rmp_serde::to_vec_named(&value).unwrap();
         assert_eq!(Body::of(&packed, Encoding::Msgpack), Body::Json(value.to_string().into_bytes()));
+        let nested = b"\x84\xa1b\x90\xa1a\x80\xa1c\x92\x01\x91\xc0\xa2\"\n\xca\x3f\x00\x00\x00";
+        let json = br#"{"b":[],"a":{},"c":[1,[null]],"\"\n":0.5}"#.to_vec();
+        assert_eq!(Body::of(nested, Encoding::Msgpack), Body::Json(json), "in the same order");
         for lossy in
             [&b"\xc4\x01\xff"[..], b"\x81\x01\x02", b"\xcb\x7f\xf8\0\0\0\0\0\0", b"\xd4\x01\x00", b"\x01\x01"]
         {

@@ -27,6 +27,9 @@ const LOGGED_BYTES: usize = 4096;
 /// How much is read at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
+/// After a line that is longer than this, its memory is given back.
+const MOST_KEPT: usize = 1024 * 1024;
+
 /// How long to wait for the rest of standard error after the program has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -98,10 +101,8 @@ impl Program {
         };
         match message::parse(&line) {
             Ok(Message::Ready(ready)) => check(pool, ready),
-            Ok(_) | Err(_) => {
-                let excerpt = excerpt(&line);
-                Err(Fault::Failed(format!("the program wrote {excerpt:?} instead of ready")))
-            }
+            Ok(_) => Err(unexpected(&line, "it must be the first line")),
+            Err(why) => Err(unexpected(&line, &why)),
         }
     }
 
@@ -134,6 +135,10 @@ impl Program {
         let pages: u64 = std::fs::read_to_string(path).ok()?.split(' ').nth(1)?.parse().ok()?;
         Some(pages.saturating_mul(rustix::param::page_size() as u64))
     }
+}
+
+fn unexpected(line: &[u8], why: &str) -> Fault {
+    Fault::Failed(format!("the program wrote {:?} instead of ready: {why}", excerpt(line)))
 }
 
 /// Checks whether a program and its pool fit together.
@@ -182,6 +187,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 let mut line = self.buffer.split_to(self.searched + at + 1);
                 line.truncate(line.len() - 1);
                 self.searched = 0;
+                if line.len() > MOST_KEPT && self.buffer.is_empty() {
+                    self.buffer = BytesMut::new();
+                }
                 if line.len() > self.longest {
                     return Err(self.too_long());
                 }
@@ -274,6 +282,15 @@ mod tests {
         }
         assert!(lines.next().await.unwrap_err().contains("rest"));
         assert_eq!(lines.next().await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn the_memory_of_a_long_line_is_given_back() {
+        let text = ["x".repeat(5_000_000).as_bytes(), b"\n"].concat();
+        let mut lines = lines(&text, 10_000_000);
+        assert_eq!(lines.next().await.unwrap().unwrap().len(), 5_000_000);
+        assert_eq!(lines.next().await, Ok(None));
+        assert!(lines.buffer.capacity() <= 2 * CHUNK_BYTES, "{}", lines.buffer.capacity());
     }
 
     #[tokio::test]

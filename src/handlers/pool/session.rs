@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
+use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -138,6 +139,7 @@ impl<'a> Session<'a> {
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let pool = self.pool;
+        let mut stopping = pin!(stop.cancelled());
         // It lives until it has a job: the pool prefers the program that has waited for the shortest time.
         let mut taking: Option<BoxFuture<'_, Request>> = None;
         while !self.is_over() {
@@ -152,8 +154,8 @@ impl<'a> Session<'a> {
             tokio::select! {
                 // What has a time comes first: a program that writes without end is always ready.
                 biased;
-                () = stop.cancelled(), if !matches!(self.closing, Some(PoolEnding::Stopped)) => self.stopped(),
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.on_time(Instant::now()),
+                () = &mut stopping, if !matches!(self.closing, Some(PoolEnding::Stopped)) => self.stopped(),
+                () = reached(due), if due.is_some() => self.on_time(Instant::now()),
                 _ = looks.tick() => self.look(Instant::now()),
                 line = self.program.lines.next(), if !self.output_ended => self.on_line(line),
                 Some(reference) = self.cuts.next(), if !self.cuts.is_empty() => self.cut(reference),
@@ -319,21 +321,30 @@ impl<'a> Session<'a> {
     fn on_line(&mut self, line: Result<Option<Bytes>, String>) {
         match line {
             Ok(Some(line)) => {
-                if let Err(why) = self.on_message(&line) {
+                // What a program prints because of a signal is not the fault of its jobs.
+                let is_signalled = matches!(self.stage, Stage::Terminated(_) | Stage::Killed);
+                if let Err(why) = self.on_message(&line)
+                    && !is_signalled
+                {
                     self.on_nonsense(why);
                 }
             }
             Ok(None) => {
                 self.output_ended = true;
-                self.close(PoolEnding::Exited);
-                if !self.exited && self.stage == Stage::Open {
-                    self.program.stdin = None;
-                    self.stage = Stage::Closed(Instant::now() + self.pool.config.grace);
-                }
+                self.expect_exit();
             }
             // Its last line may be cut off because it was killed.
             Err(_) if self.exited || self.is_being_ended() => self.output_ended = true,
             Err(why) => self.on_nonsense(why),
+        }
+    }
+
+    /// Notes that the program is about to exit, and gives it the grace period for that.
+    fn expect_exit(&mut self) {
+        self.close(PoolEnding::Exited);
+        if !self.exited && self.stage == Stage::Open {
+            self.program.stdin = None;
+            self.stage = Stage::Closed(Instant::now() + self.pool.config.grace);
         }
     }
 
@@ -358,7 +369,7 @@ impl<'a> Session<'a> {
         self.said_bye = message == Message::Bye;
         match message {
             Message::Ready(_) => return Err(format!("a second greeting: {}", excerpt(line))),
-            Message::Bye => self.close(PoolEnding::Exited),
+            Message::Bye => self.expect_exit(),
             Message::Progress { reference, percent, note } => {
                 if let Some(running) = reference.and_then(|job| self.running.get_mut(&job)) {
                     running.heard = true;
@@ -385,6 +396,10 @@ impl<'a> Session<'a> {
             return Err(format!("a result for a job that the program does not have: {}", excerpt(line)));
         };
         let by_itself = cut.is_none_or(|cut| !cut.asked);
+        if self.running.is_empty() {
+            // When its attempt has ended, the last one would wake this task in vain.
+            self.cuts.clear();
+        }
         // Nobody may wait for it any more.
         request.answer.send(Answer::Said { verdict, by_itself }).ok();
         self.room.give_back();
@@ -449,6 +464,14 @@ impl<'a> Session<'a> {
         self.seat.set_memory(0);
         let why = self.nonsense.as_deref().map(|why| format!("nonsense: {why}")).unwrap_or(shown);
         Ended { ending, why: error_text(&why, &words), answered: self.answered }
+    }
+}
+
+/// Waits until an instant, forever if there is none.
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
     }
 }
 

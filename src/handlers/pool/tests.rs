@@ -156,7 +156,8 @@ for job in jobs():
 
 #[tokio::test]
 async fn a_hanging_neighbor_costs_the_others_no_attempt() {
-    let script = "import threading
+    let script = "import signal, threading
+signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'Terminated\\n'), os._exit(1)))
 ready(inflight=5)
 def work(job):
     if job['payload'] == 'hang': time.sleep(1000)
@@ -221,6 +222,14 @@ for job in jobs():
 }
 
 #[tokio::test]
+async fn a_program_that_says_bye_and_stays_is_ended() {
+    let stage = Stage::new("ready()\nfor job in jobs():\n    say(type='bye')\n    time.sleep(1000)");
+    let failed = failure(stage.run("1").await);
+    assert!(failed.error.starts_with("the program ended without an answer (signal: 15"), "{failed:?}");
+    stage.stop().await;
+}
+
+#[tokio::test]
 async fn a_program_of_another_version_or_without_a_type_is_refused() {
     for (script, why) in [
         ("say(type='ready', protocol=7)", "speaks version 7 of the protocol, and this worker version 1"),
@@ -248,6 +257,8 @@ async fn a_trial_says_what_is_wrong() {
     assert!(why.starts_with("the program was not ready within 2s"), "{why}");
     let why = tried("print('PHP Warning', flush=True)").await.unwrap_err();
     assert!(why.starts_with("the program wrote \"PHP Warning\" instead of ready"), "{why}");
+    let why = tried("say(type='ready', protocol='1')").await.unwrap_err();
+    assert!(why.contains("expected u64"), "{why}");
 }
 
 #[tokio::test]
