@@ -1,11 +1,13 @@
-//! Jobs are moved while workers run them: none is lost, and none runs twice.
+//! Jobs are moved while workers run them: none is lost, and none runs twice. Each is made due once, however soon it comes back.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter};
+use streamfleet::job::Encoding;
 use streamfleet::worker::QueueConfig;
-use streamfleet::{Broker, JobError, Queue};
+use streamfleet::{Broker, JobError, Producer, Queue, Submission};
 
 use crate::harness::fleet::{Acts, Running, config, queue, quick, until_empty};
 use crate::harness::redis_server::RedisServer;
@@ -66,4 +68,25 @@ async fn jobs_that_are_moved_while_workers_run_are_neither_lost_nor_run_twice() 
     }
     assert_eq!((handler.jobs(), handler.all_runs() as usize), (JOBS, 2 * JOBS));
     fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_comes_back_at_once_is_made_due_only_once() {
+    let server = RedisServer::start();
+    let here = queue(&server).await;
+    let submission = Submission::new("test").unwrap().payload("1".to_owned(), Encoding::Json).unwrap();
+    let submission = submission.delay(Duration::from_secs(3600));
+    let job = Producer::new(here.clone()).submit(submission).await.unwrap().to_string();
+    let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
+    let selection = bulk.select(BulkAction::RunNow, Filter::new(), None).await.unwrap();
+    let (mut changed, mut next) = (0, Some(BulkCursor::default()));
+    while let Some(from) = next {
+        let page = bulk.advance(&selection, &terms, from).await.unwrap();
+        changed += page.tally.changed;
+        assert!(changed <= 1, "its attempts are spent one after the other");
+        // It ran, failed, and waits for its next attempt.
+        server.cmd(&["ZADD", "sf:{default}:delayed", "XX", "9999999999999", &job]);
+        next = page.next;
+    }
+    assert_eq!(changed, 1);
 }
