@@ -92,19 +92,19 @@ local function copy_lock(job)
   end
   return true
 end
-local function move_entry(job, has_record)
+-- Returns the entry in the other queue; nil if the job is gone.
+local function move_entry(job)
   local entry = must_append(lanes[job.lane], ARGV, job.first, job.last)
   if redis.call('XDEL', job.place, job.entry) == 0 then
     redis.call('XDEL', lanes[job.lane], entry)
-    return false
+    return nil
   end
-  if has_record then redis.call('HSET', job.to_record, 'entry', entry, 'lane', job.lane) end
   local spot = redis.call('HGET', places, job.id)
   if spot and string.match(spot, '^%S+') == job.entry then
     redis.call('HDEL', places, job.id)
     if redis.call('XLEN', job.place) == 0 then redis.call('DEL', job.place) end
   end
-  return true
+  return entry
 end
 local function move_member(job, wanted)
   local score = redis.call('ZSCORE', delayed, job.member)
@@ -113,7 +113,6 @@ local function move_member(job, wanted)
   redis.call('ZREM', delayed, job.member)
   redis.call('HDEL', packs, job.member)
   hurried[job.member] = true
-  return true
 end
 local function move(job)
   local facts = facts_of(job.record, job.life, 'batches')
@@ -125,6 +124,9 @@ local function move(job)
   if job.entry == '' then
     wanted = redis.call('HGET', packs, job.member) or ''
     if job.read ~= '' and wanted ~= job.read then return 'changed' end
+    -- Another life of the id may have this place by now.
+    local life = life_of(wanted)
+    if life and job.life ~= '' and life ~= job.life then return 'changed' end
     if job.read == '' and not is_placeholder(offloaded_by(wanted, delayed)) then return 'changed' end
     if job.read ~= '' then wanted = ARGV[job.first] end
   elseif not make_entry(job.last - job.first + 1) then
@@ -135,14 +137,19 @@ local function move(job)
   redis.call('HDEL', job.to_record, '')
   if job.entry ~= '' then redis.call('XDEL', job.place, NO_ENTRY) end
   must_be_offloaded(job.kept)
-  if has_record then copy_record(job) end
-  local has_lock = copy_lock(job)
-  local is_moved = wanted and move_member(job, wanted) or not wanted and move_entry(job, has_record)
-  if not is_moved then
-    if has_record then redis.call('DEL', job.to_record) end
-    if has_lock then redis.call('DEL', job.to_lock) end
-    return 'gone'
+  -- If the job is gone, the trace that it left in the other queue stays.
+  local entry = nil
+  if wanted then
+    move_member(job, wanted)
+  else
+    entry = move_entry(job)
+    if not entry then return 'gone' end
   end
+  if has_record then
+    copy_record(job)
+    if entry then redis.call('HSET', job.to_record, 'entry', entry, 'lane', job.lane) end
+  end
+  local has_lock = copy_lock(job)
   keep_offloaded(job.kept)
   if has_record then leave_trace(job, facts) end
   if has_lock then redis.call('DEL', job.lock) end

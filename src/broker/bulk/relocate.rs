@@ -51,7 +51,7 @@ pub enum KeptBack {
     Large,
     /// A job of the other queue has its id or its unique key.
     Taken,
-    /// Its fields changed meanwhile.
+    /// Its fields changed meanwhile, or another life of its id took its place.
     Changed,
     /// Its fields are not those of a job, or some of them are gone.
     Unreadable,

@@ -1,5 +1,7 @@
 //! The scripts that move and hasten jobs: sent twice, too late, and against what must stay.
 
+use streamfleet::job::{Envelope, Lane};
+
 use crate::harness::scripts::source;
 use crate::traps::scripts::Scripts;
 
@@ -95,6 +97,42 @@ fn a_job_that_has_ended_meanwhile_is_not_moved() {
     assert_eq!(moved(&scripts, &entry), "gone");
     assert_eq!(scripts.int(&["XLEN", TO_STREAM]), 0);
     assert_eq!([RECORD, TO_RECORD].map(|key| scripts.int(&["EXISTS", key])), [1, 0]);
+}
+
+#[test]
+fn a_trace_stays_if_the_job_ended_before_it_came_back() {
+    let scripts = Scripts::new();
+    let entry = waiting(&scripts);
+    // The job was moved here from there, and its producer may still resend the id.
+    scripts.server.cmd(&["HSET", TO_RECORD, "state", "cancelled", "life", LIFE, "moved_to", "q"]);
+    scripts.server.cmd(&["XDEL", STREAM, &entry]);
+    scripts.server.cmd(&["HSET", RECORD, "state", "done"]);
+    assert_eq!(moved(&scripts, &entry), "gone");
+    assert_eq!(text(&scripts, &["HGET", TO_RECORD, "moved_to"]).as_deref(), Some("q"));
+    assert_eq!(text(&scripts, &["HGET", RECORD, "state"]).as_deref(), Some("done"));
+}
+
+#[test]
+fn another_life_that_took_the_place_of_a_delayed_job_stays() {
+    let scripts = Scripts::new();
+    let delayed = |life: &'static str| {
+        let fields = [(b"life".as_slice(), life.as_bytes()), (b"type".as_slice(), b"test".as_slice())];
+        let pack = Envelope::new(fields.into_iter()).pack(Lane::Normal);
+        scripts.server.cmd(&[&b"HSET"[..], b"sf:{q}:delayed:fields", b"j", &pack]);
+        scripts.server.cmd(&["ZADD", "sf:{q}:delayed", "99999999999999", "j"]);
+    };
+    let told = || {
+        let head = ["ann", "r", "262144", "j", LIFE, "normal", "j", "", "", "0"];
+        let (_, rest) = scripts.call(source("relocate"), &keys("sf:{q}:delayed"), &head);
+        scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
+        redis::from_redis_value::<String>(rest[0].clone()).unwrap()
+    };
+    delayed("1660000000000-0");
+    assert_eq!(told(), "changed");
+    assert_eq!(["sf:{q}:delayed", "sf:{r}:delayed"].map(|set| scripts.int(&["ZCARD", set])), [1, 0]);
+    delayed(LIFE);
+    assert_eq!(told(), "moved");
+    assert_eq!(["sf:{q}:delayed", "sf:{r}:delayed"].map(|set| scripts.int(&["ZCARD", set])), [0, 1]);
 }
 
 #[test]
