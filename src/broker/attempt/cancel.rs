@@ -40,7 +40,8 @@ pub enum Cancellation {
     Done,
     /// A worker runs it: it is asked to end, and no later attempt starts.
     Requested,
-    /// It had already ended, and nothing was changed.
+    /// It had already ended, and nothing was changed. A job that was moved to another queue is cancelled only here, if its
+    /// record is still kept: the error in its [`Status`](crate::admin::Status) names that queue.
     Ended(State),
     /// No such job is known.
     Unknown,
