@@ -156,6 +156,11 @@ local function move(job)
   drop_offloaded(job.offloaded, job.life)
   return 'moved'
 end
+-- The copy of the large fields of a job that stays need not be kept for a day. Another call that moves the job may need it.
+local function let_go(copy)
+  local left = not is_placeholder(copy) and redis.pcall('PTTL', copy)
+  if type(left) == 'number' and left > 60000 then redis.pcall('PEXPIRE', copy, 60000) end
+end
 local key, at = FIRST_KEY, FIRST_JOB
 while at <= #ARGV do
   local job = {}
@@ -167,6 +172,7 @@ while at <= #ARGV do
   local done, told = true, 'later'
   if copied < tonumber(most_bytes) then done, told = pcall(move, job) end
   if not done then told = type(told) == 'table' and told.err or tostring(told) end
+  if told ~= 'moved' and told ~= 'later' then let_go(job.kept) end
   answer[#answer + 1], key, at = told, key + KEYS_EACH, job.last + 1
 end
 nudge(to_delayed, to_wake, hurried)

@@ -136,6 +136,27 @@ fn another_life_that_took_the_place_of_a_delayed_job_stays() {
 }
 
 #[test]
+fn the_copy_of_large_fields_of_a_job_that_stays_goes_soon() {
+    let scripts = Scripts::new();
+    let (running, copy) = (scripts.delivered(), "sf:{r}:offloaded:1650000000000-0-00ff");
+    let with_copy: Vec<&str> =
+        keys(STREAM).into_iter().map(|key| if key == "sf:{r}:offloaded:" { copy } else { key }).collect();
+    let told = || {
+        let (_, rest) = scripts.call(source("relocate"), &with_copy, &args("normal", &running));
+        scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
+        redis::from_redis_value::<String>(rest[0].clone()).unwrap()
+    };
+    scripts.server.cmd(&["SET", copy, "x", "EX", "86400"]);
+    assert_eq!(told(), "running");
+    let left = scripts.int(&["PTTL", copy]);
+    assert!((1..=60_000).contains(&left), "{left}");
+    // A job of the other queue has it.
+    scripts.server.cmd(&["PERSIST", copy]);
+    assert_eq!(told(), "running");
+    assert_eq!(scripts.int(&["PTTL", copy]), -1);
+}
+
+#[test]
 fn a_job_stays_where_somebody_else_counts_on_it() {
     let scripts = Scripts::new();
     let running = scripts.delivered();
