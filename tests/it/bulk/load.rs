@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter};
-use streamfleet::job::Encoding;
+use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter, JobSearch};
+use streamfleet::job::{Encoding, State};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Broker, JobError, Producer, Queue, Submission};
 
@@ -77,6 +77,9 @@ async fn a_job_that_comes_back_at_once_is_made_due_only_once() {
     let submission = Submission::new("test").unwrap().payload("1".to_owned(), Encoding::Json).unwrap();
     let submission = submission.delay(Duration::from_secs(3600));
     let job = Producer::new(here.clone()).submit(submission).await.unwrap().to_string();
+    let search = JobSearch::new().states(vec![State::Scheduled]);
+    let page = here.find_jobs(&search, None).await.unwrap();
+    assert_eq!((page.jobs.len(), page.next), (1, None), "no page follows that only new jobs can fill");
     let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
     let selection = bulk.select(BulkAction::RunNow, Filter::new(), None).await.unwrap();
     let (mut changed, mut next) = (0, Some(BulkCursor::default()));
