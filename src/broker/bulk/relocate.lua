@@ -46,10 +46,23 @@ local function is_taken(job)
   local life = found and field_of(found, 'life')
   return found and (not life or life == job.life)
 end
+-- True if an entry was delivered. If it is not pending any more, nothing shows whether its job ran; see orphans.
+local last_delivered = {}
+local function was_delivered(place, entry)
+  if last_delivered[place] == nil then
+    local group = fleet_group(redis.pcall('XINFO', 'GROUPS', place))
+    last_delivered[place] = group and group['last-delivered-id'] or false
+  end
+  return last_delivered[place] and is_up_to(entry, last_delivered[place])
+end
 -- Why a job stays here; nil if it may move. facts: what its record says, if that belongs to it.
 local function obstacle(job, facts)
   if job.entry ~= '' then
     if pending_of(job.place, job.entry) then return 'running' end
+    if was_delivered(job.place, job.entry) then
+      -- Most of these have ended.
+      return redis.call('XRANGE', job.place, job.entry, job.entry)[1] and 'running' or 'gone'
+    end
   elseif not redis.call('ZSCORE', delayed, job.member) then
     return 'gone'
   end

@@ -161,6 +161,11 @@ fn a_job_stays_where_somebody_else_counts_on_it() {
     let scripts = Scripts::new();
     let running = scripts.delivered();
     assert_eq!(moved(&scripts, &running), "running");
+    // Nobody knows whether it has run.
+    scripts.server.cmd(&["XACK", STREAM, "fleet", &running]);
+    assert_eq!(moved(&scripts, &running), "running");
+    scripts.server.cmd(&["XDEL", STREAM, &running]);
+    assert_eq!(moved(&scripts, &running), "gone");
     let entry = waiting(&scripts);
     let stays = |set: &[&str], unset: &[&str], why: &str| {
         scripts.server.cmd(set);
