@@ -17,6 +17,8 @@ local by, target, most_bytes = unpack(ARGV, 1, 3)
 local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 13, 9, 4, 7
 -- The most fields of a record that moves.
 local MOST_FIELDS = 1500
+-- One day in ms, and for how many of them a trace stays at most.
+local DAY, MOST_DAYS = 86400000, 730
 local given = receipt_of(receipt)
 if given then return given end
 local now, lanes, answer, hurried, copied = now_ms(), { high = high, normal = normal, low = low }, { 1 }, {}, 0
@@ -83,13 +85,14 @@ local function copy_record(job)
   redis.call('HSET', job.to_record, unpack(fields))
   if ttl > 0 then redis.call('PEXPIRE', job.to_record, ttl) end
 end
--- Takes the record away. If its producer may still resend the id, a trace of it stays for as long, so that the id is not
--- accepted again.
-local function leave_trace(job, facts)
+-- Takes the record away. If its producer may still resend the id, a trace of it stays, so that the id is not accepted again: for
+-- its window, and until a day after now or its due time, because nobody here learns when it ends.
+local function leave_trace(job, facts, due)
   local told = redis.call('HMGET', job.record, 'type', 'lane')
   redis.call('DEL', job.record)
-  local keep = (tonumber(facts.keep_until_ms or '') or 0) - now
-  if keep <= 0 then return end
+  local window = tonumber(facts.keep_until_ms or '')
+  if not window then return end
+  local keep = math.min(math.max(window, (due or now) + DAY, now + DAY) - now, MOST_DAYS * DAY)
   redis.call('HSET', job.record, 'state', 'cancelled', 'error', 'moved to the queue ' .. target, 'moved_to', target,
     'cancelled_by', by, 'type', told[1] or '', 'lane', told[2] or job.lane, 'created_ms', facts.created_ms or '0', 'life',
     job.life, 'keep_until_ms', facts.keep_until_ms)
@@ -119,6 +122,7 @@ local function move_entry(job)
   end
   return entry
 end
+-- Returns when it is due.
 local function move_member(job, wanted)
   local score = redis.call('ZSCORE', delayed, job.member)
   redis.call('HSET', to_packs, job.member, wanted)
@@ -126,6 +130,7 @@ local function move_member(job, wanted)
   redis.call('ZREM', delayed, job.member)
   redis.call('HDEL', packs, job.member)
   hurried[job.member] = true
+  return tonumber(score)
 end
 local function move(job)
   local facts = facts_of(job.record, job.life, 'batches')
@@ -151,9 +156,9 @@ local function move(job)
   if job.entry ~= '' then redis.call('XDEL', job.place, NO_ENTRY) end
   must_be_offloaded(job.kept)
   -- If the job is gone, the trace that it left in the other queue stays.
-  local entry = nil
+  local entry, due = nil, nil
   if wanted then
-    move_member(job, wanted)
+    due = move_member(job, wanted)
   else
     entry = move_entry(job)
     if not entry then return 'gone' end
@@ -164,7 +169,7 @@ local function move(job)
   end
   local has_lock = copy_lock(job)
   keep_offloaded(job.kept)
-  if has_record then leave_trace(job, facts) end
+  if has_record then leave_trace(job, facts, due) end
   if has_lock then redis.call('DEL', job.lock) end
   drop_offloaded(job.offloaded, job.life)
   return 'moved'
