@@ -105,8 +105,10 @@ impl Queue {
         by: &str,
         retention: Duration,
     ) -> Result<Cancellation, Error> {
+        // Beside another life of its id, the delayed set has it as `<id>#<life>`.
+        let (name, is_second) = job.id.split_once('#').map_or((job.id.as_str(), false), |(id, _)| (id, true));
         // Such a text can be in the delayed set, but it is not the id of a job.
-        let Ok(id) = job.id.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
+        let Ok(id) = name.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
         let by = cut(by.to_owned(), MAX_NAME_BYTES);
         let mut envelope = fields.unwrap_or_default();
         self.restore_fields(&self.link, &mut envelope).await?;
@@ -123,6 +125,8 @@ impl Queue {
             (3, Some(state)) => {
                 Ok(Cancellation::Ended(state.parse().map_err(|()| Error::contract("cancel", state))?))
             }
+            // By its id, only the other life would be found.
+            (0 | 4, _) if is_second => Ok(Cancellation::Unknown),
             // It is elsewhere by now, or ended without a record. Nobody walks through the lanes for it: it is one of many.
             (0 | 4, _) => match self.place(&id).await? {
                 (None, None) => Ok(Cancellation::Unknown),

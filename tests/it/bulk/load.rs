@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter, JobSearch};
-use streamfleet::job::{Encoding, State};
+use streamfleet::job::{Encoding, Envelope, Lane, State};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Broker, JobError, Producer, Queue, Submission};
 
@@ -92,4 +92,26 @@ async fn a_job_that_comes_back_at_once_is_made_due_only_once() {
         next = page.next;
     }
     assert_eq!(changed, 1);
+}
+
+#[tokio::test]
+async fn both_delayed_lives_of_one_id_are_cancelled() {
+    let server = RedisServer::start();
+    let here = queue(&server).await;
+    for (member, life) in [("j", "1650000000000-0"), ("j#1660000000000-0", "1660000000000-0")] {
+        let fields = [("life", life), ("id", "j"), ("type", "test")];
+        let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let pack = Envelope::new(fields).pack(Lane::Normal);
+        server.cmd(&[&b"HSET"[..], b"sf:{default}:delayed:fields", member.as_bytes(), &pack]);
+        server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", member]);
+    }
+    let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
+    let selection = bulk.select(BulkAction::Cancel, Filter::new(), None).await.unwrap();
+    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
+    while let Some(from) = next {
+        let page = bulk.advance(&selection, &terms, from).await.unwrap();
+        tally.add(page.tally);
+        next = page.next;
+    }
+    assert_eq!((tally.changed, tally.gone, here.snapshot().await.unwrap().delayed), (2, 0, 0), "{tally:?}");
 }
