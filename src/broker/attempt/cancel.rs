@@ -111,6 +111,11 @@ impl Queue {
         let Ok(id) = name.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
         let by = cut(by.to_owned(), MAX_NAME_BYTES);
         let mut envelope = fields.unwrap_or_default();
+        // `<batch>#batch` is no life of the job that has the id of the batch.
+        let is_its = envelope.get(b"id") == Some(name.as_bytes()) && envelope.get(b"life").is_some();
+        if is_second && !is_its {
+            return Ok(Cancellation::Unknown);
+        }
         self.restore_fields(&self.link, &mut envelope).await?;
         let lane = match job.spot() {
             Spot::Lane(lane) => lane,
