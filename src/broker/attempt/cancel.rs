@@ -133,12 +133,25 @@ impl Queue {
             // By its id, only the other life would be found.
             (0 | 4, _) if is_second => Ok(Cancellation::Unknown),
             // It is elsewhere by now, or ended without a record. Nobody walks through the lanes for it: it is one of many.
-            (0 | 4, _) => match self.place(&id).await? {
-                (None, None) => Ok(Cancellation::Unknown),
-                (Some(_), _) | (_, Some(_)) => self.cancel(&id, &by, retention).await,
-            },
+            (0 | 4, _) => {
+                let is_placed = self.is_placed(&id, &found).await?;
+                if is_placed { self.cancel(&id, &by, retention).await } else { Ok(Cancellation::Unknown) }
+            }
             _ => Err(Error::contract("cancel", answer)),
         }
+    }
+
+    /// Returns true if something points to a job with this id, unless it is another life than the one that was found.
+    async fn is_placed(&self, id: &JobId, found: &Found) -> Result<bool, Error> {
+        let other = match self.place(id).await? {
+            (None, None) => return Ok(false),
+            (Some((envelope, lane)), _) => Found { envelope, lane, entry: None, room: None },
+            (None, Some((entry, lane, room))) => {
+                let envelope = self.entry(entry, lane, room.as_deref()).await?.unwrap_or_default();
+                Found { envelope, lane, entry: Some(entry), room }
+            }
+        };
+        Ok(found.life().zip(other.life()).is_none_or(|(own, other)| own == other))
     }
 
     async fn cancel_at(
@@ -284,6 +297,13 @@ impl Queue {
 }
 
 impl Found {
+    /// Its life, if its entry or its fields tell.
+    fn life(&self) -> Option<Life> {
+        let entry = self.entry.unwrap_or(EntryId::new(0, 0));
+        let job = JobSpec::parse(&self.envelope, entry, self.lane).ok();
+        job.filter(|_| self.entry.is_some() || self.names_life()).map(|job| job.life)
+    }
+
     fn names_life(&self) -> bool {
         [b"life".as_slice(), b"created_ms"].iter().any(|name| self.envelope.get(name).is_some())
     }
