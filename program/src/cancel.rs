@@ -54,6 +54,9 @@ struct Report {
     state: &'static str,
     /// True if it is running and was asked to stop.
     cancelling: bool,
+    /// The queue that has the job, if it was moved there. It goes on there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved_to: Option<String>,
 }
 
 /// Cancels the job, or all that the filter matches.
@@ -103,17 +106,38 @@ pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) 
         Cancellation::Ended(state) => (state, false),
         Cancellation::Unknown => return Ok(status::unknown(queue, &id)),
     };
-    let report =
-        Report { id: id.to_string(), queue: queue.name().to_string(), state: state.as_str(), cancelling };
-    let ended_otherwise = matches!(cancellation, Cancellation::Ended(State::Done | State::Dead));
+    let is_cancelled = cancellation == Cancellation::Ended(State::Cancelled);
+    let moved_to = if is_cancelled { moved_to(queue, &id).await? } else { None };
+    let report = Report {
+        id: id.to_string(),
+        queue: queue.name().to_string(),
+        state: state.as_str(),
+        cancelling,
+        moved_to,
+    };
+    let has_ended = matches!(cancellation, Cancellation::Ended(State::Done | State::Dead));
+    let ended_otherwise = has_ended || report.moved_to.is_some();
     if context.output.is_json() || !ended_otherwise {
         context.output.print_named(&report, |report| vec![report.id.clone()], summary)?;
+    }
+    if let Some(to) = &report.moved_to {
+        output::print_stderr(&format!(
+            "{id} was moved to the queue {to}; nothing was changed. To cancel it: streamfleet cancel {id} --queue {to}"
+        ));
+        return Ok(Exit::Failed);
     }
     if ended_otherwise {
         output::print_stderr(&format!("{id} is already {state}; nothing was changed"));
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)
+}
+
+/// Returns the queue to which a job was moved: only its trace is cancelled.
+async fn moved_to(queue: &Queue, id: &JobId) -> anyhow::Result<Option<String>> {
+    let status = queue.status(id).await.context("failed to look up the job")?;
+    let error = status.and_then(|status| status.error);
+    Ok(error.and_then(|error| error.strip_prefix("moved to the queue ").map(str::to_owned)))
 }
 
 fn summary(report: &Report) -> String {

@@ -40,7 +40,8 @@ pub enum Cancellation {
     Done,
     /// A worker runs it: it is asked to end, and no later attempt starts.
     Requested,
-    /// It had already ended, and nothing was changed.
+    /// It had already ended, and nothing was changed. A job that was moved to another queue is cancelled only here, if its
+    /// record is still kept: the error in its [`Status`](crate::admin::Status) names that queue.
     Ended(State),
     /// No such job is known.
     Unknown,
@@ -104,10 +105,17 @@ impl Queue {
         by: &str,
         retention: Duration,
     ) -> Result<Cancellation, Error> {
+        // Beside another life of its id, the delayed set has it as `<id>#<life>`.
+        let (name, is_second) = job.id.split_once('#').map_or((job.id.as_str(), false), |(id, _)| (id, true));
         // Such a text can be in the delayed set, but it is not the id of a job.
-        let Ok(id) = job.id.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
+        let Ok(id) = name.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
         let by = cut(by.to_owned(), MAX_NAME_BYTES);
         let mut envelope = fields.unwrap_or_default();
+        // `<batch>#batch` is no life of the job that has the id of the batch.
+        let is_its = envelope.get(b"id") == Some(name.as_bytes()) && envelope.get(b"life").is_some();
+        if is_second && !is_its {
+            return Ok(Cancellation::Unknown);
+        }
         self.restore_fields(&self.link, &mut envelope).await?;
         let lane = match job.spot() {
             Spot::Lane(lane) => lane,
@@ -122,13 +130,28 @@ impl Queue {
             (3, Some(state)) => {
                 Ok(Cancellation::Ended(state.parse().map_err(|()| Error::contract("cancel", state))?))
             }
+            // By its id, only the other life would be found.
+            (0 | 4, _) if is_second => Ok(Cancellation::Unknown),
             // It is elsewhere by now, or ended without a record. Nobody walks through the lanes for it: it is one of many.
-            (0 | 4, _) => match self.place(&id).await? {
-                (None, None) => Ok(Cancellation::Unknown),
-                (Some(_), _) | (_, Some(_)) => self.cancel(&id, &by, retention).await,
-            },
+            (0 | 4, _) => {
+                let is_placed = self.is_placed(&id, &found).await?;
+                if is_placed { self.cancel(&id, &by, retention).await } else { Ok(Cancellation::Unknown) }
+            }
             _ => Err(Error::contract("cancel", answer)),
         }
+    }
+
+    /// Returns true if something points to a job with this id, unless it is another life than the one that was found.
+    async fn is_placed(&self, id: &JobId, found: &Found) -> Result<bool, Error> {
+        let other = match self.place(id).await? {
+            (None, None) => return Ok(false),
+            (Some((envelope, lane)), _) => Found { envelope, lane, entry: None, room: None },
+            (None, Some((entry, lane, room))) => {
+                let envelope = self.entry(entry, lane, room.as_deref()).await?.unwrap_or_default();
+                Found { envelope, lane, entry: Some(entry), room }
+            }
+        };
+        Ok(found.life().zip(other.life()).is_none_or(|(own, other)| own == other))
     }
 
     async fn cancel_at(
@@ -274,6 +297,13 @@ impl Queue {
 }
 
 impl Found {
+    /// Its life, if its entry or its fields tell.
+    fn life(&self) -> Option<Life> {
+        let entry = self.entry.unwrap_or(EntryId::new(0, 0));
+        let job = JobSpec::parse(&self.envelope, entry, self.lane).ok();
+        job.filter(|_| self.entry.is_some() || self.names_life()).map(|job| job.life)
+    }
+
     fn names_life(&self) -> bool {
         [b"life".as_slice(), b"created_ms"].iter().any(|name| self.envelope.get(name).is_some())
     }

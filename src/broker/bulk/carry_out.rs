@@ -184,7 +184,8 @@ impl BulkJobs<'_> {
     /// Does the next page of the work, and says what became of its jobs. A page has a few hundred jobs at most.
     ///
     /// Jobs go on living meanwhile. One that has ended or moved when it is its turn is counted as gone. After an error, begin
-    /// again: what is done is not found again.
+    /// again: what is done is not found again. A selection and its clones make a job due only once, even if it fails at once
+    /// and waits for its next attempt.
     ///
     /// # Errors
     ///
@@ -200,10 +201,17 @@ impl BulkJobs<'_> {
         let Some(round) = selection.round(from.round) else { return Ok(BulkPage { tally, next: None }) };
         let (page, fields) = self.queue.find_with_fields(&round.search, from.at).await?;
         let found = page.jobs.into_iter().zip(fields);
-        let found: Vec<_> = found.filter(|(job, _)| selection.has(job, page.now)).collect();
+        let is_wanted = |(job, fields): &(FoundJob, Option<Envelope>)| {
+            selection.has(job, page.now) && !selection.was_hastened(job, fields.as_ref())
+        };
+        let found: Vec<_> = found.filter(is_wanted).collect();
         let is_delayed = found.iter().any(|(job, _)| job.spot() == Spot::Delayed);
         let mut tally = BulkTally { read: page.read, ..BulkTally::default() };
         let outcomes = self.queue.carry_out(&selection.action, terms, &found).await?;
+        if selection.action == BulkAction::RunNow {
+            let changed = found.iter().zip(&outcomes).filter(|(_, told)| matches!(told, Outcome::Changed));
+            changed.for_each(|((job, fields), _)| selection.note_hastened(job, fields.as_ref()));
+        }
         outcomes.into_iter().for_each(|outcome| tally.count(outcome));
         if tally.failed >= HOPELESS && tally.failed == found.len() as u64 {
             // Nothing suggests that the others will fare better.

@@ -17,6 +17,8 @@ local by, target, most_bytes = unpack(ARGV, 1, 3)
 local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 13, 9, 4, 7
 -- The most fields of a record that moves.
 local MOST_FIELDS = 1500
+-- One day in ms, and for how many of them a trace stays at most.
+local DAY, MOST_DAYS = 86400000, 730
 local given = receipt_of(receipt)
 if given then return given end
 local now, lanes, answer, hurried, copied = now_ms(), { high = high, normal = normal, low = low }, { 1 }, {}, 0
@@ -46,10 +48,23 @@ local function is_taken(job)
   local life = found and field_of(found, 'life')
   return found and (not life or life == job.life)
 end
+-- True if an entry was delivered. If it is not pending any more, nothing shows whether its job ran; see orphans.
+local last_delivered = {}
+local function was_delivered(place, entry)
+  if last_delivered[place] == nil then
+    local group = fleet_group(redis.pcall('XINFO', 'GROUPS', place))
+    last_delivered[place] = group and group['last-delivered-id'] or false
+  end
+  return last_delivered[place] and is_up_to(entry, last_delivered[place])
+end
 -- Why a job stays here; nil if it may move. facts: what its record says, if that belongs to it.
 local function obstacle(job, facts)
   if job.entry ~= '' then
     if pending_of(job.place, job.entry) then return 'running' end
+    if was_delivered(job.place, job.entry) then
+      -- Most of these have ended.
+      return redis.call('XRANGE', job.place, job.entry, job.entry)[1] and 'running' or 'gone'
+    end
   elseif not redis.call('ZSCORE', delayed, job.member) then
     return 'gone'
   end
@@ -70,13 +85,14 @@ local function copy_record(job)
   redis.call('HSET', job.to_record, unpack(fields))
   if ttl > 0 then redis.call('PEXPIRE', job.to_record, ttl) end
 end
--- Takes the record away. If its producer may still resend the id, a trace of it stays for as long, so that the id is not
--- accepted again.
-local function leave_trace(job, facts)
+-- Takes the record away. If its producer may still resend the id, a trace of it stays, so that the id is not accepted again: for
+-- its window, and until a day after now or its due time, because nobody here learns when it ends.
+local function leave_trace(job, facts, due)
   local told = redis.call('HMGET', job.record, 'type', 'lane')
   redis.call('DEL', job.record)
-  local keep = (tonumber(facts.keep_until_ms or '') or 0) - now
-  if keep <= 0 then return end
+  local window = tonumber(facts.keep_until_ms or '')
+  if not window then return end
+  local keep = math.min(math.max(window, (due or now) + DAY, now + DAY) - now, MOST_DAYS * DAY)
   redis.call('HSET', job.record, 'state', 'cancelled', 'error', 'moved to the queue ' .. target, 'moved_to', target,
     'cancelled_by', by, 'type', told[1] or '', 'lane', told[2] or job.lane, 'created_ms', facts.created_ms or '0', 'life',
     job.life, 'keep_until_ms', facts.keep_until_ms)
@@ -92,20 +108,21 @@ local function copy_lock(job)
   end
   return true
 end
-local function move_entry(job, has_record)
+-- Returns the entry in the other queue; nil if the job is gone.
+local function move_entry(job)
   local entry = must_append(lanes[job.lane], ARGV, job.first, job.last)
   if redis.call('XDEL', job.place, job.entry) == 0 then
     redis.call('XDEL', lanes[job.lane], entry)
-    return false
+    return nil
   end
-  if has_record then redis.call('HSET', job.to_record, 'entry', entry, 'lane', job.lane) end
   local spot = redis.call('HGET', places, job.id)
   if spot and string.match(spot, '^%S+') == job.entry then
     redis.call('HDEL', places, job.id)
     if redis.call('XLEN', job.place) == 0 then redis.call('DEL', job.place) end
   end
-  return true
+  return entry
 end
+-- Returns when it is due.
 local function move_member(job, wanted)
   local score = redis.call('ZSCORE', delayed, job.member)
   redis.call('HSET', to_packs, job.member, wanted)
@@ -113,7 +130,7 @@ local function move_member(job, wanted)
   redis.call('ZREM', delayed, job.member)
   redis.call('HDEL', packs, job.member)
   hurried[job.member] = true
-  return true
+  return tonumber(score)
 end
 local function move(job)
   local facts = facts_of(job.record, job.life, 'batches')
@@ -125,6 +142,9 @@ local function move(job)
   if job.entry == '' then
     wanted = redis.call('HGET', packs, job.member) or ''
     if job.read ~= '' and wanted ~= job.read then return 'changed' end
+    -- Another life of the id may have this place by now.
+    local life = life_of(wanted)
+    if life and job.life ~= '' and life ~= job.life then return 'changed' end
     if job.read == '' and not is_placeholder(offloaded_by(wanted, delayed)) then return 'changed' end
     if job.read ~= '' then wanted = ARGV[job.first] end
   elseif not make_entry(job.last - job.first + 1) then
@@ -135,19 +155,29 @@ local function move(job)
   redis.call('HDEL', job.to_record, '')
   if job.entry ~= '' then redis.call('XDEL', job.place, NO_ENTRY) end
   must_be_offloaded(job.kept)
-  if has_record then copy_record(job) end
-  local has_lock = copy_lock(job)
-  local is_moved = wanted and move_member(job, wanted) or not wanted and move_entry(job, has_record)
-  if not is_moved then
-    if has_record then redis.call('DEL', job.to_record) end
-    if has_lock then redis.call('DEL', job.to_lock) end
-    return 'gone'
+  -- If the job is gone, the trace that it left in the other queue stays.
+  local entry, due = nil, nil
+  if wanted then
+    due = move_member(job, wanted)
+  else
+    entry = move_entry(job)
+    if not entry then return 'gone' end
   end
+  if has_record then
+    copy_record(job)
+    if entry then redis.call('HSET', job.to_record, 'entry', entry, 'lane', job.lane) end
+  end
+  local has_lock = copy_lock(job)
   keep_offloaded(job.kept)
-  if has_record then leave_trace(job, facts) end
+  if has_record then leave_trace(job, facts, due) end
   if has_lock then redis.call('DEL', job.lock) end
   drop_offloaded(job.offloaded, job.life)
   return 'moved'
+end
+-- The copy of the large fields of a job that stays need not be kept for a day. Another call that moves the job may need it.
+local function let_go(copy)
+  local left = not is_placeholder(copy) and redis.pcall('PTTL', copy)
+  if type(left) == 'number' and left > 60000 then redis.pcall('PEXPIRE', copy, 60000) end
 end
 local key, at = FIRST_KEY, FIRST_JOB
 while at <= #ARGV do
@@ -160,6 +190,7 @@ while at <= #ARGV do
   local done, told = true, 'later'
   if copied < tonumber(most_bytes) then done, told = pcall(move, job) end
   if not done then told = type(told) == 'table' and told.err or tostring(told) end
+  if told ~= 'moved' and told ~= 'later' then let_go(job.kept) end
   answer[#answer + 1], key, at = told, key + KEYS_EACH, job.last + 1
 end
 nudge(to_delayed, to_wake, hurried)

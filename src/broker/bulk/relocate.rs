@@ -31,6 +31,9 @@ const MAX_RECORD_BYTES: i64 = 256 * 1024;
 /// How many jobs are prepared at once.
 const AT_ONCE: usize = 8;
 
+/// The key of a job that has the copy of its large fields.
+const COPY: usize = 7;
+
 /// Why a job was not moved. It is where it was, and goes on there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -51,7 +54,7 @@ pub enum KeptBack {
     Large,
     /// A job of the other queue has its id or its unique key.
     Taken,
-    /// Its fields changed meanwhile.
+    /// Its fields changed meanwhile, or another life of its id took its place.
     Changed,
     /// Its fields are not those of a job, or some of them are gone.
     Unreadable,
@@ -122,7 +125,7 @@ impl Queue {
         by: &str,
         found: &[(FoundJob, Option<Envelope>)],
     ) -> Result<Vec<Relocated>, Error> {
-        let mut outcomes = vec![Relocated::Gone; found.len()];
+        let (mut outcomes, no_copy) = (vec![Relocated::Gone; found.len()], to.keys.offloaded(""));
         let mut waiting = VecDeque::with_capacity(found.len());
         for (at, some) in found.chunks(AT_ONCE).enumerate() {
             let first = at * AT_ONCE;
@@ -130,15 +133,35 @@ impl Queue {
                 .iter()
                 .enumerate()
                 .map(|(nth, (job, fields))| self.parcel(to, first + nth, (job, fields.as_ref())));
+            let mut has_copies = false;
             for (nth, parcel) in try_join_all(preparing).await?.into_iter().enumerate() {
                 match parcel {
-                    Ok(parcel) => waiting.push_back(parcel),
+                    Ok(parcel) => {
+                        has_copies |= parcel.keys[COPY] != no_copy;
+                        waiting.push_back(parcel);
+                    }
                     Err(why) => outcomes[first + nth] = Relocated::Kept(why),
                 }
             }
+            // Until a job has moved, Redis has its large fields twice.
+            if has_copies {
+                self.send_all(to, by, &mut waiting, &mut outcomes).await?;
+            }
         }
+        self.send_all(to, by, &mut waiting, &mut outcomes).await?;
+        Ok(outcomes)
+    }
+
+    /// Moves the jobs that are prepared, and notes what became of each.
+    async fn send_all(
+        &self,
+        to: &Self,
+        by: &str,
+        waiting: &mut VecDeque<Parcel>,
+        outcomes: &mut [Relocated],
+    ) -> Result<(), Error> {
         while !waiting.is_empty() {
-            let some = portion(&mut waiting);
+            let some = portion(waiting);
             let told = self.send(to, by, &some).await?;
             let mut later = Vec::new();
             for (parcel, told) in some.into_iter().zip(told) {
@@ -150,7 +173,7 @@ impl Queue {
             // They were next, and are again.
             later.into_iter().rev().for_each(|parcel| waiting.push_front(parcel));
         }
-        Ok(outcomes)
+        Ok(())
     }
 
     /// Runs the script. Returns what became of each job, or nothing for those that it left for another call.

@@ -1,12 +1,14 @@
 //! Which jobs somebody means: those that a filter matches and that existed when it was given. A plan says beforehand how
 //! many that are. It changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::broker::client::error::Error;
 use crate::broker::{FoundJob, JobCursor, JobPage, JobSearch, Queue};
 use crate::job::filter::Filter;
-use crate::job::{QueueName, State, Timestamp};
+use crate::job::{Envelope, QueueName, State, Timestamp};
 
 /// How many jobs of a plan are shown as a sample.
 const SAMPLE: usize = 5;
@@ -77,6 +79,8 @@ pub struct BulkSelection {
     pub states: Vec<State>,
     /// When it was made, by the server's clock. Younger jobs do not belong to it.
     pub now: Timestamp,
+    /// Hashes of the jobs that were made due. They may fail or snooze at once, and be found in the delayed set again.
+    hastened: Arc<Mutex<HashSet<u64>>>,
 }
 
 /// One round of the work.
@@ -142,6 +146,25 @@ impl BulkSelection {
         };
         is_known && !is_pointless
     }
+
+    /// Notes that a job was made due.
+    pub(super) fn note_hastened(&self, job: &FoundJob, fields: Option<&Envelope>) {
+        self.hastened.lock().unwrap_or_else(PoisonError::into_inner).insert(hash_of(job, fields));
+    }
+
+    /// Returns true if this job was made due before. Doing it again would spend all its attempts within moments.
+    pub(super) fn was_hastened(&self, job: &FoundJob, fields: Option<&Envelope>) -> bool {
+        self.hastened.lock().unwrap_or_else(PoisonError::into_inner).contains(&hash_of(job, fields))
+    }
+}
+
+/// Returns a hash of a job's id and life. Beside another life, its member of the delayed set has a longer name than its id.
+fn hash_of(job: &FoundJob, fields: Option<&Envelope>) -> u64 {
+    let id = job.id.split('#').next().unwrap_or_default();
+    let life = fields.and_then(|fields| fields.get(b"life")).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    (id, life).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl BulkJobs<'_> {
@@ -161,7 +184,7 @@ impl BulkJobs<'_> {
         let now = self.queue.clock().await?;
         let wanted = |state: &State| states.is_none_or(|states| states.contains(state));
         let states = action.states().iter().copied().filter(wanted).collect();
-        Ok(BulkSelection { action, filter: filter.fixed_at(now), states, now })
+        Ok(BulkSelection { action, filter: filter.fixed_at(now), states, now, hastened: Arc::default() })
     }
 
     /// Reads all jobs of a selection, and changes nothing. `progress` is called with how many jobs were looked at so far.
@@ -242,7 +265,7 @@ mod tests {
 
     fn selection(action: BulkAction, now: u64) -> BulkSelection {
         let (states, now) = (action.states().to_vec(), Timestamp::from_ms(now).unwrap());
-        BulkSelection { action, filter: Filter::new(), states, now }
+        BulkSelection { action, filter: Filter::new(), states, now, hastened: Arc::default() }
     }
 
     #[test]
@@ -253,6 +276,21 @@ mod tests {
         let hasten = selection(BulkAction::RunNow, 1000);
         assert!(hasten.has(&job("a", 1, Some(1001)), now) && !hasten.has(&job("a", 1, Some(1000)), now));
         assert!(!hasten.has(&job("a", 1, None), now));
+    }
+
+    #[test]
+    fn a_job_that_was_made_due_is_recognized_wherever_it_is_put_next() {
+        let selection = selection(BulkAction::RunNow, 1000);
+        let named = |id: &str| {
+            let mut found = job("a", 1, Some(2000));
+            found.id = id.to_owned();
+            found
+        };
+        let fields = |life: &[u8]| Envelope::new([(b"life".as_slice(), life)].into_iter());
+        selection.note_hastened(&named("j"), Some(&fields(b"5-1")));
+        assert!(selection.was_hastened(&named("j#5-1"), Some(&fields(b"5-1"))));
+        assert!(!selection.was_hastened(&named("j"), Some(&fields(b"6-1"))));
+        assert!(!selection.was_hastened(&named("i"), Some(&fields(b"5-1"))));
     }
 
     #[test]

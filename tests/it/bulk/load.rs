@@ -1,11 +1,13 @@
-//! Jobs are moved while workers run them: none is lost, and none runs twice.
+//! Jobs are moved while workers run them: none is lost, and none runs twice. Each is made due once, however soon it comes back.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter};
+use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter, JobSearch};
+use streamfleet::job::{Encoding, Envelope, Lane, State};
 use streamfleet::worker::QueueConfig;
-use streamfleet::{Broker, JobError, Queue};
+use streamfleet::{Broker, JobError, Producer, Queue, Submission};
 
 use crate::harness::fleet::{Acts, Running, config, queue, quick, until_empty};
 use crate::harness::redis_server::RedisServer;
@@ -66,4 +68,53 @@ async fn jobs_that_are_moved_while_workers_run_are_neither_lost_nor_run_twice() 
     }
     assert_eq!((handler.jobs(), handler.all_runs() as usize), (JOBS, 2 * JOBS));
     fleet.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_comes_back_at_once_is_made_due_only_once() {
+    let server = RedisServer::start();
+    let here = queue(&server).await;
+    let submission = Submission::new("test").unwrap().payload("1".to_owned(), Encoding::Json).unwrap();
+    let submission = submission.delay(Duration::from_secs(3600));
+    let job = Producer::new(here.clone()).submit(submission).await.unwrap().to_string();
+    let search = JobSearch::new().states(vec![State::Scheduled]);
+    let page = here.find_jobs(&search, None).await.unwrap();
+    assert_eq!((page.jobs.len(), page.next), (1, None), "no page follows that only new jobs can fill");
+    let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
+    let selection = bulk.select(BulkAction::RunNow, Filter::new(), None).await.unwrap();
+    let (mut changed, mut next) = (0, Some(BulkCursor::default()));
+    while let Some(from) = next {
+        let page = bulk.advance(&selection, &terms, from).await.unwrap();
+        changed += page.tally.changed;
+        assert!(changed <= 1, "its attempts are spent one after the other");
+        // It ran, failed, and waits for its next attempt.
+        server.cmd(&["ZADD", "sf:{default}:delayed", "XX", "9999999999999", &job]);
+        next = page.next;
+    }
+    assert_eq!(changed, 1);
+}
+
+#[tokio::test]
+async fn both_delayed_lives_of_one_id_are_cancelled() {
+    let server = RedisServer::start();
+    let here = queue(&server).await;
+    for (member, life) in [("j", "1650000000000-0"), ("j#1660000000000-0", "1660000000000-0")] {
+        let fields = [("life", life), ("id", "j"), ("type", "test")];
+        let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let pack = Envelope::new(fields).pack(Lane::Normal);
+        server.cmd(&[&b"HSET"[..], b"sf:{default}:delayed:fields", member.as_bytes(), &pack]);
+        server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", member]);
+    }
+    // This one only looks like a life of another job.
+    server.cmd(&["HSET", "sf:{default}:delayed:fields", "k#batch", "no fields"]);
+    server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", "k#batch"]);
+    let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
+    let selection = bulk.select(BulkAction::Cancel, Filter::new(), None).await.unwrap();
+    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
+    while let Some(from) = next {
+        let page = bulk.advance(&selection, &terms, from).await.unwrap();
+        tally.add(page.tally);
+        next = page.next;
+    }
+    assert_eq!((tally.changed, here.snapshot().await.unwrap().delayed), (2, 1), "{tally:?}");
 }

@@ -1,5 +1,7 @@
 //! The scripts that move and hasten jobs: sent twice, too late, and against what must stay.
 
+use streamfleet::job::{Envelope, Lane};
+
 use crate::harness::scripts::source;
 use crate::traps::scripts::Scripts;
 
@@ -98,10 +100,77 @@ fn a_job_that_has_ended_meanwhile_is_not_moved() {
 }
 
 #[test]
+fn a_trace_stays_if_the_job_ended_before_it_came_back() {
+    let scripts = Scripts::new();
+    let entry = waiting(&scripts);
+    // The job was moved here from there, and its producer may still resend the id.
+    scripts.server.cmd(&["HSET", TO_RECORD, "state", "cancelled", "life", LIFE, "moved_to", "q"]);
+    scripts.server.cmd(&["XDEL", STREAM, &entry]);
+    scripts.server.cmd(&["HSET", RECORD, "state", "done"]);
+    assert_eq!(moved(&scripts, &entry), "gone");
+    assert_eq!(text(&scripts, &["HGET", TO_RECORD, "moved_to"]).as_deref(), Some("q"));
+    assert_eq!(text(&scripts, &["HGET", RECORD, "state"]).as_deref(), Some("done"));
+}
+
+#[test]
+fn a_delayed_job_is_moved_unless_another_life_took_its_place() {
+    let scripts = Scripts::new();
+    let delayed = |life: &'static str| {
+        let fields = [(b"life".as_slice(), life.as_bytes()), (b"type".as_slice(), b"test".as_slice())];
+        let pack = Envelope::new(fields.into_iter()).pack(Lane::Normal);
+        scripts.server.cmd(&[&b"HSET"[..], b"sf:{q}:delayed:fields", b"j", &pack]);
+        scripts.server.cmd(&["ZADD", "sf:{q}:delayed", "99999999999999", "j"]);
+    };
+    let told = || {
+        let head = ["ann", "r", "262144", "j", LIFE, "normal", "j", "", "", "0"];
+        let (_, rest) = scripts.call(source("relocate"), &keys("sf:{q}:delayed"), &head);
+        scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
+        redis::from_redis_value::<String>(rest[0].clone()).unwrap()
+    };
+    delayed("1660000000000-0");
+    assert_eq!(told(), "changed");
+    assert_eq!(["sf:{q}:delayed", "sf:{r}:delayed"].map(|set| scripts.int(&["ZCARD", set])), [1, 0]);
+    delayed(LIFE);
+    let record = ["state", "scheduled", "life", LIFE, "keep_until_ms", "1650086400000"];
+    scripts.server.cmd(&[&["HSET", RECORD][..], &record].concat());
+    assert_eq!(told(), "moved");
+    // The window of its id is over, but the id is remembered as long as the job lives.
+    let left = scripts.int(&["PTTL", RECORD]);
+    assert!(left > 86_400_000, "{left}");
+    assert_eq!(["sf:{q}:delayed", "sf:{r}:delayed"].map(|set| scripts.int(&["ZCARD", set])), [0, 1]);
+}
+
+#[test]
+fn the_copy_of_large_fields_of_a_job_that_stays_goes_soon() {
+    let scripts = Scripts::new();
+    let (running, copy) = (scripts.delivered(), "sf:{r}:offloaded:1650000000000-0-00ff");
+    let with_copy: Vec<&str> =
+        keys(STREAM).into_iter().map(|key| if key == "sf:{r}:offloaded:" { copy } else { key }).collect();
+    let told = || {
+        let (_, rest) = scripts.call(source("relocate"), &with_copy, &args("normal", &running));
+        scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
+        redis::from_redis_value::<String>(rest[0].clone()).unwrap()
+    };
+    scripts.server.cmd(&["SET", copy, "x", "EX", "86400"]);
+    assert_eq!(told(), "running");
+    let left = scripts.int(&["PTTL", copy]);
+    assert!((1..=60_000).contains(&left), "{left}");
+    // A job of the other queue has it.
+    scripts.server.cmd(&["PERSIST", copy]);
+    assert_eq!(told(), "running");
+    assert_eq!(scripts.int(&["PTTL", copy]), -1);
+}
+
+#[test]
 fn a_job_stays_where_somebody_else_counts_on_it() {
     let scripts = Scripts::new();
     let running = scripts.delivered();
     assert_eq!(moved(&scripts, &running), "running");
+    // Nobody knows whether it has run.
+    scripts.server.cmd(&["XACK", STREAM, "fleet", &running]);
+    assert_eq!(moved(&scripts, &running), "running");
+    scripts.server.cmd(&["XDEL", STREAM, &running]);
+    assert_eq!(moved(&scripts, &running), "gone");
     let entry = waiting(&scripts);
     let stays = |set: &[&str], unset: &[&str], why: &str| {
         scripts.server.cmd(set);
@@ -136,13 +205,13 @@ fn an_id_that_its_producer_may_resend_leaves_a_trace_and_may_come_back() {
     let scripts = Scripts::new();
     let entry = waiting(&scripts);
     let now: (String, String) = redis::from_redis_value(scripts.server.cmd(&["TIME"])).unwrap();
-    let keep = format!("{}000", now.0.parse::<u64>().unwrap() + 100);
+    let keep = format!("{}000", now.0.parse::<u64>().unwrap() + 100_000);
     scripts.server.cmd(&["HSET", RECORD, "keep_until_ms", &keep]);
     assert_eq!(moved(&scripts, &entry), "moved");
     assert_eq!(text(&scripts, &["HGET", RECORD, "state"]).as_deref(), Some("cancelled"));
     assert_eq!(text(&scripts, &["HGET", RECORD, "moved_to"]).as_deref(), Some("r"));
     let left = scripts.int(&["PTTL", RECORD]);
-    assert!((90_000..=101_000).contains(&left), "{left}");
+    assert!((99_900_000..=100_001_000).contains(&left), "{left}");
     // Back again: what is `q` in the keys becomes `r`, and the other way round.
     let other: String = redis::from_redis_value::<Vec<(String, Vec<String>)>>(
         scripts.server.cmd(&["XRANGE", TO_STREAM, "-", "+"]),

@@ -174,6 +174,11 @@ fn jobs_are_moved_with_their_records_payloads_and_due_times() {
     // The producer sends the id again, and learns that it is known.
     let again = sf(&server, &["enqueue", "test", "{}", "--id", "l-1"]);
     assert_eq!(int(&server, &["XLEN", STREAM]), 0, "{again:?}");
+    // Nobody is told that a job is cancelled that goes on elsewhere.
+    let cancelled = sf(&server, &["cancel", "l-1"]);
+    assert_eq!((cancelled.code, cancelled.stdout.as_str()), (Some(1), ""), "{cancelled:?}");
+    assert!(cancelled.stderr.contains("streamfleet cancel l-1 --queue mail"), "{cancelled:?}");
+    assert_eq!(json(&server, &["cancel", "l-1", "--queue", "mail"])["state"], "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]

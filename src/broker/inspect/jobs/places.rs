@@ -195,17 +195,12 @@ impl Queue {
     /// Reads the delayed set, the next due first. `after` has the due time of the last job that was read, and how many
     /// jobs with this due time were read: jobs that become due in the meantime move no page.
     pub(super) async fn page_delayed(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+        let total = self.count_due("+inf".to_owned()).await?;
         let skip = match after {
             None => 0,
             Some(EntryId { ms: 0, seq }) => seq,
-            Some(EntryId { ms, seq }) => {
-                let (client, key) = (self.link.client(), self.keys.delayed.clone());
-                let command = CustomCommand::new_static("ZCOUNT", ClusterHash::FirstKey, false);
-                // A priority adds a fraction of a millisecond, so the bound is this millisecond, and excludes it.
-                let args: Vec<Value> = vec![key.into(), "-inf".into(), format!("({ms}").into()];
-                let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
-                decode::number(&self.link.ask("zcount", reply).await?).unwrap_or(0).saturating_add(seq)
-            }
+            // A priority adds a fraction of a millisecond, so the bound is this millisecond, and excludes it.
+            Some(EntryId { ms, seq }) => self.count_due(format!("({ms}")).await?.saturating_add(seq),
         };
         let page = self.delayed().bare_page(skip, MOST as u64).await?;
         let (mut at, mut jobs) = (after.unwrap_or(EntryId::new(0, 0)), Vec::with_capacity(page.len()));
@@ -215,9 +210,20 @@ impl Queue {
             at = EntryId::new(due, before.saturating_add(1));
             jobs.push(of_delayed(job, JobCursor { place: Place::Delayed, after: Some(at) }));
         }
-        // Only an empty page is the end.
-        let after = Some(at).filter(|_| !jobs.is_empty());
-        Ok(Portion { jobs, after, unreadable: 0 })
+        // A page that is not full may end where jobs moved up, because others became due. If it has all that there were, it is
+        // the end, even if more jobs arrive there all the time.
+        let is_end = jobs.is_empty() || jobs.len() < MOST && skip.saturating_add(jobs.len() as u64) >= total;
+        Ok(Portion { jobs, after: Some(at).filter(|_| !is_end), unreadable: 0 })
+    }
+
+    /// Counts the jobs of the delayed set that are due up to this time.
+    async fn count_due(&self, until: String) -> Result<u64, Error> {
+        let (client, key) = (self.link.client(), &self.keys.delayed);
+        let command = CustomCommand::new_static("ZCOUNT", ClusterHash::FirstKey, false);
+        let args: Vec<Value> = vec![key.clone().into(), "-inf".into(), until.into()];
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
+        let counted = self.link.ask("zcount", reply).await.map_err(|error| error.of_key(key))?;
+        Ok(decode::number(&counted).unwrap_or(0))
     }
 
     /// Reads dead letters, the oldest first.
