@@ -88,11 +88,15 @@ impl Bench {
         Ok(Enqueue { raw_per_s: median(raw), per_s: median(ours), ratio })
     }
 
-    /// From XADD to the handler's start: at 500 jobs a second, and at half the rate that plain jobs reach.
+    /// From XADD to the handler's start: at 500 jobs a second, and at half the rate at which plain jobs can come and go.
     pub(super) async fn latency(&mut self) -> Result<Latency> {
         let few = self.delays(500.0, FEW_SLOTS).await?;
         self.reset()?;
-        let most = self.round(Way::Plain, Crowd::default()).await?.way.per_s;
+        let added = per_s(self.jobs, self.raw.enqueue(STREAM, self.jobs, &self.payload)?);
+        self.reset()?;
+        let done = self.round(Way::Plain, Crowd::default()).await?.way.per_s;
+        // Redis serves producers and workers one after the other.
+        let most = 1.0 / (1.0 / added + 1.0 / done);
         let half = self.delays(most / 2.0, Way::Plain.spec().slots).await?;
         Ok(Latency {
             p50: few.p50,

@@ -92,7 +92,7 @@ impl ValueEnum for Subject {
             Self::Ways => ("ways", "All from plain to dead"),
             Self::Latency => (
                 "latency",
-                "From XADD to the handler's start, at 500 jobs/s and at half of what plain jobs reach",
+                "From XADD to the handler's start, at 500 jobs/s and at half of the highest rate",
             ),
             Self::Memory => ("memory", "What a waiting job takes, and what is kept of it after its end"),
             Self::Backlog => (

@@ -60,7 +60,8 @@ struct Drain {
     redis_cpu: Ratio,
 }
 
-/// From XADD to the handler's start: at 500 jobs a second, and at half the rate of plain jobs.
+/// From XADD to the handler's start: at 500 jobs a second, and at half the rate at which plain jobs can come
+/// and go.
 #[derive(Debug, Serialize)]
 pub(super) struct Latency {
     pub(super) p50: f64,
