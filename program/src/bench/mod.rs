@@ -90,10 +90,9 @@ impl ValueEnum for Subject {
             Self::Way(way) => return way.to_possible_value(),
             Self::Enqueue => ("enqueue", "Submitting many jobs"),
             Self::Ways => ("ways", "All from plain to dead"),
-            Self::Latency => (
-                "latency",
-                "From XADD to the handler's start, at 500 jobs/s and at half of the highest rate",
-            ),
+            Self::Latency => {
+                ("latency", "From XADD to the handler's start, at 500 jobs/s and at half of the highest rate")
+            }
             Self::Memory => ("memory", "What a waiting job takes, and what is kept of it after its end"),
             Self::Backlog => (
                 "backlog",

@@ -53,8 +53,10 @@ impl Rehearsal<'_> {
         let (gates, share) = (self.queue.gates(), FairShare::new("h.tenant").expect("this is a valid field"));
         gates.configure(&[], Some(&share)).await?;
         self.queue.append(Lane::Normal, &[job(Due::Now)], None).await?;
+        // The room of jobs without a value.
+        let rooms = [format!("{}normal:", FairShare::ROOM)];
         for (window, want) in [(0, (1, 0)), (1, (0, 1))] {
-            let shared = self.queue.share(Some(window), &[]).await?;
+            let shared = self.queue.share(Some(window), &rooms).await?;
             shared.failed.map_or(Ok(()), Err)?;
             expect_same("share", (shared.sorted, shared.left), want)?;
         }
