@@ -176,7 +176,7 @@ def prove(lines, program, redis_server, alertmanager_program, folder):
                 fleet.replay()
                 # A leader enforces retention at once, and then twice a minute. At first, it cannot: there is no archive.
                 failed = "streamfleet_dead_archive_failures_total > 0"
-                until("failure of the archive", lambda: cluster.instant(failed) and bare.instant(failed))
+                until("failure of the archive", lambda: cluster.instant(failed) and bare.instant(failed), seconds=60)
                 fleet.make_archive()
                 until("load", lambda: time.monotonic() - begun > LOADED)
                 dropped = "streamfleet_dead_jobs_evicted_total > 0"
