@@ -20,6 +20,14 @@ ROOT = pathlib.Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy/prometheus"
 LOADED = 30
 
+# Lines that a runbook must not contain, and what is wrong with them.
+REFUSED_COMMANDS = {
+    "streamfleet queue QUEUE": "there is no command queue",
+    "streamfleet queues purged QUEUE": "there is no command queues purged",
+    "streamfleet gates QUEUE": "there is no command gates QUEUE",
+    "streamfleet steps ID --all": "there is no option --all",
+}
+
 
 class Lines:
     """Prints the results, and counts the checks that failed."""
@@ -104,6 +112,8 @@ def alerts(lines, catalogue, cluster, program):
     lines.judge(f"alerts: {len(every)}, each with a severity, a summary, a description and a page", runbooks.words(every))
     lines.judge("runbooks: a page per alert, an alert per page", runbooks.pages(every, ROOT))
     lines.judge("runbooks: every streamfleet command and option exists", runbooks.commands(program, ROOT))
+    for line, words in REFUSED_COMMANDS.items():
+        lines.refused(f"a runbook with `{line}`", words, runbooks.command(program, line.split(), {}))
     # This machine may be so busy that leases are really lost.
     firing = cluster.ask("query", query='ALERTS{alertstate="firing",alertname!="StreamfleetLeasesLost"}')["result"]
     found = sorted(each["metric"]["alertname"] for each in firing)
@@ -162,11 +172,15 @@ def prove(lines, program, redis_server, alertmanager_program, folder):
                 bare = Prometheus(programs, "bare", ports[1], targets)
                 begun = time.monotonic()
                 until("load", lambda: time.monotonic() - begun > LOADED / 3)
-                fleet.kill_a_worker()
+                fleet.kill_the_leader()
+                fleet.replay()
+                # A leader enforces retention at once, and then twice a minute. At first, it cannot: there is no archive.
+                failed = "streamfleet_dead_archive_failures_total > 0"
+                until("failure of the archive", lambda: cluster.instant(failed) and bare.instant(failed), seconds=60)
+                fleet.make_archive()
                 until("load", lambda: time.monotonic() - begun > LOADED)
-                # The leader enforces retention twice a minute.
                 dropped = "streamfleet_dead_jobs_evicted_total > 0"
-                until("retention", lambda: cluster.instant(dropped) and bare.instant(dropped))
+                until("retention", lambda: cluster.instant(dropped) and bare.instant(dropped), seconds=60)
                 for number in range(len(targets)):
                     lines.judge(f"worker {number + 1}: promtool check metrics", metrics_checked(fleet.metrics(number)))
                 answers(lines, all_dashboards, cluster, bare)

@@ -1,4 +1,5 @@
-"""A fleet under load: a private Redis, two workers that are scraped, one that is killed, and jobs that end in every possible way."""
+"""A fleet under load: a private Redis, two workers that are scraped, one that leads and is killed, and jobs that end in every possible
+way or wait for a gate or their turn."""
 
 import contextlib
 import json
@@ -8,7 +9,7 @@ import subprocess
 import threading
 import urllib.request
 
-from .process import answers, end, free_ports, until
+from .process import Wrong, answers, end, free_ports, until
 
 CONFIG = pathlib.Path(__file__).parent / "streamfleet.toml"
 
@@ -26,7 +27,13 @@ LOAD = {
     ("mail", "slow"): 1,
     ("mail", "flaky"): 1,
     ("mail", "stranger"): 1,
+    ("mail", "mended"): 2,
+    ("mail", "metered"): 4,
+    ("mail", "brittle"): 1,
+    ("shared", "long"): 6,
+    ("halted", "quick"): 1,
 }
+QUEUES = list(dict.fromkeys(queue for queue, _ in LOAD))
 
 
 class Fleet:
@@ -40,8 +47,12 @@ class Fleet:
         private = ["--bind", "127.0.0.1", "--port", self.redis_port, "--save", "", "--appendonly", "no"]
         self.server = programs.start("redis", [redis_server, *private, *memory])
         until("redis", lambda: answers(self.redis_port))
+        # The first worker leads every queue. It will be killed.
+        self.victim = self.worker("worker-3")
+        until("leader", lambda: all(self.redis("EXISTS", f"sf:{{{queue}}}:leader") == "1\n" for queue in QUEUES))
         self.workers = [self.worker(f"worker-{number}", f"127.0.0.1:{port}") for number, port in enumerate(self.worker_ports, 1)]
         until("workers", lambda: all(map(answers, self.worker_ports)))
+        self.ordered("pause", "--queue", "halted", "--reason", "the proof shows a paused queue")
         self.done = threading.Event()
         self.submitter = threading.Thread(target=self._submit, daemon=True)
 
@@ -58,6 +69,12 @@ class Fleet:
         command = [self.program, "--config", str(CONFIG), "--redis", self._address(), *words]
         return subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=False)
 
+    def ordered(self, *words):
+        """Runs a command of the program, which must succeed."""
+        done = self.streamfleet(*words)
+        if done.returncode:
+            raise Wrong(f"streamfleet {' '.join(words)} ended with {done.returncode}: {done.stderr}")
+
     def redis(self, *words):
         """Sends a command to Redis."""
         command = [self.redis_cli, "-p", str(self.redis_port), *words]
@@ -68,12 +85,20 @@ class Fleet:
         command = [self.program, "--config", CONFIG, "--redis", self._address(), "worker"]
         return self.programs.start(name, command, STREAMFLEET__TELEMETRY__LISTEN=listen, STREAMFLEET__TELEMETRY__LOG="warn")
 
-    def kill_a_worker(self):
-        """Starts a third worker and kills it while it runs jobs, so that the others take them over."""
-        victim = self.worker("worker-3")
+    def kill_the_leader(self):
+        """Kills the third worker while it runs jobs, so that the others take over its jobs and its queues."""
         until("third worker to run jobs", lambda: sum(each["running"] > 0 for each in self.live()) >= 3)
-        victim.kill()
-        victim.wait()
+        self.victim.kill()
+        self.victim.wait()
+
+    def replay(self):
+        """Removes the cause of which the jobs of the type `mended` die, and begins a campaign. It replays others that die again."""
+        (self.programs.folder / "cause-removed").touch()
+        self.ordered("dead", "replay", "--queue", "mail", "--all", "--rate", "1/s", "--yes", "--why", "the cause is removed")
+
+    def make_archive(self):
+        """Creates the folder of the archive. Until then, retention drops nothing."""
+        (self.programs.folder / "archive").mkdir()
 
     @contextlib.contextmanager
     def without_redis(self):
@@ -105,9 +130,14 @@ class Fleet:
     def _submit(self):
         self.streamfleet("enqueue", "report", "--queue", "default", "--delay", "1h")
         while not self.done.is_set():
-            for queue in ("default", "mail"):
+            for queue in QUEUES:
                 jobs = [(kind, count) for (where, kind), count in LOAD.items() if where == queue]
-                lines = [json.dumps({"type": kind, "payload": {}}) for kind, count in jobs for _ in range(count)]
+                lines = [line(kind, number) for kind, count in jobs for number in range(count)]
                 self.streamfleet("enqueue", "--bulk", "--queue", queue, given="\n".join(lines) + "\n")
             self.streamfleet("enqueue", "report", "--queue", "default", "--expires-in", "10ms")
             self.done.wait(1)
+
+
+def line(kind, number):
+    """Returns a job for --bulk. The first one of each type has a tenant of its own, and the others are the flood of another tenant."""
+    return json.dumps({"type": kind, "payload": {}, "headers": {"tenant": "large" if number else "small"}})

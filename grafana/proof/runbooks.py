@@ -72,8 +72,11 @@ def command(program, words_of_line, helps):
     text = help_of(program, path, helps)
     for word in words_of_line[1:]:
         below = section(text, "Commands:")
-        if word.startswith("--") or not below:
+        if word.startswith("--"):
             continue
+        # In `queues QUEUE`, a value stands where a command such as `queues purge` could. Runbooks write values in capitals.
+        if not below or (word.isupper() and section(text, "Arguments:")):
+            break
         if not re.search(rf"^  {re.escape(word)}\b", below, re.MULTILINE):
             yield f"there is no command {' '.join([*path, word])}"
             return
