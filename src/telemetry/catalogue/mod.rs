@@ -88,7 +88,7 @@ catalogue! {
         POOL_PROCESSES = gauge("streamfleet_pool_processes", &[POOL, PROGRAM],
             "Programs of the pool in this process, by what they are doing.");
         POOL_RESTARTS = counter("streamfleet_pool_restarts_total", &[POOL, POOL_ENDING],
-            "Programs of the pool that ended or failed to start, by reason; cut: it did not end an attempt that was cut short.");
+            "Programs of the pool that ended or failed to start, by reason; cut: the program did not end an attempt that was cut short.");
         POOL_MEMORY = gauge("streamfleet_pool_memory_bytes", &[POOL],
             "Resident memory of the pool's programs together, without that of programs that they run.");
     }
@@ -105,7 +105,7 @@ catalogue! {
         RECLAIMED = counter("streamfleet_jobs_reclaimed_total", &[QUEUE, RECLAIM],
             "Entries taken over from consumers that stopped responding.");
         ORPHANS_RECLAIMED = counter("streamfleet_orphans_reclaimed_total", &[QUEUE],
-            "Delivered entries that nobody held any more, made pending again by the leader; their jobs may run a second time.");
+            "Entries that nobody held and that the leader made pending again; their jobs may run a second time.");
         LEASES_LOST = counter("streamfleet_leases_lost_total", &[QUEUE],
             "Running attempts whose lease was lost: another worker may have run them again.");
         FENCED = counter("streamfleet_outcomes_fenced_total", &[QUEUE],
@@ -171,7 +171,7 @@ catalogue! {
         ARCHIVED = counter("streamfleet_dead_jobs_archived_total", &[QUEUE],
             "Dead letters written to the archive before retention drops them.");
         ARCHIVE_FAILURES = counter("streamfleet_dead_archive_failures_total", &[QUEUE],
-            "Times that the archive could not be written, so that the letters stay.");
+            "Failed attempts to write the archive; the letters stay until it can be written.");
         CAMPAIGNS = gauge("streamfleet_campaigns_running", &[QUEUE],
             "Campaigns that replay dead letters, or wait for the ends of their jobs.").of_leader();
         CAMPAIGN_REPLAYED = counter("streamfleet_campaign_jobs_replayed_total", &[QUEUE],
