@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// Show which queues were deleted, instead of what was done to one.
+    /// Show who deleted which queues, instead of the actions on one queue.
     #[arg(long, conflicts_with = "queue")]
     deletions: bool,
     /// The maximum number of actions. About the last 10,000 of a queue are kept.

@@ -33,12 +33,12 @@ streamfleet cancel [OPTIONS] <ID>
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Args {
-    /// The job's id, or the entry id that XADD returned. Without it, all jobs that the filter matches.
+    /// The job's id, or the entry id that XADD returned. Without an id, a filter or --all selects the jobs.
     id: Option<JobId>,
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// Who cancels the job, for its record, and for the audit.
+    /// Who cancels the job, for its record and the audit.
     #[arg(long, default_value = COMMAND_LINE, visible_alias = "as")]
     by: String,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return bulk::run(order, &broker, &queue, context).await;
     };
     if !bulk.selects_nothing() {
-        return Err(Wrong("a filter selects jobs by itself: it does not work with an id".to_owned()).into());
+        return Err(Wrong("an id works only without a filter, --all and --dry-run".to_owned()).into());
     }
     if let Some(why) = bulk.reason {
         actor::note(&queue, &ActorArgs::of(name, why).action("cancel").target(id.to_string()).count(1_u64))

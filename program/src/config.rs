@@ -19,7 +19,7 @@ pub(crate) struct Args {
 pub(crate) enum What {
     /// Find all mistakes, and programs that this machine does not have, without a connection to Redis.
     ///
-    /// One program of each pool is started, and must serve the types of its pool. Exit code 0: the configuration is valid.
+    /// It starts one program of each pool, which must serve the types of its pool. Exit code 0: the configuration is valid.
     /// 2: it has mistakes.
     #[command(
         after_help = "Examples:\n  streamfleet config check\n  streamfleet config check --config /etc/streamfleet/mail.toml"

@@ -116,7 +116,7 @@ enum Command {
     Steps(steps::Args),
     /// Cancel a job, wherever it is, or all jobs that a filter matches. A running job is asked to stop.
     Cancel(Box<cancel::Args>),
-    /// Make jobs due now that a filter matches and that would run later.
+    /// Make delayed jobs and retries due now, if a filter matches them.
     RunNow(Box<bulk::RunNowArgs>),
     /// Move waiting and delayed jobs that a filter matches to another queue.
     Move(Box<bulk::MoveArgs>),

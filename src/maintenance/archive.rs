@@ -143,7 +143,7 @@ impl Open {
     fn abandon(self) {
         let cut = if self.bytes == 0 { fs::remove_file(&self.path) } else { self.file.set_len(self.bytes) };
         if let Err(error) = cut {
-            tracing::warn!(%error, "the end of an archive file may be half a line");
+            tracing::warn!(%error, "an archive file may end in the middle of a line");
         }
     }
 }

@@ -26,10 +26,10 @@ use super::{Context, Wrong, confirm, jobs, output, queues};
 /// The arguments of commands about many jobs.
 #[derive(clap::Args, Debug, Clone, Default)]
 pub(crate) struct BulkArgs {
-    /// All jobs of the queue that exist now, if there is no filter. Jobs that are submitted meanwhile are left alone.
+    /// Select all jobs that are in the queue now. Jobs that are submitted meanwhile are left alone.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Only jobs in these states, such as waiting,scheduled. Default: all to which this can be done.
+    /// Only jobs in these states, such as waiting,scheduled. Default: all states that this command works on.
     #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = jobs::state)]
     pub(crate) state: Vec<State>,
     /// Show the plan, and change nothing.
@@ -70,7 +70,7 @@ impl BulkArgs {
         let possible = action.states();
         if let Some(state) = self.state.iter().find(|state| !possible.contains(state)) {
             let names: Vec<&str> = possible.iter().map(|state| state.as_str()).collect();
-            return Err(Wrong(format!("no job is {state} here: --state may have {}", names.join(", "))));
+            return Err(Wrong(format!("--state cannot be {state} here, only {}", names.join(", "))));
         }
         confirm::must_be_possible(self.yes || self.dry_run)
     }
@@ -89,7 +89,7 @@ pub(crate) async fn run(
     bulk.check(&order.action).map_err(refused)?;
     let states = Some(&order.args.state[..]).filter(|states| !states.is_empty());
     let selected = bulk.select(order.action.clone(), filter, states).await;
-    let selection = selected.context("failed to read the time")?;
+    let selection = selected.context("failed to read the clock of Redis")?;
     let Some(plan) = planned(queue, &selection, context).await? else {
         output::print_stderr("interrupted: nothing was changed");
         return Ok(Exit::Failed);

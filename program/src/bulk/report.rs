@@ -167,16 +167,16 @@ pub(super) fn outcome(report: &Report) -> String {
         parts.push(format!("{} running and asked to stop", report.requested));
     }
     if report.gone > 0 {
-        parts.push(format!("{} gone meanwhile", report.gone));
+        parts.push(format!("{} gone already", report.gone));
     }
-    parts.extend(report.kept.iter().map(|(why, count)| format!("{count} left where they are ({why})")));
+    parts.extend(report.kept.iter().map(|(why, count)| format!("{count} left alone ({why})")));
     if report.failed > 0 {
         parts.push(format!("{} failed: {}", report.failed, report.errors.join("; ")));
     }
     let mut lines = vec![parts.join(", ")];
     lines.extend(left_over(report));
     if report.interrupted {
-        lines.push("interrupted; give the same command again to go on".to_owned());
+        lines.push("interrupted; to continue, give the same command again".to_owned());
     }
     lines.join("\n")
 }
@@ -184,8 +184,8 @@ pub(super) fn outcome(report: &Report) -> String {
 /// What a person may not expect.
 fn effect(report: &Report) -> Option<&'static str> {
     match report.action {
-        BulkAction::Cancel => Some("those that run are asked to stop"),
-        BulkAction::Move(_) => Some("those that a worker takes meanwhile stay"),
+        BulkAction::Cancel => Some("running jobs are asked to stop"),
+        BulkAction::Move(_) => Some("jobs that a worker takes meanwhile stay"),
         BulkAction::RunNow => None,
     }
 }

@@ -26,10 +26,10 @@ Examples:
 pub(crate) struct Args {
     /// The queue.
     name: QueueName,
-    /// Delete it although live workers serve it or jobs run. These jobs are lost, and the workers make some keys again.
+    /// Delete it even if live workers serve it or jobs run. These jobs are lost, and the workers create some keys again.
     #[arg(long)]
     force: bool,
-    /// The name of the queue once more, instead of typing it.
+    /// The name of the queue again, so that the command does not ask for it.
     #[arg(long, value_name = "NAME")]
     confirm: Option<String>,
     /// Show what would be deleted, and change nothing.
@@ -180,10 +180,10 @@ fn plan(deleted: &Deleted) -> String {
 fn show(deleted: &Deleted) -> String {
     let Deleted { queue, keys, .. } = deleted;
     if deleted.interrupted {
-        return format!("interrupted after {keys} keys; give the same command again to go on");
+        return format!("interrupted after {keys} keys; to continue, give the same command again");
     }
     if deleted.in_use {
-        return format!("{keys} keys of the queue {queue} are deleted, but others appear: it is in use");
+        return format!("{keys} keys of the queue {queue} are deleted, but new ones appear: it is in use");
     }
     format!("the queue {queue} is deleted: {keys} keys")
 }

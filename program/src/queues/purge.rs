@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Drop the dead letters.
     #[arg(long)]
     dead: bool,
-    /// The name of the queue once more, instead of typing it.
+    /// The name of the queue again, so that the command does not ask for it.
     #[arg(long, value_name = "NAME")]
     confirm: Option<String>,
     /// Show what would be emptied, and change nothing.
@@ -160,7 +160,7 @@ async fn wanted(args: &Args, context: &Context) -> anyhow::Result<Parts> {
         return Ok(parts);
     }
     if !confirm::can_ask() {
-        return Err(Wrong("say what to empty: --waiting, --delayed, --dead".to_owned()).into());
+        return Err(Wrong("say what to empty: --waiting, --delayed or --dead".to_owned()).into());
     }
     let question = "What should be emptied (waiting, delayed, dead)? ".to_owned();
     let typed = confirm::answer_unless_stopped(question, context).await?;
@@ -203,7 +203,7 @@ async fn empty(
     let states = parts.states();
     if !states.is_empty() {
         let selected = queue.bulk().select(BulkAction::Cancel, Filter::new(), Some(&states)).await;
-        let selection = selected.context("failed to read the time")?;
+        let selection = selected.context("failed to read the clock of Redis")?;
         let walked = bulk::walk(&selection, by, queue, (context, bar)).await;
         let tally = walked.tally;
         (purged.cancelled, purged.gone) = (tally.changed + tally.requested, tally.gone);
@@ -272,7 +272,7 @@ fn show(purged: &Purged) -> String {
     let mut parts =
         vec![format!("{} jobs cancelled, {} dead letters dropped", purged.cancelled, purged.dropped)];
     if purged.gone > 0 {
-        parts.push(format!("{} gone meanwhile", purged.gone));
+        parts.push(format!("{} gone already", purged.gone));
     }
     if purged.failed > 0 {
         parts.push(format!("{} failed: {}", purged.failed, purged.errors.join("; ")));
@@ -280,7 +280,7 @@ fn show(purged: &Purged) -> String {
     let mut lines = vec![parts.join(", ")];
     lines.extend(purged.unread.iter().cloned());
     if purged.interrupted {
-        lines.push("interrupted; give the same command again to go on".to_owned());
+        lines.push("interrupted; to continue, give the same command again".to_owned());
     }
     lines.join("\n")
 }

@@ -28,7 +28,7 @@ const HOPELESS: u64 = 20;
 #[non_exhaustive]
 pub enum BulkError {
     /// The jobs are there already.
-    #[error("the jobs are in the queue {0} already")]
+    #[error("the jobs are already in the queue {0}")]
     SameQueue(QueueName),
     /// In a cluster, one script cannot move a job between these queues.
     #[error(

@@ -178,7 +178,7 @@ fn kept(json: &str) -> Value {
         return Value::Null;
     }
     serde_json::from_str(json).unwrap_or_else(|error| {
-        tracing::warn!(%error, "a program of a pool wrote a result that cannot be read, which is left out");
+        tracing::warn!(%error, "a program of a pool wrote a result that cannot be read; the job has none");
         Value::Null
     })
 }

@@ -223,7 +223,7 @@ impl Pool {
         }
         context.ended_by_itself();
         let (pool, job) = (&self.shared.name, context.id());
-        tracing::debug!(%pool, %job, "no program of the pool ran the job, which is put off");
+        tracing::debug!(%pool, %job, "no program of the pool ran the job; it runs again later");
         JobError::snooze(NO_PROGRAM.mul_f64(0.5 + rand::random::<f64>() / 2.0))
     }
 }

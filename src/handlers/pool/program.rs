@@ -156,7 +156,7 @@ fn check(pool: &Shared, ready: Ready) -> Result<Ready, Fault> {
     if missing.is_empty() {
         return Ok(ready);
     }
-    let why = format!("the program does not serve {}, but {}", missing.join(", "), served.join(", "));
+    let why = format!("the program does not serve {}, only {}", missing.join(", "), served.join(", "));
     Err(Fault::Refused(excerpt(why.as_bytes())))
 }
 
@@ -208,7 +208,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                     return Err(format!("{rest:?} without a line end"));
                 }
                 Ok(_) => {}
-                Err(error) => return Err(format!("what cannot be read ({error})")),
+                Err(error) => return Err(format!("a line that cannot be read ({error})")),
             }
         }
     }

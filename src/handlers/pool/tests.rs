@@ -233,7 +233,7 @@ async fn a_program_that_says_bye_and_stays_is_ended() {
 async fn a_program_of_another_version_or_without_a_type_is_refused() {
     for (script, why) in [
         ("say(type='ready', protocol=7)", "speaks version 7 of the protocol, and this worker version 1"),
-        ("ready(types=['a', 'b'])", "the program does not serve report, but a, b"),
+        ("ready(types=['a', 'b'])", "the program does not serve report, only a, b"),
     ] {
         let mut stage = Stage::new(script);
         let refusal = soon(stage.refusals.recv()).await.unwrap();

@@ -27,7 +27,7 @@ fn a_check_finds_types_that_a_program_does_not_serve() {
     let stage = Stage::new("", "[types.stranger]\nhandler = { pool = \"py\" }");
     let output = check(&stage, &[]);
     assert_eq!(output.code, Some(2), "{output:?}");
-    let why = "pools.py: the program does not serve stranger, but act, other";
+    let why = "pools.py: the program does not serve stranger, only act, other";
     assert!(output.stdout.contains(why), "{output:?}");
     assert_eq!(check(&stage, &["--without-pools"]).code, Some(0));
 }

@@ -83,7 +83,7 @@ fn a_worker_refuses_a_type_that_its_program_does_not_serve() {
     let stage = Stage::new("", "[types.stranger]\nhandler = { pool = \"py\" }");
     let output = stage.launch().output(SOON);
     assert_eq!(output.code, Some(2), "{output:?}");
-    assert!(output.stderr.contains("does not serve stranger, but act, other"), "{output:?}");
+    assert!(output.stderr.contains("does not serve stranger, only act, other"), "{output:?}");
 }
 
 #[test]
