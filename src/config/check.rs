@@ -203,7 +203,7 @@ fn twofold_pools(config: &Config) -> Vec<Wrong> {
         let Some((name, Some(_))) = handler.pool() else { continue };
         if known.contains(&name) {
             let reason =
-                format!("has the same name as another pool, {name}: describe it in [pools] under another name");
+                format!("has the name of another pool, {name}: describe it in [pools] under another name");
             wrong.push(([handler.path, path(&["pool"])].concat(), reason));
         }
         known.insert(name);
