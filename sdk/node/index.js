@@ -139,7 +139,7 @@ function lengthMs(value, name) {
     ms = found ? Number(found[1]) * UNITS[found[2]] : NaN;
   }
   if (typeof ms !== 'number' || !(ms >= 0 && ms < END_MS)) {
-    throw new TypeError(`${name} is a number of milliseconds, or a text such as '30s' or '2h', not ${inspect(value)}`);
+    throw new TypeError(`${name} must be a number of milliseconds, or a text such as '30s' or '2h', not ${inspect(value)}`);
   }
   return Math.round(ms);
 }
@@ -149,7 +149,7 @@ function instantMs(value, name) {
   // As milliseconds, 100,000,000,000 is in 1973: smaller numbers are seconds by mistake.
   const least = value instanceof Date ? 0 : 100_000_000_000;
   if (typeof ms !== 'number' || !(ms >= least && ms < END_MS)) {
-    throw new TypeError(`${name} is a Date, or milliseconds since 1970 like those of Date.now(), not ${inspect(value)}`);
+    throw new TypeError(`${name} must be a Date, or milliseconds since 1970 like those of Date.now(), not ${inspect(value)}`);
   }
   return Math.round(ms);
 }
@@ -344,12 +344,12 @@ function queued(value) {
 
 function named(value, name, most) {
   const holds = typeof value === 'string' && !/[\s\p{Z}\p{Cc}\p{Cs}]/u.test(value) && value !== '' && Buffer.byteLength(value) <= most;
-  check(holds, `${name} is a text of 1 to ${most} bytes without white space and control characters, not ${inspect(value)}`);
+  check(holds, `${name} must be a text of 1 to ${most} bytes without white space and control characters, not ${inspect(value)}`);
   return value;
 }
 
 function whole(value, name, least, most) {
-  check(Number.isInteger(value) && value >= least && value <= most, `${name} is a whole number from ${least} to ${most}, not ${inspect(value)}`);
+  check(Number.isInteger(value) && value >= least && value <= most, `${name} must be a whole number from ${least} to ${most}, not ${inspect(value)}`);
   return String(value);
 }
 
@@ -382,7 +382,7 @@ function submission(type, payload, options) {
     check(!ENTRY.test(id), `an id of your own must not look like that of a stream entry: ${inspect(id)}`);
     return named(id, 'id', 128);
   });
-  check(!(given('delay') && given('runAt')), 'a job has a delay or a runAt, not both');
+  check(!(given('delay') && given('runAt')), 'a job may have a delay or a runAt, but not both');
   add('delay_ms', 'delay', (delay) => checked(() => String(lengthMs(delay, 'delay'))));
   add('run_at_ms', 'runAt', (at) => checked(() => String(instantMs(at, 'runAt'))));
   add('expires_at_ms', 'expiresAt', (at) => checked(() => String(instantMs(at, 'expiresAt'))));
@@ -391,7 +391,7 @@ function submission(type, payload, options) {
     whole(checked(() => lengthMs(timeout, 'timeout')), 'timeout in milliseconds', 1, LONGEST_TIMEOUT_MS),
   );
   add('tracking', 'tracking', (tracking) => {
-    check(['all', 'failures', 'none'].includes(tracking), `tracking is all, failures or none, not ${inspect(tracking)}`);
+    check(['all', 'failures', 'none'].includes(tracking), `tracking must be all, failures or none, not ${inspect(tracking)}`);
     return tracking;
   });
   add('on_success', 'onSuccess', (name) => typed(name, 'onSuccess'));
@@ -400,7 +400,7 @@ function submission(type, payload, options) {
   add('batch', 'batch', (name) => named(name, 'batch', 100));
   add('traceparent', 'traceparent', (value) => named(value, 'traceparent', 128));
   for (const [name, value] of Object.entries(options.headers ?? {})) fields.push(...header(name, value));
-  check(fields.length / 2 <= MOST_FIELDS, `a job has at most ${MOST_FIELDS} fields, not ${fields.length / 2}`);
+  check(fields.length / 2 <= MOST_FIELDS, `a job may have at most ${MOST_FIELDS} fields, not ${fields.length / 2}`);
   return {
     queue: given('queue') ? queued(options.queue) : undefined,
     lane: laneOf(options.lane ?? undefined, options.priority ?? undefined),
@@ -411,12 +411,12 @@ function submission(type, payload, options) {
 }
 
 function encoded(payload, encoding) {
-  check(encoding === undefined || ['json', 'msgpack', 'raw'].includes(encoding), `encoding is json, msgpack or raw, not ${inspect(encoding)}`);
+  check(encoding === undefined || ['json', 'msgpack', 'raw'].includes(encoding), `encoding must be json, msgpack or raw, not ${inspect(encoding)}`);
   let bytes = asBytes(payload);
   if (bytes === undefined) {
-    check(encoding === undefined || encoding === 'json', `a payload with the encoding ${encoding} is given as a Buffer`);
+    check(encoding === undefined || encoding === 'json', `a payload with the encoding ${encoding} must be a Buffer`);
     const text = checked(() => toJson(payload), 'the payload');
-    check(text !== undefined || payload === undefined, `the payload is no JSON value: ${inspect(payload)}`);
+    check(text !== undefined || payload === undefined, `the payload is not a JSON value: ${inspect(payload)}`);
     bytes = text === undefined ? undefined : Buffer.from(text);
     encoding = 'json';
   }
@@ -427,7 +427,7 @@ function encoded(payload, encoding) {
 
 function header(name, value) {
   const isPlain = ['string', 'number', 'bigint', 'boolean'].includes(typeof value);
-  check(isPlain, `the header '${name}' is a text, a number or a boolean, not ${inspect(value)}`);
+  check(isPlain, `the header '${name}' must be a text, a number or a boolean, not ${inspect(value)}`);
   const text = String(value);
   const fits = name !== '' && Buffer.byteLength(name) <= 128 && Buffer.byteLength(text) <= MOST_HEADER_BYTES;
   check(fits, `the header '${cut(name, 200)}' is too long: a name has 1 to 128 bytes, a value at most ${MOST_HEADER_BYTES}`);
@@ -435,10 +435,10 @@ function header(name, value) {
 }
 
 function chained(jobs) {
-  check(Array.isArray(jobs) && jobs.length <= MOST_THEN, `then is an array of at most ${MOST_THEN} jobs`);
+  check(Array.isArray(jobs) && jobs.length <= MOST_THEN, `then must be an array of at most ${MOST_THEN} jobs`);
   const chain = jobs.map(({ type, payload, onFailure, ...others }) => {
     const [other] = Object.keys(others);
-    check(other === undefined, `a job in then has type, payload and onFailure, but not '${other}'`);
+    check(other === undefined, `a job in then may have type, payload and onFailure, but not '${other}'`);
     typed(type, 'the type of a job in then');
     if (onFailure !== undefined) typed(onFailure, 'onFailure of a job in then');
     return { type, payload, on_failure: onFailure };
@@ -450,11 +450,11 @@ function chained(jobs) {
 
 function laneOf(lane, priority) {
   if (priority !== undefined) {
-    check(lane === undefined, 'a job has a lane or a priority, not both');
+    check(lane === undefined, 'a job may have a lane or a priority, but not both');
     whole(priority, 'priority', 1, 10);
     return priority >= 8 ? 'high' : priority >= 4 ? 'normal' : 'low';
   }
-  check([undefined, 'high', 'normal', 'low'].includes(lane), `lane is high, normal or low, not ${inspect(lane)}`);
+  check([undefined, 'high', 'normal', 'low'].includes(lane), `lane must be high, normal or low, not ${inspect(lane)}`);
   return lane ?? 'normal';
 }
 
@@ -990,7 +990,7 @@ class Job {
 
   /** Logs a line that the job's record keeps. */
   log(message, level = 'info', fields = {}) {
-    if (!LEVELS.includes(level)) throw new TypeError(`level is debug, info, warn or error, not ${inspect(level)}`);
+    if (!LEVELS.includes(level)) throw new TypeError(`level must be debug, info, warn or error, not ${inspect(level)}`);
     if (!this.#output) return Promise.resolve();
     const line = { type: 'log', ref: this.ref, level, message: cut(String(message), MOST_TEXT_BYTES) };
     if (Object.keys(fields).length > 0) line.fields = plain(fields);
@@ -1058,7 +1058,7 @@ class Worker {
   /** Handles the jobs of a type. What the handler returns is an outcome, or else the result of a success. */
   on(type, handler) {
     typed(type, 'type');
-    if (typeof handler !== 'function') throw new TypeError(`the handler of ${type} is no function: ${inspect(handler)}`);
+    if (typeof handler !== 'function') throw new TypeError(`the handler of ${type} must be a function, not ${inspect(handler)}`);
     if (this.#handlers.has(type)) throw new TypeError(`${type} has two handlers`);
     this.#handlers.set(type, handler);
     return this;
@@ -1071,7 +1071,7 @@ class Worker {
 
   /** Adds a function around all handlers: (job, next). The first one is the outermost. */
   use(middleware) {
-    if (typeof middleware !== 'function') throw new TypeError(`middleware is a function, not ${inspect(middleware)}`);
+    if (typeof middleware !== 'function') throw new TypeError(`middleware must be a function, not ${inspect(middleware)}`);
     this.#middleware.push(middleware);
     return this;
   }
@@ -1080,13 +1080,13 @@ class Worker {
   async run({ inflight, maxJobs } = {}) {
     if (this.#handlers.size === 0) throw new TypeError('no handler is registered');
     for (const [name, value] of Object.entries({ inflight, maxJobs })) {
-      if (value !== undefined && !(Number.isInteger(value) && value >= 1)) throw new TypeError(`${name} is a whole number, at least 1, not ${inspect(value)}`);
+      if (value !== undefined && !(Number.isInteger(value) && value >= 1)) throw new TypeError(`${name} must be a whole number, at least 1, not ${inspect(value)}`);
     }
     if (!pipes && tty.isatty(0)) {
       process.stderr.write('This program takes jobs from a streamfleet worker: name it as the command of a pool.\n');
       process.exit(64);
     }
-    if (this.#output) throw new Error('the worker runs already');
+    if (this.#output) throw new Error('the worker is already running');
     ({ input: this.#input, output: this.#output } = claim());
     this.#inflight = inflight;
     this.#maxJobs = maxJobs ?? Infinity;

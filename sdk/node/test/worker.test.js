@@ -224,7 +224,7 @@ test('log lines have a level and fields, whatever the fields are', async () => {
     assert.equal(fields.to, 'ann');
     assert.ok([fields.circle, fields.big, fields.error, fields.nothing].every((value) => typeof value === 'string'), JSON.stringify(fields));
     assert.deepEqual(await program.next(), { type: 'log', ref, level: 'info', message: 'plain' });
-    assert.match((await program.result(ref)).error, /^TypeError: level is debug, info, warn or error/);
+    assert.match((await program.result(ref)).error, /^TypeError: level must be debug, info, warn or error/);
   });
 });
 
@@ -554,8 +554,8 @@ test('wrong uses are refused', () => {
   assert.throws(() => worker.on('a', () => 1).on('a', () => 1), /two handlers/);
   assert.throws(() => worker.use(1), /middleware/);
   for (const delay of [-1, NaN, Infinity, '5 s', '5', true, {}]) {
-    assert.throws(() => new Snooze(delay), /delay is a number of milliseconds/);
-    assert.throws(() => new Retry('x', { delay }), /delay is a number of milliseconds/);
+    assert.throws(() => new Snooze(delay), /delay must be a number of milliseconds/);
+    assert.throws(() => new Retry('x', { delay }), /delay must be a number of milliseconds/);
   }
   return Promise.all([
     assert.rejects(new Worker().run(), /no handler/),

@@ -77,17 +77,17 @@ final class Submission
     ) {
         self::check(preg_match(self::TYPE, $type) === 1, "'$type' is not a job type: " . self::TYPE);
         self::check($queue === null || preg_match(self::QUEUE, $queue) === 1, "'$queue' is not a queue: " . self::QUEUE);
-        self::check($id === null || !preg_match(self::DERIVED, $id) && self::isName($id, 128), 'an id has 1 to 128 bytes of UTF-8 without white space and control characters, and does not look like 1700000000000-0');
-        self::check($batch === null || self::isName($batch, 100), 'the name of a batch has 1 to 100 bytes of UTF-8 without white space and control characters');
-        self::check($maxAttempts === null || $maxAttempts >= 1 && $maxAttempts <= 4_294_967_295, 'maxAttempts is from 1 to 4294967295');
-        self::check($delay === null || $runAt === null, 'a job has either a delay or a runAt');
-        self::check($tracking === null || in_array($tracking, self::TRACKING, true), 'tracking is all, failures or none');
+        self::check($id === null || !preg_match(self::DERIVED, $id) && self::isName($id, 128), 'an id must have 1 to 128 bytes of UTF-8 without white space and control characters, and must not look like 1700000000000-0');
+        self::check($batch === null || self::isName($batch, 100), 'the name of a batch must have 1 to 100 bytes of UTF-8 without white space and control characters');
+        self::check($maxAttempts === null || $maxAttempts >= 1 && $maxAttempts <= 4_294_967_295, 'maxAttempts must be from 1 to 4294967295');
+        self::check($delay === null || $runAt === null, 'a job may have a delay or a runAt, but not both');
+        self::check($tracking === null || in_array($tracking, self::TRACKING, true), 'tracking must be all, failures or none');
         self::check($unique !== null || $uniqueScope === null && $uniqueMode === null, 'uniqueScope and uniqueMode need unique');
         $this->lane = self::lane($lane, $priority);
         $this->bytes = self::encode($payload, $encoding);
-        self::check(strlen($this->bytes) <= self::MOST_BYTES, 'a payload has at most ' . self::MOST_BYTES . ' bytes; store large data elsewhere and send its address');
+        self::check(strlen($this->bytes) <= self::MOST_BYTES, 'a payload may have at most ' . self::MOST_BYTES . ' bytes; store large data elsewhere and send its address');
         $timeoutMs = $timeout === null ? null : Time::lengthMs($timeout, 'timeout');
-        self::check($timeoutMs === null || $timeoutMs >= 1 && $timeoutMs <= self::LONGEST_TIMEOUT_MS, 'timeout is from 0.001 to 604800 seconds');
+        self::check($timeoutMs === null || $timeoutMs >= 1 && $timeoutMs <= self::LONGEST_TIMEOUT_MS, 'timeout must be from 0.001 to 604800 seconds');
         $fields = [
             'type' => $type,
             'payload' => $this->bytes === '' ? null : $this->bytes,
@@ -166,16 +166,16 @@ final class Submission
         if ($encoding === null) {
             return $payload === null ? '' : self::json($payload);
         }
-        self::check(in_array($encoding, ['json', 'msgpack', 'raw'], true), 'encoding is json, msgpack or raw');
-        self::check(is_string($payload), "a payload with an encoding is a string of bytes that are encoded already; leave encoding out for PHP values");
+        self::check(in_array($encoding, ['json', 'msgpack', 'raw'], true), 'encoding must be json, msgpack or raw');
+        self::check(is_string($payload), "a payload with an encoding must be a string of encoded bytes; leave encoding out for PHP values");
         return $payload;
     }
 
     private static function lane(?string $lane, ?int $priority): string
     {
-        self::check($lane === null || $priority === null, 'a job has either a lane or a priority');
-        self::check($lane === null || isset(self::LANES[$lane]), 'lane is high, normal or low');
-        self::check($priority === null || $priority >= 1 && $priority <= 10, 'priority is from 1 to 10');
+        self::check($lane === null || $priority === null, 'a job may have a lane or a priority, but not both');
+        self::check($lane === null || isset(self::LANES[$lane]), 'lane must be high, normal or low');
+        self::check($priority === null || $priority >= 1 && $priority <= 10, 'priority must be from 1 to 10');
         return match (true) {
             $priority === null => $lane ?? 'normal',
             $priority <= 3 => 'low',
@@ -186,7 +186,7 @@ final class Submission
 
     private static function type(?string $type, string $name): ?string
     {
-        self::check($type === null || preg_match(self::TYPE, $type) === 1, "$name is a job type: " . self::TYPE);
+        self::check($type === null || preg_match(self::TYPE, $type) === 1, "$name must be a job type: " . self::TYPE);
         return $type;
     }
 
@@ -195,20 +195,20 @@ final class Submission
         if ($then === []) {
             return null;
         }
-        self::check(array_is_list($then) && count($then) <= 64, 'then is a list of at most 64 jobs');
+        self::check(array_is_list($then) && count($then) <= 64, 'then must be a list of at most 64 jobs');
         foreach ($then as $job) {
-            self::check(is_array($job) && isset($job['type']) && array_diff_key($job, ['type' => 1, 'payload' => 1, 'on_failure' => 1]) === [], 'each job of then has a type, and may have a payload and on_failure');
+            self::check(is_array($job) && isset($job['type']) && array_diff_key($job, ['type' => 1, 'payload' => 1, 'on_failure' => 1]) === [], 'each job of then must have a type, and may have a payload and on_failure');
             self::type($job['type'], 'the type of each job of then');
             self::type($job['on_failure'] ?? null, 'on_failure of each job of then');
         }
         $json = self::json($then);
-        self::check(strlen($json) <= self::MOST_THEN_BYTES, 'then has at most ' . self::MOST_THEN_BYTES . ' bytes');
+        self::check(strlen($json) <= self::MOST_THEN_BYTES, 'then may have at most ' . self::MOST_THEN_BYTES . ' bytes');
         return $json;
     }
 
     private static function headers(array $headers): array
     {
-        self::check(count($headers) <= self::MOST_HEADERS, 'a job has at most ' . self::MOST_HEADERS . ' headers');
+        self::check(count($headers) <= self::MOST_HEADERS, 'a job may have at most ' . self::MOST_HEADERS . ' headers');
         $fields = [];
         foreach ($headers as $name => $value) {
             $value = is_bool($value) ? ($value ? 'true' : 'false') : (is_float($value) ? self::json($value) : $value);

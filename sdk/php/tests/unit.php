@@ -112,19 +112,19 @@ test('what_breaks_the_contract_is_refused', function (): void {
         refused('not a queue', 'a', queue: $queue);
     }
     foreach (['', 'a b', "a\u{a0}b", "a\u{2028}", "a\x7f", "\xff", "a\n", '1700000000000-0', '1-0-high', str_repeat('a', 129)] as $id) {
-        refused('an id has', 'a', id: $id);
+        refused('an id must have', 'a', id: $id);
     }
     same('größe', (new Submission('a', id: 'größe'))->id);
     refused('batch', 'a', batch: 'a b');
     refused('maxAttempts', 'a', maxAttempts: 0);
     refused('maxAttempts', 'a', maxAttempts: 4_294_967_296);
-    refused('either a delay', 'a', delay: 1, runAt: 1);
-    refused('either a lane', 'a', lane: 'low', priority: 1);
-    refused('lane is', 'a', lane: 'urgent');
-    refused('priority is', 'a', priority: 11);
-    refused('tracking is', 'a', tracking: 'some');
-    refused('encoding is', 'a', 'x', encoding: 'xml');
-    refused('encoded already', 'a', ['x'], encoding: 'json');
+    refused('a delay or a runAt', 'a', delay: 1, runAt: 1);
+    refused('a lane or a priority', 'a', lane: 'low', priority: 1);
+    refused('lane must be', 'a', lane: 'urgent');
+    refused('priority must be', 'a', priority: 11);
+    refused('tracking must be', 'a', tracking: 'some');
+    refused('encoding must be', 'a', 'x', encoding: 'xml');
+    refused('encoded bytes', 'a', ['x'], encoding: 'json');
     refused('at most 8388608', 'a', str_repeat('x', 8 * 1024 * 1024));
     refused('too long', 'a', headers: ['a' => str_repeat('x', 8193)]);
     refused('too long', 'a', headers: ['' => 'x']);

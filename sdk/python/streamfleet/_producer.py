@@ -76,13 +76,13 @@ def _milliseconds(name: str, value: Seconds, least: int = 0) -> int:
     if isinstance(value, timedelta):
         ms = value // timedelta(milliseconds=1)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is a number of seconds or a timedelta, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a number of seconds or a timedelta, not {type(value).__name__}")
     elif not math.isfinite(value):
         raise ValueError(f"{name} is {value}")
     else:
         ms = round(value * 1000)
     if ms < least:
-        raise ValueError(f"{name} is {ms} ms; the least is {least} ms")
+        raise ValueError(f"{name} is {ms} ms, but must be at least {least} ms")
     return ms
 
 
@@ -94,13 +94,13 @@ def _instant(name: str, value: Instant) -> int:
     else:
         ms = _milliseconds(name, value)
     if not 0 <= ms < YEAR_10000_MS or (not isinstance(value, datetime) and ms > 100_000_000_000_000):
-        raise ValueError(f"{name} is out of range: it is seconds since 1970, like time.time(), not milliseconds")
+        raise ValueError(f"{name} is out of range: give seconds since 1970, like time.time(), not milliseconds")
     return ms
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> bytes:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{name} is a whole number from {least} to {most}, not {value!r}")
+        raise ValueError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
     return b"%d" % value
 
 
@@ -134,7 +134,7 @@ def _text(value: Any) -> Optional[str]:
 def _checked_id(name: str, value: str, most: int) -> bytes:
     data = value.encode("utf-8")
     if not 1 <= len(data) <= most or any(c.isspace() or ord(c) < 32 or 127 <= ord(c) < 160 for c in value):
-        raise ValueError(f"{name} is 1 to {most} bytes without white space and control characters: {value!r}")
+        raise ValueError(f"{name} must be 1 to {most} bytes without white space and control characters: {value!r}")
     return data
 
 
@@ -209,7 +209,7 @@ class Submission:
             fields.append((b"timeout_ms", _whole("timeout in ms", ms, 1, LONGEST_TIMEOUT_MS)))
         if tracking is not None:
             if tracking not in ("all", "failures", "none"):
-                raise ValueError(f"tracking is all, failures or none, not {tracking!r}")
+                raise ValueError(f"tracking must be all, failures or none, not {tracking!r}")
             fields.append((b"tracking", tracking.encode()))
         if on_success is not None:
             fields.append((b"on_success", _type_name("on_success", on_success)))
@@ -222,7 +222,7 @@ class Submission:
         for name, value in (headers or {}).items():
             fields.append(_header(name, value))
         if len(fields) > MAX_FIELDS:
-            raise ValueError(f"a job has at most {MAX_FIELDS} fields, not {len(fields)}")
+            raise ValueError(f"a job may have at most {MAX_FIELDS} fields, not {len(fields)}")
         self.fields = fields
         self.size = sum(len(name) + len(value) for name, value in fields)
 
@@ -234,7 +234,7 @@ def _lane(lane: Optional[str], priority: Optional[int]) -> str:
         _whole("priority", priority, 1, 10)
         return "high" if priority >= 8 else "normal" if priority >= 4 else "low"
     if lane not in (None, "high", "normal", "low"):
-        raise ValueError(f"lane is high, normal or low, not {lane!r}")
+        raise ValueError(f"lane must be high, normal or low, not {lane!r}")
     return lane or "normal"
 
 
@@ -243,9 +243,9 @@ def _payload(payload: Any, encoding: Optional[str], default: Optional[JsonDefaul
         data = bytes(payload)
         encoding = encoding or "raw"
         if encoding not in ("json", "msgpack", "raw"):
-            raise ValueError(f"encoding is json, msgpack or raw, not {encoding!r}")
+            raise ValueError(f"encoding must be json, msgpack or raw, not {encoding!r}")
     elif encoding not in (None, "json"):
-        raise TypeError(f"a payload with the encoding {encoding!r} is given as bytes")
+        raise TypeError(f"a payload with the encoding {encoding!r} must be bytes")
     else:
         data, encoding = _json(payload, default), "json"
     if len(data) > MAX_PAYLOAD_BYTES:
@@ -258,7 +258,7 @@ def _payload(payload: Any, encoding: Optional[str], default: Optional[JsonDefaul
 
 def _header(name: str, value: str) -> Tuple[bytes, bytes]:
     if not isinstance(name, str) or not isinstance(value, str):
-        raise TypeError(f"a header's name and value are text: {name!r}: {value!r}")
+        raise TypeError(f"a header's name and value must be text: {name!r}: {value!r}")
     key, data = name.encode("utf-8"), value.encode("utf-8")
     if not 1 <= len(key) <= 128 or len(data) > MAX_HEADER_BYTES:
         raise ValueError(f"the header {name!r} is too large: a name has 1 to 128 bytes, a value at most 8192")
@@ -267,12 +267,12 @@ def _header(name: str, value: str) -> Tuple[bytes, bytes]:
 
 def _then(jobs: Sequence[Mapping[str, Any]], default: Optional[JsonDefault]) -> bytes:
     if len(jobs) > MAX_THEN:
-        raise ValueError(f"then has at most {MAX_THEN} jobs, not {len(jobs)}")
+        raise ValueError(f"then may have at most {MAX_THEN} jobs, not {len(jobs)}")
     for follower in jobs:
         _type_name("the type of a job in then", follower.get("type", ""))
         unknown = set(follower) - {"type", "payload", "on_failure"}
         if unknown:
-            raise ValueError(f"a job in then has type, payload and on_failure, but not {sorted(unknown)[0]!r}")
+            raise ValueError(f"a job in then may have type, payload and on_failure, but not {sorted(unknown)[0]!r}")
     data = _json(list(jobs), default)
     if len(data) > MAX_THEN_BYTES:
         raise ValueError(f"then has {len(data)} bytes; the most is {MAX_THEN_BYTES}")

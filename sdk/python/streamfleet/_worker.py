@@ -138,9 +138,9 @@ def _delay_ms(delay: Seconds) -> int:
     if isinstance(delay, timedelta):
         delay = delay.total_seconds()
     if isinstance(delay, bool) or not isinstance(delay, (int, float)):
-        raise TypeError(f"a delay is a number of seconds or a timedelta, not {type(delay).__name__}")
+        raise TypeError(f"a delay must be a number of seconds or a timedelta, not {type(delay).__name__}")
     if not math.isfinite(delay) or delay < 0:
-        raise ValueError(f"a delay is not negative and finite, not {delay}")
+        raise ValueError(f"a delay must be finite and not negative, not {delay}")
     return round(delay * 1000)
 
 
@@ -238,7 +238,7 @@ class Job:
         fields: Dict[str, Any] = {"type": "progress", "ref": self.ref}
         if percent is not None:
             if not math.isfinite(percent):
-                raise ValueError(f"the progress is {percent}")
+                raise ValueError(f"the progress must be finite, not {percent}")
             fields["percent"] = min(100.0, max(0.0, float(percent)))
         if message is not None:
             fields["message"] = _cut(str(message), MAX_LOG_BYTES)
@@ -248,7 +248,7 @@ class Job:
     def log(self, message: str, level: str = "info", **fields: Any) -> None:
         """Logs a line that the job's record keeps. ``level`` is debug, info, warn or error."""
         if level not in ("debug", "info", "warn", "error"):
-            raise ValueError(f"level is debug, info, warn or error, not {level!r}")
+            raise ValueError(f"level must be debug, info, warn or error, not {level!r}")
         if self._channel is not None:
             self._channel.send(_log_line(self.ref, level, message, fields))
 
@@ -474,7 +474,7 @@ class Worker:
         if not self.handlers:
             raise RuntimeError("no handler is registered")
         if inflight is not None and inflight < 1 or max_jobs is not None and max_jobs < 1:
-            raise ValueError("inflight and max_jobs are at least 1")
+            raise ValueError("inflight and max_jobs must be at least 1")
         if _Channel.active is None and os.isatty(0):
             sys.exit("This program takes jobs from a streamfleet worker: name it as the command of a pool.")
         kinds = {handler.is_async for handler in self.handlers.values()}

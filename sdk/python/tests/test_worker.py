@@ -335,7 +335,7 @@ class Sync(unittest.TestCase):
         self.assertEqual(program.read()["percent"], 100)
         log = program.read()
         self.assertEqual((log["level"], log["message"], log["ref"], log["fields"]["rows"]), ("warn", "hello", ref, 3))
-        self.assertEqual(program.result(ref)["result"], "the progress is nan")
+        self.assertEqual(program.result(ref)["result"], "the progress must be finite, not nan")
 
     def test_end_of_input_ends_with_bye(self):
         program = self.started()
