@@ -550,7 +550,7 @@ test('wrong uses are refused', () => {
   const { Worker, Retry } = require('..');
   const worker = new Worker();
   assert.throws(() => worker.on('Mail', () => 1), /does not match/);
-  assert.throws(() => worker.on('a', 'b'), /no function/);
+  assert.throws(() => worker.on('a', 'b'), /must be a function/);
   assert.throws(() => worker.on('a', () => 1).on('a', () => 1), /two handlers/);
   assert.throws(() => worker.use(1), /middleware/);
   for (const delay of [-1, NaN, Infinity, '5 s', '5', true, {}]) {
