@@ -438,7 +438,7 @@ fn two_pools_do_not_have_the_same_name() {
         "[types.mail.steps.send]\nhandler.pool = { command = [\"b\"] }\n",
     ] {
         let found = wrong(&format!("{own}{other}"));
-        assert!(found.iter().any(|problem| problem.contains("is named mail.send")), "{found:?}");
+        assert!(found.iter().any(|problem| problem.contains("pool, mail.send: describe")), "{found:?}");
     }
 }
 
