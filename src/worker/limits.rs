@@ -142,6 +142,26 @@ impl Limits {
         (!types.is_empty()).then_some(Self { types, hasher, gates, turns })
     }
 
+    /// Returns how many attempts may run at once, whatever their types; `None` if some type has no limit. Types that share
+    /// places count once.
+    pub(super) fn most_at_once<'a>(
+        policies: impl Iterator<Item = (&'a JobType, &'a Policy)>,
+        shared: &SharedPlaces,
+    ) -> Option<usize> {
+        let (mut groups, mut most) = (Vec::new(), 0_usize);
+        for (job_type, policy) in policies {
+            match shared.bound(job_type) {
+                Some(bound) if groups.contains(&bound.gate) => {}
+                Some(bound) => {
+                    groups.push(bound.gate);
+                    most = most.saturating_add(bound.most);
+                }
+                None => most = most.saturating_add(policy.concurrency?),
+            }
+        }
+        Some(most)
+    }
+
     /// Returns the gates that a delivery passes; `None` if there are none.
     pub(super) fn place_of(&self, delivery: &Delivery) -> Option<Place> {
         let TypeLimit { nth, concurrency, per_key, shared } = self.types.get(&delivery.job.job_type)?;
@@ -275,6 +295,20 @@ mod tests {
         assert_eq!(limits.place_of(&delivery("other", None)), None);
         let by_key = self::limits(Policy::default().concurrency_per_key("h.tenant", 1));
         assert_eq!(by_key.place_of(&delivery("test", None)), None, "it has no key");
+    }
+
+    #[test]
+    fn the_limits_of_all_types_together_bound_a_process() {
+        let (free, three) = (Policy::default(), Policy::default().concurrency(3));
+        let [first, second, third]: [JobType; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
+        let mut shared = SharedPlaces::default();
+        let group = shared.add(8);
+        shared.join(first.clone(), group);
+        shared.join(second.clone(), group);
+        let most = |policies: &[(&JobType, &Policy)]| Limits::most_at_once(policies.iter().copied(), &shared);
+        assert_eq!(most(&[(&first, &free), (&second, &three)]), Some(8));
+        assert_eq!(most(&[(&first, &free), (&third, &three)]), Some(11));
+        assert_eq!(most(&[(&first, &free), (&third, &free)]), None);
     }
 
     #[test]

@@ -93,6 +93,13 @@ impl Shared {
         }
     }
 
+    /// Returns the configuration with no more slots than all types together may use. With more, the process would read jobs
+    /// that cannot start, and put them off one after another, although nothing waits behind them.
+    fn fitted(&self, own: &QueueConfig) -> QueueConfig {
+        let most = self.registry.most_at_once().unwrap_or(usize::MAX).max(1);
+        QueueConfig { concurrency: own.concurrency.min(most), ..own.clone() }
+    }
+
     /// Returns the limits of the gates of a queue that this process's configuration sets, and those that it knows and
     /// does not limit.
     fn gate_limits(&self, own: &QueueConfig) -> Vec<(GateName, job::Limits)> {
@@ -236,6 +243,7 @@ impl QueueWorker {
         lease: Duration,
         (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
+        let own = &shared.fitted(own);
         // A second connection pays off only if many quick jobs run at once.
         let readers = if own.concurrency >= MANY_SLOTS { 2 } else { 1 };
         // This comes first, so that nothing must be undone if one of them cannot be opened.

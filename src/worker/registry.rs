@@ -149,6 +149,12 @@ impl Registry {
         Limits::of(policies, &self.shared_places)
     }
 
+    /// Returns how many attempts may run at once, whatever their types; `None` if some type has no limit.
+    pub(super) fn most_at_once(&self) -> Option<usize> {
+        let policies = self.handlers.iter().map(|(job_type, registered)| (job_type, &registered.policy));
+        Limits::most_at_once(policies, &self.shared_places)
+    }
+
     /// Returns the types' policies, for code that settles without running.
     pub(crate) fn policies(&self) -> Policies {
         Policies::new(

@@ -12,7 +12,7 @@ use crate::job::Lane;
 scripts! { SHARE "share" }
 
 /// The most jobs that one script sorts and lets out …
-const MAX_MOVED: i64 = 100;
+const MAX_MOVED: i64 = 200;
 
 /// … and the most bytes, roughly.
 const MAX_BYTES: i64 = 512 * 1024;

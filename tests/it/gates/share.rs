@@ -259,7 +259,7 @@ fn a_login_that_may_not_delete_entries_moves_none() {
     let head = ["EVALSHA", &sha, &count];
     let command: Vec<&str> = head.into_iter().chain(KEYS).chain(["4", "100", "524288"]).collect();
     let refused = scripts.server.try_cmd(&command);
-    assert!(matches!(refused, Ok(redis::Value::ServerError(_))), "{refused:?}");
+    assert!(matches!(refused, Ok(Value::ServerError(_))), "{refused:?}");
     // Otherwise each call would move the same jobs once more.
     assert_eq!(scripts.digest(), before);
 }
