@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_not_reported_began_after_the_report_if_that_is_complete() {
+    fn an_unreported_attempt_began_after_a_complete_report() {
         assert_eq!(holder("", 1), (9_000, false));
         let many = shown((0..=MOST as u64).map(|nth| attempt(nth, 10 + nth)).collect());
         assert!(many.ends_with(",+") && many.len() < 8_192, "{many}");

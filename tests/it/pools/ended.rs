@@ -6,7 +6,7 @@ use super::{SOON, Stage};
 use crate::harness::wait::until;
 
 #[test]
-fn a_program_that_fails_costs_one_attempt_of_its_job_and_the_worker_goes_on() {
+fn a_program_that_fails_costs_its_job_one_attempt_and_nothing_else() {
     let stage = Stage::acting("processes = 1\ngrace = \"200ms\"", "max_attempts = 1\ntimeout = \"2s\"");
     let worker = stage.start();
     for (what, why) in [
