@@ -44,13 +44,15 @@ public-api:
 public-api-update:
 	./tests/public-api.sh --update
 
-# The tests that kill and freeze processes measure how soon others take over, and one measures what hundreds of workers cost Redis. So these
-# run one at a time. The short audit is a separate test program. The other tests wait more than they compute, so four run at once, even on
-# fewer cores.
+# These tests run one at a time: they measure how soon others take over from processes that were killed or frozen, what hundreds of workers
+# cost Redis, or how well delays and rates are kept.
+ALONE := promises::promise_1 promises::promise_5 kill::storm kill::cron idle::an_idle sabotage::each gates::fair::a_flood dead::large::ten
+
+# The short audit is a separate test program. The other tests wait more than they compute, so four run at once, even on fewer cores.
 unit: export RUST_TEST_THREADS ?= 4
 unit:
-	$(CARGO) test --locked --all-features -- --skip promises::promise_1 --skip kill::storm --skip kill::cron --skip promises::promise_5 --skip idle::an_idle --skip sabotage::each --skip gates::fair::a_flood --skip dead::large::ten
-	$(CARGO) test --locked --all-features --test it -- --test-threads=1 promises::promise_1 kill::storm kill::cron promises::promise_5 idle::an_idle sabotage::each gates::fair::a_flood dead::large::ten
+	$(CARGO) test --locked --all-features -- $(addprefix --skip ,$(ALONE))
+	$(CARGO) test --locked --all-features --test it -- --test-threads=1 $(ALONE)
 
 # By default, tests run on redis-server or valkey-server from the PATH. STREAMFLEET_TEST_REDIS selects another server. The targets below
 # download other servers, install none, and report which ones are not available on this machine.

@@ -5,9 +5,11 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::de::{DeserializeOwned, Error};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::job::number::number;
+pub(super) use crate::job::number::{count, some_count};
 use crate::job::{Backoff, duration, format_duration};
 
 /// Which jobs leave a record.
@@ -61,22 +63,6 @@ pub(super) mod durations {
     }
 }
 
-/// Reads a count. From the environment it arrives as a string.
-pub(super) fn count<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
-where
-    T: DeserializeOwned + FromStr,
-{
-    number(from, "a whole number, 0 or more")
-}
-
-/// Reads a count that may be missing.
-pub(super) fn some_count<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
-where
-    T: DeserializeOwned + FromStr,
-{
-    count(from).map(Some)
-}
-
 /// Durations that may be missing.
 pub(super) mod some_duration {
     use super::*;
@@ -115,18 +101,6 @@ pub(super) mod size {
 /// Reads a number that may be a fraction. From the environment it arrives as a string.
 pub(super) fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     number(from, "a number")
-}
-
-fn number<'de, D: Deserializer<'de>, T>(from: D, what: &str) -> Result<T, D::Error>
-where
-    T: DeserializeOwned + FromStr,
-{
-    let value = serde_json::Value::deserialize(from)?;
-    let number = match value.as_str() {
-        Some(text) => text.trim().parse().ok(),
-        None => T::deserialize(value.clone()).ok(),
-    };
-    number.ok_or_else(|| D::Error::custom(format!("expected {what}, not {value}")))
 }
 
 /// How the file writes a [`Backoff`].

@@ -28,6 +28,7 @@ mod lease;
 mod ledger;
 mod life;
 pub(crate) mod nearest;
+pub(crate) mod number;
 mod offload;
 mod outcome;
 mod pacing;

@@ -122,7 +122,7 @@ impl Pacing {
         idle < TOUCHED.max(TOUCHED_EACH.saturating_mul(u32::try_from(self.0).unwrap_or(u32::MAX)))
     }
 
-    /// Returns the time within which each of so many processes checks on a recurring job's tick that it left to the others.
+    /// Returns the time within which each process checks on a recurring job's tick that it left to the others.
     pub(crate) fn tick_checked_within(self) -> Duration {
         TICK_CHECKED.max(TICK_CHECKED_EACH.saturating_mul(u32::try_from(self.0).unwrap_or(u32::MAX)))
     }

@@ -107,7 +107,7 @@ impl Bench {
         })
     }
 
-    /// The delays of jobs that come at a steady rate for five seconds.
+    /// Submits jobs at a steady rate for five seconds, and returns their delays.
     async fn delays(&mut self, per_s: f64, slots: usize) -> Result<Delays> {
         self.reset()?;
         let jobs = (per_s * 5.0) as usize;

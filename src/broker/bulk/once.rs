@@ -7,11 +7,12 @@ use fred::types::{Key, Value};
 use crate::broker::Queue;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::{Answer, Script};
+use crate::broker::submit::enqueue::drawn_call;
 
 impl Queue {
     /// Returns the key of the receipt of a new call.
     pub(super) fn new_receipt(&self) -> Key {
-        self.keys.receipt(&format!("{:032x}", rand::random::<u128>()))
+        self.keys.receipt(&drawn_call())
     }
 
     /// Runs a script, and deletes its receipt, which otherwise stays for less than a minute.

@@ -63,7 +63,7 @@ impl Queue {
     }
 }
 
-/// Returns how many of these jobs, with so many gates each, one script asks for: at least one.
+/// Returns for how many jobs one script asks, at least one. Each job has as many gates as the iterator says.
 fn portion(gates: impl Iterator<Item = usize>) -> usize {
     let mut sum = 0usize;
     let fit = gates.take(MAX_JOBS).take_while(|gates| {

@@ -1,8 +1,8 @@
 -- orphans: find entries of a lane that were delivered and are neither pending nor deleted: nobody would ever run them or
 -- delete them. Every other delivered entry is pending, so it looks only between pending entries, and behind them up to the
 -- last delivered one. It reads no entry but orphans, because even for the id alone Lua would get the whole body.
--- after: the id after which to look, '0-0' for all. most: the most pending entries to pass. most_found, most_bytes: it stops
--- early after so many orphans, or so many bytes of them.
+-- after: the id after which to look, '0-0' for all. most: the most pending entries to pass. most_found, most_bytes: after this
+-- number of orphans, or of their bytes, it stops early.
 -- returns {orphans, the id after which to continue or '' at the end, id, ...}
 local stream, after = KEYS[1], ARGV[1]
 local most, most_found, most_bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::handlers::process::Template;
+use crate::job::number::{count, some_count};
 use crate::job::{duration, format_duration, size};
 
 /// The most programs of a pool.
@@ -209,23 +208,6 @@ impl PoolConfig {
 fn reserved(name: &str) -> Option<String> {
     let own = ["STREAMFLEET_POOL", "STREAMFLEET_PROTOCOL"];
     own.contains(&name).then(|| format!("is reserved, as {} and {} are", own[0], own[1]))
-}
-
-/// Reads a count. From the environment it arrives as a string.
-fn count<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
-where
-    T: DeserializeOwned + FromStr,
-{
-    let value = serde_json::Value::deserialize(from)?;
-    let number = match value.as_str() {
-        Some(text) => text.trim().parse().ok(),
-        None => T::deserialize(value.clone()).ok(),
-    };
-    number.ok_or_else(|| D::Error::custom(format!("expected a whole number, 0 or more, not {value}")))
-}
-
-fn some_count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    count(from).map(Some)
 }
 
 fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {

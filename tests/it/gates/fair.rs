@@ -14,7 +14,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::{until, until_async, waited_for};
 use crate::traps::scene::{LONG, SOON, STREAM, Scene};
 
-/// So many that they last for longer than the test: 100,000 take as long to sort as any, but too long to run here.
+/// These jobs last longer than the test. More of them, such as 100,000, would take too long here.
 const FLOOD: usize = 20_000;
 const SLOTS: usize = 4;
 
