@@ -56,6 +56,11 @@ impl Stage {
         soon(run(&self.pool, payload.as_bytes(), context(&[]))).await
     }
 
+    /// Waits for the program, so that its start takes nothing of the next job's time, however busy the machine is.
+    async fn warm_up(&self, payload: &str) {
+        self.run(payload).await.unwrap();
+    }
+
     async fn stop(mut self) {
         self.stop.cancel();
         soon(async { while self.tasks.join_next().await.is_some() {} }).await;
@@ -131,6 +136,7 @@ async fn endless_output_does_not_delay_the_deadline() {
             "ready()\nfor job in jobs():\n    while job['payload'] == 1: {endless}\n    answer(job, result=2)"
         );
         let stage = Stage::new(&script);
+        stage.warm_up("2").await;
         let ended = soon(run(&stage.pool, b"1", context_for(Duration::from_secs(2)))).await;
         failure(ended);
         assert_eq!(stage.run("2").await, Ok(json!(2)));
@@ -146,7 +152,9 @@ ready()
 for job in jobs():
     if job['payload'] == 1: time.sleep(1000)
     answer(job, result=2)";
-    let (stage, started) = (Stage::new(hangs), Clock::now());
+    let stage = Stage::new(hangs);
+    stage.warm_up("2").await;
+    let started = Clock::now();
     let failed = failure(soon(run(&stage.pool, b"1", context_for(Duration::from_secs(1)))).await);
     assert_eq!(failed.error, "stopped because of timeout (signal: 9 (SIGKILL))");
     assert!(started.elapsed() >= Duration::from_millis(1600), "{:?}", started.elapsed());
@@ -165,6 +173,7 @@ def work(job):
 for line in lines():
     if line['type'] == 'job' and line['payload'] != 'wait': threading.Thread(target=work, args=[line], daemon=True).start()";
     let stage = Stage::with(script, |config| config.inflight(5));
+    stage.warm_up("\"quick\"").await;
     let hang = run(&stage.pool, b"\"hang\"", context_for(Duration::from_secs(2)));
     let wait = run(&stage.pool, b"\"wait\"", context(&[]));
     let quick = async {
@@ -245,16 +254,17 @@ async fn a_program_of_another_version_or_without_a_type_is_refused() {
 #[cfg(feature = "service")]
 #[tokio::test]
 async fn a_trial_says_what_is_wrong() {
-    let tried = async |script: &str| {
+    let tried_for = async |timeout: Duration, script: &str| {
         let command = ["python3", "-c", &format!("{PRELUDE}\n{script}")];
-        let config = PoolConfig::new(command).start_timeout(Duration::from_secs(2));
+        let config = PoolConfig::new(command).start_timeout(timeout);
         soon(Pool::new("test".parse().unwrap(), config).unwrap().try_start()).await
     };
+    let tried = async |script: &str| tried_for(crate::handlers::fixture::PATIENCE, script).await;
     assert_eq!(tried("ready()\nfor line in lines(): pass").await, Ok(()));
     let why = tried("sys.stderr.write('no database')\nsys.exit(4)").await.unwrap_err();
     assert_eq!(why, "the program ended before it was ready (exit status: 4): no database");
-    let why = tried("time.sleep(100)").await.unwrap_err();
-    assert!(why.starts_with("the program was not ready within 2s"), "{why}");
+    let why = tried_for(Duration::from_secs(1), "time.sleep(100)").await.unwrap_err();
+    assert!(why.starts_with("the program was not ready within 1s"), "{why}");
     let why = tried("print('PHP Warning', flush=True)").await.unwrap_err();
     assert!(why.starts_with("the program wrote \"PHP Warning\" instead of ready"), "{why}");
     let why = tried("say(type='ready', protocol='1')").await.unwrap_err();
