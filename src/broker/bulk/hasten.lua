@@ -1,11 +1,14 @@
 -- hasten: make jobs of the delayed set due now. A call that is sent twice gets its receipt as the answer.
 -- Each job has two keys: record, ledger. Then for each its member of the delayed set, and its life.
--- returns {1, an answer or an error for each job}: 'done' it is due now, 'gone' it is not in the delayed set, or is due already
+-- returns {1, an answer or an error for each job}: 'done' it is due now, 'gone' it is not in the delayed set, or is due already,
+--   'later' send again
 local delayed, wake, receipt = unpack(KEYS, 1, 3)
 local FIRST_KEY, KEYS_EACH, VALUES_EACH = 4, 2, 2
+-- The most fields of ledgers whose names one script looks through. A ledger of 64 steps has about 900.
+local MOST_NAMES = 4000
 local given = receipt_of(receipt)
 if given then return given end
-local now, answer, hastened = now_ms(), { 1 }, {}
+local now, answer, hastened, looked = now_ms(), { 1 }, {}, 0
 -- Redis allows this even when it is out of memory, and then admits the other writes.
 redis.call('ZREM', delayed, '')
 local function hasten(member, life, record, ledger)
@@ -13,7 +16,10 @@ local function hasten(member, life, record, ledger)
   if not score then return 'gone' end
   local rank = rank_of(score)
   if score - rank <= now then return 'gone' end
-  local owner = redis.call('HGET', record, 'life')
+  local owner, names = redis.call('HGET', record, 'life'), redis.call('HLEN', ledger)
+  if names > MOST_NAMES then error('the ledger of its steps has too many fields') end
+  looked = looked + names
+  if looked > MOST_NAMES then return 'later' end
   -- Its steps then have no due times of their own.
   for _, name in ipairs(redis.call('HKEYS', ledger)) do
     if string.sub(name, -4) == ':due' then redis.call('HDEL', ledger, name) end

@@ -2,19 +2,19 @@
 -- taken from here, with its record and its lock. A job that Redis refuses keeps no other from moving. A call that is sent
 -- twice gets its receipt as the answer.
 -- by: who moves them. target: the other queue. most_bytes: after records with this many bytes, the rest are left for another
--- call. Each job has nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in
+-- call. max_depth: the most jobs that the other queue accepts, or '' for what its fleet has agreed on. Each job has nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in
 -- the other queue to_record, to_lock, kept (the key of its large fields there) and to_named (the record of a job whose id is
 -- this life). Then for each job: its id, its life or '', its own lane, its member of the delayed set or '', its entry or '',
 -- the packed fields that were read if other ones take their place or '', and `count` further values: the fields of its
 -- entry, flat, or the packed fields to replace those that were read.
 -- returns {1, an answer or an error for each job}: 'moved'; 'gone' it is no longer there; 'later' send again; or why it stays:
 --   'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead letters or a late success
---   need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its unique key, 'changed' its
---   fields
-local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low =
-  unpack(KEYS, 1, 12)
-local by, target, most_bytes = unpack(ARGV, 1, 3)
-local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 13, 9, 4, 7
+--   need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its unique key, 'full' the
+--   other queue accepts no more jobs, 'changed' its fields
+local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low, to_control =
+  unpack(KEYS, 1, 13)
+local by, target, most_bytes, max_depth = unpack(ARGV, 1, 4)
+local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 14, 9, 5, 7
 -- The most fields of a record that moves.
 local MOST_FIELDS = 1500
 -- One day in ms, and for how many of them a trace stays at most.
@@ -30,6 +30,9 @@ redis.call('HDEL', places, '')
 redis.call('ZREM', to_delayed, '')
 redis.call('HDEL', to_packs, '')
 for _, lane in pairs(lanes) do redis.call('XDEL', lane, NO_ENTRY) end
+-- How many more jobs the other queue accepts.
+local limit = depth_limit(to_control, max_depth)
+local room = limit and limit - depth_of(to_delayed, high, normal, low) or math.huge
 -- True if a job of the other queue has this id or life, so that the two could be mistaken for each other. The trace that an
 -- earlier move of this very life left there is none.
 local function is_taken(job)
@@ -76,6 +79,7 @@ local function obstacle(job, facts)
   if is_taken(job) then return 'taken' end
   local holder = redis.call('GET', job.lock) == job.id and redis.call('GET', job.to_lock)
   if holder and holder ~= job.id then return 'taken' end
+  if room < 1 then return 'full' end
 end
 -- Copies the record, with what remains of its TTL.
 local function copy_record(job)
@@ -172,6 +176,7 @@ local function move(job)
   if has_record then leave_trace(job, facts, due) end
   if has_lock then redis.call('DEL', job.lock) end
   drop_offloaded(job.offloaded, job.life)
+  room = room - 1
   return 'moved'
 end
 -- The copy of the large fields of a job that stays need not be kept for a day. Another call that moves the job may need it.

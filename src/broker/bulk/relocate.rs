@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
 
+use super::carry_out::BulkTerms;
 use crate::broker::attempt::settle::{TakenJob, flatten, identified, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
@@ -54,6 +55,8 @@ pub enum KeptBack {
     Large,
     /// A job of the other queue has its id or its unique key.
     Taken,
+    /// The other queue has as many jobs as it accepts (`max_depth`).
+    Full,
     /// Its fields changed meanwhile, or another life of its id took its place.
     Changed,
     /// Its fields are not those of a job, or some of them are gone.
@@ -62,7 +65,7 @@ pub enum KeptBack {
 
 impl KeptBack {
     /// All reasons.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Running,
         Self::Cancelling,
         Self::Steps,
@@ -71,6 +74,7 @@ impl KeptBack {
         Self::Letters,
         Self::Large,
         Self::Taken,
+        Self::Full,
         Self::Changed,
         Self::Unreadable,
     ];
@@ -86,6 +90,7 @@ impl KeptBack {
             Self::Letters => "letters",
             Self::Large => "large",
             Self::Taken => "taken",
+            Self::Full => "full",
             Self::Changed => "changed",
             Self::Unreadable => "unreadable",
         }
@@ -122,7 +127,7 @@ impl Queue {
     pub(super) async fn relocate(
         &self,
         to: &Self,
-        by: &str,
+        terms: &BulkTerms,
         found: &[(FoundJob, Option<Envelope>)],
     ) -> Result<Vec<Relocated>, Error> {
         let (mut outcomes, no_copy) = (vec![Relocated::Gone; found.len()], to.keys.offloaded(""));
@@ -145,10 +150,10 @@ impl Queue {
             }
             // Until a job has moved, Redis has its large fields twice.
             if has_copies {
-                self.send_all(to, by, &mut waiting, &mut outcomes).await?;
+                self.send_all(to, terms, &mut waiting, &mut outcomes).await?;
             }
         }
-        self.send_all(to, by, &mut waiting, &mut outcomes).await?;
+        self.send_all(to, terms, &mut waiting, &mut outcomes).await?;
         Ok(outcomes)
     }
 
@@ -156,13 +161,13 @@ impl Queue {
     async fn send_all(
         &self,
         to: &Self,
-        by: &str,
+        terms: &BulkTerms,
         waiting: &mut VecDeque<Parcel>,
         outcomes: &mut [Relocated],
     ) -> Result<(), Error> {
         while !waiting.is_empty() {
             let some = portion(waiting);
-            let told = self.send(to, by, &some).await?;
+            let told = self.send(to, terms, &some).await?;
             let mut later = Vec::new();
             for (parcel, told) in some.into_iter().zip(told) {
                 match told {
@@ -177,15 +182,23 @@ impl Queue {
     }
 
     /// Runs the script. Returns what became of each job, or nothing for those that it left for another call.
-    async fn send(&self, to: &Self, by: &str, some: &[Parcel]) -> Result<Vec<Option<Relocated>>, Error> {
+    async fn send(
+        &self,
+        to: &Self,
+        terms: &BulkTerms,
+        some: &[Parcel],
+    ) -> Result<Vec<Option<Relocated>>, Error> {
         let (own, other, receipt) = (&self.keys, &to.keys, self.new_receipt());
         let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.room_places.clone()];
         keys.extend([own.cancels.clone(), receipt.clone()]);
         keys.extend([other.delayed.clone(), other.delayed_fields.clone(), other.room_places.clone()]);
         keys.push(other.wake.clone());
         keys.extend(other.streams().clone());
+        keys.push(other.control.clone());
         keys.extend(some.iter().flat_map(|parcel| parcel.keys.clone()));
-        let mut args = vec![bytes(by.as_bytes()), text(to.name()), Value::Integer(MAX_RECORD_BYTES)];
+        let most = terms.max_depth.map_or_else(String::new, |jobs| jobs.to_string());
+        let mut args = vec![bytes(terms.by.as_bytes()), text(to.name()), Value::Integer(MAX_RECORD_BYTES)];
+        args.push(most.into());
         args.extend(some.iter().flat_map(|parcel| parcel.args.clone()));
         let answer = self.run_once(&RELOCATE, receipt, (keys, args)).await?;
         let is_whole = answer.rest.len() == some.len();

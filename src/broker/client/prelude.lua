@@ -730,12 +730,17 @@ local function depth_limit(control, own)
   return limit or agreed
 end
 
--- The answer to a producer if `more` further jobs do not fit; nil if they do.
-local function overfull(limit, more, delayed, high, normal, low)
+-- How many jobs of a queue wait, run and are due later.
+local function depth_of(delayed, high, normal, low)
   -- Jobs in rooms wait, too. A login that may not count them, as older ones, is not refused for that.
   local in_rooms = redis.pcall('HLEN', (string.gsub(delayed, 'delayed$', 'rooms:places')))
-  local depth = redis.call('ZCARD', delayed) + redis.call('XLEN', high) + redis.call('XLEN', normal)
-    + redis.call('XLEN', low) + (type(in_rooms) == 'number' and in_rooms or 0)
+  return redis.call('ZCARD', delayed) + redis.call('XLEN', high) + redis.call('XLEN', normal) + redis.call('XLEN', low)
+    + (type(in_rooms) == 'number' and in_rooms or 0)
+end
+
+-- The answer to a producer if `more` further jobs do not fit; nil if they do.
+local function overfull(limit, more, ...)
+  local depth = depth_of(...)
   if depth + more > limit then return { -1, depth, limit } end
 end
 

@@ -113,14 +113,24 @@ pub(in crate::broker) fn is_group(name: &[u8]) -> bool {
 #[derive(Clone, Copy)]
 pub struct DeadLetters<'a> {
     pub(super) queue: &'a Queue,
-    /// Which letters somebody wants, and the server's time.
-    wanted: Option<(&'a Filter, Timestamp)>,
+    restored: Restoring<'a>,
+}
+
+/// Which letters of a page come with their large fields.
+#[derive(Clone, Copy)]
+enum Restoring<'a> {
+    /// All of them.
+    All,
+    /// Those that a filter may match. The server's time is for conditions about ages.
+    Wanted(&'a Filter, Timestamp),
+    /// None of them.
+    None,
 }
 
 impl Queue {
     /// Gives access to the dead letters.
     pub fn dead_letters(&self) -> DeadLetters<'_> {
-        DeadLetters { queue: self, wanted: None }
+        DeadLetters { queue: self, restored: Restoring::All }
     }
 }
 
@@ -130,7 +140,12 @@ impl<'a> DeadLetters<'a> {
     /// time. [`DeadLetter::check`] decides the same about them.
     #[must_use]
     pub fn wanting(self, filter: &'a Filter, now: Timestamp) -> Self {
-        Self { wanted: Some((filter, now)), ..self }
+        Self { restored: Restoring::Wanted(filter, now), ..self }
+    }
+
+    /// The same letters, all of them without their large fields, for somebody who reads those one at a time.
+    pub(in crate::broker) fn bare(self) -> Self {
+        Self { restored: Restoring::None, ..self }
     }
 }
 
@@ -244,9 +259,13 @@ impl DeadLetters<'_> {
         Ok(Restored { letters, is_cut })
     }
 
-    /// Returns false if the small fields of a letter show that nobody wants it.
+    /// Returns false if a letter comes without its large fields.
     fn is_wanted(self, letter: &DeadLetter) -> bool {
-        self.wanted.is_none_or(|(filter, now)| letter.check(filter, now) != Match::No)
+        match self.restored {
+            Restoring::All => true,
+            Restoring::Wanted(filter, now) => letter.check(filter, now) != Match::No,
+            Restoring::None => false,
+        }
     }
 
     /// The key with the offloaded fields of a letter, or if there are none, a key that never exists; then the group and the

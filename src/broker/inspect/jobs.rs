@@ -371,7 +371,7 @@ impl Queue {
         let is_whole = fields.is_none_or(Envelope::is_whole);
         let lacks_error = filter.reads_errors() && job.attempts > 0 && job.error.is_none();
         // What is here rules most jobs out, before anything is looked up.
-        if (lacks_error || !is_whole) && !filter.may_match(&candidate(job, fields), now) {
+        if lacks_error && !filter.may_match(&candidate(job, fields), now) {
             return Ok(Match::No);
         }
         if lacks_error && let Ok(id) = job.id.parse::<JobId>() {
@@ -380,15 +380,18 @@ impl Queue {
                 status => job.error = status?.and_then(|status| status.error),
             }
         }
-        let mut whole = fields.filter(|_| !is_whole).cloned();
-        if let Some(envelope) = &mut whole {
-            match self.restore_fields(&self.link, envelope).await {
-                // The large fields of one job cannot be read. Its other fields can.
-                Err(error @ Error::Refused { .. }) if !error.is_transient() => {}
-                restored => restored?,
-            }
+        let found = filter.check(&candidate(job, fields), now);
+        let Some(bare) = fields.filter(|_| !is_whole && !matches!(found, Match::Yes | Match::No)) else {
+            return Ok(found);
+        };
+        // Only the large fields can decide. One job's are here at a time.
+        let mut whole = bare.clone();
+        match self.restore_fields(&self.link, &mut whole).await {
+            // The large fields of one job cannot be read. Its other fields can.
+            Err(error @ Error::Refused { .. }) if !error.is_transient() => {}
+            restored => restored?,
         }
-        Ok(filter.check(&candidate(job, whole.as_ref().or(fields)), now))
+        Ok(filter.check(&candidate(job, Some(&whole)), now))
     }
 }
 

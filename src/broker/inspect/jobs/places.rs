@@ -226,9 +226,9 @@ impl Queue {
         Ok(decode::number(&counted).unwrap_or(0))
     }
 
-    /// Reads dead letters, the oldest first.
+    /// Reads dead letters, the oldest first, without their large fields.
     pub(super) async fn page_dead(&self, after: Option<EntryId>) -> Result<Portion, Error> {
-        let letters = self.dead_letters().later(after, MOST as u64).await?;
+        let letters = self.dead_letters().bare().later(after, MOST as u64).await?;
         let after = letters.last().map(|letter| letter.entry);
         let jobs = letters.into_iter().map(|letter| {
             let (id, died) = (letter.job().to_string(), letter.died());
