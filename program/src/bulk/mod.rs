@@ -178,7 +178,11 @@ pub(crate) async fn walk(
     (context, bar): (&Context, &ProgressBar),
 ) -> Walked {
     let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
-    let terms = BulkTerms::new(by).retention(retention);
+    let max_depth = match &selection.action {
+        BulkAction::Move(to) => context.effective.config.queues.get(to).and_then(|queue| queue.max_depth),
+        BulkAction::Cancel | BulkAction::RunNow => None,
+    };
+    let terms = BulkTerms::new(by).retention(retention).max_depth(max_depth);
     let (mut tally, mut next, mut result) = (BulkTally::default(), Some(BulkCursor::default()), Ok(()));
     while let Some(from) = next.filter(|_| !context.shutdown.is_requested()) {
         match queue.bulk().advance(selection, &terms, from).await {

@@ -26,7 +26,8 @@ Examples:
 pub(crate) struct Args {
     /// The queue.
     name: QueueName,
-    /// Delete it even if live workers serve it or jobs run. These jobs are lost, and the workers create some keys again.
+    /// Delete it even if live workers serve it, jobs run, or it gets new jobs meanwhile. These jobs are lost, and workers and
+    /// producers create some keys again.
     #[arg(long)]
     force: bool,
     /// The name of the queue again, so that the command does not ask for it.
@@ -74,9 +75,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let queue = broker.queue(args.name.clone());
     let users = broker.use_of(&queue).await.context("failed to ask who uses the queue")?;
-    if !users.is_idle() && !args.force && !args.dry_run {
-        let why = in_use(&users);
-        anyhow::bail!("the queue {} is in use: {why}; stop its workers first, or add --force", queue.name());
+    if !args.dry_run {
+        must_be_idle(&args, &users)?;
     }
     let snapshot = queue.snapshot().await.context("failed to count the jobs")?;
     let mut deleted = Deleted {
@@ -97,6 +97,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         output::print_stderr(&plan(&deleted));
     }
     confirm::queue_name(queue.name().as_str(), args.confirm.as_deref(), context).await?;
+    // Somebody may have thought about it for an hour.
+    let users = broker.use_of(&queue).await.context("failed to ask who uses the queue")?;
+    must_be_idle(&args, &users)?;
+    must_not_have_grown(&args, &queue, &deleted).await?;
     delete(&args, (&broker, &queue), context, &mut deleted).await?;
     context.output.print(&deleted, show)?;
     Ok(if deleted.interrupted || deleted.in_use { Exit::Failed } else { Exit::Done })
@@ -152,6 +156,33 @@ async fn delete_keys(queue: &Queue, context: &Context, deleted: &mut Deleted) ->
     bar.finish_and_clear();
     deleted.in_use = true;
     Ok(())
+}
+
+/// Refuses to delete a queue that somebody uses, unless that was asked for.
+fn must_be_idle(args: &Args, users: &QueueUse) -> anyhow::Result<()> {
+    if users.is_idle() || args.force {
+        return Ok(());
+    }
+    let why = in_use(users);
+    anyhow::bail!("the queue {} is in use: {why}; stop its workers first, or add --force", args.name)
+}
+
+/// Refuses to delete more jobs than the person saw who confirmed it.
+async fn must_not_have_grown(args: &Args, queue: &Queue, shown: &Deleted) -> anyhow::Result<()> {
+    if args.force {
+        return Ok(());
+    }
+    let now = queue.snapshot().await.context("failed to count the jobs")?;
+    let (before, after) =
+        (shown.waiting + shown.delayed + shown.dead, now.waiting() + now.delayed + now.dead);
+    if after <= before {
+        return Ok(());
+    }
+    let more = after - before;
+    anyhow::bail!(
+        "the queue {} has {more} more jobs and letters than before the confirmation: stop its producers first, or add --force",
+        args.name
+    )
 }
 
 /// Says who uses a queue.

@@ -57,7 +57,10 @@ local function for_room(entry, list, lane, size)
     if field ~= 'lane' then add_pair(fields, field, list[at + 1]) end
   end
   if size > LARGE or #list > MOST_TEXTS or not own.type or own.created_ms and not own.life then return end
-  if own.id and #own.id > 128 or own.lane then return end
+  if own.id and #own.id > 128 then return end
+  -- An entry that holds places in gates is in the lane `high` and names its own lane; see drain. One that a worker gave back
+  -- may be in any lane. Of those that the fleet did not write, the field says nothing.
+  if own.lane and own.life and (lane == 'high' or own.lane ~= lane) then return end
   local name = lane == 'normal' and entry or entry .. '-' .. lane
   local id, life = own.id or name, own.life or name
   if not own.id then add_pair(fields, 'id', id) end

@@ -13,7 +13,7 @@ const TO_RECORD: &str = "sf:{r}:job:j";
 const LOCK: &str = "sf:{q}:unique:k";
 const TO_LOCK: &str = "sf:{r}:unique:k";
 const LIFE: &str = "1650000000000-0";
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 13] = [
     "sf:{q}:delayed",
     "sf:{q}:delayed:fields",
     "sf:{q}:rooms:places",
@@ -26,6 +26,7 @@ const SHARED: [&str; 12] = [
     TO_HIGH,
     TO_STREAM,
     "sf:{r}:jobs:low",
+    "sf:{r}:control",
 ];
 
 /// The keys of a call about the job `j`, whose entry is in this stream.
@@ -37,7 +38,7 @@ fn keys(place: &'static str) -> Vec<&'static str> {
 
 /// The arguments of a call about the job `j`.
 fn args<'a>(lane: &'a str, entry: &'a str) -> Vec<&'a str> {
-    let head = ["ann", "r", "262144", "j", LIFE, lane, "", entry, "", "6"];
+    let head = ["ann", "r", "262144", "", "j", LIFE, lane, "", entry, "", "6"];
     [&head[..], &["type", "test", "id", "j", "life", LIFE]].concat()
 }
 
@@ -122,7 +123,7 @@ fn a_delayed_job_is_moved_unless_another_life_took_its_place() {
         scripts.server.cmd(&["ZADD", "sf:{q}:delayed", "99999999999999", "j"]);
     };
     let told = || {
-        let head = ["ann", "r", "262144", "j", LIFE, "normal", "j", "", "", "0"];
+        let head = ["ann", "r", "262144", "", "j", LIFE, "normal", "j", "", "", "0"];
         let (_, rest) = scripts.call(source("relocate"), &keys("sf:{q}:delayed"), &head);
         scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
         redis::from_redis_value::<String>(rest[0].clone()).unwrap()
@@ -240,4 +241,46 @@ fn a_delayed_job_is_hastened_once_however_often_that_is_sent() {
     scripts.server.cmd(&["DEL", keys[2]]);
     let (_, rest) = scripts.call(source("hasten"), &keys, &["j", LIFE]);
     assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), "gone");
+}
+
+#[test]
+fn a_job_that_does_not_fit_into_the_other_queue_stays() {
+    let scripts = Scripts::new();
+    let entry = waiting(&scripts);
+    scripts.server.cmd(&["HSET", "sf:{r}:control", "max_depth", "1"]);
+    scripts.server.cmd(&["HSET", "sf:{r}:rooms:places", "i", "1-0 type:test"]);
+    assert_eq!(moved(&scripts, &entry), "full");
+    assert_eq!([STREAM, TO_STREAM].map(|stream| scripts.int(&["XLEN", stream])), [1, 0]);
+    scripts.server.cmd(&["DEL", "sf:{r}:rooms:places"]);
+    assert_eq!(moved(&scripts, &entry), "moved");
+}
+
+#[test]
+fn jobs_with_very_many_steps_are_left_for_another_call() {
+    const JOBS: usize = 50;
+    let scripts = Scripts::new();
+    let (names, own): (Vec<String>, Vec<[String; 2]>) = (0..JOBS)
+        .map(|nth| (format!("j{nth}"), [format!("sf:{{q}}:job:j{nth}"), format!("sf:{{q}}:steps:j{nth}")]))
+        .unzip();
+    let fill = "for nth = 1, 900 do redis.call('HSET', KEYS[1], 's' .. nth .. ':due', nth) end return 0";
+    for (name, [_, ledger]) in names.iter().zip(&own) {
+        scripts.server.cmd(&["ZADD", "sf:{q}:delayed", "99999999999999", name]);
+        scripts.server.cmd(&["EVAL", fill, "1", ledger]);
+    }
+    let (mut waiting, mut calls) = ((0..JOBS).collect::<Vec<_>>(), 0);
+    while !waiting.is_empty() {
+        let mut keys = vec!["sf:{q}:delayed", "sf:{q}:wake", "sf:{q}:receipt:c"];
+        keys.extend(waiting.iter().flat_map(|nth| own[*nth].each_ref().map(String::as_str)));
+        let args: Vec<&str> = waiting.iter().flat_map(|nth| [names[*nth].as_str(), LIFE]).collect();
+        let (_, rest) = scripts.call(source("hasten"), &keys, &args);
+        scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
+        let told: Vec<String> = rest.into_iter().map(|told| redis::from_redis_value(told).unwrap()).collect();
+        assert_eq!(told[0], "done", "each call goes on");
+        let left = waiting.iter().zip(&told).filter(|(_, told)| *told == "later");
+        waiting = left.map(|(nth, _)| *nth).collect();
+        calls += 1;
+    }
+    assert!(calls >= 10, "{calls}");
+    assert_eq!(scripts.int(&["ZCOUNT", "sf:{q}:delayed", "-inf", "9000000000000"]), JOBS as i64);
+    assert!(own.iter().all(|[_, ledger]| scripts.int(&["EXISTS", ledger]) == 0), "no step is due later");
 }

@@ -6,7 +6,9 @@ use streamfleet::job::Encoding;
 use streamfleet::{Producer, Submission};
 
 use super::desk::{json, launch, sf, sf_with, stdout_of};
+use super::form::Person;
 use crate::harness::fleet::queue;
+use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 use crate::traps::scene::SOON;
@@ -253,6 +255,48 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
     );
     assert_eq!((&notes[1]["why"], &notes[1]["count"]), (&"gone".into(), &750.into()));
     assert_eq!(sf(&server, &["queues", "delete", "nowhere", "--confirm", "nowhere"]).code, Some(4));
+}
+
+#[test]
+fn a_queue_that_is_used_or_grows_while_its_name_is_typed_is_not_deleted() {
+    let server = RedisServer::start();
+    submit(&server, 0..3);
+    server.cmd(&["XGROUP", "CREATE", STREAM, "fleet", "0"]);
+    let refused = |meanwhile: &dyn Fn(), why: &str| {
+        let person = Person::new();
+        let command = person.runs(&server, &["queues", "delete", "default"]).start();
+        until("the question", SOON, || command.stdout().contains("Type the name of the queue"));
+        meanwhile();
+        person.types("default");
+        assert_eq!(command.wait_exit(SOON).code(), Some(1), "{}", command.stdout());
+        assert!(command.stdout().contains(why), "{}", command.stdout());
+    };
+    refused(&|| submit(&server, 3..4), "1 more jobs and letters");
+    let read = ["XREADGROUP", "GROUP", "fleet", "w", "COUNT", "1", "STREAMS", STREAM, ">"];
+    refused(&|| drop(server.cmd(&read)), "1 jobs run");
+    assert_eq!(int(&server, &["XLEN", STREAM]), 4);
+    assert!(json(&server, &["audit", "--deletions"])["items"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn no_more_jobs_are_moved_than_the_other_queue_accepts() {
+    let server = RedisServer::start();
+    submit(&server, 0..40);
+    delay(&server, "test", 10);
+    server.cmd(&["HSET", "sf:{mail}:control", "max_depth", "25"]);
+    server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "test"]);
+    let moving = ["move", "--to", "mail", "--all", "--yes"];
+    let done = json(&server, &moving);
+    assert_eq!((&done["changed"], &done["kept"]["full"]), (&24.into(), &26.into()), "{done}");
+    let own = "queues.mail.max_depth = 30\n";
+    let args = [&["-c", "{config}", "--redis", &server.url(), "--json"][..], &moving].concat();
+    assert_eq!(Launch::new(&args).config(own).output(SOON).code, Some(0));
+    let depth = || int(&server, &["XLEN", "sf:{mail}:jobs"]) + int(&server, &["ZCARD", "sf:{mail}:delayed"]);
+    assert_eq!(depth(), 25, "the lower limit counts");
+    server.cmd(&["HDEL", "sf:{mail}:control", "max_depth"]);
+    assert_eq!(Launch::new(&args).config(own).output(SOON).code, Some(0));
+    assert_eq!(depth(), 30);
+    assert_eq!(json(&server, &moving)["changed"], 20);
 }
 
 #[test]

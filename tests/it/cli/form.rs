@@ -27,6 +27,56 @@ while True:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
 
+/// Runs a command on a terminal, and types what a file contains once that exists.
+const WITH_A_PERSON: &str = "
+import os, pty, select, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+typed = sys.argv[1]
+while True:
+    if typed and os.path.exists(typed):
+        with open(typed, 'rb') as file:
+            os.write(terminal, file.read())
+        typed = None
+    if not select.select([terminal], [], [], 0.05)[0]:
+        continue
+    try:
+        text = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not text:
+        break
+    os.write(1, text)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+
+/// A person before a terminal, who types a line when told to.
+pub(super) struct Person {
+    folder: tempfile::TempDir,
+}
+
+impl Person {
+    pub(super) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// Prepares a command on the person's terminal.
+    pub(super) fn runs(&self, server: &RedisServer, args: &[&str]) -> Launch {
+        let (url, typed) = (server.url(), self.folder.path().join("typed"));
+        let typed = typed.to_str().expect("temporary paths are UTF-8");
+        let command = ["-c", WITH_A_PERSON, typed, env!("CARGO_BIN_EXE_streamfleet"), "--redis", &url];
+        Launch::program("python3", &[&command, args].concat()).env("TERM", "dumb")
+    }
+
+    /// Types a line, once.
+    pub(super) fn types(&self, line: &str) {
+        let half = self.folder.path().join("half");
+        std::fs::write(&half, format!("{line}\n")).unwrap();
+        std::fs::rename(half, self.folder.path().join("typed")).unwrap();
+    }
+}
+
 /// Prepares a command on a terminal of 80 columns that has colors.
 pub(super) fn on_a_terminal(server: &RedisServer, args: &[&str]) -> Launch {
     let url = server.url();

@@ -1,7 +1,8 @@
 //! What a campaign leaves behind: exact counts, notes in the audit, and the reasons of those who paused it.
 
 use redis::Value;
-use streamfleet::admin::{CampaignRules, CampaignState, Filter, PastAction};
+use streamfleet::admin::{CampaignRules, CampaignState, Filter, JobSearch, PastAction};
+use streamfleet::job::State;
 
 use super::campaign::{ann, begin, until_campaign, write};
 use super::{DEAD, SOON, bury};
@@ -112,4 +113,27 @@ async fn a_filter_reads_large_fields_only_of_letters_that_may_match() {
     assert_eq!((page.read, page.letters.len(), page.undecided), (4, 0, 1));
     assert_eq!(server.calls("get") - before, 1);
     assert_eq!(server.cmd(&["XLEN", DEAD]), Value::Int(4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_reads_large_fields_of_letters_only_if_they_decide() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    for (nth, job_type) in ["mail", "mail", "test", "mail"].into_iter().enumerate() {
+        let (id, token) = (format!("j{nth}"), format!("t{nth} 9"));
+        let fields = ["type", job_type, "id", &id, "offloaded", &token, "dead_error", "no"];
+        server.cmd(&[&["XADD", DEAD, "*"][..], &fields].concat());
+    }
+    let search = async |filter: Filter| {
+        let before = server.calls("get");
+        let search = JobSearch::new().states(vec![State::Dead]).filter(filter);
+        let page = queue.find_jobs(&search, None).await.unwrap();
+        (page.jobs.len(), page.unreadable, server.calls("get") - before)
+    };
+    let of_type = |name: &str| Filter::new().job_type(name).unwrap();
+    assert_eq!(search(Filter::new()).await, (4, 0, 0));
+    assert_eq!(search(of_type("mail")).await, (3, 0, 0));
+    assert_eq!(search(of_type("mail").error("yes").unwrap()).await, (0, 0, 0));
+    // The large fields of the only one that may match are gone.
+    assert_eq!(search(of_type("test").condition("payload.customer=9").unwrap()).await, (0, 1, 1));
 }

@@ -164,12 +164,29 @@ fn what_only_a_worker_can_judge_stays_in_the_lane() {
     let large = "x".repeat(200_000);
     for fields in [["no", "type"], ["lane", "low"], ["created_ms", "5"], ["payload", large.as_str()]] {
         let job_type = if fields[0] == "no" { "kind" } else { "type" };
-        scripts.server.cmd(&["XADD", STREAM, "*", job_type, "test", fields[0], fields[1]]);
+        let life = if fields[0] == "lane" { "life" } else { "other" };
+        scripts.server.cmd(&["XADD", STREAM, "*", job_type, "test", life, "5-5", fields[0], fields[1]]);
     }
     share_all(&scripts, "0");
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", PLACES])), (4, 0));
     // They are looked at once.
     assert_eq!(scripts.int(&["HLEN", FAIR]), 1);
+}
+
+#[test]
+fn a_producer_that_writes_the_field_lane_waits_for_its_turn_too() {
+    let scripts = shared("{}");
+    for lane in ["normal", "high", "none"] {
+        scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "h.t", "a", "lane", lane]);
+    }
+    scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "h.t", "a", "lane", "normal", "life", "5-5"]);
+    assert_eq!(share(&scripts, "0").sorted, 4);
+    // In the lane `high`, an entry of the fleet holds places in gates.
+    let high = ["XADD", HIGH, "*", "type", "test", "h.t", "a", "lane", "high"];
+    scripts.server.cmd(&high);
+    scripts.server.cmd(&[&high[..], &["life", "6-6"]].concat());
+    share_all(&scripts, "0");
+    assert_eq!(scripts.int(&["XLEN", HIGH]), 1);
 }
 
 #[test]
