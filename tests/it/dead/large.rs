@@ -1,4 +1,4 @@
-//! Many letters: a campaign keeps its rate though its leaders die, and reading the groups takes no longer.
+//! Many letters: a campaign keeps its rate though its leaders die.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use redis::Value;
 use streamfleet::admin::{CampaignRules, CampaignState, Filter};
 
 use super::campaign::{begin, until_campaign, write};
-use super::{DEAD, GROUPS, SOON};
+use super::{DEAD, SOON};
 use crate::harness::fleet::queue;
 use crate::harness::process::{Launch, Worker};
 use crate::harness::redis_server::RedisServer;
@@ -15,9 +15,6 @@ use crate::harness::wait::{until, until_async};
 /// How many letters the campaign replays, and how many per second.
 const LETTERS: usize = 10_000;
 const RATE: f64 = 400.0;
-
-/// The most time that reading the groups may take.
-const MOST: Duration = Duration::from_millis(50);
 
 /// Prepares a worker that handles the jobs like this.
 fn worker(server: &RedisServer, handler: &str) -> Launch {
@@ -79,38 +76,4 @@ async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
     let counts = done.counts;
     assert_eq!((counts.succeeded, counts.skipped, counts.alive()), (LETTERS as u64, 0, 0));
     assert_eq!(server.cmd(&["XLEN", DEAD]), Value::Int(0));
-}
-
-/// How many letters the next test writes: `STREAMFLEET_TEST_LETTERS`=1000000 takes a minute.
-fn letters() -> usize {
-    let wanted = std::env::var_os("STREAMFLEET_TEST_LETTERS");
-    wanted.map_or(20_000, |wanted| wanted.to_str().unwrap().parse().unwrap())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn groups_are_read_at_once_however_many_letters_there_are() {
-    const PAGE: usize = 10_000;
-    const EACH: usize = 100;
-    let server = RedisServer::start();
-    let queue = queue(&server).await;
-    let pages = letters().div_ceil(PAGE);
-    let script = "for nth = 1, tonumber(ARGV[1]) do local group = 'f' .. nth % ARGV[2] \
-        redis.call('XADD', KEYS[1], '*', 'type', 'test', 'dead_reason', 'fatal', 'dead_error', 'no', \
-        'dead_fingerprint', group, 'dead_group', group) end";
-    for _ in 0..pages {
-        server.cmd(&["EVAL", script, "1", DEAD, &PAGE.to_string(), &EACH.to_string()]);
-    }
-    for nth in 0..EACH {
-        let count = pages * PAGE / EACH;
-        server.cmd(&["HSET", GROUPS, &format!("f{nth}"), &format!("{count} {count} 5 5 - test fatal no")]);
-    }
-    let mut fastest = Duration::MAX;
-    for _ in 0..5 {
-        let asked = Instant::now();
-        let found = queue.dead_letters().groups().await.unwrap();
-        fastest = fastest.min(asked.elapsed());
-        assert_eq!((found.groups.len(), found.letters), (EACH, (pages * PAGE) as u64));
-        assert_eq!((found.uncounted(), found.overcounted()), (0, 0));
-    }
-    assert!(fastest <= MOST, "{fastest:?} for {} letters", pages * PAGE);
 }

@@ -5,6 +5,7 @@ mod claim;
 mod cost;
 mod fields;
 mod full;
+mod letters;
 mod look;
 mod offload;
 mod read;
