@@ -18,6 +18,7 @@ mod look;
 mod metrics;
 mod on_call;
 mod on_call_jobs;
+mod on_call_page;
 mod rehearsal;
 mod repeat;
 pub(crate) mod scrape;

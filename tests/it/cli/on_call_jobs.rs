@@ -1,5 +1,5 @@
-//! More situations of docs/on-call.md: floods, what became of a job, who runs what, backlogs, unknown types, killed
-//! processes.
+//! More situations of docs/on-call.md: floods, what became of a job, who runs what, backlogs, jobs that move, unknown types,
+//! killed processes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use streamfleet::job::{JobId, State};
 use streamfleet::{JobError, Producer};
 
-use super::desk::{json, sf, stdout_of};
+use super::desk::{json, sf, sf_with, stdout_of};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
@@ -41,6 +41,16 @@ async fn a_customer_that_floods_the_queue_waits_and_others_pass() {
         let gate = gate();
         gate["held"] == 2 && gate["waiting"] == 28
     });
+    let pause = ["pause", "--key", "h.tenant=9", "--reason", "runaway import"];
+    assert_eq!(json(&server, &pause)["changed"], true);
+    assert_eq!((&gate()["state"], &gate()["reason"]), (&"paused".into(), &"runaway import".into()));
+    // The others still pass, each customer at its own rate.
+    assert_eq!(sf(&server, &["gates", "set", "key:h.tenant", "--rate", "20/s"]).code, Some(0));
+    let third = producer.submit(job("quick").header("tenant", "3").unwrap()).await.unwrap();
+    handler.until_ended(&third).await;
+    for args in [&["resume", "--key", "h.tenant=9"][..], &["gates", "clear", "key:h.tenant"]] {
+        assert_eq!(sf(&server, args).code, Some(0), "{args:?}");
+    }
     handler.open();
     until_empty(&queue).await;
     fleet.stop().await;
@@ -61,6 +71,17 @@ async fn the_id_of_a_job_tells_what_became_of_it() {
     assert_eq!((&status["state"], &status["result"]), (&"done".into(), &"paid".into()));
     assert_eq!(status["attempts"][0]["error"], "no route to the bank");
     let found = stdout_of(&server, &["jobs", "--state", "done", "--id-prefix", "order-", "-o", "name"]);
+    assert_eq!(found, "order-7\n");
+    let yesterday = [
+        "jobs",
+        "--state",
+        "done,dead",
+        "--since",
+        "2020-12-01T00:00:00Z",
+        "--until",
+        "2100-12-02T00:00:00Z",
+    ];
+    let found = stdout_of(&server, &[&yesterday[..], &["--type", "test", "-o", "name"]].concat());
     assert_eq!(found, "order-7\n");
     let shown = stdout_of(&server, &["status", "order-7"]);
     assert!(shown.contains("no route to the bank"), "{shown}");
@@ -105,6 +126,34 @@ async fn a_backlog_says_when_it_is_gone() {
     });
     until_empty(&queue).await;
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_of_jobs_is_moved_to_another_queue_and_runs_there() {
+    let server = RedisServer::start();
+    let lines = "{\"type\":\"mail.newsletter\"}\n".repeat(30)
+        + &"{\"type\":\"mail.receipt\"}\n".repeat(5)
+        + "{\"type\":\"mail.newsletter\",\"delay\":\"1h\",\"id\":\"late\"}\n";
+    assert_eq!(sf_with(&server, &["enqueue", "--bulk", "--queue", "mail"], lines.as_bytes()).code, Some(0));
+    let moving = ["move", "--queue", "mail", "--to", "bulk", "--type", "mail.newsletter"];
+    assert_eq!(json(&server, &[&moving[..], &["--dry-run"]].concat())["planned"], 31);
+    let moved = json(&server, &[&moving[..], &["--reason", "it delays the receipts", "--yes"]].concat());
+    assert_eq!((&moved["changed"], &moved["kept"]), (&31.into(), &serde_json::json!({})));
+    let counts = |queue: &str| {
+        let found = json(&server, &["queues", queue])["items"][0].clone();
+        [found["waiting"].as_u64().unwrap(), found["delayed"].as_u64().unwrap()]
+    };
+    assert_eq!([counts("mail"), counts("bulk")], [[5, 0], [30, 1]]);
+    assert_eq!(json(&server, &["status", "late", "--queue", "bulk"])["state"], "scheduled");
+    assert_eq!(json(&server, &["audit", "--queue", "mail"])["items"][0]["why"], "it delays the receipts");
+    let config =
+        "telemetry.listen = \"off\"\n[queues.bulk]\n[types.\"mail.newsletter\"]\nhandler = \"noop\"\n";
+    let args = ["worker", "--config", "{config}", "--redis", &server.url()];
+    let worker = Launch::new(&args).config(config).start();
+    until("all to run there", SOON, || counts("bulk") == [0, 1]);
+    worker.term();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+    assert_eq!(counts("mail"), [5, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
