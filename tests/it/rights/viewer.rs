@@ -2,6 +2,8 @@
 
 use super::logins::Site;
 use super::operator::remains;
+use crate::harness::process::Launch;
+use crate::traps::scene::SOON;
 
 fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
@@ -75,4 +77,31 @@ async fn a_viewer_changes_nothing() {
         site.refuses("viewer", &words(line));
     }
     assert_eq!(state().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finance_looks_with_a_login_from_a_file() {
+    let site = Site::new();
+    remains(&site).await;
+    site.run("operator", &words("enqueue test {\"customer\":9} --id late --delay 1h"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("viewer-url");
+    std::fs::write(&file, site.url("viewer")).unwrap();
+    let run = |line: &str| {
+        let launch = Launch::new(&words(line)).env("STREAMFLEET__REDIS__URL_FILE", file.to_str().unwrap());
+        launch.output(SOON)
+    };
+    for line in [
+        "jobs --queue default --where payload.customer=9",
+        "status late --full",
+        "dead list --since 2020-11-01T00:00:00Z",
+        "audit --queue default",
+    ] {
+        let output = run(line);
+        assert_eq!(output.code, Some(0), "{line}: {output:?}");
+    }
+    assert!(run("jobs --queue default --where payload.customer=9").stdout.contains("late"));
+    assert!(run("status late --full").stdout.contains("customer"));
+    assert_eq!(run("cancel late").code, Some(3));
+    assert!(site.run("operator", &words("status late")).stdout.contains("scheduled"));
 }
