@@ -289,7 +289,8 @@ fn no_more_jobs_are_moved_than_the_other_queue_accepts() {
     let done = json(&server, &moving);
     assert_eq!((&done["changed"], &done["kept"]["full"]), (&24.into(), &26.into()), "{done}");
     let own = "queues.mail.max_depth = 30\n";
-    let args = [&["-c", "{config}", "--redis", &server.url(), "--json"][..], &moving].concat();
+    let url = server.url();
+    let args = [&["-c", "{config}", "--redis", &url, "--json"][..], &moving].concat();
     assert_eq!(Launch::new(&args).config(own).output(SOON).code, Some(0));
     let depth = || int(&server, &["XLEN", "sf:{mail}:jobs"]) + int(&server, &["ZCARD", "sf:{mail}:delayed"]);
     assert_eq!(depth(), 25, "the lower limit counts");
