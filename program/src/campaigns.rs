@@ -14,6 +14,9 @@ use super::times::{Clock, rfc3339};
 
 /// The arguments of `campaigns`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  streamfleet campaigns list --queue mail\n  streamfleet campaigns pause 0b5ff109 --why 'the mail server is slow'"
+)]
 pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, global = true, default_value = "default")]

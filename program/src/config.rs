@@ -9,6 +9,7 @@ use super::output::{Output, print_stderr};
 
 /// The arguments of `config`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:\n  streamfleet config check\n  streamfleet config show")]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(super) what: What,

@@ -14,6 +14,9 @@ use super::{Context, Wrong};
 
 /// The arguments of `gates`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  streamfleet gates list --queue mail\n  streamfleet gates set type:mail.send --rate 100/s --queue mail"
+)]
 pub(crate) struct Args {
     /// The queue. Default: `default`.
     #[arg(long, short, global = true, default_value = "default")]

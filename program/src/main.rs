@@ -58,8 +58,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The commands that a signal stops gracefully. It ends the others at once.
 const SERVING: [&str; 7] = ["worker", "dev", "jobs", "cancel", "run-now", "move", "queues"];
 
-/// The exit codes, which scripts may rely on.
-const EXIT_CODES: &str = "\
+/// Examples, and the exit codes, which scripts may rely on.
+const AFTER_HELP: &str = "\
+Examples:
+  streamfleet dev
+  streamfleet enqueue mail.send '{\"to\":\"ann@example.com\"}'
+  streamfleet queues --watch
+
 Exit codes:
   0  the command did what was asked; a worker was stopped and has given its jobs back
   1  an error that has no code of its own
@@ -76,7 +81,7 @@ See `streamfleet config show`.";
 
 /// Background jobs on Redis Streams, run by a fleet of identical workers.
 #[derive(Parser)]
-#[command(name = "streamfleet", version, propagate_version = true, max_term_width = 110, after_help = EXIT_CODES)]
+#[command(name = "streamfleet", version, propagate_version = true, max_term_width = 110, after_help = AFTER_HELP)]
 struct Cli {
     /// Configuration files (TOML); later ones win. Default: streamfleet.toml in the current directory, if it exists.
     #[arg(long, short, global = true, value_name = "FILE")]

@@ -14,6 +14,7 @@ use super::output::{self, Repeat};
 
 /// The arguments of `cron`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:\n  streamfleet cron list\n  streamfleet cron pause report.nightly")]
 pub(crate) struct Args {
     /// The queue. Default: `default`; for list, all queues.
     #[arg(long, short, global = true)]

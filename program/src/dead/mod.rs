@@ -22,6 +22,9 @@ use super::{Context, Wrong, output, status};
 
 /// The arguments of `dead`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  streamfleet dead groups --queue mail\n  streamfleet dead replay --type mail.send --rate 50/s --canary 5"
+)]
 pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, global = true, default_value = "default")]

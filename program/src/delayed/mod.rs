@@ -17,6 +17,9 @@ use super::{Context, cancel, enqueue, queues};
 
 /// The arguments of `delayed`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  streamfleet delayed list --queue mail\n  streamfleet delayed run order-7 --queue mail"
+)]
 pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, global = true, default_value = "default")]

@@ -1,5 +1,6 @@
 //! What the program says about itself: help, usage, examples.
 
+use std::fs;
 use std::time::Duration;
 
 use crate::harness::process::{Launch, run};
@@ -39,7 +40,7 @@ fn every_shell_gets_completions_that_know_all_commands() {
 }
 
 #[test]
-fn manual_pages_are_printed_or_written_for_every_command() {
+fn manual_pages_are_written_for_every_command_each_with_an_example() {
     let page = run(&["man"], b"");
     assert_eq!(page.code, Some(0), "{page:?}");
     assert!(
@@ -51,6 +52,13 @@ fn manual_pages_are_printed_or_written_for_every_command() {
     let dir = folder.path().join("man1");
     let written = run(&["man", "--dir", dir.to_str().unwrap()], b"");
     assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{written:?}");
+    let pages: Vec<_> = fs::read_dir(&dir).unwrap().map(|page| page.unwrap().path()).collect();
+    assert!(pages.len() > 50, "{}", pages.len());
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        let has_example = text.lines().any(|line| matches!(line, "Example:" | "Examples:"));
+        assert!(has_example, "{} has no example", page.display());
+    }
     for name in ["streamfleet", "streamfleet-enqueue", "streamfleet-dead-list", "streamfleet-cron-add"] {
         assert!(dir.join(format!("{name}.1")).is_file(), "{name}");
     }
