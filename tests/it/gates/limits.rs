@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::job::{Breaker, GateName, Lane, Limits, Rate};
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload};
+use streamfleet::job::{Breaker, Encoding, GateName, Lane, Limits, Rate};
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Submission};
 
-use crate::harness::fleet::{Acts, Running, quick, submit};
+use crate::harness::fleet::{Acts, Running, config, quick, submit};
 use crate::harness::wait::until_async;
 use crate::traps::scene::{LONG, SOON, Scene};
 
@@ -190,5 +190,50 @@ async fn a_breaker_opens_after_failures_and_closes_after_a_success() {
     until_async("all to run", 2 * SOON, async || handler.jobs() == 24).await;
     assert!(opened.elapsed() >= Duration::from_millis(700), "{:?}", opened.elapsed());
     until_async("the breaker to close", SOON, async || !is_tripped(&scene).await).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_breaker_of_a_dependency_holds_back_all_types_that_depend_on_it() {
+    let scene = Scene::new().await;
+    // It stays open until the end of the test.
+    let breaker = Breaker::new(0.1, 4, Duration::from_secs(600), Duration::from_secs(600)).unwrap();
+    let each: GateName = "key:h.dependency".parse().unwrap();
+    scene.queue.gates().set(&each, &Limits::default().breaker(breaker)).await.unwrap();
+    let handler = Acts::new(|_, payload| match payload {
+        b"fail" => Err(JobError::fatal("the bank is down")),
+        _ => Ok(serde_json::Value::Null),
+    });
+    let mut config = config(&scene.server.url());
+    config.worker.lease = LONG;
+    let mut builder = Fleet::builder(config);
+    for job_type in ["pay", "refund"] {
+        builder = builder.handler_with(job_type, quick(1), handler.clone()).unwrap();
+    }
+    let fleet = Running::of(builder.build());
+    let producer = Producer::new(scene.queue.clone());
+    let send = async |job_type: &str, payload: &str, dependency: &str| {
+        let submission =
+            Submission::new(job_type).unwrap().payload(payload.to_owned(), Encoding::Raw).unwrap();
+        producer.submit(submission.header("dependency", dependency).unwrap()).await.unwrap()
+    };
+    for _ in 0..4 {
+        send("pay", "fail", "bank").await;
+    }
+    until_async("all to be dead", SOON, async || scene.queue.snapshot().await.unwrap().dead == 4).await;
+    // Its worker tells the gate a moment after a job's end.
+    let waits = until_async("a job of the other type to wait", SOON, async || {
+        let id = send("refund", "well", "bank").await;
+        until_async("it to run or wait", SOON, async || {
+            handler.runs(&id) == 1 || scene.queue.snapshot().await.unwrap().in_rooms == 1
+        })
+        .await;
+        (handler.runs(&id) == 0).then_some(id)
+    })
+    .await;
+    let other = send("pay", "well", "relay").await;
+    until_async("the job of another dependency to run", SOON, async || handler.runs(&other) == 1).await;
+    let status = scene.queue.status(&waits).await.unwrap().unwrap();
+    assert_eq!(status.room.as_deref(), Some("key:h.dependency=bank"));
     fleet.stop().await;
 }
