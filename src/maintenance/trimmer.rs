@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The number of letters that are dropped in one go, and reported together.
 const BATCH: u64 = 1000;
 
-/// The number of letters that are read at once. It is small because they are read whole.
+/// The number of letters that are read at once. It is small because an archive needs them whole.
 const PAGE: u64 = 20;
 
 /// Trims until stopped; does nothing if all letters are kept.
@@ -50,8 +50,11 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
 async fn batch(context: &Context, letters: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
     // The first page is the oldest letter alone, because it usually stays.
     let mut count = 1;
+    let dead = context.queue.dead_letters();
+    // Only an archive needs their large fields.
+    let dead = if context.archive.is_some() { dead } else { dead.bare() };
     loop {
-        let page = context.queue.dead_letters().page(None, count).await?;
+        let page = dead.page(None, count).await?;
         let page = match &context.archive {
             Some(archive) => archived(context, archive, page).await?,
             None => page,

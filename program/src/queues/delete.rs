@@ -97,10 +97,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         output::print_stderr(&plan(&deleted));
     }
     confirm::queue_name(queue.name().as_str(), args.confirm.as_deref(), context).await?;
-    // Somebody may have thought about it for an hour.
-    let users = broker.use_of(&queue).await.context("failed to ask who uses the queue")?;
-    must_be_idle(&args, &users)?;
-    must_not_have_grown(&args, &queue, &deleted).await?;
+    must_be_unchanged(&args, (&broker, &queue), &deleted).await?;
     delete(&args, (&broker, &queue), context, &mut deleted).await?;
     context.output.print(&deleted, show)?;
     Ok(if deleted.interrupted || deleted.in_use { Exit::Failed } else { Exit::Done })
@@ -167,11 +164,16 @@ fn must_be_idle(args: &Args, users: &QueueUse) -> anyhow::Result<()> {
     anyhow::bail!("the queue {} is in use: {why}; stop its workers first, or add --force", args.name)
 }
 
-/// Refuses to delete more jobs than the person saw who confirmed it.
-async fn must_not_have_grown(args: &Args, queue: &Queue, shown: &Deleted) -> anyhow::Result<()> {
+/// Refuses to delete more than the person saw who confirmed it: that may have taken an hour.
+async fn must_be_unchanged(
+    args: &Args,
+    (broker, queue): (&Broker, &Queue),
+    shown: &Deleted,
+) -> anyhow::Result<()> {
     if args.force {
         return Ok(());
     }
+    must_be_idle(args, &broker.use_of(queue).await.context("failed to ask who uses the queue")?)?;
     let now = queue.snapshot().await.context("failed to count the jobs")?;
     let (before, after) =
         (shown.waiting + shown.delayed + shown.dead, now.waiting() + now.delayed + now.dead);

@@ -143,8 +143,8 @@ impl<'a> DeadLetters<'a> {
         Self { restored: Restoring::Wanted(filter, now), ..self }
     }
 
-    /// The same letters, all of them without their large fields, for somebody who reads those one at a time.
-    pub(in crate::broker) fn bare(self) -> Self {
+    /// The same letters, all of them without their large fields, for somebody who needs none, or reads them one at a time.
+    pub(crate) fn bare(self) -> Self {
         Self { restored: Restoring::None, ..self }
     }
 }

@@ -66,46 +66,57 @@ async fn until_all_dead(queue: &Queue, count: u64) {
     .await;
 }
 
+/// Returns the only group of letters, which has this many.
+fn find_group(server: &RedisServer, letters: u64) -> String {
+    let groups = json(server, &["dead", "groups"])["items"].clone();
+    assert_eq!((&groups[0]["count"], groups.as_array().unwrap().len()), (&letters.into(), 1));
+    groups[0]["group"].as_str().unwrap().to_owned()
+}
+
+/// Looks at three letters that have this error, and repairs them.
+fn mend_three(server: &RedisServer) {
+    const FIXED: &str = "payload.customer=1000000";
+    let found = stdout_of(server, &["dead", "list", "--error", "refused", "--limit", "3", "-o", "name"]);
+    assert_eq!(found.lines().count(), 3);
+    for letter in found.lines() {
+        let shown = stdout_of(server, &["dead", "show", letter]);
+        assert!(shown.contains("connection to 10.0.0.5:443 refused"), "{shown}");
+        let edit = ["dead", "edit", letter, "--set", FIXED, "--why", "typo in the import"];
+        assert_eq!(sf(server, &edit).code, Some(0));
+    }
+    assert_eq!(json(server, &["dead", "list", "--where", FIXED])["items"].as_array().unwrap().len(), 3);
+}
+
+/// Without `--yes`, a plan says how many letters it is about. A person who does not agree changes nothing.
+fn ask_in_vain(server: &RedisServer, group: &str) {
+    let person = Person::new();
+    let replay = ["dead", "replay", "--group", group, "--rate", "50/s", "--canary", "5"];
+    let asked = person.runs(server, &replay).start();
+    until("the question", 2 * SOON, || asked.stdout().contains("[y/N]"));
+    assert!(asked.stdout().contains("10000"), "{}", asked.stdout());
+    person.types("n");
+    assert_eq!(asked.wait_exit(SOON).code(), Some(1));
+    assert!(json(server, &["campaigns", "list"])["items"].as_array().unwrap().is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_letters_of_an_outage_are_mended_and_replayed_once_the_canary_lives() {
     const JOBS: u64 = 10_000;
-    const FIXED: &str = "payload.customer=1000000";
     let server = RedisServer::start();
     let (queue, relay) = (queue(&server).await, Relay::down());
     submit(&server, 0..JOBS as usize);
     let fleet = Running::start(&server.url(), quick(1), relay.handler());
     until_all_dead(&queue, JOBS).await;
 
-    // What killed them?
-    let groups = json(&server, &["dead", "groups"]);
-    assert_eq!((&groups["items"][0]["count"], groups["items"].as_array().unwrap().len()), (&JOBS.into(), 1));
-    let group = groups["items"][0]["group"].as_str().unwrap();
-    let found = stdout_of(&server, &["dead", "list", "--error", "refused", "--limit", "3", "-o", "name"]);
-    let letters: Vec<&str> = found.lines().collect();
-    assert_eq!(letters.len(), 3);
-    assert!(stdout_of(&server, &["dead", "show", letters[0]]).contains("connection to 10.0.0.5:443 refused"));
-    for letter in letters {
-        let edit = ["dead", "edit", letter, "--set", FIXED, "--why", "typo in the import"];
-        assert_eq!(sf(&server, &edit).code, Some(0));
-    }
-    assert_eq!(json(&server, &["dead", "list", "--where", FIXED])["items"].as_array().unwrap().len(), 3);
-
-    // Without --yes, a plan says how many letters it is about, and nothing happens.
-    let person = Person::new();
-    let asked = person
-        .runs(&server, &["dead", "replay", "--group", group, "--rate", "50/s", "--canary", "5"])
-        .start();
-    until("the question", SOON, || asked.stdout().contains("[y/N]"));
-    assert!(asked.stdout().contains("10000"), "{}", asked.stdout());
-    person.types("n");
-    assert_eq!(asked.wait_exit(SOON).code(), Some(1));
-    assert!(json(&server, &["campaigns", "list"])["items"].as_array().unwrap().is_empty());
+    let group = find_group(&server, JOBS);
+    mend_three(&server);
+    ask_in_vain(&server, &group);
 
     // The relay is still down: the canary dies.
     let begin = |rate: &str| {
         let rules =
             ["--rate", rate, "--canary", "5", "--stop-at", "5%", "--why", "the relay is back", "--yes"];
-        let begun = json(&server, &[&["dead", "replay", "--group", group], &rules[..]].concat());
+        let begun = json(&server, &[&["dead", "replay", "--group", &group], &rules[..]].concat());
         begun["campaign"].as_str().unwrap().to_owned()
     };
     let campaign = |id: &str| json(&server, &["campaigns", "show", id]);
