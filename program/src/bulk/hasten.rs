@@ -14,9 +14,14 @@ Examples:
   streamfleet run-now --queue mail --type mail.send --dry-run
   streamfleet run-now --queue mail --all --yes";
 
+/// The ways to use `run-now`.
+const USAGE: &str = "\
+streamfleet run-now [OPTIONS] --all
+       streamfleet run-now [OPTIONS] <FILTER>";
+
 /// The arguments of `run-now`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]

@@ -14,9 +14,14 @@ Examples:
   streamfleet move --queue mail --to bulk --type 'report.*' --dry-run
   streamfleet move --queue old --to new --all --yes";
 
+/// The ways to use `move`.
+const USAGE: &str = "\
+streamfleet move [OPTIONS] --to <QUEUE> --all
+       streamfleet move [OPTIONS] --to <QUEUE> <FILTER>";
+
 /// The arguments of `move`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(crate) struct Args {
     /// The queue that has the jobs.
     #[arg(long, short, default_value = "default")]

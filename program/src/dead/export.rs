@@ -17,9 +17,14 @@ Examples:
 /// What the error says if Redis fails.
 const FAILED: &str = "failed to read the dead letters";
 
+/// The ways to use `dead export`.
+const USAGE: &str = "\
+streamfleet dead export [OPTIONS] --all
+       streamfleet dead export [OPTIONS] <FILTER>";
+
 /// The arguments of `dead export`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(super) struct Args {
     /// All letters that exist now.
     #[arg(long)]

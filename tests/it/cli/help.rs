@@ -16,10 +16,14 @@ fn help(command: &[&str]) -> String {
 
 #[test]
 fn the_usage_shows_every_way_to_use_a_command() {
-    let ways: [(&[&str], &str, &str); 3] = [
+    let ways: [(&[&str], &str, &str); 7] = [
         (&["enqueue"], "enqueue [OPTIONS] <TYPE> [PAYLOAD]", "enqueue [OPTIONS] --bulk < FILE"),
         (&["dead", "replay"], "dead replay [OPTIONS] <ID>...", "dead replay [OPTIONS] --all"),
         (&["dead", "drop"], "dead drop [OPTIONS] <ID>...", "dead drop [OPTIONS] --all"),
+        (&["dead", "export"], "dead export [OPTIONS] --all", "dead export [OPTIONS] <FILTER>"),
+        (&["cancel"], "cancel [OPTIONS] <ID>", "cancel [OPTIONS] --all"),
+        (&["run-now"], "run-now [OPTIONS] --all", "run-now [OPTIONS] <FILTER>"),
+        (&["move"], "move [OPTIONS] --to <QUEUE> --all", "move [OPTIONS] --to <QUEUE> <FILTER>"),
     ];
     for (command, one, other) in ways {
         let want = format!("Usage: streamfleet {one}\n       streamfleet {other}\n");
