@@ -13,10 +13,15 @@ local function now_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- The times that this script has written as text: most jobs of a call have the same.
+local written_times = {}
+
 -- A time in milliseconds as text. The formats for floating-point numbers cost ten times as much, and Redis uses them for
 -- each number that a script passes to a command.
 local function ms_text(ms)
-  return string.format('%d%07d', math.floor(ms / 1e7), ms % 1e7)
+  local written = written_times[ms] or string.format('%d%07d', math.floor(ms / 1e7), ms % 1e7)
+  written_times[ms] = written
+  return written
 end
 
 -- Appends a name and its value to a flat list.
@@ -64,17 +69,21 @@ end
 -- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no
 -- other from being handled: the text of its error is its answer. Returns {1, {the answer of each job}}.
 local function each_job(stream, consumer, first_key, keys_each, one)
-  local entries = value_of_each(1)
+  local entries, lasts, at, most = {}, {}, FIRST_JOB_AT, #ARGV
+  while at <= most do
+    entries[#entries + 1], lasts[#lasts + 1] = ARGV[at + 1], at + tonumber(ARGV[at])
+    at = lasts[#lasts] + 1
+  end
   entries[#entries + 1] = 'JUSTID'
   -- The fence of all of them.
   local held, answers, key = {}, {}, first_key
-  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, 0, unpack(entries))) do held[entry] = true end
-  local at = FIRST_JOB_AT
-  while at <= #ARGV do
-    local entry, life, last = ARGV[at + 1], ARGV[at + 2], at + tonumber(ARGV[at])
+  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
+  at = FIRST_JOB_AT
+  for nth, last in ipairs(lasts) do
+    local entry, life = ARGV[at + 1], ARGV[at + 2]
     local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)
     if not done then answer = type(answer) == 'table' and answer.err or tostring(answer) end
-    answers[#answers + 1], held[entry] = answer, nil
+    answers[nth], held[entry] = answer, nil
     key, at = key + keys_each, last + 1
   end
   return { 1, answers }
@@ -108,7 +117,7 @@ end
 -- kept. `insert`, if given, then writes what belongs to all of them. In case the reply is lost, receipts keep the answers
 -- for the same consumer, which may ask again.
 local function settle_each(script, stream, receipts, consumer, first_key, keys_each, one, insert)
-  local ended, answered, counts = {}, {}, {}
+  local ended, answered, counts, receipt_of_answer, in_stream = {}, {}, {}, {}, stream .. ' '
   redis.call('XACK', stream, 'fleet', NO_ENTRY)
   redis.call('XDEL', stream, NO_ENTRY)
   local answers = each_job(stream, consumer, first_key, keys_each, function(held, entry, ...)
@@ -116,7 +125,10 @@ local function settle_each(script, stream, receipts, consumer, first_key, keys_e
     local answer, what = one(held, entry, ...)
     if what == 'end' then ended[#ended + 1] = entry end
     if to_count.campaign then counts[#counts + 1] = { to_count.campaign, to_count.life, to_count.how } end
-    if what then add_pair(answered, stream .. ' ' .. entry, script .. ' ' .. answer) end
+    if what then
+      receipt_of_answer[answer] = receipt_of_answer[answer] or script .. ' ' .. answer
+      add_pair(answered, in_stream .. entry, receipt_of_answer[answer])
+    end
     return answer
   end)
   if ended[1] and insert then insert() end
@@ -213,21 +225,26 @@ local function is_passing(record, life)
 end
 
 -- The large fields of a job may be in a key of their own, named for the life that they were put there for. A name that
--- ends in a colon stands for no key. The key stays while an entry names it, which a script has just written …
+-- ends in a colon stands for no key.
+local function is_offloaded(key)
+  return string.byte(key, -1) ~= 58
+end
+
+-- The key stays while an entry names it, which a script has just written …
 local function keep_offloaded(key)
-  if string.sub(key, -1) ~= ':' then redis.call('PERSIST', key) end
+  if is_offloaded(key) then redis.call('PERSIST', key) end
 end
 
 -- … after checking, before its first write, that the key exists …
 local function must_be_offloaded(key)
-  if string.sub(key, -1) == ':' or redis.call('EXISTS', key) == 1 then return end
+  if not is_offloaded(key) or redis.call('EXISTS', key) == 1 then return end
   error('the key ' .. key .. ', which has the large fields of the job, is gone')
 end
 
 -- … and ends with its life. The fields of an earlier life stay if the record says that a letter has them, and otherwise
 -- for a day, because somebody may have copied that letter.
 local function drop_offloaded(key, life, record)
-  if string.sub(key, -1) == ':' then return end
+  if not is_offloaded(key) then return end
   local of = string.match(key, ':offloaded:(.*)%-%x+$')
   if not of then return end
   if of == life then return redis.call('UNLINK', key) end
@@ -588,10 +605,13 @@ end
 -- The fields of a record that note an attempt which ended now in the ring of the last 20: 'start end outcome worker
 -- error'. noted: the number of attempts noted before, or false.
 local function attempt_fields(noted, now, elapsed, outcome, worker, error)
-  local nth = (tonumber(noted or 0) or 0) + 1
-  local times = ms_text(now - elapsed) .. ' ' .. ms_text(now) .. ' '
-  local slot = string.format('a:%d', (nth - 1) % 20)
-  return 'noted', string.format('%d', nth), slot, times .. outcome .. ' ' .. worker .. ' ' .. error
+  local nth, slot = '1', 'a:0'
+  if noted then
+    local before = tonumber(noted) or 0
+    nth, slot = string.format('%d', before + 1), string.format('a:%d', before % 20)
+  end
+  local times = ms_text(now - elapsed) .. ' ' .. ms_text(now)
+  return 'noted', nth, slot, times .. ' ' .. outcome .. ' ' .. worker .. ' ' .. error
 end
 
 -- Puts packed fields that cannot be set aside now into the delayed set, which lies beside the lane: the promoter tries it when
