@@ -38,7 +38,7 @@ pub(crate) fn is_followed(job: &JobSpec, policy: &Policy, settlement: &Settlemen
         Settlement::Bury(_) => policy.on_failure.is_some(),
         Settlement::Defer(_) | Settlement::Cancel(_) | Settlement::Release | Settlement::Park(_) => false,
     };
-    by_type || job.follow_ups.is_some()
+    by_type || job.follow_ups.as_deref().is_some_and(|own| !own.is_only_once())
 }
 
 /// Forms groups. Each keeps the order of its settlements.
@@ -102,6 +102,8 @@ mod tests {
         assert_eq!(sizes((0..5).map(payload).collect()), [2, 2, 1]);
         let followed = |_| settled(Lane::Normal, &[("on_success", "b")], &Settlement::Ack);
         assert_eq!(sizes((0..20).map(followed).collect()), [15, 5]);
+        let once = |_| settled(Lane::Normal, &[("once", "1")], &Settlement::Ack);
+        assert_eq!(sizes((0..20).map(once).collect()), [20]);
         let larger = "x".repeat(MAX_WEIGHT);
         let alone = |_| settled(Lane::Normal, &[("payload", &larger)], &Settlement::Release);
         assert_eq!(sizes((0..2).map(alone).collect()), [1, 1]);

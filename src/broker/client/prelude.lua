@@ -663,6 +663,12 @@ local function tell_batch(batch, id, stream)
   if members > 0 then finish_batch(batch, stream, members) end
 end
 
+-- The same for other batches that count this job's success for a member of theirs; see submit. batches: what the record
+-- says about them, if anything.
+local function tell_batches(batches, id, stream)
+  for _, batch in ipairs(batches and cmsgpack.unpack(batches) or {}) do tell_batch(batch, id, stream) end
+end
+
 -- True if this key is a placeholder, which never exists: it ends with its kind.
 local function is_placeholder(key)
   return string.find(key, '^[^}]*}:%a+:$') ~= nil
@@ -674,9 +680,11 @@ end
 -- once for each way to end, however often the job is replayed. each: its type names it, and it follows each end; a life
 -- ends once. If a gate let the job pass into another lane, how it ended is followed by its own lane; if it names a campaign,
 -- then by the campaign, its life and what the campaign counts, which are left in to_count. It must come after the first
--- write of its script. A lock belongs to the life that owns the record. batches: what that record says, for a success.
+-- write of its script. A lock belongs to the life that owns the record. batches: what that record says, for a success; other
+-- batches may wait for any job.
 local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
-  if ends == '' then return end
+  if not is_owner then batches = nil end
+  if ends == '' then return batches and tell_batches(batches, id, stream) end
   local list, words = cmsgpack.unpack(ends), {}
   for word in string.gmatch(list[1], '%S+') do words[#words + 1] = word end
   local how, home = words[1], (#words == 2 or #words == 5) and words[2]
@@ -700,8 +708,7 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner, batches
   end
   if how == 'done' then
     if not is_placeholder(batch) then tell_batch(batch, id, stream) end
-    -- Other batches that count this job's success for a member of theirs; see submit.
-    for _, other in ipairs(is_owner and batches and cmsgpack.unpack(batches) or {}) do tell_batch(other, id, stream) end
+    tell_batches(batches, id, stream)
   end
   if is_placeholder(lock) then return end
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
