@@ -978,20 +978,23 @@ local function is_alive(stream, entry)
 end
 
 -- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
--- back. An entry that is not pending is waiting to be read, or has ended.
+-- back. An entry that is not pending is waiting to be read, or has ended. Returns how many.
 local function forget_ended(held, most, lanes)
+  local forgotten = 0
   most = math.min(most, checks_left)
-  if most <= 0 then return end
+  if most <= 0 then return forgotten end
   checks_left = checks_left - most
   for _, member in ipairs(redis.call('HRANDFIELD', held, most)) do
     local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
     local stream = lane and lanes[lane]
-    if not stream or not is_alive(stream, entry) then redis.call('HDEL', held, member) end
+    if not stream or not is_alive(stream, entry) then forgotten = forgotten + redis.call('HDEL', held, member) end
   end
+  return forgotten
 end
 
--- The same, with its places and with the job that claims the next one, if any; see claim_places. Nobody gives back the place
--- of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
+-- The same, with the number of its places that are taken and with the job that claims the next one, if any; see
+-- claim_places. A script opens a gate once, after it has given back places, and takes others by pass_gate. Nobody gives back
+-- the place of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
 local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   if gate.limits then
@@ -999,7 +1002,7 @@ local function open_gate(gates, name, lanes, now)
     local is_full = gate.concurrency and held >= gate.concurrency
     -- A breaker counts the ends of those that hold a place, which may be given back a moment after the job's end.
     local is_patient = gate.breaker and not is_full and held < 1000
-    if not is_patient then forget_ended(gate.held, is_full and 4 or 1, lanes) end
+    gate.taken = held - (is_patient and 0 or forget_ended(gate.held, is_full and 4 or 1, lanes))
     local claim = redis.pcall('GET', gate_key(gates, 'claim', name))
     gate.claim = type(claim) == 'string' and claim or nil
   end
@@ -1030,7 +1033,7 @@ end
 local function is_refused(gate, now, claim)
   if gate.closed then return -1 end
   local spare = gate.claim and gate.claim ~= claim and 1 or 0
-  if gate.concurrency and redis.call('HLEN', gate.held) + spare >= gate.concurrency then return -1 end
+  if gate.concurrency and gate.taken + spare >= gate.concurrency then return -1 end
   if gate.interval then
     local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
     local ahead = gate.burst * gate.interval
@@ -1047,6 +1050,7 @@ end
 -- Lets an entry, named by its lane and its id, pass a gate that does not refuse it. It holds its place until it ends.
 local function pass_gate(gate, member, now)
   if not gate.limits or redis.call('HSETNX', gate.held, member, ms_text(now)) == 0 then return end
+  gate.taken = gate.taken + 1
   if gate.interval then
     local next = gate.next + gate.interval
     redis.call('SET', gate.rate, string.format('%.3f', next), 'PX', math.ceil(math.max(next - now, 0)) + 1000)
