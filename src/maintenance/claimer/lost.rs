@@ -57,7 +57,13 @@ impl LostJob {
             taken: TakenJob { job: &self.job, envelope: &self.envelope, trace: None },
             policy,
             settlement: &self.settlement,
-            keep: KeepRecord { record: true, tracking, retention: context.retention, result: None },
+            keep: KeepRecord {
+                record: true,
+                has_steps: false,
+                tracking,
+                retention: context.retention,
+                result: None,
+            },
             ran: summary(&self.silent),
         }
     }

@@ -38,6 +38,24 @@ async fn a_first_attempt_heeds_a_ledger_that_exists_all_the_same() {
     fleet.stop().await;
 }
 
+/// While its first entry shows that it runs, it needs no record. Later entries have other ids than the job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_between_its_steps_has_a_record() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|step, _| match step {
+        "render" => Err(JobError::snooze(Duration::from_secs(600))),
+        _ => Ok(Value::Null),
+    });
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    let status = until_state(&scene.queue, &job, State::Scheduled).await;
+    assert_eq!(status.job_type.as_str(), "gift");
+    let told = ["HMGET", &format!("sf:{{default}}:job:{job}"), "state", "life"];
+    let told: Vec<String> = redis::from_redis_value(scene.server.cmd(&told)).unwrap();
+    assert_eq!(told, ["scheduled".to_owned(), job.to_string()]);
+    fleet.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_runs_only_what_has_not_succeeded() {
     let scene = Scene::new().await;
