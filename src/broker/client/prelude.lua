@@ -155,14 +155,14 @@ local function has_ended(state)
   return state == 'done' or state == 'dead' or state == 'cancelled'
 end
 
--- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life. extra: the
--- value of one more field, if it is named.
+-- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life. extra, other: the
+-- values of two more fields, if they are named.
 local function facts_of(record, life, ...)
   local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'noted', 'first_failed_ms', 'member', 'dead_id',
     'keep_until_ms', 'holds', ...)
   return { is_known = told[1] == life, life = told[1], state = told[2], created_ms = told[3], noted = told[4],
     first_failed_ms = told[5], member = told[6], dead_id = told[7], keep_until_ms = told[8], holds = told[9],
-    extra = told[10] }
+    extra = told[10], other = told[11] }
 end
 
 -- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
@@ -207,7 +207,7 @@ local function release_record(record, ledger)
 end
 
 -- True if an attempt of this life succeeded after it had been given up, so that the entry being settled is a retry that
--- must not start.
+-- must not start. begin reads the same fields.
 local function is_done(record, life)
   local late = redis.call('HMGET', record, 'late:' .. life, 'late')
   return late[1] or late[2] == life
