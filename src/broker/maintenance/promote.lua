@@ -9,12 +9,12 @@ local now = now_ms()
 -- The fraction of a score orders jobs that are due in the same millisecond.
 local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', '(' .. ms_text(now + 1), 'LIMIT', 0, most)
 local lanes = { high = high, normal = normal, low = low }
-local gone, late, bytes, is_full = {}, 0, 0, false
+local gone, seen, are_first, late, bytes, is_full = {}, 0, true, 0, 0, false
 if due[1] then
   late = now - math.floor(tonumber(redis.call('ZSCORE', delayed, due[1])))
   -- Redis allows this even when it is out of memory, and then admits the other writes. A moved job takes no more memory
   -- than before. If none were moved, none would finish, and nothing would free memory.
-  redis.call('ZREM', delayed, '')
+  are_first = redis.call('ZREM', delayed, '') == 0
 end
 -- Appends the unpacked values, of which there should be this many. Returns the entry's id or an error; nil if they are not a
 -- lane and fields that an entry can have. They stay on Lua's stack: a table of them would cost more than to unpack them.
@@ -34,6 +34,7 @@ local function add_packed(packed)
   if make_entry(count - 1) then return add(count, pcall(cmsgpack.unpack_limit, packed, count, from)) end
 end
 local function move(id, packed)
+  seen = seen + 1
   local added = add_packed(packed)
   -- The types of the fields are checked only if Redis refuses them.
   if not added or type(added) == 'table' and not unpacked(packed) then
@@ -62,7 +63,12 @@ while at <= #due and not is_full do
   at, count = last + 1, largest < SMALL and math.min(2 * count, MOST_AT_ONCE) or 1
 end
 if gone[1] then
-  redis.call('ZREM', delayed, unpack(gone))
+  if are_first and #gone == seen then
+    -- They are the first of the set, and there is nothing to search for.
+    redis.call('ZREMRANGEBYRANK', delayed, '0', string.format('%d', #gone - 1))
+  else
+    redis.call('ZREM', delayed, unpack(gone))
+  end
   redis.call('HDEL', packs, unpack(gone))
 end
 local next = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
