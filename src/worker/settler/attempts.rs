@@ -30,7 +30,8 @@ impl Decided {
     pub(super) fn member(&self) -> GroupMember {
         let weight = match &self.task.work {
             SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
-                settling_weight(&finished.delivery.envelope, finished.bytes(), self.is_followed)
+                let envelope = &finished.delivery.envelope;
+                settling_weight(&self.settlement, envelope, finished.bytes(), self.is_followed)
             }
             SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => 0,
         };
