@@ -7,14 +7,9 @@
 local stream, receipts, delayed, packs = unpack(KEYS, 1, 4)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 5, 5
-local now, records, ledgers = now_ms(), {}, {}
-for key = FIRST_KEY, #KEYS, KEYS_EACH do
-  records[#records + 1] = KEYS[key]
-  ledgers[#ledgers + 1] = KEYS[key + 3]
-end
-local has_ledgers = redis.call('EXISTS', unpack(ledgers)) > 0
--- Tracked jobs mostly have no record before they end. Two jobs of a call may have the same record.
-local has_records, written = redis.call('EXISTS', unpack(records)) > 0, {}
+local now, has_ledgers = now_ms(), any_exists(FIRST_KEY + 3, KEYS_EACH)
+-- Two jobs of a call may have the same record.
+local has_records, written = any_exists(FIRST_KEY, KEYS_EACH), {}
 -- What a record that does not exist says.
 local NOTHING = {}
 local function read_facts(record, life)

@@ -64,6 +64,14 @@ local function value_of_each(nth)
   return values
 end
 
+-- True if any job of a call has the key at this place among its own. Jobs have no record before something happens to them, so
+-- one question for all often saves one for each.
+local function any_exists(first_key, keys_each)
+  local keys = {}
+  for key = first_key, #KEYS, keys_each do keys[#keys + 1] = KEYS[key] end
+  return redis.call('EXISTS', unpack(keys)) > 0
+end
+
 -- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its life, and the
 -- positions of its first key and of its first and last value. The arguments of the call are the consumer and the lane,
 -- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no

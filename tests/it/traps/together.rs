@@ -127,6 +127,18 @@ fn two_lives_of_one_id_that_succeed_in_one_call_leave_the_record_of_the_second()
     assert!(jobs.iter().all(|job| !job.is_pending(&scripts)));
 }
 
+/// No record exists when the call begins. While two lives of one id are alive, the first one owns it.
+#[test]
+fn two_lives_of_one_id_that_fail_in_one_call_leave_the_record_of_the_first() {
+    let (scripts, jobs) = held(&["a", "a"]);
+    scripts.server.cmd(&["DEL", &jobs[0].record]);
+    assert_eq!(DEFER.call(&scripts, &jobs), [1, 1].map(Value::Int));
+    let life: String =
+        redis::from_redis_value(scripts.server.cmd(&["HGET", &jobs[0].record, "life"])).unwrap();
+    assert_eq!(life, jobs[0].entry);
+    assert_eq!(scripts.int(&["HLEN", FIELDS]), 2, "both are retried");
+}
+
 #[test]
 fn a_job_that_cannot_be_handled_keeps_no_other_from_it() {
     for script in &SCRIPTS {
