@@ -129,8 +129,8 @@ const EDITS: &[Edit] = &[
     edit(
         BatchAbortedByOne,
         "promote",
-        "local read, fields = pcall(cmsgpack.unpack, packed)",
-        "local read, fields = true, cmsgpack.unpack(packed)",
+        "local added = add_packed(packed)",
+        "local added = cmsgpack.unpack(packed) and add_packed(packed)",
     ),
     edit(RetryOverwritten, "defer", "if not taken[id] then return id end", "if id then return id end"),
     edit(

@@ -77,6 +77,8 @@ pub(crate) struct FinishedAttempt {
     pub(crate) elapsed: Duration,
     /// Whether the job has a record, which its end must settle too.
     pub(crate) tracked: bool,
+    /// Whether it began steps, so that the job has a record until it ends.
+    pub(crate) has_steps: bool,
     /// Whether the job's type names a job that follows a success.
     pub(crate) is_followed: bool,
 }
@@ -84,7 +86,14 @@ pub(crate) struct FinishedAttempt {
 impl FinishedAttempt {
     /// Creates the end of a delivery whose handler did not run.
     pub(crate) fn not_run(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
-        Self { delivery, outcome, elapsed: Duration::ZERO, tracked: false, is_followed: false }
+        Self {
+            delivery,
+            outcome,
+            elapsed: Duration::ZERO,
+            tracked: false,
+            has_steps: false,
+            is_followed: false,
+        }
     }
 
     /// Returns what its end says to a breaker.

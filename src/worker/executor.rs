@@ -70,8 +70,7 @@ impl Executor {
         let has_steps = matches!(registered.work, Runner::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
         let is_shown = || job.is_named_by_entry() || job.is_noted(&delivery.envelope);
-        let is_known = has_steps || (tracked && !is_shown());
-        let begins = is_known || job.not_before.is_some() || job.expires_at.is_some();
+        let begins = (tracked && !is_shown()) || job.not_before.is_some() || job.expires_at.is_some();
         let gates = self.admission.gates_of(&delivery);
         if begins || !gates.is_empty() {
             self.dispatcher.yield_to_next();
@@ -106,7 +105,14 @@ impl Executor {
         }
         let is_followed = registered.policy.on_success.is_some();
         let tracked = tracked || reported;
-        SettlerInput::Finished(FinishedAttempt { delivery, outcome, elapsed, tracked, is_followed })
+        SettlerInput::Finished(FinishedAttempt {
+            delivery,
+            outcome,
+            elapsed,
+            tracked,
+            has_steps,
+            is_followed,
+        })
     }
 
     /// Runs the handler or the steps, which start now, and reports so. Returns how that ended, and how long it took.

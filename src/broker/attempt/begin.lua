@@ -13,17 +13,23 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, li
   local id, not_before_ms, expires_at_ms, keeps, job_type, created_ms, is_repeated, unlocks, letter_life,
     letter_ms, letter_token = unpack(ARGV, first, last)
   if not held then return 0 end
-  if is_repeated == '1' and is_done(record, life) then return 2 end
+  local is_owner, facts = false, nil
+  -- Only a repeated attempt can have succeeded late; see is_done. Moving a letter changes nothing of what is read here.
+  if is_repeated == '1' then
+    facts = facts_of(record, life, 'late:' .. life, 'late')
+    if facts.extra or facts.other == life then return 2 end
+  end
   if has_requests and is_unwanted(cancels, life) then return 5 end
   if not_before_ms ~= '' and tonumber(not_before_ms) > now then return { 4, tonumber(not_before_ms) - now } end
   if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms, letter_token) end
   if expires_at_ms ~= '' and tonumber(expires_at_ms) <= now then return 3 end
-  local is_owner, facts = false, nil
-  if keeps == '1' then is_owner, facts = owns(record, life) end
+  if keeps == '1' then is_owner, facts = owns(record, life, facts) end
   if is_owner then
     -- A job that left a room may be in another lane than before.
     write_record(record, facts, job_type, lane, created_ms, life, 'state', 'running', 'entry', entry, 'lane', lane)
-    if facts.state then redis.call('PERSIST', record) end
+    -- A record that says that this life is retried has no TTL.
+    local is_retried = facts.is_known and facts.state == 'retrying'
+    if facts.state and not is_retried then redis.call('PERSIST', record) end
   end
   if unlocks == '1' and redis.call('GET', lock) == id then redis.call('DEL', lock) end
   return 1

@@ -10,8 +10,8 @@ use crate::broker::client::error::Error;
 use crate::broker::client::script::{Answer, Script};
 use crate::job::{ConsumerName, EntryId, Lane, Life};
 
-/// The most jobs of one call. More would save little: the fence of all costs less than each of the others.
-pub(crate) const MAX_JOBS: usize = 50;
+/// The most jobs of one call. It takes Redis about a millisecond; more would save little.
+pub(crate) const MAX_JOBS: usize = 100;
 
 /// The keys and arguments of one call.
 #[derive(Debug)]

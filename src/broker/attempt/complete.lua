@@ -7,48 +7,56 @@
 local stream, receipts, delayed, packs = unpack(KEYS, 1, 4)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 5, 5
-local now, ledgers = now_ms(), {}
-for key = FIRST_KEY + 3, #KEYS, KEYS_EACH do ledgers[#ledgers + 1] = KEYS[key] end
-local has_ledgers = redis.call('EXISTS', unpack(ledgers)) > 0
+local now, has_ledgers = now_ms(), any_exists(FIRST_KEY + 3, KEYS_EACH)
+-- Two jobs of a call may have the same record.
+local has_records, written = any_exists(FIRST_KEY, KEYS_EACH), {}
+-- What a record that does not exist says.
+local NOTHING = {}
+local function read_facts(record, life)
+  if has_records or written[record] then return facts_of(record, life, 'batches') end
+  return NOTHING
+end
+local function done(record, facts, is_owner, life, result, elapsed_ms, job_type, created_ms)
+  if not is_owner then return end
+  written[record] = true
+  if result == '' then
+    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'done',
+      attempt_fields(facts.noted, now, tonumber(elapsed_ms), 'done', consumer, ''))
+  else
+    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'done', 'result', result,
+      attempt_fields(facts.noted, now, tonumber(elapsed_ms), 'done', consumer, ''))
+  end
+  if facts.member or facts.dead_id then redis.call('HDEL', record, 'dead_id', 'member') end
+end
 return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, lock, batch, ledger, offloaded = unpack(KEYS, key, key + 4)
   if not has_ledgers then ledger = nil end
   local id, elapsed_ms, result, retention_ms, job_type, created_ms, keeps, ends = unpack(ARGV, first, last)
-  local function done(is_owner, facts)
-    if is_owner then
-      local function write(...)
-        write_record(record, facts, job_type, lane, created_ms, life, 'state', 'done', ...)
-      end
-      local function attempt()
-        return attempt_fields(facts.noted, now, tonumber(elapsed_ms), 'done', consumer, '')
-      end
-      if result == '' then write(attempt()) else write('result', result, attempt()) end
-      if facts.member or facts.dead_id then redis.call('HDEL', record, 'dead_id', 'member') end
-    end
-    conclude(ends, id, record, stream, lock, batch, is_owner, facts.extra)
-  end
   if held then
     if keeps == '0' then
       -- Nothing is known about it, but its type may name a job that follows.
+      written[record] = true
       conclude(ends, id, record, stream, lock, batch, false)
       drop_offloaded(offloaded, life, record)
       return 1, 'end'
     end
-    local is_owner, facts = owns(record, life, facts_of(record, life, 'batches'))
-    done(is_owner, facts)
+    local is_owner, facts = owns(record, life, read_facts(record, life))
+    done(record, facts, is_owner, life, result, elapsed_ms, job_type, created_ms)
+    conclude(ends, id, record, stream, lock, batch, is_owner, facts.extra)
     drop_offloaded(offloaded, life, record)
     retire(record, ledger, life, is_owner, now, keeps == 'forget' and '0' or retention_ms, facts)
     return 1, 'end'
   end
   local before = answer_before(receipts, stream, entry, 'complete')
   if before ~= 0 then return before end
-  local facts = facts_of(record, life, 'batches')
+  local facts = read_facts(record, life)
   local is_owner = facts.is_known or not facts.life and facts.created_ms == created_ms
   if is_owner and facts.state ~= 'retrying' then return 0 end
   -- If the record belongs to another life, only the retry itself shows that this one continues.
   local member = parked(delayed, packs, id, life)
   if not is_owner and not member then return redis.call('HEXISTS', record, 'dead:' .. life) == 1 and 0 or 4 end
-  done(is_owner, facts)
+  done(record, facts, is_owner, life, result, elapsed_ms, job_type, created_ms)
+  conclude(ends, id, record, stream, lock, batch, is_owner, facts.extra)
   retire(record, ledger, life, is_owner, now, retention_ms, facts)
   if member then
     unpark(delayed, packs, member, life, record)

@@ -14,6 +14,8 @@ for nth, due in ipairs(redis.call('ZMSCORE', delayed, unpack(ids))) do taken[ids
 -- Nothing is written if this fails.
 redis.call('HEXISTS', packs, '')
 local members, dues, parked_packs = {}, {}, {}
+-- Two jobs of a call may have the same record. NOTHING is what a record that does not exist says.
+local has_records, written, NOTHING = any_exists(FIRST_KEY, KEYS_EACH), {}, {}
 -- The name of this life in the delayed set: its id or, if another life has that place, one of its own.
 local function free_place(id, life, entry)
   if not taken[id] then return id end
@@ -29,19 +31,22 @@ local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS
   if has_requests and is_unwanted(cancels, life) then return 3 end
   must_be_offloaded(kept)
   keep_offloaded(kept)
-  local is_owner, facts = owns(record, life)
+  local is_there = has_records or written[record]
+  local is_owner, facts = owns(record, life, is_there and facts_of(record, life) or NOTHING)
   local due = now + tonumber(delay_ms)
   if earliest_ms ~= '' then due = math.max(due, tonumber(earliest_ms)) end
   due = ms_text(due)
   local member = free_place(id, life, entry)
   if state == 'retrying' and is_owner then
+    written[record] = true
     write_record(record, facts, job_type, lane, created_ms, life, 'state', 'retrying', 'entry', entry, 'due_ms', due,
       'error', error_text, 'member', member, 'first_failed_ms', facts.first_failed_ms or ms_text(now),
       attempt_fields(facts.noted, now, tonumber(elapsed_ms), outcome, worker, error_text))
     if facts.state then redis.call('PERSIST', record) end
-  elseif state ~= 'retrying' and keeps == '0' and is_passing(record, life) then
+  elseif state ~= 'retrying' and keeps == '0' and is_there and is_passing(record, life) then
     redis.call('DEL', record)
-  elseif is_owner and (keeps == '1' or redis.call('EXISTS', record) == 1) then
+  elseif is_owner and (keeps == '1' or is_there and redis.call('EXISTS', record) == 1) then
+    written[record] = true
     -- A retry that has not started keeps its state, so that a late success can still cancel it.
     local shown = facts.is_known and facts.state == 'retrying' and 'retrying' or 'scheduled'
     write_record(record, facts, job_type, lane, created_ms, life, 'state', shown, 'due_ms', due, 'member', member)

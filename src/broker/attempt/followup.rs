@@ -6,7 +6,7 @@ use fred::types::{Key, Value};
 use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::keys::Keys;
 use crate::job::campaign::CampaignTag;
-use crate::job::{DeadReason, End, Envelope, Lane, Life, Policy, callback_of_type, fingerprint};
+use crate::job::{DeadReason, End, Envelope, FollowUps, Lane, Life, Policy, callback_of_type, fingerprint};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(in crate::broker) struct FollowUpArgs {
@@ -26,7 +26,9 @@ impl FollowUpArgs {
     ) -> Self {
         let trace = trace.map(|trace| trace.as_str().as_bytes()).or_else(|| envelope.get(b"traceparent"));
         let of_type = policy.and_then(|policy| callback_of_type(job, policy, trace, end));
-        let own = job.follow_ups.as_deref();
+        // Nothing follows because an id is accepted once. Batches that wait for the job are told in its own lane.
+        let ties = |own: &&FollowUps| !own.is_only_once() || job.home != job.lane;
+        let own = job.follow_ups.as_deref().filter(ties);
         if own.is_none() && of_type.is_none() {
             return Self::none(keys);
         }

@@ -15,6 +15,10 @@ const FIELD: usize = 64;
 /// … and what the job's end triggers this much: the script may append jobs and report to batches.
 const FOLLOW_UPS: usize = 16 << 10;
 
+/// Moving a job within Redis, or ending it without success, takes at least as long as a settlement of this weight: a call has
+/// at most 50 of these.
+const MOVED: usize = 5 << 10;
+
 /// What decides with which others a settlement shares a script.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupMember {
@@ -24,11 +28,20 @@ pub(crate) struct GroupMember {
     pub(crate) weight: usize,
 }
 
-/// Returns about how many bytes would take Redis as long as settling this job, whose fields and result have this many
+/// Returns about how many bytes would take Redis as long as this settlement of a job whose fields and result have this many
 /// `bytes`. See [`is_followed`].
-pub(crate) fn settling_weight(envelope: &Envelope, bytes: usize, is_followed: bool) -> usize {
+pub(crate) fn settling_weight(
+    settlement: &Settlement,
+    envelope: &Envelope,
+    bytes: usize,
+    is_followed: bool,
+) -> usize {
+    let moved = match settlement {
+        Settlement::Ack | Settlement::Defer(_) => 0,
+        Settlement::Release | Settlement::Park(_) | Settlement::Bury(_) | Settlement::Cancel(_) => MOVED,
+    };
     let follow_ups = if is_followed { FOLLOW_UPS } else { 0 };
-    bytes + FIELD * envelope.len() + follow_ups
+    bytes + FIELD * envelope.len() + moved + follow_ups
 }
 
 /// Returns true if other jobs may depend on what is decided about this one.
@@ -38,7 +51,7 @@ pub(crate) fn is_followed(job: &JobSpec, policy: &Policy, settlement: &Settlemen
         Settlement::Bury(_) => policy.on_failure.is_some(),
         Settlement::Defer(_) | Settlement::Cancel(_) | Settlement::Release | Settlement::Park(_) => false,
     };
-    by_type || job.follow_ups.is_some()
+    by_type || job.follow_ups.as_deref().is_some_and(|own| !own.is_only_once())
 }
 
 /// Forms groups. Each keeps the order of its settlements.
@@ -74,7 +87,7 @@ mod tests {
         let envelope = Envelope::new(fields);
         let job = JobSpec::parse(&envelope, EntryId::new(1, 0), lane).unwrap();
         let is_followed = is_followed(&job, &Policy::default(), settlement);
-        let weight = settling_weight(&envelope, envelope.size(), is_followed);
+        let weight = settling_weight(settlement, &envelope, envelope.size(), is_followed);
         GroupMember { lane, kind: discriminant(settlement), weight }
     }
 
@@ -86,13 +99,15 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_one_lane_and_one_kind_and_at_most_50_settlements() {
+    fn a_group_has_one_lane_and_one_kind_and_at_most_100_successes_or_50_others() {
         let released = |lane| settled(lane, &[], &Settlement::Release);
         let mut settlements: Vec<_> = (0..120).map(|_| released(Lane::Normal)).collect();
         settlements.extend((0..7).map(|_| released(Lane::High)));
         settlements.extend((0..3).map(|_| settled(Lane::High, &[], &Settlement::Ack)));
         assert_eq!(sizes(settlements), [50, 50, 20, 7, 3]);
         assert_eq!(sizes(Vec::new()), [0; 0]);
+        let done = (0..120).map(|_| settled(Lane::Normal, &[], &Settlement::Ack));
+        assert_eq!(sizes(done.collect()), [100, 20]);
     }
 
     #[test]
@@ -102,6 +117,8 @@ mod tests {
         assert_eq!(sizes((0..5).map(payload).collect()), [2, 2, 1]);
         let followed = |_| settled(Lane::Normal, &[("on_success", "b")], &Settlement::Ack);
         assert_eq!(sizes((0..20).map(followed).collect()), [15, 5]);
+        let once = |_| settled(Lane::Normal, &[("once", "1")], &Settlement::Ack);
+        assert_eq!(sizes((0..20).map(once).collect()), [20]);
         let larger = "x".repeat(MAX_WEIGHT);
         let alone = |_| settled(Lane::Normal, &[("payload", &larger)], &Settlement::Release);
         assert_eq!(sizes((0..2).map(alone).collect()), [1, 1]);

@@ -341,6 +341,8 @@ impl Queue {
 pub(crate) struct KeepRecord<'a> {
     /// Whether the attempt may have a record, perhaps only because it reported its progress.
     pub(crate) record: bool,
+    /// Whether the attempt began steps. Then the job has a record until it ends.
+    pub(crate) has_steps: bool,
     pub(crate) tracking: Tracking,
     pub(crate) retention: Duration,
     pub(crate) result: Option<&'a Bytes>,
@@ -357,7 +359,7 @@ impl KeepRecord<'_> {
 
     /// Whether this job must have a record from now on until it ends.
     fn while_alive(&self, job: &JobSpec) -> bool {
-        self.record && job.has_record(self.tracking)
+        self.has_steps || self.record && job.has_record(self.tracking)
     }
 
     /// How long the record of a cancelled job is kept; zero if none is wanted.

@@ -1,13 +1,16 @@
 -- step_begin: may this run of a step start? The ledger is written before the handler is called. If the same run asks
 -- again, it gets the same answer.
--- returns {1, now ms} start, {0} stale (another process settled this entry), {2} it may not run: the ledger says why,
---   {3} a once step that another run started has become unknown
+-- is_unread: '1' if the caller has not read the ledger, because there should be none.
+-- returns {1, now ms} start, {0} stale (another process settled this entry), {2} it may not run: the ledger says why
+--   (or must be read first), {3} a once step that another run started has become unknown
 local stream, ledger = unpack(KEYS)
-local consumer, entry, run, step, kind, life, plan = unpack(ARGV)
+local consumer, entry, run, step, kind, life, plan, is_unread = unpack(ARGV)
 if not hold(stream, consumer, entry) then return { 0 } end
 local now, mark, changes = now_ms(), '@' .. life, {}
 local told = redis.call('HMGET', ledger, step .. ':state', step .. ':run', step .. ':life', step .. ':due', mark, 'lives',
   'v')
+-- Only this run itself may have written it.
+if is_unread == '1' and told[7] and told[2] ~= run then return { 2 } end
 local answer = begin_step(ledger, told, step, kind, run, life, consumer, now, changes)
 if changes[1] then
   if answer == 1 then

@@ -3,7 +3,7 @@
 use fred::types::Value;
 
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::attempt::settle::{TakenJob, text};
+use crate::broker::attempt::settle::{TakenJob, flag, text};
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
@@ -216,13 +216,14 @@ impl StepLedgers<'_> {
         })
     }
 
-    /// Asks whether a run of a step may start, and records the start. See `step_begin.lua`.
+    /// Asks whether a run of a step may start, and records the start. `plan` is that of the job, and `has_read` whether the
+    /// caller knows the ledger: if it does not, and there is one, the run is refused. See `step_begin.lua`.
     pub(crate) async fn begin(
         self,
         consumer: &ConsumerName,
         job: &JobSpec,
         StepRun { step, kind, run }: StepRun<'_>,
-        plan: &str,
+        (plan, has_read): (&str, bool),
     ) -> Result<StepBegun, Error> {
         let keys = vec![self.queue.keys.stream(job.lane).clone(), self.queue.keys.ledger(&job.id)];
         let args = vec![
@@ -233,6 +234,7 @@ impl StepLedgers<'_> {
             kind.as_str().into(),
             text(&job.life),
             plan.into(),
+            flag(!has_read),
         ];
         let answer = self.queue.run(&STEP_BEGIN, keys, args).await?;
         begun(answer.status).ok_or_else(|| Error::contract("step_begin", answer))

@@ -13,10 +13,15 @@ local function now_ms()
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
+-- The times that this script has written as text: most jobs of a call have the same.
+local written_times = {}
+
 -- A time in milliseconds as text. The formats for floating-point numbers cost ten times as much, and Redis uses them for
 -- each number that a script passes to a command.
 local function ms_text(ms)
-  return string.format('%d%07d', math.floor(ms / 1e7), ms % 1e7)
+  local written = written_times[ms] or string.format('%d%07d', math.floor(ms / 1e7), ms % 1e7)
+  written_times[ms] = written
+  return written
 end
 
 -- Appends a name and its value to a flat list.
@@ -59,22 +64,34 @@ local function value_of_each(nth)
   return values
 end
 
+-- True if any job of a call has the key at this place among its own. Jobs have no record before something happens to them, so
+-- one question for all often saves one for each.
+local function any_exists(first_key, keys_each)
+  local keys = {}
+  for key = first_key, #KEYS, keys_each do keys[#keys + 1] = KEYS[key] end
+  return redis.call('EXISTS', unpack(keys)) > 0
+end
+
 -- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its life, and the
 -- positions of its first key and of its first and last value. The arguments of the call are the consumer and the lane,
 -- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no
 -- other from being handled: the text of its error is its answer. Returns {1, {the answer of each job}}.
 local function each_job(stream, consumer, first_key, keys_each, one)
-  local entries = value_of_each(1)
+  local entries, lasts, at, most = {}, {}, FIRST_JOB_AT, #ARGV
+  while at <= most do
+    entries[#entries + 1], lasts[#lasts + 1] = ARGV[at + 1], at + tonumber(ARGV[at])
+    at = lasts[#lasts] + 1
+  end
   entries[#entries + 1] = 'JUSTID'
   -- The fence of all of them.
   local held, answers, key = {}, {}, first_key
-  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, 0, unpack(entries))) do held[entry] = true end
-  local at = FIRST_JOB_AT
-  while at <= #ARGV do
-    local entry, life, last = ARGV[at + 1], ARGV[at + 2], at + tonumber(ARGV[at])
+  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
+  at = FIRST_JOB_AT
+  for nth, last in ipairs(lasts) do
+    local entry, life = ARGV[at + 1], ARGV[at + 2]
     local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)
     if not done then answer = type(answer) == 'table' and answer.err or tostring(answer) end
-    answers[#answers + 1], held[entry] = answer, nil
+    answers[nth], held[entry] = answer, nil
     key, at = key + keys_each, last + 1
   end
   return { 1, answers }
@@ -108,7 +125,7 @@ end
 -- kept. `insert`, if given, then writes what belongs to all of them. In case the reply is lost, receipts keep the answers
 -- for the same consumer, which may ask again.
 local function settle_each(script, stream, receipts, consumer, first_key, keys_each, one, insert)
-  local ended, answered, counts = {}, {}, {}
+  local ended, answered, counts, receipt_of_answer, in_stream = {}, {}, {}, {}, stream .. ' '
   redis.call('XACK', stream, 'fleet', NO_ENTRY)
   redis.call('XDEL', stream, NO_ENTRY)
   local answers = each_job(stream, consumer, first_key, keys_each, function(held, entry, ...)
@@ -116,7 +133,10 @@ local function settle_each(script, stream, receipts, consumer, first_key, keys_e
     local answer, what = one(held, entry, ...)
     if what == 'end' then ended[#ended + 1] = entry end
     if to_count.campaign then counts[#counts + 1] = { to_count.campaign, to_count.life, to_count.how } end
-    if what then add_pair(answered, stream .. ' ' .. entry, script .. ' ' .. answer) end
+    if what then
+      receipt_of_answer[answer] = receipt_of_answer[answer] or script .. ' ' .. answer
+      add_pair(answered, in_stream .. entry, receipt_of_answer[answer])
+    end
     return answer
   end)
   if ended[1] and insert then insert() end
@@ -143,14 +163,14 @@ local function has_ended(state)
   return state == 'done' or state == 'dead' or state == 'cancelled'
 end
 
--- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life. extra: the
--- value of one more field, if it is named.
+-- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life. extra, other: the
+-- values of two more fields, if they are named.
 local function facts_of(record, life, ...)
   local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'noted', 'first_failed_ms', 'member', 'dead_id',
     'keep_until_ms', 'holds', ...)
   return { is_known = told[1] == life, life = told[1], state = told[2], created_ms = told[3], noted = told[4],
     first_failed_ms = told[5], member = told[6], dead_id = told[7], keep_until_ms = told[8], holds = told[9],
-    extra = told[10] }
+    extra = told[10], other = told[11] }
 end
 
 -- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
@@ -195,7 +215,7 @@ local function release_record(record, ledger)
 end
 
 -- True if an attempt of this life succeeded after it had been given up, so that the entry being settled is a retry that
--- must not start.
+-- must not start. begin reads the same fields.
 local function is_done(record, life)
   local late = redis.call('HMGET', record, 'late:' .. life, 'late')
   return late[1] or late[2] == life
@@ -213,21 +233,26 @@ local function is_passing(record, life)
 end
 
 -- The large fields of a job may be in a key of their own, named for the life that they were put there for. A name that
--- ends in a colon stands for no key. The key stays while an entry names it, which a script has just written …
+-- ends in a colon stands for no key.
+local function is_offloaded(key)
+  return string.byte(key, -1) ~= 58
+end
+
+-- The key stays while an entry names it, which a script has just written …
 local function keep_offloaded(key)
-  if string.sub(key, -1) ~= ':' then redis.call('PERSIST', key) end
+  if is_offloaded(key) then redis.call('PERSIST', key) end
 end
 
 -- … after checking, before its first write, that the key exists …
 local function must_be_offloaded(key)
-  if string.sub(key, -1) == ':' or redis.call('EXISTS', key) == 1 then return end
+  if not is_offloaded(key) or redis.call('EXISTS', key) == 1 then return end
   error('the key ' .. key .. ', which has the large fields of the job, is gone')
 end
 
 -- … and ends with its life. The fields of an earlier life stay if the record says that a letter has them, and otherwise
 -- for a day, because somebody may have copied that letter.
 local function drop_offloaded(key, life, record)
-  if string.sub(key, -1) == ':' then return end
+  if not is_offloaded(key) then return end
   local of = string.match(key, ':offloaded:(.*)%-%x+$')
   if not of then return end
   if of == life then return redis.call('UNLINK', key) end
@@ -588,10 +613,13 @@ end
 -- The fields of a record that note an attempt which ended now in the ring of the last 20: 'start end outcome worker
 -- error'. noted: the number of attempts noted before, or false.
 local function attempt_fields(noted, now, elapsed, outcome, worker, error)
-  local nth = (tonumber(noted or 0) or 0) + 1
-  local times = ms_text(now - elapsed) .. ' ' .. ms_text(now) .. ' '
-  local slot = string.format('a:%d', (nth - 1) % 20)
-  return 'noted', string.format('%d', nth), slot, times .. outcome .. ' ' .. worker .. ' ' .. error
+  local nth, slot = '1', 'a:0'
+  if noted then
+    local before = tonumber(noted) or 0
+    nth, slot = string.format('%d', before + 1), string.format('a:%d', before % 20)
+  end
+  local times = ms_text(now - elapsed) .. ' ' .. ms_text(now)
+  return 'noted', nth, slot, times .. ' ' .. outcome .. ' ' .. worker .. ' ' .. error
 end
 
 -- Puts packed fields that cannot be set aside now into the delayed set, which lies beside the lane: the promoter tries it when
@@ -643,6 +671,12 @@ local function tell_batch(batch, id, stream)
   if members > 0 then finish_batch(batch, stream, members) end
 end
 
+-- The same for other batches that count this job's success for a member of theirs; see submit. batches: what the record
+-- says about them, if anything.
+local function tell_batches(batches, id, stream)
+  for _, batch in ipairs(batches and cmsgpack.unpack(batches) or {}) do tell_batch(batch, id, stream) end
+end
+
 -- True if this key is a placeholder, which never exists: it ends with its kind.
 local function is_placeholder(key)
   return string.find(key, '^[^}]*}:%a+:$') ~= nil
@@ -654,9 +688,11 @@ end
 -- once for each way to end, however often the job is replayed. each: its type names it, and it follows each end; a life
 -- ends once. If a gate let the job pass into another lane, how it ended is followed by its own lane; if it names a campaign,
 -- then by the campaign, its life and what the campaign counts, which are left in to_count. It must come after the first
--- write of its script. A lock belongs to the life that owns the record. batches: what that record says, for a success.
+-- write of its script. A lock belongs to the life that owns the record. batches: what that record says, for a success; other
+-- batches may wait for any job.
 local function conclude(ends, id, record, stream, lock, batch, is_owner, batches)
-  if ends == '' then return end
+  if not is_owner then batches = nil end
+  if ends == '' then return batches and tell_batches(batches, id, stream) end
   local list, words = cmsgpack.unpack(ends), {}
   for word in string.gmatch(list[1], '%S+') do words[#words + 1] = word end
   local how, home = words[1], (#words == 2 or #words == 5) and words[2]
@@ -680,8 +716,7 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner, batches
   end
   if how == 'done' then
     if not is_placeholder(batch) then tell_batch(batch, id, stream) end
-    -- Other batches that count this job's success for a member of theirs; see submit.
-    for _, other in ipairs(is_owner and batches and cmsgpack.unpack(batches) or {}) do tell_batch(other, id, stream) end
+    tell_batches(batches, id, stream)
   end
   if is_placeholder(lock) then return end
   if is_owner and redis.pcall('GET', lock) == id then redis.call('DEL', lock) end
@@ -956,20 +991,23 @@ local function is_alive(stream, entry)
 end
 
 -- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
--- back. An entry that is not pending is waiting to be read, or has ended.
+-- back. An entry that is not pending is waiting to be read, or has ended. Returns how many.
 local function forget_ended(held, most, lanes)
+  local forgotten = 0
   most = math.min(most, checks_left)
-  if most <= 0 then return end
+  if most <= 0 then return forgotten end
   checks_left = checks_left - most
   for _, member in ipairs(redis.call('HRANDFIELD', held, most)) do
     local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
     local stream = lane and lanes[lane]
-    if not stream or not is_alive(stream, entry) then redis.call('HDEL', held, member) end
+    if not stream or not is_alive(stream, entry) then forgotten = forgotten + redis.call('HDEL', held, member) end
   end
+  return forgotten
 end
 
--- The same, with its places and with the job that claims the next one, if any; see claim_places. Nobody gives back the place
--- of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
+-- The same, with the number of its places that are taken and with the job that claims the next one, if any; see
+-- claim_places. A script opens a gate once, after it has given back places, and takes others by pass_gate. Nobody gives back
+-- the place of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
 local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   if gate.limits then
@@ -977,7 +1015,7 @@ local function open_gate(gates, name, lanes, now)
     local is_full = gate.concurrency and held >= gate.concurrency
     -- A breaker counts the ends of those that hold a place, which may be given back a moment after the job's end.
     local is_patient = gate.breaker and not is_full and held < 1000
-    if not is_patient then forget_ended(gate.held, is_full and 4 or 1, lanes) end
+    gate.taken = held - (is_patient and 0 or forget_ended(gate.held, is_full and 4 or 1, lanes))
     local claim = redis.pcall('GET', gate_key(gates, 'claim', name))
     gate.claim = type(claim) == 'string' and claim or nil
   end
@@ -1008,7 +1046,7 @@ end
 local function is_refused(gate, now, claim)
   if gate.closed then return -1 end
   local spare = gate.claim and gate.claim ~= claim and 1 or 0
-  if gate.concurrency and redis.call('HLEN', gate.held) + spare >= gate.concurrency then return -1 end
+  if gate.concurrency and gate.taken + spare >= gate.concurrency then return -1 end
   if gate.interval then
     local kept = tonumber(redis.call('GET', gate.rate) or '') or 0
     local ahead = gate.burst * gate.interval
@@ -1025,6 +1063,7 @@ end
 -- Lets an entry, named by its lane and its id, pass a gate that does not refuse it. It holds its place until it ends.
 local function pass_gate(gate, member, now)
   if not gate.limits or redis.call('HSETNX', gate.held, member, ms_text(now)) == 0 then return end
+  gate.taken = gate.taken + 1
   if gate.interval then
     local next = gate.next + gate.interval
     redis.call('SET', gate.rate, string.format('%.3f', next), 'PX', math.ceil(math.max(next - now, 0)) + 1000)

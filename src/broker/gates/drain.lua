@@ -31,7 +31,7 @@ local function gate_named(name)
   return opened[name]
 end
 local function give_back(name, member, how)
-  if redis.call('HDEL', gate_key(gates, 'held', name), member) == 0 or how == '' then return end
+  if redis.call('HDEL', gate_key(gates, 'held', name), member) == 0 then return end
   local gate = gate_of(gates, name, now)
   local kept = how == 'unstarted' and gate.interval and tonumber(redis.call('GET', gate.rate) or '')
   if kept then
@@ -159,7 +159,18 @@ local function let_out(name)
   end
   if left > 0 then more = 1 end
 end
-for at = FIRST_END, first_room - 1, VALUES_EACH do try(give_back, unpack(ARGV, at, at + VALUES_EACH - 1)) end
+-- Places that say nothing but that they are taken are given back together.
+local bare = {}
+for at = FIRST_END, first_room - 1, VALUES_EACH do
+  local name, member, how = unpack(ARGV, at, at + VALUES_EACH - 1)
+  if how == '' then
+    bare[name] = bare[name] or {}
+    bare[name][#bare[name] + 1] = member
+  else
+    try(give_back, name, member, how)
+  end
+end
+for name, members in pairs(bare) do try(redis.call, 'HDEL', gate_key(gates, 'held', name), unpack(members)) end
 -- Nobody reads a closed queue.
 if first_room > #ARGV or gate_of(gates, 'queue', now).closed then return { left, wait, more, failed } end
 -- A job that waits gets out even if nobody can tell where it is.

@@ -454,7 +454,13 @@ impl Rehearsal<'_> {
     }
 
     async fn apply(&self, envelope: &Envelope, job: &JobSpec, settlement: &Settlement) -> Result<(), Error> {
-        let keep = KeepRecord { record: true, tracking: Tracking::All, retention: LIVES, result: None };
+        let keep = KeepRecord {
+            record: true,
+            has_steps: false,
+            tracking: Tracking::All,
+            retention: LIVES,
+            result: None,
+        };
         let ran =
             AttemptSummary { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };
         let taken = TakenJob { job, envelope, trace: None };

@@ -44,7 +44,7 @@ impl Rehearsal<'_> {
         self.begin(&job).await?;
         let step = self.step();
         let run = StepRun { step: &step, kind: StepKind::Once, run };
-        let begun = self.queue.steps().begin(&self.consumer, &job, run, PLAN).await?;
+        let begun = self.queue.steps().begin(&self.consumer, &job, run, (PLAN, true)).await?;
         expect_same("step_begin", begun, StepBegun::Start)?;
         let error = Some(("error", "rehearsed".to_owned()));
         let end = StepEnd { state: StepState::Failed, attempts: 1, delay: None, error, result: None };

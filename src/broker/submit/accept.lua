@@ -18,12 +18,14 @@ local beside = string.gsub(delayed, 'delayed$', 'offloaded:')
 local is_empty = redis.call('ZCARD', delayed) == 0
 redis.call('HEXISTS', packs, '')
 for _, stream in ipairs({ high, normal, low }) do redis.call('XLEN', stream) end
+-- Most ids are new: then no job of a call has a record.
+local has_records, NOTHING = redis.call('EXISTS', unpack(KEYS, FIRST_KEY)) > 0, {}
 -- The states of the jobs that this call accepts, by their ids.
 local accepted, more = {}, 0
 -- What to do with a job, and its state.
 local function judge(record, id, due)
   if accepted[id] then return 'known', accepted[id] end
-  local told = redis.pcall('HMGET', record, 'state', 'member')
+  local told = has_records and redis.pcall('HMGET', record, 'state', 'member') or NOTHING
   if told.err then
     if not string.find(told.err, 'WRONGTYPE', 1, true) then error(told) end
     return 'refused', told.err

@@ -136,7 +136,7 @@ local function judge(job)
     if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type then return 'held', holder, state end
     if redis.call('HGET', packs, member) ~= job.read then return 'holder', holder, '' end
     local wanted = offloaded_by(job.wanted, delayed)
-    if string.sub(wanted, -1) ~= ':' and redis.call('EXISTS', wanted) == 0 then
+    if is_offloaded(wanted) and redis.call('EXISTS', wanted) == 0 then
       return 'refused', job.id, 'the key ' .. wanted .. ', which has the large fields of the job, is gone'
     end
     return 'debounced', holder, state, member

@@ -45,7 +45,8 @@ impl LostJob {
     /// What decides with which others it is settled.
     fn member(&self, context: &Context) -> GroupMember {
         let is_followed = is_followed(&self.job, context.policies.of(&self.job.job_type), &self.settlement);
-        let weight = settling_weight(&self.envelope, self.envelope.size(), is_followed);
+        let bytes = self.envelope.size();
+        let weight = settling_weight(&self.settlement, &self.envelope, bytes, is_followed);
         GroupMember { lane: self.job.lane, kind: discriminant(&self.settlement), weight }
     }
 
@@ -57,7 +58,13 @@ impl LostJob {
             taken: TakenJob { job: &self.job, envelope: &self.envelope, trace: None },
             policy,
             settlement: &self.settlement,
-            keep: KeepRecord { record: true, tracking, retention: context.retention, result: None },
+            keep: KeepRecord {
+                record: true,
+                has_steps: false,
+                tracking,
+                retention: context.retention,
+                result: None,
+            },
             ran: summary(&self.silent),
         }
     }

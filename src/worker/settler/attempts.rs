@@ -30,7 +30,8 @@ impl Decided {
     pub(super) fn member(&self) -> GroupMember {
         let weight = match &self.task.work {
             SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
-                settling_weight(&finished.delivery.envelope, finished.bytes(), self.is_followed)
+                let envelope = &finished.delivery.envelope;
+                settling_weight(&self.settlement, envelope, finished.bytes(), self.is_followed)
             }
             SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => 0,
         };
@@ -160,7 +161,8 @@ impl Settler {
         let result = if let Outcome::Done(result) = &finished.outcome { result.as_ref() } else { None };
         let policy = self.policies.of(&taken.job.job_type);
         let tracking = taken.job.tracking(policy, self.tracking);
-        let keep = KeepRecord { record: finished.tracked, tracking, retention: self.retention, result };
+        let (record, has_steps) = (finished.tracked, finished.has_steps);
+        let keep = KeepRecord { record, has_steps, tracking, retention: self.retention, result };
         let ran = AttemptSummary {
             elapsed: finished.elapsed,
             outcome: outcome_name(&finished.outcome),

@@ -1,6 +1,8 @@
 //! One attempt of a job made of steps: the steps that are ready run one after another. Before a step's handler is
 //! called, the ledger records that it starts; afterwards, how it ended. The settler settles the job.
 
+mod first;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,11 +26,12 @@ use crate::worker::delivery::Delivery;
 use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace, reached};
 use crate::worker::handler::{JobContext, StepView};
 
-/// Prepares an attempt that has read its ledger, and not begun a step.
+/// Prepares an attempt that has read its ledger and not begun a step. If the job's entry shows that there is no ledger, its
+/// first step is begun instead.
 ///
 /// # Errors
 ///
-/// [`Error`] if Redis refuses to read the ledger for its own reasons, such as a key of another type.
+/// [`Error`] if Redis refuses to read or write the ledger for its own reasons, such as a key of another type.
 pub(in crate::worker) async fn begin<'a>(
     executor: &'a Executor,
     delivery: &'a Arc<Delivery>,
@@ -42,12 +45,14 @@ pub(in crate::worker) async fn begin<'a>(
         steps,
         run: format!("{}/{:016x}", delivery.job.entry, rand::random::<u64>()),
         ledger: Ledger::default(),
-        now: Timestamp::MAX,
+        now: delivery.job.entry_created(),
         tried: BTreeSet::new(),
         begun: None,
         failure: None,
     };
-    attempt.read_ledger_first().await?;
+    if !attempt.is_unstarted() || !attempt.begin_unread().await? {
+        attempt.read_ledger_first().await?;
+    }
     Ok(attempt)
 }
 
@@ -65,7 +70,7 @@ pub(in crate::worker) struct Attempt<'a> {
     now: Timestamp,
     /// The steps that were begun, or refused, in this attempt.
     tried: BTreeSet<usize>,
-    /// The step whose start was recorded together with the end of the one before.
+    /// The step whose start was recorded together with the end of the one before, or before the attempt began to run.
     begun: Option<usize>,
     /// The last failure.
     failure: Option<(FailureKind, String)>,
@@ -113,13 +118,22 @@ impl Attempt<'_> {
 
     /// Reads the ledger for the first time. If the attempt is cut short before Redis answers, it does not run.
     async fn read_ledger_first(&mut self) -> Result<(), Error> {
+        if let Some(status) = self.ask_first(|| self.fetch_ledger()).await? {
+            (self.ledger, self.now) = (status.ledger, status.now);
+        }
+        Ok(())
+    }
+
+    /// Asks something before the attempt runs. Returns `None` if it was cut short before Redis answered, and an error if
+    /// Redis refuses for its own reasons: a slot must not wait until a person has fixed that.
+    async fn ask_first<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        send: impl Fn() -> F,
+    ) -> Result<Option<T>, Error> {
         let mut backoff = RedisBackoff::new();
         loop {
-            match self.fetch_ledger().await {
-                Ok(status) => {
-                    (self.ledger, self.now) = (status.ledger, status.now);
-                    return Ok(());
-                }
+            match send().await {
+                Ok(answer) => return Ok(Some(answer)),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
                     if !error.is_transient() {
@@ -127,7 +141,7 @@ impl Attempt<'_> {
                     }
                     tokio::select! {
                         () = backoff.wait(&error) => {}
-                        () = self.delivery.held_lease.token().cancelled() => return Ok(()),
+                        () = self.delivery.held_lease.token().cancelled() => return Ok(None),
                     }
                 }
             }
@@ -247,16 +261,21 @@ impl Attempt<'_> {
     /// Asks until there is an answer: without one, the step must not start.
     async fn begin(&self, run: StepRun<'_>) -> Option<StepBegun> {
         let (executor, job) = (self.executor, &self.delivery.job);
-        let send = || executor.queue.steps().begin(&executor.consumer, job, run, &self.steps.text);
+        let send =
+            || executor.queue.steps().begin(&executor.consumer, job, run, (self.steps.text.as_str(), true));
         let begun = self.retry(send).await;
         if begun.is_none() {
-            // Redis may have received it all the same. Then it should know that nothing was done.
-            let end = self.nothing_done(run);
-            let recorded =
-                executor.queue.steps().end(job, EndedRun { run, end: &end, dropped: None, next: None }).await;
-            tracing::debug!(step = %run.step, ?recorded, "a step may be recorded as started, but did not run");
+            self.report_not_run(run).await;
         }
         begun
+    }
+
+    /// Tells Redis that nothing was done: it may have received the start of a run that does not begin.
+    async fn report_not_run(&self, run: StepRun<'_>) {
+        let end = self.nothing_done(run);
+        let ended = EndedRun { run, end: &end, dropped: None, next: None };
+        let recorded = self.executor.queue.steps().end(&self.delivery.job, ended).await;
+        tracing::debug!(step = %run.step, ?recorded, "a step may be recorded as started, but did not run");
     }
 
     /// Records that a step whose start is recorded did not run.

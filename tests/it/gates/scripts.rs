@@ -76,6 +76,27 @@ pub(super) fn ids(scripts: &Scripts, stream: &str) -> Vec<String> {
 }
 
 #[test]
+fn jobs_that_ask_together_get_the_places_that_are_left() {
+    let scripts = Scripts::new();
+    limit(&scripts, "type:test", r#"{"concurrency":2}"#);
+    let entries = [0; 3].map(|_| scripts.delivered());
+    let ask = || {
+        let values = entries.each_ref().map(|entry| [entry.as_str(), LIFE, "type:test"]);
+        scripts.call_each(source("admit"), &ADMIT_KEYS, &values.each_ref().map(|values| &values[..]))
+    };
+    let refused = Value::Array(vec![Value::Int(2), Value::Int(1)]);
+    let want = [Value::Int(1), Value::Int(1), refused];
+    assert_eq!(ask(), want);
+    assert_eq!(scripts.int(&["HLEN", HELD]), 2);
+    let between = scripts.digest();
+    assert_eq!(ask(), want, "the same answers");
+    assert_eq!(scripts.digest(), between);
+    let held = [&entries[0], &entries[1]].map(|entry| format!("normal {entry}"));
+    assert_eq!(drain(&scripts, &held.each_ref().map(String::as_str), &[]), 0);
+    assert_eq!(scripts.int(&["EXISTS", HELD]), 0);
+}
+
+#[test]
 fn a_job_is_parked_once_however_often_that_is_sent() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();

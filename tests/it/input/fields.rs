@@ -238,15 +238,22 @@ async fn a_job_due_in_the_year_9999_is_parked_until_then() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parked_job_with_unreadable_fields_is_buried() {
     let bench = Bench::new().await;
-    for (nth, broken) in
-        [&b""[..], b"\xff\xff", b"\x93\xa6normal\xa4type", b"\xdd\xff\xff\xff\xff"].iter().enumerate()
-    {
+    let all: [&[u8]; 7] = [
+        b"",
+        b"\xff\xff",
+        b"\x93\xa6normal\xa4type",
+        b"\x93\xa6normal\xa4type\xc0",
+        b"\x92\xa6normal\xa4type",
+        b"\xdc\x00",
+        b"\xdd\xff\xff\xff\xff",
+    ];
+    for (nth, broken) in all.into_iter().enumerate() {
         let id = nth.to_string();
         bench.server.cmd(&[&b"HSET"[..], b"sf:{default}:delayed:fields", id.as_bytes(), broken]);
         bench.server.cmd(&["ZADD", "sf:{default}:delayed", "1", &id]);
     }
-    until_async("four letters", SOON, async || {
-        bench.queue.dead_letters().page(None, 9).await.unwrap().len() == 4
+    until_async("a letter of each", SOON, async || {
+        bench.queue.dead_letters().page(None, 9).await.unwrap().len() == all.len()
     })
     .await;
     for letter in bench.queue.dead_letters().page(None, 9).await.unwrap() {

@@ -26,6 +26,37 @@ async fn one_failing_step_does_not_stop_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_first_attempt_heeds_a_ledger_that_exists_all_the_same() {
+    let scene = Scene::new().await;
+    let handler = Walks::well();
+    let job = scene.submit().await;
+    let ledger = format!("sf:{{default}}:steps:{job}");
+    scene.server.cmd(&["HSET", &ledger, "charge:state", "done", "charge:attempts", "1", "v", "1"]);
+    let fleet = scene.usual(&handler);
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [0, 1, 1]);
+    fleet.stop().await;
+}
+
+/// While its first entry shows that it runs, it needs no record. Later entries have other ids than the job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_between_its_steps_has_a_record() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|step, _| match step {
+        "render" => Err(JobError::snooze(Duration::from_secs(600))),
+        _ => Ok(Value::Null),
+    });
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    let status = until_state(&scene.queue, &job, State::Scheduled).await;
+    assert_eq!(status.job_type.as_str(), "gift");
+    let told = ["HMGET", &format!("sf:{{default}}:job:{job}"), "state", "life"];
+    let told: Vec<String> = redis::from_redis_value(scene.server.cmd(&told)).unwrap();
+    assert_eq!(told, ["scheduled".to_owned(), job.to_string()]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_retry_runs_only_what_has_not_succeeded() {
     let scene = Scene::new().await;
     let handler = Walks::new(|step, context| match (step, context.attempt()) {

@@ -78,6 +78,16 @@ fn buried(scripts: &Scripts) -> String {
 }
 
 #[test]
+fn a_run_that_has_not_read_the_ledger_starts_only_if_there_is_none() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    let [own, other] = ["1", "2"].map(|run| [&begin(&entry, run, "auto")[..], &["1"]].concat());
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &own, [1, 1]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &other, [2, 2]);
+    assert_eq!((field(&scripts, "charge:run"), field(&scripts, "v")), ("1".to_owned(), "1".to_owned()));
+}
+
+#[test]
 fn a_begin_sent_twice_starts_one_run() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();

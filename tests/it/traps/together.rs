@@ -104,6 +104,41 @@ fn a_call_about_several_jobs_handles_each() {
     }
 }
 
+/// No record exists when the call begins. The second life writes its own over that of the first.
+#[test]
+fn two_lives_of_one_id_that_succeed_in_one_call_leave_the_record_of_the_second() {
+    let (scripts, jobs) = held(&["a", "a"]);
+    scripts.server.cmd(&["DEL", &jobs[0].record]);
+    let values = |job: &Job, result: &str| {
+        let attempt = Attempt { life: &job.entry, id: job.id, ..Attempt::first(&job.entry) };
+        let mut values = attempt.complete_values();
+        values[4] = result.as_bytes().to_vec();
+        values
+    };
+    let keys = COMPLETE_KEYS.map(|key| if key == RECORD { jobs[0].record.as_str() } else { key });
+    let keys = [&keys[..], &keys[4..]].concat();
+    let [first, second] = [values(&jobs[0], "7"), values(&jobs[1], "")];
+    let answers = scripts.call_each(source("complete"), &keys, &[&first[..], &second[..]]);
+    assert_eq!(answers, [1, 1].map(Value::Int));
+    let told = scripts.server.cmd(&["HMGET", &jobs[0].record, "state", "life", "result", "noted"]);
+    let told: Vec<Option<String>> = redis::from_redis_value(told).unwrap();
+    let told: Vec<_> = told.iter().map(Option::as_deref).collect();
+    assert_eq!(told, [Some("done"), Some(jobs[1].entry.as_str()), None, Some("2")]);
+    assert!(jobs.iter().all(|job| !job.is_pending(&scripts)));
+}
+
+/// No record exists when the call begins. While two lives of one id are alive, the first one owns it.
+#[test]
+fn two_lives_of_one_id_that_fail_in_one_call_leave_the_record_of_the_first() {
+    let (scripts, jobs) = held(&["a", "a"]);
+    scripts.server.cmd(&["DEL", &jobs[0].record]);
+    assert_eq!(DEFER.call(&scripts, &jobs), [1, 1].map(Value::Int));
+    let life: String =
+        redis::from_redis_value(scripts.server.cmd(&["HGET", &jobs[0].record, "life"])).unwrap();
+    assert_eq!(life, jobs[0].entry);
+    assert_eq!(scripts.int(&["HLEN", FIELDS]), 2, "both are retried");
+}
+
 #[test]
 fn a_job_that_cannot_be_handled_keeps_no_other_from_it() {
     for script in &SCRIPTS {
