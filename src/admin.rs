@@ -39,10 +39,11 @@ pub use crate::broker::{
     Decided, Decider, Delayed, DeletedPage, DeletionLog, Due, EditError, EventStream, Evicted, FoundJob,
     GateStatus, Gates, Holdings, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept, KeptBack, KeyCursor,
     LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, Part,
-    PastAction, PastEvent, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, SelectedPage,
-    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, UnknownType, Unread, Upcoming,
-    WIRE_VERSION, WorkerInfo, stream_name,
+    PastAction, PastEvent, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample,
+    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures,
+    TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
+pub use crate::job::distribution::Distribution;
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
 pub use crate::job::patch::{Patch, PatchError};
