@@ -188,7 +188,7 @@ impl Fleet {
         pools.stop().await;
         stop_dispatch.cancel();
         let delivered = async { while tasks.join_next().await.is_some() {} };
-        // These end by themselves soon.
+        // These end by themselves within two seconds.
         let reported = async { while reports.join_next().await.is_some() {} };
         let (delivered, ()) = tokio::join!(tokio::time::timeout(hooks::STOP_TIMEOUT, delivered), reported);
         if delivered.is_err() {

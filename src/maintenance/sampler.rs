@@ -23,7 +23,7 @@ pub(super) type LastSurvey = Option<(Instant, QueueSnapshot)>;
 
 /// Takes samples until stopped.
 pub(super) async fn run(context: Context, survey: watch::Receiver<LastSurvey>, stop: CancellationToken) {
-    let mut failing: Option<String> = None;
+    let mut failing = None;
     loop {
         let pause = match sample(&context, &survey).await {
             Ok(now) => {
@@ -33,9 +33,8 @@ pub(super) async fn run(context: Context, survey: watch::Receiver<LastSurvey>, s
             Err(error) => {
                 // What lasts is reported once.
                 let kind = error.kind();
-                if failing.as_deref() != Some(kind) {
+                if failing.replace(kind) != Some(kind) {
                     context.events.redis_error(kind, &error);
-                    failing = Some(kind.to_owned());
                 }
                 MINUTE
             }

@@ -35,7 +35,7 @@ pub(super) struct Reporter {
     /// What the server's clock last showed, and when.
     clock: Option<(Instant, Timestamp)>,
     /// The kind of the last error, until Redis accepts a report.
-    failing: Option<String>,
+    failing: Option<&'static str>,
 }
 
 impl Reporter {
@@ -55,7 +55,13 @@ impl Reporter {
             }
             turn = turn.wrapping_add(1);
             self.gather(turn.is_multiple_of(TYPES_EVERY));
-            pause = if self.send().await { EVERY } else { PAUSE };
+            let is_sent = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                is_sent = self.send() => is_sent,
+            };
+            // A report whose answer was lost is sent again while Redis still recognizes it.
+            pause = if is_sent || self.unknown_since.is_some() { EVERY } else { PAUSE };
         }
         // What Redis does not take in time is lost with the process.
         let last = async {
@@ -110,9 +116,8 @@ impl Reporter {
             self.unknown_since.get_or_insert_with(Instant::now);
         }
         let kind = error.kind();
-        if self.failing.as_deref() != Some(kind) {
+        if self.failing.replace(kind) != Some(kind) {
             self.events.redis_error(kind, error);
-            self.failing = Some(kind.to_owned());
         }
     }
 }
