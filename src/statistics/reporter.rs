@@ -34,14 +34,25 @@ pub(super) struct Reporter {
     unknown_since: Option<Instant>,
     /// What the server's clock last showed, and when.
     clock: Option<(Instant, Timestamp)>,
-    /// The kind of the last error, until Redis accepts a report.
+    /// The kind of the last error, until Redis accepts a report at the first try.
     failing: Option<&'static str>,
+    /// Whether the first of the unsent reports was sent before.
+    is_resent: bool,
 }
 
 impl Reporter {
     pub(super) fn new(queue: Queue, counter: Counter, events: Events) -> Self {
         let unsent = VecDeque::new();
-        Self { queue, counter, events, unsent, unknown_since: None, clock: None, failing: None }
+        Self {
+            queue,
+            counter,
+            events,
+            unsent,
+            unknown_since: None,
+            clock: None,
+            failing: None,
+            is_resent: false,
+        }
     }
 
     /// Reports until stopped, and then what is left.
@@ -91,14 +102,15 @@ impl Reporter {
     async fn send(&mut self) -> bool {
         // A report is recognized if it is sent again, but not for ever.
         if self.unknown_since.is_some_and(|since| since.elapsed() > RESEND_WITHIN) {
-            self.unknown_since = None;
-            self.unsent.pop_front();
+            self.pop();
         }
         while let Some(report) = self.unsent.front() {
             match deliver(&self.queue, report, &mut self.clock).await {
                 Ok(true) => {
-                    (self.unknown_since, self.failing) = (None, None);
-                    self.unsent.pop_front();
+                    if !self.is_resent {
+                        self.failing = None;
+                    }
+                    self.pop();
                 }
                 Ok(false) => return false,
                 Err(error) => {
@@ -110,8 +122,15 @@ impl Reporter {
         true
     }
 
+    /// Drops the first of the unsent reports.
+    fn pop(&mut self) {
+        (self.unknown_since, self.is_resent) = (None, false);
+        self.unsent.pop_front();
+    }
+
     /// Reports an error, once until Redis accepts a report or the error is another one.
     fn note(&mut self, error: &Error) {
+        self.is_resent = true;
         if matches!(error, Error::Unknown { .. }) {
             self.unknown_since.get_or_insert_with(Instant::now);
         }

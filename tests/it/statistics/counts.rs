@@ -7,6 +7,7 @@ use std::time::Duration;
 use streamfleet::event::{Event, Events};
 use streamfleet::{Fleet, JobError};
 
+use super::refused::patient;
 use super::{COUNTS, SAMPLES, counted, sum};
 use crate::harness::fleet::{Acts, Running, config, queue, quick, submit, until_empty};
 use crate::harness::redis_server::RedisServer;
@@ -29,7 +30,7 @@ fn obeys() -> Acts {
 async fn counts_samples_and_types_agree_with_what_ran() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    let fleet = Running::start(&server.url(), quick(3), obeys());
+    let fleet = Running::start_with(patient(&server.url()), quick(3), obeys());
     // The first sample counts nothing, whatever was counted before it.
     until_async("the first sample", SOON, async || !queue.samples(DAY).await.unwrap().is_empty()).await;
     for (payload, jobs) in [("\"well\"", 20), ("\"twice\"", 3), ("\"fatal\"", 4)] {
@@ -64,7 +65,7 @@ async fn counts_samples_and_types_agree_with_what_ran() {
 async fn jobs_that_were_cancelled_and_entries_that_are_no_jobs_are_counted() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    let fleet = Running::start(&server.url(), quick(3), obeys());
+    let fleet = Running::start_with(patient(&server.url()), quick(3), obeys());
     until_async("the first sample", SOON, async || !queue.samples(DAY).await.unwrap().is_empty()).await;
     let later = ["XADD", "sf:{default}:jobs", "*", "type", "test", "id", "later", "delay_ms", "3600000"];
     server.cmd(&later);
