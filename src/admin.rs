@@ -14,6 +14,7 @@
 //! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
 //! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
+//! | [`Queue::samples`](crate::Queue::samples), [`Queue::type_stats`](crate::Queue::type_stats) | [`Sample`], [`TypeStats`]: what happened lately, for charts |
 //! | [`Queue::events`](crate::Queue::events) | [`EventStream`]: read what happened to jobs |
 //! | [`Queue::steps`](crate::Queue::steps) | [`StepLedgers`]: show a job's steps, and decide about those with an unknown outcome |
 //!

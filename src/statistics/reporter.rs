@@ -14,8 +14,8 @@ use crate::job::Timestamp;
 /// How often the ends of jobs are reported, if there were any.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Types are reported only every third time, because they cost Redis more.
-const TYPES_EVERY: u32 = 3;
+/// Types are reported only every sixth time, because they cost Redis more.
+const TYPES_EVERY: u32 = 6;
 
 /// The pause after an error.
 const PAUSE: Duration = Duration::from_secs(30);

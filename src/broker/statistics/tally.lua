@@ -1,7 +1,7 @@
 -- tally: add what a worker has counted to the counts of a queue, which wait for the leader's next sample, and to the
 -- statistics of types of these ten minutes and of this hour. A call that is sent twice gets its receipt as the answer.
 -- nth_minutes, nth_hour: which ten minutes and which hour since 1970 the two keys are for, as the worker believes. most_types:
--- how many types a key has besides the field for all others. Then five counts. Then for each type, at most 51 in a call, its
+-- how many types a key has besides the field for all others. Then five counts. Then for each type, at most 25 in a call, its
 -- name and its packed list: done, failed, dead, and how many waits and runs fell into each cell of a distribution.
 -- returns {1, now ms} added, {0, now ms} these keys are not for now, and nothing was added
 local counts, ten_minutes, hour, receipt = unpack(KEYS)

@@ -30,7 +30,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[non_exhaustive]
 pub struct TypeStats {
     /// When this time began. It ends with the [time](Self::now) of the server's clock, except for what workers have not
-    /// reported yet: a worker reports every 30 s.
+    /// reported yet: a worker reports types once a minute.
     pub from: Timestamp,
     /// The time of the server's clock.
     pub now: Timestamp,
@@ -207,7 +207,7 @@ impl Queue {
     ///
     /// Redis keeps sums for every ten minutes, and for windows of more than two hours for every hour. So the time that the
     /// answer covers may begin earlier than the window: see [`TypeStats::from`]. The counts are approximate: a worker that
-    /// is killed has not reported its last 30 s. This takes up to 26 short commands.
+    /// is killed has not reported its last minute. This takes up to 26 short commands.
     ///
     /// # Errors
     ///
