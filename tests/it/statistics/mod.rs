@@ -1,9 +1,9 @@
 //! What happened in a queue lately: what workers count, the samples of the leader, the statistics of types.
 
+mod by_type;
 mod counts;
 mod refused;
 mod samples;
-mod types;
 
 use redis::Value;
 use streamfleet::admin::Sample;

@@ -1,4 +1,4 @@
-//! The script that takes samples: one a minute, whoever sends it and however often, for a day, in little memory.
+//! The script that takes samples: one a minute, however often and by however many leaders it is sent, for a day, in little memory.
 
 use std::collections::BTreeMap;
 
