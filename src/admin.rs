@@ -14,6 +14,7 @@
 //! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
 //! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
+//! | [`Queue::samples`](crate::Queue::samples), [`Queue::type_stats`](crate::Queue::type_stats) | [`Sample`], [`TypeStats`]: what happened lately, for charts |
 //! | [`Queue::events`](crate::Queue::events) | [`EventStream`]: read what happened to jobs |
 //! | [`Queue::steps`](crate::Queue::steps) | [`StepLedgers`]: show a job's steps, and decide about those with an unknown outcome |
 //!
@@ -39,10 +40,11 @@ pub use crate::broker::{
     Decided, Decider, Delayed, DeletedPage, DeletionLog, Due, EditError, EventStream, Evicted, FoundJob,
     GateStatus, Gates, Holdings, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept, KeptBack, KeyCursor,
     LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, Part,
-    PastAction, PastEvent, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, SelectedPage,
-    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, UnknownType, Unread, Upcoming,
-    WIRE_VERSION, WorkerInfo, stream_name,
+    PastAction, PastEvent, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample,
+    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures,
+    TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
+pub use crate::job::distribution::Distribution;
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
 pub use crate::job::patch::{Patch, PatchError};

@@ -22,6 +22,7 @@ use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, type_of};
 use crate::maintenance;
 use crate::recycle::Recycler;
 use crate::shutdown::Shutdown;
+use crate::statistics::{self, Counter};
 use crate::traces::Tracer;
 use crate::worker::{self, Handler, Middleware, Registry, Served, Steps, Worker};
 
@@ -138,6 +139,8 @@ impl Fleet {
         Recycler::new(bounds, None).map_err(broker::Error::Address)?;
         let (dispatch, events) =
             Dispatch::new(&self.config.events, &self.hooks, &self.events, &self.consumer);
+        let counter = Counter::new(self.config.worker.queues.keys(), &self.registry.types());
+        let events = events.and(counter.listener());
         // Before the worker, so that programs are ready when jobs come.
         let mut pools = Pools::start(&self.pools, &events);
         let Some(mut worker) = self.start(&shutdown, &events).await? else {
@@ -150,6 +153,7 @@ impl Fleet {
         self.scale.started(worker.queues());
         let (stop, stop_dispatch) = (CancellationToken::new(), CancellationToken::new());
         let mut tasks = dispatch.start(worker.broker(), worker.queues(), &stop_dispatch);
+        let mut reports = statistics::start(&counter, worker.queues(), &self.events, &stop_dispatch);
         self.log_unserved_entries();
         tracing::info!(consumer = %self.consumer, "working");
         let mut maintained = JoinSet::new();
@@ -184,7 +188,10 @@ impl Fleet {
         pools.stop().await;
         stop_dispatch.cancel();
         let delivered = async { while tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(hooks::STOP_TIMEOUT, delivered).await.is_err() {
+        // These end by themselves within two seconds.
+        let reported = async { while reports.join_next().await.is_some() {} };
+        let (delivered, ()) = tokio::join!(tokio::time::timeout(hooks::STOP_TIMEOUT, delivered), reported);
+        if delivered.is_err() {
             tracing::warn!("notifications about the last jobs were dropped");
         }
         tracing::info!("stopped");

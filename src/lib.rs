@@ -96,6 +96,7 @@ mod sabotage;
 #[cfg(feature = "service")]
 pub mod service;
 mod shutdown;
+mod statistics;
 #[cfg(feature = "service")]
 pub mod telemetry;
 #[cfg(feature = "testing")]

@@ -30,6 +30,7 @@ mod pause;
 mod payload;
 mod queues;
 mod results;
+mod stats;
 mod status;
 mod steps;
 mod times;
@@ -135,6 +136,8 @@ enum Command {
     Gates(gates::Args),
     /// Count the jobs of each queue, or empty or delete a queue.
     Queues(queues::Args),
+    /// Show how a queue fared lately: jobs that waited, arrived, were done or failed, or what each type did.
+    Stats(stats::Args),
     /// Show the queues and the jobs that run longest, again and again.
     Top(top::Args),
     /// List the workers.
@@ -217,6 +220,7 @@ impl Command {
             Self::Resume(args) => pause::resume(args, context).await,
             Self::Gates(args) => gates::run(args, context).await,
             Self::Queues(args) => queues::run(args, context).await,
+            Self::Stats(args) => stats::run(args, context).await,
             Self::Top(args) => top::run(args, context).await,
             Self::Workers(args) => workers::run(args, context).await,
             Self::Events(args) => events::run(args, context).await,

@@ -14,6 +14,7 @@ mod gates;
 mod inspect;
 mod maintenance;
 mod rehearse;
+mod statistics;
 mod submit;
 
 use std::collections::HashMap;
@@ -80,6 +81,9 @@ pub use maintenance::cron::{Cron, CronStatus, CronTable, Kept, MAX_ENTRIES};
 pub(crate) use maintenance::orphans::MAX_RECLAIMED;
 pub(crate) use maintenance::promote::Promoted;
 pub use rehearse::Step;
+pub use statistics::samples::Sample;
+pub(crate) use statistics::tally::{MAX_TYPES as MAX_TALLIED_TYPES, Tallied, Tally, TallyReport};
+pub use statistics::type_stats::{TypeFigures, TypeStats};
 pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
 pub use submit::enqueue::Due;

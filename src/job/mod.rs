@@ -16,6 +16,7 @@
 //! ```
 
 pub(crate) mod campaign;
+pub(crate) mod distribution;
 pub(crate) mod duration;
 mod envelope;
 mod fair;

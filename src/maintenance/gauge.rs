@@ -1,17 +1,24 @@
 //! Surveys a queue and reports its figures at regular intervals, even while nothing moves in it. One process does it.
+//! The sampler gets the figures, too.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::cron::UnhandledTick;
+use super::sampler::LastSurvey;
 use crate::broker::{Extras, QueueSnapshot};
 use crate::event::Event;
 
 /// Reports until stopped.
-pub(super) async fn run(context: Context, unhandled: Arc<UnhandledTick>, stop: CancellationToken) {
+pub(super) async fn run(
+    context: Context,
+    (unhandled, last): (Arc<UnhandledTick>, watch::Sender<LastSurvey>),
+    stop: CancellationToken,
+) {
     let extras = Extras { oldest: true, ticks: false, survey: Some(context.lease) };
     loop {
         let asked = Instant::now();
@@ -22,6 +29,7 @@ pub(super) async fn run(context: Context, unhandled: Arc<UnhandledTick>, stop: C
                     context.events.redis_error(error.kind(), &error);
                 }
                 emit(&context, &snapshot, unhandled.overdue(snapshot.now), asked.elapsed());
+                last.send_replace(Some((asked, snapshot)));
             }
             Err(error) => context.events.redis_error(error.kind(), &error),
         }

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{
-    Context, campaigner, claimer, gauge, orphans, promoter, reaper, rooms, sweeper, trimmer, unserved, waker,
+    Context, campaigner, claimer, gauge, orphans, promoter, reaper, rooms, sampler, sweeper, trimmer,
+    unserved, waker,
 };
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
@@ -161,6 +162,7 @@ impl Term {
         };
         let reaper = reaper::run(context.clone(), view.subscribe(), stop.clone());
         let waker = waker::run(context.clone(), view.subscribe(), stop.clone());
+        let (last_survey, survey) = watch::channel(None);
         tasks.spawn(watch("promoter", Box::pin(promoter::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("claimer", Box::pin(claimer::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("search for orphans", Box::pin(orphans::run(context.clone(), stop.clone()))));
@@ -176,8 +178,9 @@ impl Term {
         ));
         tasks.spawn(watch(
             "gauge",
-            Box::pin(gauge::run(context.clone(), Arc::clone(unhandled), stop.clone())),
+            Box::pin(gauge::run(context.clone(), (Arc::clone(unhandled), last_survey), stop.clone())),
         ));
+        tasks.spawn(watch("sampler", Box::pin(sampler::run(context.clone(), survey, stop.clone()))));
         Self { until: Instant::now(), stop, tasks }
     }
 

@@ -7,7 +7,7 @@
 //! [sweeper](sweeper) (cancellation requests that can no longer take effect), the [trimmer](trimmer) (dead letters beyond
 //! the queue's limits, which go to the [archive](archive) first), the [campaigner](campaigner) (bulk replays), the
 //! [rooms](rooms) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker
-//! knows) and the [gauge](gauge) (the queue's state). Recurring jobs need no leader: every process handles [them](cron).
+//! knows), the [gauge](gauge) (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need no leader: every process handles [them](cron).
 
 mod archive;
 mod campaigner;
@@ -20,6 +20,7 @@ mod orphans;
 mod promoter;
 mod reaper;
 mod rooms;
+mod sampler;
 mod sweeper;
 mod trimmer;
 mod unserved;

@@ -78,6 +78,8 @@ mod sentinel;
 #[cfg(test)]
 mod size;
 #[cfg(test)]
+mod statistics;
+#[cfg(test)]
 mod steps;
 #[cfg(test)]
 mod submit;

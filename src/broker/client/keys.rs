@@ -2,6 +2,7 @@
 
 use fred::types::Key;
 
+use crate::broker::statistics::type_stats::Window;
 use crate::job::{BatchId, ConsumerName, EntryId, GateName, JobId, Lane, Namespace, QueueName, UniqueKey};
 
 /// The names of one queue's keys, built once.
@@ -58,6 +59,10 @@ pub(crate) struct Keys {
     pub(crate) fair: Key,
     /// The rooms of unknown types: room to when a worker that knows the type last asked.
     pub(crate) rooms_asked: Key,
+    /// What workers have counted since the last sample.
+    pub(crate) counts: Key,
+    /// The figures of the queue, once a minute.
+    pub(crate) samples: Key,
 }
 
 impl Keys {
@@ -90,6 +95,8 @@ impl Keys {
             room_places: key("rooms:places"),
             rooms_asked: key("rooms:asked"),
             fair: key("fair"),
+            counts: key("counts"),
+            samples: key("samples"),
             namespace: namespace.clone(),
             prefix,
         }
@@ -201,6 +208,11 @@ impl Keys {
         key.strip_prefix(self.prefix.as_str())?.strip_prefix(":job:")?.parse().ok()
     }
 
+    /// What the jobs of each type did in one window, by its number since 1970.
+    pub(crate) fn type_stats(&self, window: Window, number: u64) -> Key {
+        Key::from(format!("{}:types:{}:{number}", self.prefix, window.as_str()))
+    }
+
     /// The ledger of a job's steps.
     pub(crate) fn ledger(&self, id: &JobId) -> Key {
         Key::from(format!("{}:steps:{id}", self.prefix))
@@ -276,6 +288,7 @@ mod tests {
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
         all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
         all.extend([keys.rooms_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
+        all.extend([keys.counts.clone(), keys.samples.clone(), keys.type_stats(Window::Hour, 7)]);
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The commands whose round trips are measured separately: scripts by their names, and the plain commands that workers
 /// send. All others are `other`.
 #[cfg(any(feature = "service", test))]
-pub(crate) const COMMANDS: [&str; 36] = [
+pub(crate) const COMMANDS: [&str; 38] = [
     "xreadgroup",
     "acknowledge",
     "xrange",
@@ -36,6 +36,8 @@ pub(crate) const COMMANDS: [&str; 36] = [
     "lead",
     "call",
     "snapshot",
+    "tally",
+    "sample",
     "agenda",
     "tick",
     "join",

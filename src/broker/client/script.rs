@@ -21,7 +21,7 @@ pub(crate) struct Script {
 
 /// The scripts that only read, so that a login without the right to write can run them. `steps` writes only what a worker
 /// tells it, and what `rooms` would repair can wait.
-const READING: [&str; 12] = [
+const READING: [&str; 13] = [
     "agenda",
     "batched",
     "campaign_read",
@@ -32,6 +32,7 @@ const READING: [&str; 12] = [
     "rules",
     "snapshot",
     "steps",
+    "type_stats",
     "unserved",
     "upcoming",
 ];

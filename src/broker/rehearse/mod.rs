@@ -6,6 +6,7 @@ mod campaign;
 mod dispensable;
 mod gates;
 mod orphans;
+mod statistics;
 mod steps;
 
 use std::future::Future;
@@ -159,6 +160,7 @@ impl Rehearsal<'_> {
         log.step("look up", self.inspect()).await?;
         let extras = Extras { oldest: true, ticks: false, survey: Some(LEASE) };
         log.step("measure the queue", self.queue.snapshot_with(extras)).await?;
+        log.step("count, take a sample", self.statistics()).await?;
         log.step("leave", self.leave(&blocking)).await
     }
 
@@ -407,8 +409,7 @@ impl Rehearsal<'_> {
         made.extend([own.dead_groups.clone(), own.dead_groups_2.clone(), own.audit.clone()]);
         made.extend([own.dead_recount.clone(), own.dead_gone.clone(), own.campaigns.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
-        made.push(own.calls.clone());
-        made.push(own.endings.clone());
+        made.extend([own.calls.clone(), own.endings.clone(), own.counts.clone(), own.samples.clone()]);
         made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);
         made.extend([own.room("unknown:rehearsal"), own.room("fair:normal:"), own.fair.clone()]);
         made.extend(Lane::ALL.map(|lane| own.ring(lane)));

@@ -230,6 +230,9 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
     for nth in 0..1500 {
         server.cmd(&["HSET", &format!("sf:{{default}}:job:j{nth}"), "state", "done"]);
     }
+    server.cmd(&["HSET", "sf:{default}:counts", "done", "5"]);
+    server.cmd(&["XADD", "sf:{default}:samples", "*", "done", "5"]);
+    server.cmd(&["HSET", "sf:{default}:types:1h:486111", "test", "x"]);
     server.cmd(&["XADD", "sf:{default2}:jobs", "*", "type", "test"]);
     server.cmd(&["XGROUP", "CREATE", STREAM, "fleet", "0"]);
     server.cmd(&["XREADGROUP", "GROUP", "fleet", "w", "COUNT", "1", "STREAMS", STREAM, ">"]);

@@ -23,5 +23,6 @@ mod rehearsal;
 mod repeat;
 pub(crate) mod scrape;
 mod secrets;
+mod stats;
 mod stopping;
 mod worker;

@@ -23,7 +23,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 36] = [
+const FAMILIES: [&str; 39] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -45,6 +45,9 @@ const FAMILIES: [&str; 36] = [
     "{*}:cron",
     "{*}:cron:ticks",
     "{*}:events",
+    "{*}:counts",
+    "{*}:samples",
+    "{*}:types:*",
     "{*}:gates",
     "{*}:held:*",
     "{*}:rate:*",

@@ -65,9 +65,13 @@ pub(crate) fn facts(server: &RedisServer) -> Facts {
 
 /// Whether a key may be left: the streams, the fleet's shared state, live workers, dead letters and their records.
 pub(crate) fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
+    let charts = ["sf:{default}:counts", "sf:{default}:samples"];
     let fleet = ["sf:{default}:control", "sf:{default}:leader", "sf:{default}:events", DEAD, GROUPS];
     STREAMS.contains(&key)
         || fleet.contains(&key)
+        // What workers have counted expires within a day.
+        || charts.contains(&key)
+        || key.starts_with("sf:{default}:types:")
         || key.starts_with(WORKER)
         // The receipts of a producer's calls expire within a minute.
         || key.starts_with("sf:{default}:receipt:")

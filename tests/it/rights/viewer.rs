@@ -18,6 +18,8 @@ async fn a_viewer_sees_everything_that_an_operator_sees() {
     for line in [
         "queues",
         "queues --memory",
+        "stats default",
+        "stats default --types",
         "jobs --running",
         "jobs --state done",
         "workers",

@@ -1,0 +1,66 @@
+//! `streamfleet stats`: what happened in a queue lately, as charts show it: its samples, or its types.
+
+mod by_type;
+mod samples;
+mod trend;
+
+use std::time::Duration;
+
+use streamfleet::job::QueueName;
+
+use super::Context;
+use super::exit::Exit;
+use super::output::Repeat;
+use super::times;
+
+/// How `stats` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet stats mail
+  streamfleet stats mail --since 24h
+  streamfleet stats mail --types --since 10m
+  streamfleet stats mail -o json | jq '.items[] | [.at, .waiting, .done] | @csv'";
+
+/// How long statistics are kept.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// The arguments of `stats`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The queue.
+    queue: QueueName,
+    /// Show what the jobs of each type did: how they ended, and how long they waited and ran.
+    #[arg(long)]
+    types: bool,
+    /// How far back to look, up to 24h.
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = since)]
+    since: Duration,
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
+/// Reads how far back to look.
+fn since(text: &str) -> Result<Duration, String> {
+    let since = times::duration(text)?;
+    if since > KEPT { Err("statistics are kept for 24h".to_owned()) } else { Ok(since) }
+}
+
+/// Shows the statistics of a queue.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let broker = context.broker().await?;
+    let queue = broker.queue(args.queue);
+    let look = async || {
+        if args.types {
+            by_type::list(&broker, &queue, args.since, context).await
+        } else {
+            samples::list(&broker, &queue, args.since, context).await
+        }
+    };
+    args.repeat.run(context.output, look).await
+}
+
+/// Milliseconds, for JSON output.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,172 @@
+//! `stats`: the samples of a queue, one a minute.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use streamfleet::admin::Sample;
+use streamfleet::{Broker, Queue};
+
+use super::{millis, trend};
+use crate::Context;
+use crate::output::{self, Column, List, Listing, View};
+use crate::queues;
+use crate::times::{Clock, rfc3339, short};
+
+/// The samples, for JSON output.
+type Page = List<Report, Facts>;
+
+/// What is known about all samples, for JSON output.
+#[derive(Serialize)]
+struct Facts {
+    queue: String,
+}
+
+/// One sample, for JSON output.
+#[derive(Serialize)]
+struct Report {
+    at: String,
+    at_ms: u64,
+    /// The time that the counts cover.
+    span_ms: u64,
+    waiting: u64,
+    running: u64,
+    delayed: u64,
+    dead: u64,
+    in_rooms: u64,
+    oldest_waiting_age_ms: Option<u64>,
+    arrived: u64,
+    done: u64,
+    failed: u64,
+    retried: u64,
+    died: u64,
+    cancelled: u64,
+    #[serde(skip)]
+    sample: Sample,
+}
+
+impl From<Sample> for Report {
+    fn from(sample: Sample) -> Self {
+        Self {
+            at: rfc3339(sample.at),
+            at_ms: sample.at.as_ms(),
+            span_ms: millis(sample.span),
+            waiting: sample.waiting,
+            running: sample.running,
+            delayed: sample.delayed,
+            dead: sample.dead,
+            in_rooms: sample.in_rooms,
+            oldest_waiting_age_ms: sample.oldest_waiting.map(millis),
+            arrived: sample.arrived,
+            done: sample.done,
+            failed: sample.failed,
+            retried: sample.retried,
+            died: sample.died,
+            cancelled: sample.cancelled,
+            sample,
+        }
+    }
+}
+
+/// What the table has of a sample: its name, and how it is read.
+type Figure = (&'static str, fn(&Sample) -> u64);
+
+/// Figures at one moment.
+const STATES: [Figure; 5] = [
+    ("waiting", |sample| sample.waiting),
+    ("running", |sample| sample.running),
+    ("delayed", |sample| sample.delayed),
+    ("dead", |sample| sample.dead),
+    ("in rooms", |sample| sample.in_rooms),
+];
+
+/// Figures that add up.
+const COUNTS: [Figure; 6] = [
+    ("arrived", |sample| sample.arrived),
+    ("done", |sample| sample.done),
+    ("failed", |sample| sample.failed),
+    ("retried", |sample| sample.retried),
+    ("died", |sample| sample.died),
+    ("cancelled", |sample| sample.cancelled),
+];
+
+/// Lists the samples.
+pub(super) async fn list(
+    broker: &Broker,
+    queue: &Queue,
+    since: Duration,
+    context: &Context,
+) -> anyhow::Result<Listing> {
+    let samples = queue.samples(since).await.context("failed to read the samples")?;
+    if samples.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
+        return Ok(Listing::not_found());
+    }
+    let items = samples.into_iter().map(Report::from).collect();
+    let page = Page { items, next: None, facts: Facts { queue: queue.name().to_string() }, former: None };
+    let names = |page: &Page| page.items.iter().map(|report| report.at.clone()).collect();
+    let has_trend = context.output.is_watched();
+    let show = |page: &Page| show(page, (since, has_trend), &context.clock);
+    Ok(Listing::new(context.output.rendered(&page, names, show)?))
+}
+
+fn show(page: &Page, (since, has_trend): (Duration, bool), clock: &Clock) -> View {
+    let samples: Vec<&Sample> = page.items.iter().map(|report| &report.sample).collect();
+    let Some(first) = samples.first() else {
+        let (queue, since) = (&page.facts.queue, short(since));
+        return format!(
+            "there are no samples of the queue {queue} from the last {since}: its leader takes one a minute"
+        )
+        .into();
+    };
+    let mut columns = ["figure", "now", "least", "most", "total"].map(Column::from).to_vec();
+    columns.extend(has_trend.then(|| Column::from("trend")));
+    let mut table = output::table(&columns);
+    let mut add = |name: &str, figures: [String; 4], values: Vec<(u64, f64)>| {
+        let mut cells: Vec<String> = std::iter::once(name.to_owned()).chain(figures).collect();
+        cells.extend(has_trend.then(|| trend::drawn(&values)));
+        table.add_row(cells);
+    };
+    let at = |value: &dyn Fn(&Sample) -> f64| {
+        samples.iter().map(|sample| (sample.at.as_ms(), value(sample))).collect::<Vec<_>>()
+    };
+    for (name, read) in STATES {
+        let values: Vec<u64> = samples.iter().map(|sample| read(sample)).collect();
+        let [now, least, most] = extremes(&values).map(|value| value.to_string());
+        add(name, [now, least, most, String::new()], at(&|sample| read(sample) as f64));
+    }
+    let ages: Vec<Duration> =
+        samples.iter().map(|sample| sample.oldest_waiting.unwrap_or_default()).collect();
+    let [now, least, most] = extremes(&ages).map(short);
+    let age = |sample: &Sample| sample.oldest_waiting.unwrap_or_default().as_secs_f64();
+    add("oldest wait", [now, least, most, String::new()], at(&age));
+    for (name, read) in COUNTS {
+        let values: Vec<u64> = samples.iter().map(|sample| read(sample)).collect();
+        let [now, least, most] = extremes(&values).map(|value| value.to_string());
+        let total = values.iter().fold(0_u64, |sum, value| sum.saturating_add(*value)).to_string();
+        add(name, [now, least, most, total], at(&|sample| per_minute(sample, read(sample))));
+    }
+    View::from(table).then(format!("samples: {}, since {}", samples.len(), clock.time(first.at)))
+}
+
+/// Returns the last value, the least and the greatest one.
+fn extremes<T: Copy + Default + Ord>(values: &[T]) -> [T; 3] {
+    let least = values.iter().min().copied();
+    [values.last().copied(), least, values.iter().max().copied()].map(Option::unwrap_or_default)
+}
+
+/// Returns how many a minute a count is. A sample may cover more than one.
+fn per_minute(sample: &Sample, count: u64) -> f64 {
+    let minutes = sample.span.as_secs_f64() / 60.0;
+    if minutes > 0.0 { count as f64 / minutes } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_value_is_beside_the_least_and_the_greatest() {
+        assert_eq!(extremes(&[3, 1, 7, 5]), [5, 1, 7]);
+        assert_eq!(extremes::<u64>(&[]), [0; 3]);
+    }
+}

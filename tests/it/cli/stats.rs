@@ -1,0 +1,102 @@
+//! `stats`: the samples of a queue, or its types.
+
+use std::time::Duration;
+
+use super::desk::{json, sf, stdout_of};
+use super::form::on_a_terminal;
+use crate::harness::redis_server::RedisServer;
+
+const MINUTE: u64 = 60_000;
+
+fn now_ms(server: &RedisServer) -> u64 {
+    let redis::Value::Array(time) = server.cmd(&["TIME"]) else { panic!("no time") };
+    redis::from_redis_value::<u64>(time[0].clone()).unwrap() * 1000
+}
+
+/// Compares the text with a snapshot, regardless of times and column widths.
+macro_rules! assert_table {
+    ($text:expr) => {
+        insta::with_settings!({filters => vec![
+            (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[time]"),
+            (r" +", " "),
+        ]}, { insta::assert_snapshot!($text) })
+    };
+}
+
+/// Adds three samples of the queue `mail`. Returns the time of the first one.
+fn add_samples(server: &RedisServer) -> u64 {
+    let samples = [
+        "span_ms 0 waiting 10 running 2 delayed 1 dead 0 in_rooms 3 oldest_ms 1500 arrived 0 done 0",
+        "span_ms 60000 waiting 4 running 2 delayed 1 dead 1 oldest_ms 300 arrived 20 done 25 failed 2 retried 1 died 1",
+        "span_ms 60000 waiting 0 running 0 delayed 0 dead 1 arrived 5 done 12",
+    ];
+    let first = now_ms(server) / MINUTE * MINUTE - 10 * MINUTE;
+    for (nth, fields) in (0..).zip(samples) {
+        let id = format!("{}-0", first + nth * MINUTE);
+        let command = ["XADD", "sf:{mail}:samples", &id];
+        server.cmd(&command.into_iter().chain(fields.split(' ')).collect::<Vec<_>>());
+    }
+    server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "mail.send"]);
+    first
+}
+
+#[test]
+fn samples_are_summed_up_in_a_table_and_listed_in_json() {
+    let server = RedisServer::start();
+    let first = add_samples(&server);
+    assert_table!(stdout_of(&server, &["stats", "mail"]));
+    let listed = json(&server, &["stats", "mail", "--since", "24h"]);
+    assert_eq!((&listed["queue"], listed["items"].as_array().unwrap().len()), (&"mail".into(), 3));
+    let sample = &listed["items"][1];
+    assert_eq!(sample["at_ms"], first + MINUTE);
+    assert_eq!(
+        (&sample["span_ms"], &sample["done"], &sample["died"]),
+        (&60_000.into(), &25.into(), &1.into())
+    );
+    assert_eq!(sample["oldest_waiting_age_ms"], 300);
+    assert_eq!(listed["items"][2]["oldest_waiting_age_ms"], serde_json::Value::Null);
+    let recent = json(&server, &["stats", "mail", "--since", "2m"]);
+    assert_eq!(recent["items"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn trends_are_drawn_on_a_terminal_and_left_out_in_a_pipe() {
+    let server = RedisServer::start();
+    add_samples(&server);
+    let shown = on_a_terminal(&server, &["stats", "mail"]).output(Duration::from_secs(30)).stdout;
+    assert!(shown.contains("trend") && shown.contains('█'), "{shown}");
+    assert!(stdout_of(&server, &["stats", "mail"]).is_ascii());
+}
+
+#[test]
+fn types_are_listed_with_how_long_they_waited_and_ran() {
+    let server = RedisServer::start();
+    server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "mail.send"]);
+    let key = format!("sf:{{mail}}:types:10m:{}", now_ms(&server) / (10 * MINUTE));
+    // Done, failed, dead; then cells and how many waits and runs fell into each.
+    let types: [(&str, &[u8]); 2] = [
+        ("mail.send", &[0x95, 10, 2, 1, 0x81, 20, 12, 0x81, 24, 12]),
+        ("(other)", &[0x95, 5, 0, 0, 0x81, 0, 5, 0x90]),
+    ];
+    for (name, packed) in types {
+        redis::cmd("HSET").arg(&key).arg(name).arg(packed).exec(&mut server.client()).unwrap();
+    }
+    assert_table!(stdout_of(&server, &["stats", "mail", "--types"]));
+    let listed = json(&server, &["stats", "mail", "--types", "--since", "20m"]);
+    let [mail, other] = [0, 1].map(|at| &listed["items"][at]);
+    assert_eq!((&mail["type"], &other["type"]), (&"mail.send".into(), &serde_json::Value::Null));
+    assert_eq!((&mail["run"]["count"], &mail["dead"]), (&12.into(), &1.into()));
+    let p95 = mail["run"]["p95_ms"].as_f64().unwrap();
+    assert!((800.0..900.0).contains(&p95), "{p95}");
+    assert!(listed["from_ms"].as_u64().unwrap() < now_ms(&server) - 19 * MINUTE);
+}
+
+#[test]
+fn a_queue_without_statistics_says_so_and_an_unknown_one_exits_with_4() {
+    let server = RedisServer::start();
+    server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "mail.send"]);
+    assert!(stdout_of(&server, &["stats", "mail"]).starts_with("there are no samples of the queue mail"));
+    assert!(stdout_of(&server, &["stats", "mail", "--types"]).starts_with("no jobs of the queue mail"));
+    assert_eq!(sf(&server, &["stats", "male"]).code, Some(4));
+    assert_eq!(sf(&server, &["stats", "mail", "--since", "25h"]).code, Some(2));
+}
