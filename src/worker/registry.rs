@@ -15,6 +15,7 @@ use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry};
+use crate::schema::{Schema, Schemas};
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
 #[derive(Default)]
@@ -23,6 +24,7 @@ pub(crate) struct Registry {
     /// In the order of registration, outermost first; each applies to all types or to one.
     middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
     shared_places: SharedPlaces,
+    schemas: Schemas,
 }
 
 /// One type's handler and policy.
@@ -120,6 +122,17 @@ impl Registry {
 
     pub(crate) fn get(&self, job_type: &JobType) -> Option<&Arc<Registered>> {
         self.handlers.get(job_type)
+    }
+
+    /// Sets the schemas of types, also of types that have no handler here.
+    #[cfg(feature = "schema")]
+    pub(crate) fn set_schemas(&mut self, schemas: Schemas) {
+        self.schemas = schemas;
+    }
+
+    /// Returns the schema that payloads of this type must fit, if there is one.
+    pub(super) fn schema(&self, job_type: &JobType) -> Option<&Schema> {
+        self.schemas.get(job_type)
     }
 
     /// Returns the types that have a handler, sorted.
