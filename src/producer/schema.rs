@@ -4,12 +4,12 @@ use bytes::Bytes;
 
 use super::{Producer, Submission, SubmitError};
 use crate::job::{ChainedJob, Encoding, JobId, JobType};
-use crate::schema::{Schema, Schemas, aside};
+use crate::schema::{Schemas, aside};
 
 /// A payload whose type has a schema.
 #[derive(Clone)]
 struct Candidate {
-    schema: Schema,
+    schemas: Schemas,
     job_type: JobType,
     /// The id of its job, if it has one of its own.
     job: Option<JobId>,
@@ -20,7 +20,7 @@ struct Candidate {
 impl Candidate {
     fn check(&self) -> Result<(), SubmitError> {
         let Self { job_type, job, .. } = self.clone();
-        let checked = self.schema.check(&self.payload, self.encoding);
+        let checked = self.schemas.check(&self.job_type, &self.payload, self.encoding);
         checked.map_err(|invalid| SubmitError::InvalidPayload { job_type, job, invalid })
     }
 }
@@ -70,9 +70,11 @@ impl Producer {
             return Ok(true);
         }
         let Some(job_type) = self.queue.delayed_type(job).await? else { return Ok(false) };
-        let Some(schema) = self.schemas.get(&job_type).cloned() else { return Ok(true) };
-        let (job, payload) = (Some(job.clone()), payload.clone());
-        check(vec![Candidate { schema, job_type, job, payload, encoding }]).await.map(|()| true)
+        if !self.schemas.has(&job_type) {
+            return Ok(true);
+        }
+        let (schemas, job, payload) = (self.schemas.clone(), Some(job.clone()), payload.clone());
+        check(vec![Candidate { schemas, job_type, job, payload, encoding }]).await.map(|()| true)
     }
 }
 
@@ -87,8 +89,8 @@ impl Submission {
         let text = |name: &str| field(name).and_then(|value| std::str::from_utf8(value).ok());
         let candidate = |name: &str, payload: Bytes, encoding: Encoding| {
             let job_type: JobType = name.parse().ok()?;
-            let schema = schemas.get(&job_type)?.clone();
-            Some(Candidate { schema, job_type, job: self.id.clone(), payload, encoding })
+            let (schemas, job) = (schemas.clone(), self.id.clone());
+            schemas.has(&job_type).then_some(Candidate { schemas, job_type, job, payload, encoding })
         };
         let encoding = text("encoding").and_then(Encoding::parse).unwrap_or_default();
         let payload = field("payload").cloned().unwrap_or_default();
@@ -113,6 +115,7 @@ async fn check(candidates: Vec<Candidate>) -> Result<(), SubmitError> {
 #[cfg(all(test, feature = "schema"))]
 mod tests {
     use super::*;
+    use crate::schema::Schema;
 
     fn schemas() -> Schemas {
         let schema =

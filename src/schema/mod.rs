@@ -20,7 +20,7 @@ mod decoded;
 mod problem;
 
 #[cfg(not(feature = "schema"))]
-pub(crate) use absent::{Schema, Schemas};
+pub(crate) use absent::Schemas;
 pub(crate) use aside::aside;
 #[cfg(feature = "schema")]
 pub use by_type::Schemas;

@@ -118,11 +118,15 @@ impl Executor {
     /// Returns why the job's payload does not fit the schema of its type, if it does not. Such a job is dead at once, even if
     /// it is not due or has to pass gates.
     async fn misfit(&self, job: &JobSpec) -> Option<String> {
-        let schema = self.registry.schema(&job.job_type)?.clone();
+        let schemas = self.registry.schemas();
+        if !schemas.has(&job.job_type) {
+            return None;
+        }
         self.dispatcher.yield_to_next();
+        let (schemas, job_type) = (schemas.clone(), job.job_type.clone());
         let (payload, encoding) = (job.payload.clone(), job.encoding);
-        let checked = aside(payload.len(), move || schema.check(&payload, encoding)).await;
-        let invalid = checked.err()?;
+        let check = move || schemas.check(&job_type, &payload, encoding);
+        let invalid = aside(job.payload.len(), check).await.err()?;
         Some(format!("the payload does not fit the schema of {}: {invalid}", job.job_type))
     }
 

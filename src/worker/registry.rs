@@ -15,7 +15,7 @@ use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry};
-use crate::schema::{Schema, Schemas};
+use crate::schema::Schemas;
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
 #[derive(Default)]
@@ -130,9 +130,9 @@ impl Registry {
         self.schemas = schemas;
     }
 
-    /// Returns the schema that payloads of this type must fit, if there is one.
-    pub(super) fn schema(&self, job_type: &JobType) -> Option<&Schema> {
-        self.schemas.get(job_type)
+    /// Returns the schemas that payloads must fit.
+    pub(super) fn schemas(&self) -> &Schemas {
+        &self.schemas
     }
 
     /// Returns the types that have a handler, sorted.
