@@ -60,8 +60,8 @@ fn shown(value: &Value) -> String {
             let mark = if start.len() < text.len() { "…" } else { "" };
             Value::from(start + mark).to_string()
         }
-        Value::Array(items) => format!("the array of {} items", items.len()),
-        Value::Object(members) => format!("the object of {} members", members.len()),
+        Value::Array(_) => "the array".to_owned(),
+        Value::Object(_) => "the object".to_owned(),
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
 
     fn first(schema: &Value, payload: &Value) -> String {
         let validator = jsonschema::validator_for(schema).unwrap();
-        let error = validator.validate(payload).unwrap_err();
+        let error = validator.iter_errors(payload).next().unwrap();
         of(&error).to_string()
     }
 
@@ -116,7 +116,7 @@ mod tests {
         let long = first(&items, &json!({"items": [{"sku": "é".repeat(1_000_000)}]}));
         assert!(long.contains(&format!("\"{}…\" is not of type", "é".repeat(40))), "{long}");
         let nested = first(&items, &json!({"items": [{"sku": [1, 2]}]}));
-        assert_eq!(nested, r#"/items/0/sku: the array of 2 items is not of type "integer""#);
+        assert_eq!(nested, r#"/items/0/sku: the array is not of type "integer""#);
     }
 
     #[test]
@@ -127,13 +127,14 @@ mod tests {
 
     #[test]
     fn a_text_is_bounded_and_printable_whatever_the_payload_names() {
-        let closed = json!({"properties": {"a": {"additionalProperties": false}}, "additionalProperties": {
-            "type": "integer"
-        }});
+        let closed = json!({
+            "properties": {"a": {"properties": {"b": {}}, "additionalProperties": false}},
+            "additionalProperties": {"type": "integer"},
+        });
         let many: serde_json::Map<_, _> = (0..100_000).map(|nth| (nth.to_string(), json!(1))).collect();
         let text = first(&closed, &json!({ "a": many }));
-        assert!(text.starts_with("/a: additional properties are not allowed ('0', "), "{text}");
-        assert!(text.len() < MAX_REASON_BYTES + 10 && text.ends_with('…'), "{text}");
+        assert!(text.starts_with("/a: additional properties are not allowed ('0'"), "{text}");
+        assert!(text.len() < MAX_REASON_BYTES + 10, "{text}");
         let name = format!("\u{1b}[31m{}", "x".repeat(1000));
         let text = first(&closed, &json!({ name: "a\u{7}" }));
         assert!(!text.contains(char::is_control) && text.len() < 600, "{text}");

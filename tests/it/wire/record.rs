@@ -172,7 +172,8 @@ async fn the_documented_commands_show_how_a_job_ended() {
     let accepted = submit(&server, "cancel-7", &["delay_ms", "3600000"]);
     let scheduled = until_state(&server, "cancel-7", State::Scheduled).await;
     assert_record(&scheduled, &[("state", "scheduled"), ("type", "mail.send")]);
-    assert_eq!((ms(&scheduled, "created_ms"), ms(&scheduled, "due_ms")), (accepted, accepted + 3_600_000));
+    assert_eq!(ms(&scheduled, "created_ms"), accepted);
+    assert!((accepted + 3_600_000..accepted + 3_660_000).contains(&ms(&scheduled, "due_ms")));
     let id: JobId = "cancel-7".parse().unwrap();
     queue(&server).await.cancel(&id, "ann", HOUR).await.unwrap();
     let cancelled = until_state(&server, "cancel-7", State::Cancelled).await;
