@@ -4,7 +4,7 @@
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// A check of this many bytes takes about a millisecond, and runs at once.
+/// A check of at most this many bytes is short, and runs at once.
 const SHORT_BYTES: usize = 64 * 1024;
 
 /// How many long checks run at once in a process.

@@ -50,7 +50,7 @@ impl Schemas {
         Arc::make_mut(&mut self.0).insert(job_type, schema);
     }
 
-    /// Checks a payload against the schema of its type. Large payloads take a while: 8 MiB may take a second.
+    /// Checks a payload against the schema of its type. Large payloads take a while.
     ///
     /// # Errors
     ///

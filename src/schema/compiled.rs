@@ -97,7 +97,7 @@ impl Schema {
     }
 
     /// Checks a payload. As for handlers, an empty one is null, and MessagePack is like JSON, with bytes as base64 text. No
-    /// schema describes an [`Encoding::Raw`] payload. This takes time in proportion to the payload: 8 MiB may take a second.
+    /// schema describes an [`Encoding::Raw`] payload. This takes time in proportion to the payload.
     ///
     /// # Errors
     ///
