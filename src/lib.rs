@@ -56,6 +56,7 @@
 //! | [`event`] | the events that a process emits |
 //! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
 //! | [`traces`] | spans of attempts (feature `otlp`) |
+//! | `schema` | checks of payloads against JSON Schemas (feature `schema`) |
 //! | `service`, `config`, `telemetry` | a process of its own: the configuration file, logs, metrics, probes, signals (feature `service`) |
 //! | `dev_server` | a private Redis for development and tests (feature `dev-server`) |
 //! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`) |
@@ -93,6 +94,10 @@ mod recycle;
 pub mod sabotage;
 #[cfg(not(all(feature = "sabotage", debug_assertions)))]
 mod sabotage;
+#[cfg(feature = "schema")]
+pub mod schema;
+#[cfg(not(feature = "schema"))]
+mod schema;
 #[cfg(feature = "service")]
 pub mod service;
 mod shutdown;

@@ -48,7 +48,7 @@ pub(crate) struct FilterArgs {
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct LetterArgs {
-    /// Only dead letters with this reason: exhausted, fatal, lost, expired, malformed, unroutable or `needs_decision`.
+    /// Only dead letters with this reason: exhausted, fatal, lost, expired, malformed, unroutable, `needs_decision` or invalid.
     #[arg(long, value_parser = reason)]
     reason: Option<DeadReason>,
     /// Only dead letters whose last failure was of this kind.
@@ -60,8 +60,8 @@ pub(crate) struct LetterArgs {
 }
 
 /// The values of `dead_kind`.
-const KINDS: [&str; 8] =
-    ["error", "timeout", "panic", "unknown", "lost", "expired", "malformed", "unroutable"];
+const KINDS: [&str; 9] =
+    ["error", "timeout", "panic", "unknown", "lost", "expired", "malformed", "unroutable", "invalid"];
 
 impl FilterArgs {
     /// Converts the arguments.

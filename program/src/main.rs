@@ -48,6 +48,7 @@ use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::{Format, Output};
 use streamfleet::config::{Effective, Flags, Sources};
+use streamfleet::schema::Schemas;
 use streamfleet::service::Signals;
 use streamfleet::{Broker, Shutdown};
 use times::Clock;
@@ -254,6 +255,11 @@ impl Context {
         let redis = &self.effective.config.redis;
         let broker = Broker::connect(redis.clone()).await;
         broker.with_context(|| format!("cannot reach redis at {}", redis.shown()))
+    }
+
+    /// Reads and compiles the configured schemas of types.
+    pub(crate) fn schemas(&self) -> Result<Schemas, Wrong> {
+        self.effective.schemas().map_err(|invalid| Wrong(invalid.to_string()))
     }
 }
 

@@ -12,6 +12,7 @@ mod objectives;
 mod pools;
 mod problem;
 mod read;
+mod schemas;
 mod sections;
 mod show;
 mod source;

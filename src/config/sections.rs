@@ -295,6 +295,9 @@ pub struct TypeSection {
     /// What the gate of the type lets through at most in each queue, over the whole fleet.
     #[serde(skip_serializing_if = "LimitsSection::is_empty")]
     pub limits: LimitsSection,
+    /// The file with the JSON Schema that payloads must fit; see `Effective::schemas`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_schema: Option<PathBuf>,
 }
 
 impl Default for TypeSection {
@@ -315,6 +318,7 @@ impl Default for TypeSection {
             limit_key: None,
             concurrency_per_key: None,
             limits: LimitsSection::default(),
+            payload_schema: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
+use super::schemas;
 use super::tree::{Kind, Node};
 
 /// The file that is read, if it exists, when no file is named.
@@ -209,7 +210,9 @@ fn read(path: &Path) -> Result<Option<Node>, Problem> {
         Problem::with(lines.origin(at).to_string(), format!("is not TOML: {}", error.message()))
     })?;
     let origin = lines.origin(0);
-    Ok(Some(lines.table(table.get_ref(), &origin)))
+    let mut layer = lines.table(table.get_ref(), &origin);
+    schemas::anchor(&mut layer, path);
+    Ok(Some(layer))
 }
 
 /// Turns the parser's output into nodes that know their lines.

@@ -173,6 +173,12 @@ impl Entry {
         self.fields.get(b"payload").unwrap_or_default()
     }
 
+    /// Returns how the payload of its jobs is encoded.
+    pub fn encoding(&self) -> Encoding {
+        let name = self.fields.get(b"encoding").and_then(|name| std::str::from_utf8(name).ok());
+        name.and_then(Encoding::parse).unwrap_or_default()
+    }
+
     /// Returns the id of a tick's job, which is the same no matter which process submits it.
     pub fn job_id(&self, tick: Timestamp) -> JobId {
         self.id(&tick.as_ms().to_string())

@@ -150,6 +150,13 @@ impl ChainedJob {
     }
 }
 
+impl ChainedJob {
+    /// Returns its type, and its payload as JSON if it has one of its own.
+    pub(crate) fn parts(&self) -> (&str, Option<&str>) {
+        (&self.job_type, self.payload.as_deref().map(RawValue::get))
+    }
+}
+
 impl FollowUps {
     /// The most jobs that a chain may have after its first.
     pub const MAX_CHAIN: usize = 64;

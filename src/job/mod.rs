@@ -25,6 +25,7 @@ mod fingerprint;
 mod followup;
 mod gate;
 mod id;
+mod invalid_payload;
 mod lease;
 mod ledger;
 mod life;
@@ -61,6 +62,7 @@ pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
     StepName,
 };
+pub use invalid_payload::{InvalidPayload, PayloadProblem};
 pub(crate) use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};
 pub use life::Life;

@@ -35,6 +35,8 @@ pub enum Outcome {
     Lost,
     /// The entry is not a job.
     Malformed(String),
+    /// The payload does not fit the schema of the job's type; contains what does not fit. No attempt is spent.
+    Invalid(String),
 }
 
 /// Why a handler's attempt failed, and whether it may be retried.
@@ -134,11 +136,13 @@ pub enum DeadReason {
     Unroutable,
     /// A step that must not run twice failed or was cut short. A person must decide.
     NeedsDecision,
+    /// Its payload does not fit the schema of its type.
+    Invalid,
 }
 
 impl DeadReason {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Exhausted,
         Self::Fatal,
         Self::Lost,
@@ -146,6 +150,7 @@ impl DeadReason {
         Self::Malformed,
         Self::Unroutable,
         Self::NeedsDecision,
+        Self::Invalid,
     ];
 
     /// Returns the reason's name, as the field `dead_reason` has it.
@@ -158,6 +163,7 @@ impl DeadReason {
             Self::Malformed => "malformed",
             Self::Unroutable => "unroutable",
             Self::NeedsDecision => "needs_decision",
+            Self::Invalid => "invalid",
         }
     }
 }

@@ -10,7 +10,7 @@ use super::Encoding;
 const JSON_DEPTH: usize = 128;
 
 /// MessagePack that is nested deeper than this is not read.
-const MSGPACK_DEPTH: usize = 64;
+pub(crate) const MSGPACK_DEPTH: usize = 64;
 
 /// Returns true if these bytes are one value of this encoding, within the bounds of the workers' decoders.
 pub(crate) fn is_readable(payload: &[u8], encoding: Encoding) -> bool {

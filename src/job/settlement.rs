@@ -60,6 +60,7 @@ pub(crate) fn settle(job: &JobSpec, policy: &Policy, outcome: &Outcome, roll: f6
         Outcome::Unroutable => settle_unroutable(job),
         Outcome::Expired => bury(job.attempt, DeadReason::Expired, "not started by expires_at_ms".to_owned()),
         Outcome::Malformed(error) => bury(job.attempt, DeadReason::Malformed, error.clone()),
+        Outcome::Invalid(error) => bury(job.attempt, DeadReason::Invalid, error.clone()),
         Outcome::Failed(failure) => settle_failure(job, policy, failure, roll),
         Outcome::Lost => settle_loss(job, policy, roll),
     }
@@ -198,6 +199,13 @@ mod tests {
         assert!(
             matches!(settlement, Settlement::Defer(Deferral { attempt: 0, lost: 0, error: None, delay, .. }) if delay == hour)
         );
+    }
+
+    #[test]
+    fn a_job_whose_payload_does_not_fit_is_dead_at_once_and_has_spent_no_attempt() {
+        let settlement = decide(&job(2, 1), &policy(4, 3), &Outcome::Invalid("/to: no".to_owned()));
+        let want = Burial { reason: DeadReason::Invalid, error: "/to: no".to_owned(), attempts: 2 };
+        assert_eq!(settlement, Settlement::Bury(want));
     }
 
     #[test]

@@ -236,7 +236,8 @@ pub(crate) fn end_step(
         | Outcome::Expired
         | Outcome::Parked(_)
         | Outcome::Unroutable
-        | Outcome::Malformed(_) => match kind {
+        | Outcome::Malformed(_)
+        | Outcome::Invalid(_) => match kind {
             StepKind::Auto => end(StepState::Pending, attempts),
             StepKind::Once => {
                 let error = Some((

@@ -49,7 +49,8 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// [`SubmitError::TooLarge`] before anything is sent; otherwise as [`Producer::reschedule`].
+    /// [`SubmitError::TooLarge`] before anything is sent, [`SubmitError::InvalidPayload`] if the job's type has a schema that the
+    /// payload does not fit; otherwise as [`Producer::reschedule`].
     pub async fn edit(
         &self,
         job: &JobId,
@@ -59,6 +60,9 @@ impl Producer {
         let payload = payload.into();
         if payload.len() > self.max_payload {
             return Err(SubmitError::TooLarge { bytes: payload.len(), limit: self.max_payload });
+        }
+        if !self.check_new_payload(job, &payload, encoding).await? {
+            return Ok(None);
         }
         Ok(self.queue.replace_payload(job, &payload, encoding).await?)
     }

@@ -66,6 +66,7 @@ impl Producer {
         follow: Submission,
         members: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<JobId>, SubmitError> {
+        self.check_payloads(std::slice::from_ref(&follow)).await?;
         let follow = follow_up_fields(batch, follow, crate::traces::current().or(self.trace))?;
         let mut members = members.into_iter().enumerate().map(|(nth, member)| member.member_of(batch, nth));
         let (mut ids, mut some) = (Vec::new(), Vec::new());
@@ -76,6 +77,7 @@ impl Producer {
             }
             // Before the members are named: the batch would wait for a member that is refused.
             self.check(&some)?;
+            self.check_payloads(&some).await?;
             let named: Vec<JobId> = some.iter().filter_map(|member| member.id.clone()).collect();
             // Named first: a member that is done before the batch knows it would not be counted.
             let open = self.update_batch(batch, &follow, &named).await?;

@@ -36,6 +36,7 @@ impl Producer {
 
     /// Sends one batch, and waits until it is as durable as its jobs ask for.
     pub(super) async fn send(&self, mut batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+        self.check_payloads(&batch).await?;
         if let Some(trace) = traces::current().or(self.trace) {
             batch.iter_mut().for_each(|submission| submission.belong_to(&trace));
         }

@@ -1,7 +1,7 @@
 //! Why a job was not submitted.
 
 use crate::broker::{self, JobWithId, NotAccepted};
-use crate::job::{InvalidName, JobId, State};
+use crate::job::{InvalidName, InvalidPayload, JobId, JobType, State};
 
 /// Why a job was not submitted; see the [example](crate::Producer::submit_or_find).
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,17 @@ pub enum SubmitError {
         fields: usize,
         /// The most that are allowed.
         limit: usize,
+    },
+    /// The payload does not fit the schema of the job's type. Nothing of this call was submitted, except by its earlier round
+    /// trips.
+    #[error("the payload{} does not fit the schema of {job_type}: {invalid}", of_job(.job.as_ref()))]
+    InvalidPayload {
+        /// The type whose schema it is: that of the job, or of one that follows it.
+        job_type: JobType,
+        /// The id of the job, if it has one of its own.
+        job: Option<JobId>,
+        /// What does not fit.
+        invalid: InvalidPayload,
     },
     /// A header's name or value is not usable.
     #[error("the header {0:?} is invalid: a name must have 1 to 128 bytes, a value at most 8192")]
@@ -135,6 +146,10 @@ impl From<NotAccepted> for SubmitError {
             NotAccepted::Broker(error) => Self::Broker(error),
         }
     }
+}
+
+fn of_job(job: Option<&JobId>) -> String {
+    job.map(|job| format!(" of the job {job}")).unwrap_or_default()
 }
 
 /// Lists the jobs in words.

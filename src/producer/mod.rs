@@ -10,6 +10,7 @@ mod batches;
 mod durable;
 mod enqueue;
 mod error;
+mod schema;
 mod submission;
 mod submitted;
 mod unique;
@@ -29,6 +30,7 @@ pub use wait::{Ended, WaitError};
 
 use crate::broker::{self, Broker, Class, Due, JobWithId, NewJob, NotAccepted, Queue, RESEND_WITHIN};
 use crate::job::{JobId, Lane, TraceContext};
+use crate::schema::Schemas;
 
 /// How many round trips are in flight at once.
 const IN_FLIGHT: usize = 4;
@@ -59,6 +61,7 @@ pub struct Producer {
     confirming: durable::Shared,
     /// False for a connection that does not reconnect, so that nothing is sent over it again.
     retries: bool,
+    schemas: Schemas,
 }
 
 impl Producer {
@@ -83,6 +86,7 @@ impl Producer {
             trace: None,
             confirming: durable::Shared::default(),
             retries: true,
+            schemas: Schemas::default(),
         }
     }
 
@@ -112,7 +116,8 @@ impl Producer {
     /// # Errors
     ///
     /// [`SubmitError::Full`] if the queue has no room, [`SubmitError::TooLarge`], [`SubmitError::TooManyFields`] and
-    /// [`SubmitError::DerivedId`] before anything is sent, [`SubmitError::Broker`] if Redis refuses or does not answer.
+    /// [`SubmitError::DerivedId`] before anything is sent, also [`SubmitError::InvalidPayload`] if the type has a schema,
+    /// [`SubmitError::Broker`] if Redis refuses or does not answer.
     pub async fn submit(&self, submission: Submission) -> Result<JobId, SubmitError> {
         self.submit_or_find(submission).await.map(|submitted| submitted.id)
     }

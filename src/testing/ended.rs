@@ -44,12 +44,14 @@ impl Ended {
     }
 
     /// Returns why the attempt did not succeed: the error of a failure, the reason for a dropped job, or the rule that
-    /// a malformed job breaks.
+    /// a malformed or invalid job breaks.
     pub fn error(&self) -> Option<&str> {
         if let Outcome::Failed(failure) = self.outcome() {
             return Some(&failure.error);
         }
-        let (Outcome::Dropped(why) | Outcome::Malformed(why)) = self.outcome() else { return None };
+        let (Outcome::Dropped(why) | Outcome::Malformed(why) | Outcome::Invalid(why)) = self.outcome() else {
+            return None;
+        };
         Some(why)
     }
 

@@ -107,7 +107,8 @@ impl AttemptSpan {
             | Outcome::Unroutable
             | Outcome::Expired
             | Outcome::Lost
-            | Outcome::Malformed(_) => {}
+            | Outcome::Malformed(_)
+            | Outcome::Invalid(_) => {}
         }
     }
 

@@ -247,7 +247,10 @@ impl Admission {
         let FinishedAttempt { delivery, outcome, .. } = finished;
         let mut gates = delivery.take_gates();
         // If it never asked, a room may still have let it out with its places.
-        let ends_unasked = matches!(outcome, Outcome::Interrupted | Outcome::NotDue(_) | Outcome::Unroutable);
+        let ends_unasked = matches!(
+            outcome,
+            Outcome::Interrupted | Outcome::NotDue(_) | Outcome::Unroutable | Outcome::Invalid(_)
+        );
         let never_asked = gates.is_empty() && ends_unasked;
         if never_asked {
             gates = self.gates_of(delivery).to_vec();

@@ -110,7 +110,8 @@ impl FinishedAttempt {
             | Outcome::Cancelled
             | Outcome::Dropped(_)
             | Outcome::Lost
-            | Outcome::Malformed(_) => AttemptEnd::Other,
+            | Outcome::Malformed(_)
+            | Outcome::Invalid(_) => AttemptEnd::Other,
         }
     }
 

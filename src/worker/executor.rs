@@ -19,8 +19,11 @@ use super::reporter::Reporter;
 use super::steps;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished};
-use crate::job::{ConsumerName, Failure, FailureKind, Outcome, Parking, Policy, Retry, Tracking, settle};
+use crate::job::{
+    ConsumerName, Failure, FailureKind, JobSpec, Outcome, Parking, Policy, Retry, Tracking, settle,
+};
 use crate::sabotage::{self, Sabotage};
+use crate::schema::aside;
 use crate::traces::{AttemptSpan, Facts, Tracer, within};
 
 /// How long the lease outlives an attempt's deadline, so that its outcome can be settled.
@@ -57,6 +60,9 @@ impl Executor {
             let outcome = put_off.map_or(Outcome::Unroutable, Outcome::NotDue);
             return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
         };
+        if let Some(why) = self.misfit(job).await {
+            return SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Invalid(why)));
+        }
         // For most jobs, the clock is read once.
         let mut now = Instant::now();
         if delivery.held_lease.silence(now) >= self.starts_within {
@@ -113,6 +119,21 @@ impl Executor {
             has_steps,
             is_followed,
         })
+    }
+
+    /// Returns why the job's payload does not fit the schema of its type, if it does not. Such a job is dead at once, even if
+    /// it is not due or has to pass gates.
+    async fn misfit(&self, job: &JobSpec) -> Option<String> {
+        let schemas = self.registry.schemas();
+        if !schemas.has(&job.job_type) {
+            return None;
+        }
+        self.dispatcher.yield_to_next();
+        let (schemas, job_type) = (schemas.clone(), job.job_type.clone());
+        let (payload, encoding) = (job.payload.clone(), job.encoding);
+        let check = move || schemas.check(&job_type, &payload, encoding);
+        let invalid = aside(job.payload.len(), check).await.err()?;
+        Some(format!("the payload does not fit the schema of {}: {invalid}", job.job_type))
     }
 
     /// Runs the handler or the steps, which start now, and reports so. Returns how that ended, and how long it took.

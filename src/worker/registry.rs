@@ -15,6 +15,7 @@ use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry};
+use crate::schema::Schemas;
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
 #[derive(Default)]
@@ -23,6 +24,7 @@ pub(crate) struct Registry {
     /// In the order of registration, outermost first; each applies to all types or to one.
     middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
     shared_places: SharedPlaces,
+    schemas: Schemas,
 }
 
 /// One type's handler and policy.
@@ -120,6 +122,17 @@ impl Registry {
 
     pub(crate) fn get(&self, job_type: &JobType) -> Option<&Arc<Registered>> {
         self.handlers.get(job_type)
+    }
+
+    /// Sets the schemas of types, also of types that have no handler here.
+    #[cfg(feature = "schema")]
+    pub(crate) fn set_schemas(&mut self, schemas: Schemas) {
+        self.schemas = schemas;
+    }
+
+    /// Returns the schemas that payloads must fit.
+    pub(super) fn schemas(&self) -> &Schemas {
+        &self.schemas
     }
 
     /// Returns the types that have a handler, sorted.

@@ -25,6 +25,7 @@ const BANNED_PHRASES: [&str; 5] = ["told of", "cannot be had", "whoever", "anew"
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("job", &[]),
     ("cron", &["job"]),
+    ("schema", &["job"]),
     ("sabotage", &[]),
     ("admin", &["job", "broker"]),
     ("broker", &["job", "cron", "sabotage", "tls"]),
@@ -32,9 +33,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("event", &["job", "broker"]),
     ("traces", &["job", "event", "tls"]),
     ("telemetry", &["job", "event", "broker", "traces"]),
-    ("producer", &["job", "broker", "sabotage", "traces"]),
+    ("producer", &["job", "schema", "broker", "sabotage", "traces"]),
     ("health", &["job", "broker"]),
-    ("worker", &["job", "event", "broker", "sabotage", "traces", "health"]),
+    ("worker", &["job", "schema", "event", "broker", "sabotage", "traces", "health"]),
     ("handlers", &["job", "event", "tls", "worker"]),
     ("maintenance", &["job", "cron", "event", "broker", "sabotage", "health"]),
     ("hooks", &["job", "event", "broker"]),
@@ -45,12 +46,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("recycle", &["worker", "health"]),
     ("testing", &["job", "broker", "producer", "worker", "fleet", "shutdown", "dev_server"]),
     ("dev_server", &["handlers"]),
-    ("config", &["job", "cron", "broker", "worker", "handlers", "hooks", "telemetry", "fleet", "producer"]),
+    (
+        "config",
+        &["job", "cron", "schema", "broker", "worker", "handlers", "hooks", "telemetry", "fleet", "producer"],
+    ),
     (
         "fleet",
         &[
             "job",
             "cron",
+            "schema",
             "event",
             "broker",
             "worker",

@@ -72,6 +72,8 @@ mod running;
 #[cfg(all(feature = "sabotage", debug_assertions))]
 mod sabotage;
 #[cfg(test)]
+mod schema;
+#[cfg(test)]
 mod selftest;
 #[cfg(test)]
 mod sentinel;
@@ -92,3 +94,5 @@ mod traces;
 mod traps;
 #[cfg(test)]
 mod unknown;
+#[cfg(test)]
+mod wire;

@@ -124,6 +124,13 @@ impl Args {
     }
 }
 
+/// Refuses a payload that does not fit the schema of its type.
+pub(super) fn check_schema(entry: &Entry, context: &Context) -> Result<(), Wrong> {
+    let (job_type, schemas) = (entry.job_type(), context.schemas()?);
+    let checked = schemas.check(job_type, entry.payload_bytes(), entry.encoding());
+    checked.map_err(|invalid| Wrong(format!("the payload does not fit the schema of {job_type}: {invalid}")))
+}
+
 impl Added {
     fn line(&self, clock: &Clock) -> String {
         let next = self.tick.map_or_else(|| "never".to_owned(), |tick| clock.with_age(tick, self.now));

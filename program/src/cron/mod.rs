@@ -89,6 +89,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (name, done) = match action {
         Action::Add(args) => {
             let entry = args.entry(queue.clone())?;
+            add::check_schema(&entry, context)?;
             let queue = broker().await?.queue(queue);
             return args.store(&queue, &entry, context).await;
         }

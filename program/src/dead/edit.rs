@@ -75,6 +75,12 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
             }
         },
     };
+    if let Err(wrong) = check_schema(&edit, &letter, context) {
+        if let Some(folder) = folder {
+            keep(folder);
+        }
+        return Err(wrong.into());
+    }
     let edited = queue.dead_letters().edit(&letter, &edit, &args.actor.action("dead edit")).await;
     if let (Err(_), Some(folder)) = (&edited, folder) {
         keep(folder);
@@ -127,6 +133,20 @@ impl Args {
         }
         Ok(Some(edit))
     }
+}
+
+/// Refuses an edit after which the payload does not fit the schema of its type.
+fn check_schema(edit: &LetterEdit, letter: &DeadLetter, context: &Context) -> Result<(), Wrong> {
+    if !edit.changes_payload() {
+        return Ok(());
+    }
+    let schemas = context.schemas()?;
+    // Carrying out the edit reports what else is wrong with it.
+    let Ok(job) = edit.job(letter) else { return Ok(()) };
+    let checked = schemas.check(&job.job_type, &job.payload, job.encoding);
+    let refused =
+        |invalid| Wrong(format!("the payload does not fit the schema of {}: {invalid}", job.job_type));
+    checked.map_err(refused)
 }
 
 /// The encoding that a letter names. One that does not exist is treated as raw bytes.

@@ -40,7 +40,9 @@ pub(super) async fn run(
     let producer = enqueue::producer(queue.clone(), context);
     let amended = match change {
         Change::Due(due) => producer.reschedule(id, due).await,
-        Change::Payload(payload, encoding) => producer.edit(id, payload, encoding).await,
+        Change::Payload(payload, encoding) => {
+            producer.schemas(context.schemas()?).edit(id, payload, encoding).await
+        }
     };
     let amended = amended.map_err(enqueue::refused).context("the job was not changed")?;
     if let Some(due) = amended {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use streamfleet::job::Timestamp;
+use streamfleet::schema::Schemas;
 use streamfleet::{Producer, Submission};
 use tokio::sync::mpsc;
 
@@ -75,13 +76,13 @@ enum Part {
 
 /// Submits the jobs on stdin.
 pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) -> anyhow::Result<Exit> {
-    let max_payload = target.max_payload;
+    let (max_payload, schemas) = (target.max_payload, context.schemas()?);
     let clock = (target.queue.clock().await.context("failed to read the server's clock")?, Instant::now());
     let (parts, mut handed) = mpsc::channel(GROUPS);
     // A separate thread, not one of the runtime: after an error nothing waits for a stdin that may never end.
     let reading = std::thread::spawn(move || {
         let stdin = BufReader::with_capacity(256 * 1024, io::stdin().lock());
-        Reading { input: stdin, bad_line, max_payload, clock, parts }.run();
+        Reading { input: stdin, bad_line, max_payload, schemas, clock, parts }.run();
     });
     let started = Instant::now();
     let mut sending = Sending::new(target, context);
@@ -97,6 +98,7 @@ struct Reading<R> {
     input: BufReader<R>,
     bad_line: BadLine,
     max_payload: usize,
+    schemas: Schemas,
     /// The time of the server, and the local instant at which it was read.
     clock: (Timestamp, Instant),
     parts: mpsc::Sender<Part>,
@@ -146,7 +148,10 @@ impl<R: Read> Reading<R> {
         if text.len() as u64 >= LONGEST_LINE {
             return Err(format!("the line is longer than {LONGEST_LINE} bytes"));
         }
-        line::parse(text, self.max_payload, self.clock.0.after(self.clock.1.elapsed()))
+        let now = self.clock.0.after(self.clock.1.elapsed());
+        let submission = line::parse(text, self.max_payload, now)?;
+        submission.fits_schema(&self.schemas).map_err(|error| error.to_string())?;
+        Ok(submission)
     }
 }
 

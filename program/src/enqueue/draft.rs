@@ -195,6 +195,7 @@ pub(crate) fn refused(error: SubmitError) -> anyhow::Error {
     match error {
         SubmitError::Broker(error) => error.into(),
         SubmitError::Payload(_)
+        | SubmitError::InvalidPayload { .. }
         | SubmitError::TooLarge { .. }
         | SubmitError::TooManyFields { .. }
         | SubmitError::Header(_)

@@ -230,7 +230,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let state = if draft.when == When::Now { State::Waiting } else { State::Scheduled };
     let max_payload = limits(&name, context).max_payload;
     // An invalid job is refused before connecting to Redis.
-    draft.clone().submission(max_payload).map_err(refused)?;
+    let described = draft.clone().submission(max_payload).map_err(refused)?;
+    described.fits_schema(&context.schemas()?).map_err(refused)?;
     let target = Target::open(name, confirm_within, trace, context).await?;
     if let Some(length) = expires_in {
         let now = target.queue.clock().await.context("failed to read the server's clock")?;

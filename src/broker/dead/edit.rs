@@ -163,6 +163,23 @@ impl LetterEdit {
     }
 }
 
+impl LetterEdit {
+    /// Returns the job that a replay of the edited letter would run, without changing anything; for instance to check its
+    /// payload.
+    ///
+    /// # Errors
+    ///
+    /// [`EditError`] if [`DeadLetters::edit`] would refuse the edit without asking Redis.
+    pub fn job(&self, letter: &DeadLetter) -> Result<JobSpec, EditError> {
+        edited_job(letter, self).map(|(_, job)| job)
+    }
+
+    /// Returns true if the edit may change the payload, or the type that determines its schema.
+    pub fn changes_payload(&self) -> bool {
+        self.payload.is_some() || !self.patches.is_empty() || self.job_type.is_some()
+    }
+}
+
 impl DeadLetters<'_> {
     /// Changes a dead letter, and returns the id of the letter that takes its place. A replay runs the job with the new
     /// fields. `action` says who does it and why; it is noted in the audit with the letter's id.
@@ -192,17 +209,9 @@ impl DeadLetters<'_> {
         edit: &LetterEdit,
         action: &Action,
     ) -> Result<Noted<EntryId>, EditError> {
-        if letter.fields.get(b"raw").is_some() {
-            return Err(EditError::Packed);
-        }
-        if !letter.fields.is_whole() {
-            return Err(EditError::Lost);
-        }
-        let changes = edit.changes(&letter.fields)?;
-        let lane = letter.text("dead_origin").parse().unwrap_or(Lane::Normal);
-        let fields = edited_fields(letter, &changes);
-        JobSpec::parse(&fields, letter.entry, lane).map_err(EditError::Malformed)?;
-        let life = letter.text("dead_life").parse().unwrap_or_else(|_| Life::of_entry(letter.entry, lane));
+        let (fields, job) = edited_job(letter, edit)?;
+        let life =
+            letter.text("dead_life").parse().unwrap_or_else(|_| Life::of_entry(letter.entry, job.lane));
         let new = self.queue.offload_large(fields, &life).await?;
         let answer = self.call_edit(letter, new, action).await?;
         match (answer.status, answer.rest.first()) {
@@ -277,6 +286,21 @@ impl DeadLetters<'_> {
         }
         Ok(found)
     }
+}
+
+/// Returns the fields of the edited letter, and the job that they describe.
+fn edited_job(letter: &DeadLetter, edit: &LetterEdit) -> Result<(Envelope, JobSpec), EditError> {
+    if letter.fields.get(b"raw").is_some() {
+        return Err(EditError::Packed);
+    }
+    if !letter.fields.is_whole() {
+        return Err(EditError::Lost);
+    }
+    let changes = edit.changes(&letter.fields)?;
+    let lane = letter.text("dead_origin").parse().unwrap_or(Lane::Normal);
+    let fields = edited_fields(letter, &changes);
+    let job = JobSpec::parse(&fields, letter.entry, lane).map_err(EditError::Malformed)?;
+    Ok((fields, job))
 }
 
 /// The fields of a letter with these changes, in their order, and with what it was before.

@@ -7,7 +7,7 @@ use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::submit::enqueue::{Due, drawn_call};
-use crate::job::{Encoding, EntryId, Envelope, JobId, Lane, Life, Timestamp};
+use crate::job::{Encoding, EntryId, Envelope, JobId, JobType, Lane, Life, Timestamp};
 
 scripts! { AMEND "amend" }
 
@@ -67,6 +67,13 @@ impl Queue {
             }
         }
         Err(Error::contract("amend", "fields that change each time they are read"))
+    }
+
+    /// Returns the type of a delayed job; `None` if it is not in the delayed set, or its fields cannot be read.
+    pub(crate) async fn delayed_type(&self, id: &JobId) -> Result<Option<JobType>, Error> {
+        let (Some((envelope, _)), _) = self.place(id).await? else { return Ok(None) };
+        let name = envelope.get(b"type").and_then(|name| std::str::from_utf8(name).ok());
+        Ok(name.and_then(|name| name.parse().ok()))
     }
 
     /// Returns the fields of a delayed job in the form that scripts carry, with `add` in place of the fields that

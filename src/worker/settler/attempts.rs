@@ -283,5 +283,6 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Failed(failure) => failure.kind.as_str(),
         Outcome::Lost => "lost",
         Outcome::Malformed(_) => "malformed",
+        Outcome::Invalid(_) => "invalid",
     }
 }

@@ -1,0 +1,3 @@
+//! What docs/wire.md promises to programs that have only a Redis client.
+
+mod record;
