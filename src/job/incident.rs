@@ -242,7 +242,9 @@ impl Incident {
                 format!("streamfleet dead list{queue} --group {}", self.key)
             }
             IncidentKind::DeadGroup | IncidentKind::DeadRate => format!("streamfleet dead groups{queue}"),
-            IncidentKind::DeadJob if self.key != OTHERS => format!("streamfleet dead show {}{queue}", self.key),
+            IncidentKind::DeadJob if self.key != OTHERS => {
+                format!("streamfleet dead show {}{queue}", self.key)
+            }
             IncidentKind::DeadJob => format!("streamfleet dead list{queue}"),
             IncidentKind::NeedsDecision => format!("streamfleet dead list{queue} --reason needs_decision"),
             IncidentKind::Backlog | IncidentKind::UnservedType => "streamfleet queues -o wide".to_owned(),
@@ -313,9 +315,7 @@ impl Observation {
 /// Returns a text as one line of at most `max` bytes. What it shows is what it contains: it has neither control characters nor
 /// those that change the direction of writing or have no width.
 pub(crate) fn plain_line(text: &str, max: usize) -> String {
-    let is_hidden = |c: char| {
-        matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
+    let is_hidden = |c: char| matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     let mut line = String::new();
     for c in text.chars() {
         let is_space = c.is_whitespace() || c.is_control() || is_hidden(c);
@@ -341,7 +341,10 @@ mod tests {
     fn names_are_unique_and_are_those_of_json() {
         for kind in IncidentKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
-            assert_eq!(IncidentKind::ALL.into_iter().filter(|other| other.as_str() == kind.as_str()).count(), 1);
+            assert_eq!(
+                IncidentKind::ALL.into_iter().filter(|other| other.as_str() == kind.as_str()).count(),
+                1
+            );
         }
     }
 

@@ -24,6 +24,7 @@ mod fingerprint;
 mod followup;
 mod gate;
 mod id;
+pub(crate) mod incident;
 mod lease;
 mod ledger;
 mod life;
@@ -58,7 +59,7 @@ pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
-    StepName,
+    SinkName, StepName,
 };
 pub(crate) use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};

@@ -115,7 +115,9 @@ pub(crate) fn decide(
         let mut id = IncidentId::of(draw());
         let is_used = |id: &IncidentId| {
             known.iter().any(|(incident, _)| incident.id == *id)
-                || transitions.iter().any(|made| matches!(made, Transition::Put { incident, .. } if incident.id == *id))
+                || transitions
+                    .iter()
+                    .any(|made| matches!(made, Transition::Put { incident, .. } if incident.id == *id))
         };
         for _ in 0..8 {
             if !is_used(&id) {
@@ -208,7 +210,8 @@ fn next(
             changed.next = Some(now.after(timing.pause(changed.notices)));
         }
         // A clock that was set back must not silence it.
-        changed.next = changed.next.map(|next| next.min(now.after(timing.remind_most.max(timing.remind_after))));
+        changed.next =
+            changed.next.map(|next| next.min(now.after(timing.remind_most.max(timing.remind_after))));
     }
     (changed != *incident).then_some(Transition::Put { incident: changed, is_news: false })
 }
@@ -267,32 +270,35 @@ fn bounded(known: &[(Incident, Standing)], observations: Vec<Observation>) -> Ve
             kind == seen.kind && *queue == seen.queue && key != OTHERS
         };
         let alive = |incident: &&(Incident, Standing)| incident.0.state != IncidentState::Resolved;
-        let has_own = known.iter().filter(alive).any(|(incident, _)| {
-            incident.is_about(seen.kind, seen.queue.as_ref(), &seen.key)
-        });
-        let of_known = known.iter().filter(alive).filter(|(incident, _)| {
-            is_same(incident.kind, &incident.queue, &incident.key)
-        });
+        let has_own = known
+            .iter()
+            .filter(alive)
+            .any(|(incident, _)| incident.is_about(seen.kind, seen.queue.as_ref(), &seen.key));
+        let of_known = known
+            .iter()
+            .filter(alive)
+            .filter(|(incident, _)| is_same(incident.kind, &incident.queue, &incident.key));
         let is_new = |one: &&Observation| {
-            !known.iter().filter(alive).any(|(incident, _)| {
-                incident.is_about(one.kind, one.queue.as_ref(), &one.key)
-            })
+            !known
+                .iter()
+                .filter(alive)
+                .any(|(incident, _)| incident.is_about(one.kind, one.queue.as_ref(), &one.key))
         };
         let of_fresh = kept.iter().filter(|one| is_same(one.kind, &one.queue, &one.key)).filter(is_new);
         let count = of_known.count() + of_fresh.count();
         if has_own || seen.key == OTHERS || count < seen.kind.most_per_queue() {
             merge(&mut kept, seen);
         } else {
-            merge(&mut kept, Observation { key: OTHERS.to_owned(), ..seen });
+            let detail = format!("{}, beyond those with an incident of their own", seen.kind.title());
+            merge(&mut kept, Observation { key: OTHERS.to_owned(), detail, ..seen });
         }
     }
     kept
 }
 
 fn merge(kept: &mut Vec<Observation>, seen: Observation) {
-    let is_same = |one: &&mut Observation| {
-        one.kind == seen.kind && one.queue == seen.queue && one.key == seen.key
-    };
+    let is_same =
+        |one: &&mut Observation| one.kind == seen.kind && one.queue == seen.queue && one.key == seen.key;
     let Some(one) = kept.iter_mut().find(is_same) else {
         kept.push(seen);
         return;
