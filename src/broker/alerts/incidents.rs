@@ -344,6 +344,12 @@ fn read_ack(text: &str) -> Option<Acknowledgment> {
 }
 
 impl KnownIncident {
+    /// An incident that nobody knows yet.
+    #[cfg(feature = "alerts")]
+    pub(crate) fn new(incident: Incident) -> Self {
+        Self { incident, acknowledged: None, deliveries: BTreeMap::new() }
+    }
+
     /// Returns true if it is open, and nobody has said that they know of it.
     pub fn needs_a_person(&self) -> bool {
         self.incident.state == IncidentState::Open && self.acknowledged.is_none()

@@ -1,6 +1,7 @@
 //! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
+mod alerts;
 mod bulk;
 mod campaign;
 mod dispensable;
@@ -156,6 +157,7 @@ impl Rehearsal<'_> {
         log.step("pass gates, wait in a room", self.gates()).await?;
         log.step("recurring jobs", self.recur()).await?;
         log.step("publish an event", self.publish()).await?;
+        log.step("note an incident", self.alert()).await?;
         log.step("look up", self.inspect()).await?;
         let extras = Extras { oldest: true, ticks: false, survey: Some(LEASE) };
         log.step("measure the queue", self.queue.snapshot_with(extras)).await?;
