@@ -57,6 +57,7 @@
 //! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
 //! | [`traces`] | spans of attempts (feature `otlp`) |
 //! | `service`, `config`, `telemetry` | a process of its own: the configuration file, logs, metrics, probes, signals (feature `service`) |
+//! | `alerts` | incidents, and messages about them to chat services, webhooks and mail (feature `alerts`) |
 //! | `dev_server` | a private Redis for development and tests (feature `dev-server`) |
 //! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`) |
 //!
@@ -72,6 +73,8 @@
 mod setters;
 
 pub mod admin;
+#[cfg(feature = "service")]
+pub mod alerts;
 mod autoscale;
 mod broker;
 #[cfg(feature = "service")]

@@ -342,7 +342,9 @@ impl SinkConfig {
         if is_mail {
             wrong.extend(self.check_mail());
         } else if self.url.is_none() && self.url_file.is_none() {
-            wrong.push("url_file: is missing: the file with the address that messages are posted to".to_owned());
+            wrong.push(
+                "url_file: is missing: the file with the address that messages are posted to".to_owned(),
+            );
         }
         let has_secret = self.secret.is_some() || self.secret_file.is_some();
         match self.kind {
@@ -350,10 +352,13 @@ impl SinkConfig {
                 wrong.push(format!("secret_file: has no effect: messages to {kind} are not signed"));
             }
             SinkKind::Webhook if !has_secret => {
-                wrong.push("secret_file: is missing: the file with the secret that signs messages".to_owned());
+                wrong
+                    .push("secret_file: is missing: the file with the secret that signs messages".to_owned());
             }
             SinkKind::Mail if has_secret != self.user.is_some() => {
-                wrong.push("user: needs the file with its password, secret_file, and the other way round".to_owned());
+                wrong.push(
+                    "user: needs the file with its password, secret_file, and the other way round".to_owned(),
+                );
             }
             SinkKind::Dingtalk
             | SinkKind::Feishu
@@ -394,11 +399,16 @@ impl SinkConfig {
 }
 
 /// Reads a secret from its file, or else from the value itself. Errors never contain it.
-fn read(key: &str, file: Option<&Path>, value: Option<&SecretString>) -> Result<Option<SecretString>, String> {
+fn read(
+    key: &str,
+    file: Option<&Path>,
+    value: Option<&SecretString>,
+) -> Result<Option<SecretString>, String> {
     let text = match (file, value) {
         (Some(path), _) => {
             let wrong = |reason: String| format!("{key}: {} {reason}", path.display());
-            let length = std::fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
+            let length =
+                std::fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?.len();
             if length > SECRET_BYTES {
                 return Err(wrong(format!("has more than {SECRET_BYTES} bytes")));
             }
@@ -458,7 +468,8 @@ mod tests {
             assert_eq!(posting(kind).validate(), Vec::<String>::new());
         }
         assert_eq!(posting(SinkKind::Webhook).secret("s").validate(), Vec::<String>::new());
-        let mail = SinkConfig::new(SinkKind::Mail).server("localhost").from("a@example.com").to(["b@example.com"]);
+        let mail =
+            SinkConfig::new(SinkKind::Mail).server("localhost").from("a@example.com").to(["b@example.com"]);
         assert_eq!(mail.validate(), Vec::<String>::new());
     }
 
@@ -486,7 +497,9 @@ mod tests {
         for url in ["https://jobs.example.com", "http://127.0.0.1:8080/streamfleet"] {
             assert!(is_console(url), "{url}");
         }
-        for url in ["", "https://", "jobs.example.com", "https://a:b@c", "https://a/?t=1", "javascript:alert(1)"] {
+        for url in
+            ["", "https://", "jobs.example.com", "https://a:b@c", "https://a/?t=1", "javascript:alert(1)"]
+        {
             assert!(!is_console(url), "{url}");
         }
     }

@@ -84,13 +84,10 @@ impl Courier {
     }
 
     /// Sends one message, several times if need be. Returns whether the sink has taken it; `None` if it was stopped before.
-    async fn deliver(&self, incidents: &[Incident], stop: &CancellationToken) -> Option<bool> {
+    async fn deliver(&mut self, incidents: &[Incident], stop: &CancellationToken) -> Option<bool> {
         let mut pauses = PAUSES.into_iter();
         loop {
-            if stop.is_cancelled() || Instant::now() >= *self.until.borrow() {
-                stop.cancelled().await;
-                return None;
-            }
+            self.surely_sends(stop).await?;
             let message = self.sender.message(incidents, self.now());
             let sink = &self.sink.name;
             let (pause, why) = match self.sink.send(&message).await {
@@ -111,6 +108,23 @@ impl Courier {
                 biased;
                 () = stop.cancelled() => return None,
                 () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Waits until this process surely is the one that sends; `None` if it was stopped before.
+    async fn surely_sends(&mut self, stop: &CancellationToken) -> Option<()> {
+        loop {
+            if stop.is_cancelled() {
+                return None;
+            }
+            if Instant::now() < *self.until.borrow_and_update() {
+                return Some(());
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                changed = self.until.changed() => changed.ok()?,
             }
         }
     }

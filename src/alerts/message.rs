@@ -125,8 +125,10 @@ impl Sender {
 
     fn titles(&self, incidents: &[Incident]) -> String {
         let count = |reason| incidents.iter().filter(|incident| Reason::of(incident) == reason).count();
-        let parts = [(Reason::Opened, "new"), (Reason::Reminder, "still open"), (Reason::Resolved, "resolved")];
-        let parts = parts.map(|(reason, what)| (count(reason), what)).into_iter().filter(|(count, _)| *count > 0);
+        let parts =
+            [(Reason::Opened, "new"), (Reason::Reminder, "still open"), (Reason::Resolved, "resolved")];
+        let parts =
+            parts.map(|(reason, what)| (count(reason), what)).into_iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
         format!("[{}] {} incidents: {}", self.namespace, incidents.len(), parts.join(", "))
     }

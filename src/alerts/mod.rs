@@ -4,9 +4,9 @@
 //! Data passes through like this: `observe` reads the state of queues and servers, `job::incident` decides what follows, the
 //! checker writes that down, and a courier per sink sends what its sink has not got. Nothing here can hold up a job.
 
-mod config;
 #[cfg(feature = "alerts")]
 mod checker;
+mod config;
 #[cfg(feature = "alerts")]
 mod courier;
 #[cfg(feature = "alerts")]

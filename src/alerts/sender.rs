@@ -198,8 +198,12 @@ impl Alerts {
             };
             tasks.spawn(courier.run(stop.clone()));
         }
-        let observer =
-            Observer::new(broker.clone(), Arc::clone(&self.config), Arc::clone(&self.watched), events.clone());
+        let observer = Observer::new(
+            broker.clone(),
+            Arc::clone(&self.config),
+            Arc::clone(&self.watched),
+            events.clone(),
+        );
         let checker = Checker {
             observer,
             incidents: broker.incidents(),

@@ -16,7 +16,8 @@ pub use loss::{HookFailure, Recipient, SpanLoss};
 pub use program::{ChildEnding, PoolEnding};
 
 use crate::broker::QueueSnapshot;
-use crate::job::{CronName, FailureKind, JobId, JobType, PoolName, QueueName};
+use crate::job::incident::{Incident, IncidentKind};
+use crate::job::{CronName, FailureKind, JobId, JobType, PoolName, QueueName, SinkName};
 
 /// Something that happened in this process; see the [example](Events).
 #[derive(Debug, Clone, Copy)]
@@ -415,6 +416,34 @@ pub enum Event<'a> {
         loss: SpanLoss,
         /// Why, for people.
         why: &'a str,
+    },
+    /// An incident has opened, or is resolved. Reported by the process that sends messages about incidents.
+    IncidentChanged {
+        /// The incident.
+        incident: &'a Incident,
+    },
+    /// How many incidents of a kind are open. Reported by the same process at each check.
+    Incidents {
+        /// The kind.
+        kind: IncidentKind,
+        /// How many.
+        open: u64,
+    },
+    /// A sink has taken a message about incidents.
+    AlertSent {
+        /// The sink.
+        sink: &'a SinkName,
+        /// How many incidents the message is about.
+        incidents: usize,
+    },
+    /// A sink has not taken a message about incidents.
+    AlertFailed {
+        /// The sink.
+        sink: &'a SinkName,
+        /// What it answered. The text has no secret.
+        why: &'a str,
+        /// Whether the message is not sent again until the next reminder.
+        is_given_up: bool,
     },
     /// The process's heartbeat was answered, or was not.
     Contact {

@@ -27,6 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cron", &["job"]),
     ("sabotage", &[]),
     ("admin", &["job", "broker"]),
+    ("alerts", &["job", "event", "broker", "tls"]),
     ("broker", &["job", "cron", "sabotage", "tls"]),
     ("tls", &[]),
     ("event", &["job", "broker"]),
@@ -44,7 +45,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("recycle", &["worker", "health"]),
     ("testing", &["job", "broker", "producer", "worker", "fleet", "shutdown", "dev_server"]),
     ("dev_server", &["handlers"]),
-    ("config", &["job", "cron", "broker", "worker", "handlers", "hooks", "telemetry", "fleet", "producer"]),
+    (
+        "config",
+        &["alerts", "job", "cron", "broker", "worker", "handlers", "hooks", "telemetry", "fleet", "producer"],
+    ),
     (
         "fleet",
         &[
@@ -65,7 +69,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "service",
-        &["broker", "event", "traces", "telemetry", "health", "autoscale", "fleet", "shutdown", "config"],
+        &[
+            "alerts",
+            "job",
+            "broker",
+            "event",
+            "traces",
+            "telemetry",
+            "health",
+            "autoscale",
+            "fleet",
+            "shutdown",
+            "config",
+        ],
     ),
 ];
 

@@ -42,7 +42,9 @@ impl QueueCheck<'_> {
         let undecided: Vec<_> =
             groups.iter().filter(|group| group.reason == Some(DeadReason::NeedsDecision)).collect();
         let count: u64 = undecided.iter().map(|group| group.count).sum();
-        let Some(first) = undecided.iter().min_by_key(|group| group.first).filter(|_| count > 0) else { return };
+        let Some(first) = undecided.iter().min_by_key(|group| group.first).filter(|_| count > 0) else {
+            return;
+        };
         let detail = format!("{count} dead jobs wait until a person decides about one of their steps");
         let seen = self.observation(IncidentKind::NeedsDecision, first.first.min(now));
         self.add(with_example(seen.count(count).detail(&detail), first));
@@ -70,7 +72,10 @@ impl QueueCheck<'_> {
         // If nobody looked for long, what is over by now is told all the same.
         let is_unseen = self.seen.checked.is_some_and(|checked| group.first > checked);
         let goes_on = now.since(group.last) < self.config.quiet_after;
-        group.count > 0 && group.fingerprint.is_some() && (is_new || self.has_incident(group)) && (goes_on || is_unseen)
+        group.count > 0
+            && group.fingerprint.is_some()
+            && (is_new || self.has_incident(group))
+            && (goes_on || is_unseen)
     }
 
     fn has_incident(&self, group: &DeadGroup) -> bool {
@@ -99,7 +104,8 @@ impl QueueCheck<'_> {
         }
         if is_much {
             let minutes = window.as_secs_f64() / 60.0;
-            let detail = format!("{} jobs died within {minutes:.0} minutes, of causes that are not new", rate.deaths);
+            let detail =
+                format!("{} jobs died within {minutes:.0} minutes, of causes that are not new", rate.deaths);
             let seen = self.observation(IncidentKind::DeadRate, now).count(rate.deaths).detail(&detail);
             let most = groups.iter().find(|group| group.fingerprint.is_some() && group.fingerprint == grown);
             self.add(match most {
@@ -124,7 +130,8 @@ impl QueueCheck<'_> {
         }
         if self.memory.others.is_some_and(|last| now.since(last) < self.config.quiet_after) {
             let seen = self.observation(IncidentKind::DeadJob, now).key(OTHERS);
-            let detail = format!("{}, beyond those with an incident of their own", IncidentKind::DeadJob.title());
+            let detail =
+                format!("{}, beyond those with an incident of their own", IncidentKind::DeadJob.title());
             self.add(Observation { adds: true, ..seen.detail(&detail) });
         }
         self.cover(IncidentKind::DeadJob);
@@ -187,7 +194,8 @@ impl QueueCheck<'_> {
         let seen = seen.example(&job_type, IncidentExample::new(&job, &letter.text("dead_error")));
         let seen = Observation { adds: true, ..seen };
         // Beyond the bound, only the number matters.
-        let others = self.checked.observations.iter_mut().find(|seen| of_kind(&&**seen) && seen.key == OTHERS);
+        let others =
+            self.checked.observations.iter_mut().find(|seen| of_kind(&&**seen) && seen.key == OTHERS);
         match others {
             Some(others) if key == OTHERS => others.count = others.count.saturating_add(1),
             Some(_) | None => self.add(seen),

@@ -72,11 +72,13 @@ impl QueueCheck<'_> {
         let allowed = self.watched.latencies.get(self.queue.name()).copied().unwrap_or(self.watched.latency);
         let oldest = snapshot.oldest_waiting().filter(|oldest| *oldest > allowed && !is_closed);
         if let Some(oldest) = oldest {
-            let since = snapshot.now.as_ms().saturating_sub(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));
+            let since =
+                snapshot.now.as_ms().saturating_sub(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));
             let (oldest, allowed) = (whole_seconds(oldest), format_duration(allowed));
             let detail = format!("the oldest job has waited for {oldest}; the objective is {allowed}");
             let since = Timestamp::from_ms(since).unwrap_or_default();
-            let seen = self.observation(IncidentKind::Backlog, since).count(snapshot.waiting()).detail(&detail);
+            let seen =
+                self.observation(IncidentKind::Backlog, since).count(snapshot.waiting()).detail(&detail);
             self.add(seen);
         }
     }
@@ -100,10 +102,13 @@ impl QueueCheck<'_> {
         self.cover(IncidentKind::UnservedType);
         for unknown in types {
             let Some(unserved) = unknown.unserved_for.filter(|_| unknown.jobs > 0) else { continue };
-            let since = snapshot.now.as_ms().saturating_sub(u64::try_from(unserved.as_millis()).unwrap_or(u64::MAX));
+            let since =
+                snapshot.now.as_ms().saturating_sub(u64::try_from(unserved.as_millis()).unwrap_or(u64::MAX));
             let name = unknown.job_type.as_str();
-            let detail = format!("{} jobs of the type {name} wait, and no live worker knows the type", unknown.jobs);
-            let seen = self.observation(IncidentKind::UnservedType, Timestamp::from_ms(since).unwrap_or_default());
+            let detail =
+                format!("{} jobs of the type {name} wait, and no live worker knows the type", unknown.jobs);
+            let seen =
+                self.observation(IncidentKind::UnservedType, Timestamp::from_ms(since).unwrap_or_default());
             let seen = seen.key(name).count(unknown.jobs).detail(&detail);
             self.add(Observation { job_type: name.to_owned(), ..seen });
         }
@@ -115,7 +120,8 @@ impl QueueCheck<'_> {
         let ids = self.queue.campaigns().ids().await?;
         self.memory.campaigns.retain(|id| ids.contains_key(id));
         let is_active = ids.values().any(|is_active| *is_active);
-        let over = ids.into_iter().filter(|(id, is_active)| !is_active && !self.memory.campaigns.contains(id));
+        let over =
+            ids.into_iter().filter(|(id, is_active)| !is_active && !self.memory.campaigns.contains(id));
         let over: Vec<String> = over.map(|(id, _)| id).collect();
         if over.len() <= MAX_CAMPAIGNS {
             self.cover(IncidentKind::CampaignStopped);
@@ -128,7 +134,8 @@ impl QueueCheck<'_> {
                 found => found?,
             };
             let is_known = self.known.iter().any(|incident| {
-                incident.kind == IncidentKind::CampaignStopped && (incident.key == id || incident.key == OTHERS)
+                incident.kind == IncidentKind::CampaignStopped
+                    && (incident.key == id || incident.key == OTHERS)
             });
             let stopped = found.filter(|campaign| {
                 let age = snapshot.now.since(campaign.changed);

@@ -29,7 +29,12 @@ fn full(node: &str, (used, max): (u64, u64), allowed: f64, now: Timestamp) -> Op
     }
     let of = if node.is_empty() { String::new() } else { format!(" of {node}") };
     let mib = |bytes: u64| bytes / (1024 * 1024);
-    let detail = format!("{} % of the memory{of} is in use: {} of {} MiB", (share * 100.0).round(), mib(used), mib(max));
+    let detail = format!(
+        "{} % of the memory{of} is in use: {} of {} MiB",
+        (share * 100.0).round(),
+        mib(used),
+        mib(max)
+    );
     Some(Observation::new(IncidentKind::RedisMemory, None, now).key(node).detail(&detail))
 }
 

@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn both_forms_of_success_are_known() {
-        for body in [&br#"{"code":0,"msg":"success"}"#[..], br#"{"StatusCode":0,"StatusMessage":"success"}"#] {
+        for body in [&br#"{"code":0,"msg":"success"}"#[..], br#"{"StatusCode":0,"StatusMessage":"success"}"#]
+        {
             assert_eq!(judge(body), Answer::Accepted { said: "success".to_owned() });
         }
         assert!(matches!(judge(br#"{"code":19021,"msg":"sign match fail"}"#), Answer::Refused { .. }));

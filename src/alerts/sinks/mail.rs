@@ -105,7 +105,11 @@ fn place(server: &str, tls: SmtpTls) -> Result<(String, u16), String> {
         SmtpTls::Tls => 465,
         SmtpTls::Off => 25,
     };
-    let wrong = || format!("server: is {server:?}, but must be a host, or a host and a port such as smtp.example.com:587");
+    let wrong = || {
+        format!(
+            "server: is {server:?}, but must be a host, or a host and a port such as smtp.example.com:587"
+        )
+    };
     let (host, port) = match server.rsplit_once(':') {
         Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
         None => (server, usual),
@@ -166,7 +170,10 @@ mod tests {
 
     #[test]
     fn a_server_is_a_host_and_a_port() {
-        assert_eq!(place("smtp.example.com", SmtpTls::Starttls).unwrap(), ("smtp.example.com".to_owned(), 587));
+        assert_eq!(
+            place("smtp.example.com", SmtpTls::Starttls).unwrap(),
+            ("smtp.example.com".to_owned(), 587)
+        );
         assert_eq!(place("smtp.example.com:25", SmtpTls::Tls).unwrap().1, 25);
         for wrong in ["", ":25", "a:b", "a:0", "a b", "user@host", "a:65536"] {
             assert!(place(wrong, SmtpTls::Tls).is_err(), "{wrong}");

@@ -159,7 +159,10 @@ fn usual(status: StatusCode, pause: Option<Duration>, body: &[u8]) -> Option<Ans
         text => format!("answered {status}: {text}"),
     };
     let is_temporary = status.is_server_error()
-        || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY);
+        || matches!(
+            status,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY
+        );
     Some(if is_temporary { Answer::Later { pause, why } } else { Answer::Refused { why } })
 }
 
@@ -213,7 +216,10 @@ mod tests {
             assert!(matches!(answer(status), Some(Answer::Later { .. })), "{status}");
         }
         for status in [301, 400, 401, 404] {
-            assert!(matches!(answer(status), Some(Answer::Refused { why }) if why.ends_with(": no")), "{status}");
+            assert!(
+                matches!(answer(status), Some(Answer::Refused { why }) if why.ends_with(": no")),
+                "{status}"
+            );
         }
     }
 

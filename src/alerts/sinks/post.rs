@@ -99,7 +99,8 @@ fn parts(url: &Url) -> impl Iterator<Item = SecretString> {
 
 fn address(url: &SecretString) -> Result<Url, String> {
     // The error does not quote the address.
-    let url = Url::parse(url.expose_secret()).map_err(|error| format!("url_file: is not an address: {error}"))?;
+    let url =
+        Url::parse(url.expose_secret()).map_err(|error| format!("url_file: is not an address: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
         return Err("url_file: must begin with https:// or http:// and name a host".to_owned());
     }
@@ -145,7 +146,8 @@ mod tests {
     fn no_text_has_a_token_or_the_secret() {
         let url = "https://example.com/hook/0123456789?access_token=canary%2B9876";
         let post = Post::open(&url.into(), Some("s3cret-s3cret".into())).unwrap();
-        let text = post.without_secrets("0123456789 canary+9876 access_token=canary%2B9876 s3cret-s3cret example.com");
+        let text = post
+            .without_secrets("0123456789 canary+9876 access_token=canary%2B9876 s3cret-s3cret example.com");
         assert_eq!(text, "*** *** *** *** example.com");
     }
 

@@ -51,7 +51,10 @@ mod tests {
         let body: Value = serde_json::from_slice(&request(&message).body).unwrap();
         let blocks = body["blocks"].as_array().unwrap();
         assert_eq!((blocks.len(), &blocks[1]["text"]["type"]), (3, &json!("plain_text")));
-        assert_eq!(blocks[2]["text"]["text"], "<https://jobs.example.com/incidents/00000001|Open the console>");
+        assert_eq!(
+            blocks[2]["text"]["text"],
+            "<https://jobs.example.com/incidents/00000001|Open the console>"
+        );
         assert!(!body["text"].as_str().unwrap().contains('<'));
     }
 

@@ -16,10 +16,8 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 pub(super) fn request(message: &Message, secret: &SecretString, now_s: i64) -> Request {
     let mut request = Request::json(&body(message));
     let signature = signature(exposed(secret), now_s, &request.body);
-    request.headers = vec![
-        ("x-streamfleet-signature", signature),
-        ("x-streamfleet-delivery", message.name.clone()),
-    ];
+    request.headers =
+        vec![("x-streamfleet-signature", signature), ("x-streamfleet-delivery", message.name.clone())];
     request
 }
 
@@ -35,7 +33,8 @@ fn signature(secret: &str, now_s: i64, body: &[u8]) -> String {
 
 fn body(message: &Message) -> Value {
     let alerts: Vec<Value> = message.items.iter().map(|item| alert(message, item)).collect();
-    let is_over = !message.items.is_empty() && message.items.iter().all(|item| item.reason == Reason::Resolved);
+    let is_over =
+        !message.items.is_empty() && message.items.iter().all(|item| item.reason == Reason::Resolved);
     json!({
         "version": "4",
         "receiver": "streamfleet",

@@ -1,5 +1,6 @@
 //! Which message about an incident a sink still has to get. A message that a sink has accepted is not sent to it again.
 
+#[cfg(any(feature = "alerts", test))]
 use super::{Incident, IncidentState};
 
 /// What a sink has got about one incident.
@@ -20,6 +21,7 @@ impl Delivery {
     }
 
     /// Returns true if the sink has got all that there is to say.
+    #[cfg(any(feature = "alerts", test))]
     pub(crate) fn is_complete(self, incident: &Incident) -> bool {
         match incident.state {
             IncidentState::Pending => true,
