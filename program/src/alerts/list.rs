@@ -103,10 +103,8 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 async fn list(args: &Args, incidents: &Incidents, context: &Context) -> anyhow::Result<Listing> {
     const FAILED: &str = "failed to read the incidents";
     let found = incidents.open().await.context(FAILED)?;
-    let is_shown = |known: &KnownIncident| match known.incident.state {
-        IncidentState::Open => args.after.is_none(),
-        _ => false,
-    };
+    let is_shown =
+        |known: &KnownIncident| known.incident.state == IncidentState::Open && args.after.is_none();
     let mut items: Vec<Report> = found.incidents.into_iter().filter(is_shown).map(Report::from).collect();
     let (open, mut next) = (items.len(), None);
     if args.all {
