@@ -60,8 +60,11 @@ impl QueueCheck<'_> {
             let Some(name) = &group.fingerprint else { continue };
             let key = if nth < MAX_GROUPS { name } else { OTHERS };
             let of = group.job_type.as_ref().map_or_else(String::new, |name| format!(" of the type {name}"));
-            let detail = format!("{} jobs{of} died of one cause", group.deaths);
-            let seen = self.observation(IncidentKind::DeadGroup, group.first).key(key).count(group.deaths);
+            let detail = format!("{} jobs{of} died of one cause", group.deaths.max(group.count));
+            let seen = self
+                .observation(IncidentKind::DeadGroup, group.first)
+                .key(key)
+                .count(group.deaths.max(group.count));
             self.add(with_example(seen.detail(&detail), group));
         }
     }
