@@ -66,7 +66,6 @@ pub(super) struct Message {
     /// How many incidents it is about beyond those.
     pub(super) left_out: usize,
     pub(super) namespace: String,
-    pub(super) now: Timestamp,
 }
 
 /// What all messages of a process have in common.
@@ -97,7 +96,6 @@ impl Sender {
             items,
             left_out,
             namespace: self.namespace.to_string(),
-            now,
         }
     }
 
@@ -114,7 +112,6 @@ impl Sender {
             items: Vec::new(),
             left_out: 0,
             namespace: self.namespace.to_string(),
-            now,
         }
     }
 

@@ -168,7 +168,8 @@ impl From<Acknowledgment> for Acknowledged {
 
 fn table(page: &Page, clock: &Clock, is_all: bool) -> View {
     if page.items.is_empty() {
-        return if is_all { "there are no incidents" } else { "there are no open incidents" }.into();
+        let none = if is_all { "there are no incidents" } else { "there are no open incidents" };
+        return none.to_owned().into();
     }
     let mut table = output::table(&[
         Column::id("incident"),
