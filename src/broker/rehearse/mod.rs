@@ -7,6 +7,7 @@ mod campaign;
 mod dispensable;
 mod gates;
 mod orphans;
+mod publish;
 mod steps;
 
 use std::future::Future;
@@ -377,12 +378,6 @@ impl Rehearsal<'_> {
         self.broker.delete(vec![self.queue.keys.record(&job.id)]).await?;
         expect_same("cron_pause", self.queue.cron().pause(entry.name()).await?, Some(true))?;
         expect_same("cron_remove", self.queue.cron().remove(entry.name()).await?, true)
-    }
-
-    async fn publish(&self) -> Result<(), Error> {
-        self.queue.events().publish(1, &[vec![("event", "rehearsed".to_owned())]]).await?;
-        expect_same("xrange", self.queue.events().page(None, 2).await?.len(), 1)?;
-        expect_same("xrevrange", self.queue.events().last(2).await?.len(), 1)
     }
 
     async fn inspect(&self) -> Result<(), Error> {

@@ -61,10 +61,7 @@ impl Log {
                 let kind = kind.as_str();
                 info!(%queue, %job_type, %job, kind, error, suppressed, "a handler failed");
             }),
-            Event::Started { queue, job_type, job, attempt, wait } => {
-                debug!(%queue, %job_type, %job, attempt, ?wait, "a handler starts");
-            }
-            Event::Finished(ref end) => self.finished(end),
+            Event::Started { .. } | Event::Finished(_) => self.attempt(event),
             Event::Fenced { queue } => {
                 self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
             }
@@ -120,6 +117,16 @@ impl Log {
             | Event::Incidents { .. }
             | Event::AlertSent { .. }
             | Event::Stopping => {}
+        }
+    }
+
+    /// Logs the beginning and the end of an attempt.
+    fn attempt(&self, event: &Event<'_>) {
+        if let Event::Started { queue, job_type, job, attempt, wait } = *event {
+            debug!(%queue, %job_type, %job, attempt, ?wait, "a handler starts");
+        }
+        if let Event::Finished(ref end) = *event {
+            self.finished(end);
         }
     }
 
