@@ -1,6 +1,6 @@
 //! The part of a rehearsal in which an event goes to the queue's stream.
 
-use super::{Error, Rehearsal};
+use super::{Error, Rehearsal, expect_same};
 
 impl Rehearsal<'_> {
     /// Publishes one event.

@@ -12,6 +12,9 @@ pub(crate) const MAX_INCIDENTS: usize = 300;
 /// A message that says that an incident is resolved is not offered to a sink for longer than this.
 const RESOLVED_FOR: Duration = Duration::from_secs(24 * 3600);
 
+/// How exactly it is known when an incident was last seen. What does not change is not written down at each check.
+const SEEN_EVERY: Duration = Duration::from_secs(60);
+
 /// When incidents open, are repeated and are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timing {
@@ -186,7 +189,7 @@ fn next(
 ) -> Option<Transition> {
     let mut changed = incident.clone();
     match found {
-        Found::Wrong(seen) => update(&mut changed, seen, now),
+        Found::Wrong(seen) => update(&mut changed, seen),
         Found::Nothing if incident.state == IncidentState::Pending => {
             return Some(Transition::Forget(incident.id.clone()));
         }
@@ -197,6 +200,10 @@ fn next(
             }
         }
         Found::Unknown => {}
+    }
+    let is_stale = now.since(incident.seen) >= SEEN_EVERY;
+    if matches!(found, Found::Wrong(_)) && (is_stale || changed != *incident) {
+        changed.seen = now;
     }
     if changed.state == IncidentState::Pending {
         if now.since(changed.since) >= timing.hold(changed.kind) && matches!(found, Found::Wrong(_)) {
@@ -216,7 +223,7 @@ fn next(
     (changed != *incident).then_some(Transition::Put { incident: changed, is_news: false })
 }
 
-fn update(incident: &mut Incident, seen: &Observation, now: Timestamp) {
+fn update(incident: &mut Incident, seen: &Observation) {
     incident.count = if seen.adds { incident.count.saturating_add(seen.count) } else { seen.count };
     // What somebody knows by one example stays the same.
     if incident.example.is_none() {
@@ -226,7 +233,6 @@ fn update(incident: &mut Incident, seen: &Observation, now: Timestamp) {
     incident.job_type.clone_from(&seen.job_type);
     incident.since = incident.since.min(seen.since);
     incident.clear_since = None;
-    incident.seen = now;
 }
 
 fn resolve(incident: Incident, timing: &Timing, now: Timestamp) -> Transition {
