@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use streamfleet::admin::{Action, CampaignRules, Filter, IncidentKind, IncidentState};
 use streamfleet::alerts::Watched;
+use streamfleet::job::QueueName;
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
 
 use super::{
@@ -54,7 +55,7 @@ async fn a_backlog_beyond_the_objective_is_an_incident() {
     let server = RedisServer::start();
     let (queue, broker) = (queue(&server).await, broker(&server).await);
     let mut one: FleetConfig = crate::harness::fleet::config(&server.url());
-    one.worker.queues.get_mut(&QUEUE.parse().unwrap()).unwrap().concurrency = 1;
+    one.worker.queues.get_mut(&QUEUE.parse::<QueueName>().unwrap()).unwrap().concurrency = 1;
     one.worker.drain_timeout = Duration::ZERO;
     let fleet = Running::start_with(one, quick(1), Stuck);
     submit(&queue, "1").await;
