@@ -423,7 +423,6 @@ fn read(
     }
 }
 
-#[expect(clippy::ref_option, reason = "serde passes the field by reference")]
 fn masked<S: Serializer>(_: &Option<SecretString>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str("***")
 }

@@ -1,4 +1,4 @@
-//! Alerts: what is an incident, that each is told once by whoever sends, and that no sink holds up anything else.
+//! Alerts: what is an incident, that each is told once by the process that sends, and that no sink holds up anything else.
 
 mod commands;
 mod delivery;
