@@ -64,8 +64,8 @@ fn keys(path: &serde_path_to_error::Path) -> Vec<String> {
 /// Returns `reason` without the value if the value may be secret: addresses contain passwords, and programs get tokens.
 fn without_secrets(reason: &str, path: &[String], node: &Node) -> String {
     let Kind::Leaf(value) = &node.kind else { return reason.to_owned() };
-    // Rules contain codes and expressions, so the message may quote a wrong word.
-    let rules = path.get(4).is_some_and(|key| key == "rules");
+    // Rules contain codes and expressions, and a kind is a word, so the message may quote a wrong one.
+    let rules = path.get(4).is_some_and(|key| key == "rules") || path.last().is_some_and(|key| key == "kind");
     let private =
         !rules && path.iter().any(|key| matches!(&**key, "redis" | "env" | "headers" | "handler" | "sinks"));
     let mut safe = reason.to_owned();

@@ -475,7 +475,8 @@ fn a_secret_of_a_sink_comes_from_a_file_or_a_variable_and_is_never_shown() {
 #[test]
 fn problems_of_sinks_are_named_by_their_keys() {
     let told = wrong("[alerts]\nevery = \"1ms\"\noff = [\"backlogs\"]\n");
-    assert!(told[0].starts_with("alerts.off: unknown value; did you mean \"backlog\"?"), "{told:?}");
+    let near = "alerts.off: unknown value; did you mean \"backlog\"?";
+    assert!(told.iter().any(|told| told.starts_with(near)), "{told:?}");
     let told = wrong(&format!("[alerts]\nevery = \"1ms\"\n{SINK}"));
     assert!(
         told.iter().any(|told| told.starts_with("alerts.every: is 1ms, but must be between 100ms and 1h")),
