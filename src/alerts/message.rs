@@ -1,6 +1,7 @@
 //! What a message says, before a sink gives it the form of its medium. All texts are plain lines: nothing in them is markup.
 
-use crate::job::incident::{Incident, IncidentKind, IncidentState, plain_line};
+use crate::job::incident::line::plain_line;
+use crate::job::incident::{Incident, IncidentKind, IncidentState};
 use crate::job::{Namespace, QueueName, Timestamp};
 
 /// The most incidents that a message describes one by one.

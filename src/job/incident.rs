@@ -4,6 +4,7 @@
 #[cfg(any(feature = "alerts", test))]
 pub(crate) mod decide;
 pub(crate) mod delivery;
+pub(crate) mod line;
 #[cfg(any(feature = "alerts", test))]
 mod observation;
 
@@ -13,10 +14,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 #[cfg(any(feature = "alerts", test))]
-pub(crate) use self::observation::{Observation, plain_line};
+pub(crate) use self::observation::Observation;
 use super::{InvalidName, QueueName, Timestamp};
 
 /// The key of the incident that stands for all those of a kind and a queue that have none of their own.
+#[cfg(any(feature = "alerts", test))]
 pub(crate) const OTHERS: &str = "*";
 
 /// What is wrong.
@@ -209,22 +211,25 @@ pub struct Incident {
 }
 
 impl Incident {
-    /// Returns the command that shows what it is about.
+    /// Returns the command that shows what it is about. People paste it into a shell, and anybody with access to Redis may have
+    /// written the key, so a key with other characters than those of names is left out.
     pub fn command(&self) -> String {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let has_key = !self.key.is_empty() && !self.key.starts_with('-') && self.key.chars().all(is_name);
         let queue = self.queue.as_ref().map_or_else(String::new, |queue| format!(" --queue {queue}"));
         match self.kind {
-            IncidentKind::DeadGroup if self.key != OTHERS => {
+            IncidentKind::DeadGroup if has_key => {
                 format!("streamfleet dead list{queue} --group {}", self.key)
             }
             IncidentKind::DeadGroup | IncidentKind::DeadRate => format!("streamfleet dead groups{queue}"),
-            IncidentKind::DeadJob if self.key != OTHERS => {
+            IncidentKind::DeadJob if has_key => {
                 format!("streamfleet dead show {}{queue}", self.key)
             }
             IncidentKind::DeadJob => format!("streamfleet dead list{queue}"),
             IncidentKind::NeedsDecision => format!("streamfleet dead list{queue} --reason needs_decision"),
             IncidentKind::Backlog | IncidentKind::UnservedType => "streamfleet queues -o wide".to_owned(),
             IncidentKind::NoWorker => "streamfleet workers".to_owned(),
-            IncidentKind::CampaignStopped if self.key != OTHERS => {
+            IncidentKind::CampaignStopped if has_key => {
                 format!("streamfleet campaigns show {}{queue}", self.key)
             }
             IncidentKind::CampaignStopped => format!("streamfleet campaigns list{queue}"),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::QueueCheck;
 use crate::broker::{DeadGroup, DeadLetter, DeadLetters, Error, QueueSnapshot};
 use crate::job::filter::Filter;
-use crate::job::incident::{IncidentExample, IncidentKind, OTHERS, Observation};
+use crate::job::incident::{Incident, IncidentExample, IncidentKind, OTHERS, Observation};
 use crate::job::{DeadReason, EntryId, JobType, Timestamp};
 
 /// The most groups that are told apart in one check.
@@ -24,10 +24,10 @@ impl QueueCheck<'_> {
             0 => Vec::new(),
             _ => self.queue.dead_letters().groups().await?.groups,
         };
-        self.check_decisions(&groups, snapshot.now);
+        self.check_decisions(&groups, snapshot.now).await?;
         let others: Vec<&DeadGroup> = groups.iter().filter(|group| !self.is_told_otherwise(group)).collect();
-        self.check_new_groups(&others, snapshot.now);
-        self.check_rate(&groups, snapshot.now);
+        self.check_new_groups(&others, snapshot.now).await?;
+        self.check_rate(&groups, snapshot.now).await?;
         self.check_each(snapshot).await
     }
 
@@ -37,20 +37,22 @@ impl QueueCheck<'_> {
         is_each || group.reason == Some(DeadReason::NeedsDecision)
     }
 
-    fn check_decisions(&mut self, groups: &[DeadGroup], now: Timestamp) {
+    async fn check_decisions(&mut self, groups: &[DeadGroup], now: Timestamp) -> Result<(), Error> {
         self.cover(IncidentKind::NeedsDecision);
         let undecided: Vec<_> =
             groups.iter().filter(|group| group.reason == Some(DeadReason::NeedsDecision)).collect();
         let count: u64 = undecided.iter().map(|group| group.count).sum();
         let Some(first) = undecided.iter().min_by_key(|group| group.first).filter(|_| count > 0) else {
-            return;
+            return Ok(());
         };
         let detail = format!("{count} dead jobs wait until a person decides about one of their steps");
         let seen = self.observation(IncidentKind::NeedsDecision, first.first.min(now));
-        self.add(with_example(seen.count(count).detail(&detail), first));
+        let seen = self.with_example(seen.count(count).detail(&detail), first).await?;
+        self.add(seen);
+        Ok(())
     }
 
-    fn check_new_groups(&mut self, groups: &[&DeadGroup], now: Timestamp) {
+    async fn check_new_groups(&mut self, groups: &[&DeadGroup], now: Timestamp) -> Result<(), Error> {
         self.cover(IncidentKind::DeadGroup);
         let news_since = self.news_since(now);
         let mut found: Vec<&DeadGroup> =
@@ -65,8 +67,10 @@ impl QueueCheck<'_> {
                 .observation(IncidentKind::DeadGroup, group.first)
                 .key(key)
                 .count(group.deaths.max(group.count));
-            self.add(with_example(seen.detail(&detail), group));
+            let seen = self.with_example(seen.detail(&detail), group).await?;
+            self.add(seen);
         }
+        Ok(())
     }
 
     /// A group alarms if it is new, for as long as jobs die of its cause.
@@ -88,7 +92,7 @@ impl QueueCheck<'_> {
     }
 
     /// Counts the deaths of causes that have no incident: those that are old.
-    fn check_rate(&mut self, groups: &[DeadGroup], now: Timestamp) {
+    async fn check_rate(&mut self, groups: &[DeadGroup], now: Timestamp) -> Result<(), Error> {
         let news_since = self.news_since(now);
         let figures = groups.iter().map(|group| {
             let counts = !self.is_told_otherwise(group)
@@ -111,18 +115,35 @@ impl QueueCheck<'_> {
                 format!("{} jobs died within {minutes:.0} minutes, of causes that are not new", rate.deaths);
             let seen = self.observation(IncidentKind::DeadRate, now).count(rate.deaths).detail(&detail);
             let most = groups.iter().find(|group| group.fingerprint.is_some() && group.fingerprint == grown);
-            self.add(match most {
-                Some(group) => with_example(seen, group),
+            let seen = match most {
+                Some(group) => self.with_example(seen, group).await?,
                 None => seen,
-            });
+            };
+            self.add(seen);
         }
+        Ok(())
+    }
+
+    /// Adds the last job of a group to what is seen, unless an incident has an example already.
+    async fn with_example(&self, seen: Observation, group: &DeadGroup) -> Result<Observation, Error> {
+        let job_type = group.job_type.as_ref().map_or("", JobType::as_str);
+        let is_about = |incident: &&Incident| incident.is_about(seen.kind, seen.queue.as_ref(), &seen.key);
+        if seen.key == OTHERS || self.known.iter().any(is_about) {
+            return Ok(seen.example(job_type, IncidentExample::new("", &group.error)));
+        }
+        let mut job = String::new();
+        if let Some(entry) = group.sample {
+            let nothing = nothing();
+            let letters = self.queue.dead_letters().wanting(&nothing, seen.since);
+            job = letters.get(entry).await?.map(|letter| letter.job().to_string()).unwrap_or_default();
+        }
+        Ok(seen.example(job_type, IncidentExample::new(&job, &group.error)))
     }
 
     /// Finds dead jobs of types that ask for an incident for each: those that are still dead, and new ones.
     async fn check_each(&mut self, snapshot: &QueueSnapshot) -> Result<(), Error> {
         let now = snapshot.now;
-        // Letters that this matches are none of these, and so their large fields are not read.
-        let nothing = Filter::new().group("none").unwrap_or_default();
+        let nothing = nothing();
         let queue = self.queue.clone();
         let letters = queue.dead_letters().wanting(&nothing, now);
         self.check_known(letters, now).await?;
@@ -206,9 +227,8 @@ impl QueueCheck<'_> {
     }
 }
 
-/// Adds the last job of a group to what is seen. The job itself is not read: it may be large.
-fn with_example(seen: Observation, group: &DeadGroup) -> Observation {
-    let job_type = group.job_type.as_ref().map_or("", JobType::as_str);
-    let letter = group.sample.map_or_else(String::new, |letter| letter.to_string());
-    seen.example(job_type, IncidentExample::new(&letter, &group.error))
+/// A filter that matches no letter, so that their large fields are not read.
+fn nothing() -> Filter {
+    // The scripts use this name for no group.
+    Filter::new().group("-").unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::{ANSWER_BYTES, Answer, Message, SinkConfig};
 use crate::alerts::config::SmtpTls;
-use crate::job::incident::plain_line;
+use crate::job::incident::line::plain_line;
 
 /// How long one command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);

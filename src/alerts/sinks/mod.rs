@@ -21,7 +21,7 @@ use self::post::Post;
 use super::config::{SinkConfig, SinkKind};
 use super::message::Message;
 use crate::job::SinkName;
-use crate::job::incident::plain_line;
+use crate::job::incident::line::plain_line;
 
 /// The most bytes of what a sink answers, in texts.
 const ANSWER_BYTES: usize = 300;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Message, Request, said};
-use crate::job::incident::plain_line;
+use crate::job::incident::line::plain_line;
 
 /// The most bytes of a heading. The service takes 150 characters.
 const HEADING_BYTES: usize = 150;

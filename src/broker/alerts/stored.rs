@@ -1,9 +1,11 @@
-//! What Redis holds about an incident: JSON. What cannot be read belongs to another version, and is left alone.
+//! What Redis holds about an incident: JSON. What cannot be read belongs to another version, and is left alone. Texts are cut
+//! and made plain again, because anybody with access to Redis may have written them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::broker::client::decode::timestamp;
 use crate::job::Timestamp;
+use crate::job::incident::line::{MAX_KEY_BYTES, MAX_TEXT_BYTES, plain_line};
 use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKind, IncidentState};
 
 /// An incident as JSON. Times are in milliseconds.
@@ -75,12 +77,12 @@ pub(super) fn unpack(text: &str) -> Option<Incident> {
         id,
         kind: stored.kind,
         queue,
-        key: stored.key,
+        key: plain_line(&stored.key, MAX_KEY_BYTES),
         state: stored.state,
-        job_type: stored.job_type,
-        detail: stored.detail,
+        job_type: plain_line(&stored.job_type, MAX_KEY_BYTES),
+        detail: plain_line(&stored.detail, MAX_TEXT_BYTES),
         count: stored.count,
-        example: stored.example,
+        example: stored.example.map(|example| IncidentExample::new(&example.job, &example.error)),
         since: timestamp(stored.since_ms),
         opened: stored.opened_ms.map(timestamp),
         seen: timestamp(stored.seen_ms),
@@ -118,6 +120,15 @@ mod tests {
             next: Some(timestamp(1_700_000_000_004)),
         };
         assert_eq!(unpack(&pack(&incident)), Some(incident));
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_is_plain_and_chooses_no_command() {
+        let text = r#"{"id":"0b5ff109","kind":"dead_group","state":"open","key":"x; rm -rf ~","detail":"a\nb\u001b[2J",
+            "since_ms":1,"seen_ms":1}"#;
+        let incident = unpack(text).unwrap();
+        assert_eq!(incident.detail, "a b [2J");
+        assert_eq!(incident.command(), "streamfleet dead groups");
     }
 
     #[test]

@@ -31,6 +31,7 @@ async fn incidents_are_listed_and_acknowledged() {
         (item["key"].as_str(), item["example_error"].as_str()),
         (Some("00aa"), Some("no <b>route</b>"))
     );
+    assert_eq!(item["example_job"], "job-0");
     assert_eq!(item["command"], "streamfleet dead list --queue default --group 00aa");
     assert_eq!(sf(&server, &["alerts", "list", "-o", "name"]).stdout.trim(), id);
 
