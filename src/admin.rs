@@ -18,6 +18,8 @@
 //! | [`Queue::events`](crate::Queue::events) | [`EventStream`]: read what happened to jobs |
 //! | [`Queue::steps`](crate::Queue::steps) | [`StepLedgers`]: show a job's steps, and decide about those with an unknown outcome |
 //!
+//! [`Broker::incidents`](crate::Broker::incidents) returns [`Incidents`]: what is wrong now, what was wrong, and who knows of it.
+//!
 //! Everything here can be repeated: if an answer is lost, ask again.
 //!
 //! ```no_run
@@ -34,17 +36,20 @@
 //! ```
 
 pub use crate::broker::{
-    Action, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs, BulkPage,
-    BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns, Cancellation,
-    Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError,
-    Decided, Decider, Delayed, DeletedPage, DeletionLog, Due, EditError, EventStream, Evicted, FoundJob,
-    GateStatus, Gates, Holdings, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept, KeptBack, KeyCursor,
-    LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, Part,
-    PastAction, PastEvent, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample,
-    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures,
-    TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    Acknowledgment, Action, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs,
+    BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,
+    Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters,
+    DecideError, Decided, Decider, Delayed, DeletedPage, DeletionLog, Due, EditError, EventStream, Evicted,
+    FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept,
+    KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES,
+    Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent, PastIncident, Progress,
+    QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage, Selection, SelectionPlan,
+    Server, Status, Step, StepLedgers, StepsStatus, TypeFigures, TypeStats, UnknownType, Unread, Upcoming,
+    WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
 pub use crate::job::distribution::Distribution;
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
+pub use crate::job::incident::delivery::Delivery;
+pub use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKind, IncidentState};
 pub use crate::job::patch::{Patch, PatchError};

@@ -58,6 +58,7 @@
 //! | [`traces`] | spans of attempts (feature `otlp`) |
 //! | `schema` | checks of payloads against JSON Schemas (feature `schema`) |
 //! | `service`, `config`, `telemetry` | a process of its own: the configuration file, logs, metrics, probes, signals (feature `service`) |
+//! | `alerts` | incidents, and messages about them to chat services, webhooks and mail (feature `alerts`) |
 //! | `dev_server` | a private Redis for development and tests (feature `dev-server`) |
 //! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`) |
 //!
@@ -73,6 +74,8 @@
 mod setters;
 
 pub mod admin;
+#[cfg(feature = "service")]
+pub mod alerts;
 mod autoscale;
 mod broker;
 #[cfg(feature = "service")]

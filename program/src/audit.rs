@@ -16,7 +16,8 @@ const EXAMPLES: &str = "\
 Examples:
   streamfleet audit
   streamfleet audit --queue mail --limit 10 -o wide
-  streamfleet audit --deletions";
+  streamfleet audit --deletions
+  streamfleet audit --alerts";
 
 /// The arguments of `audit`.
 #[derive(clap::Args)]
@@ -28,6 +29,9 @@ pub(crate) struct Args {
     /// Show who deleted which queues, instead of the actions on one queue.
     #[arg(long, conflicts_with = "queue")]
     deletions: bool,
+    /// Show who acknowledged which incidents, instead of the actions on one queue.
+    #[arg(long, conflicts_with_all = ["queue", "deletions"])]
+    alerts: bool,
     /// The maximum number of actions. About the last 10,000 of a queue are kept.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
@@ -44,8 +48,10 @@ type Page = List<Noted, Facts>;
 /// What is known about all actions, for JSON output.
 #[derive(Serialize)]
 struct Facts {
-    /// `null` for the list of queues that were deleted.
+    /// `null` for the list of queues that were deleted, and for the actions on incidents.
     queue: Option<String>,
+    #[serde(skip)]
+    none: &'static str,
 }
 
 /// One action, for JSON output.
@@ -74,16 +80,21 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let look = async || {
         let past = if args.deletions {
             broker.deletions().recent(args.after, args.limit).await
+        } else if args.alerts {
+            broker.incidents().audit(args.after, args.limit).await
         } else {
             queue.audit().recent(args.after, args.limit).await
         };
         let past = past.context("failed to read the audit")?;
-        if past.is_empty() && !args.deletions && queues::report_unknown(&broker, queue.name(), context).await
-        {
+        let of_queue = !args.deletions && !args.alerts;
+        if past.is_empty() && of_queue && queues::report_unknown(&broker, queue.name(), context).await {
             return Ok(Listing::not_found());
         }
         let next = past.last().filter(|_| past.len() as u64 == args.limit).map(|past| past.entry.to_string());
-        let facts = Facts { queue: (!args.deletions).then(|| queue.name().to_string()) };
+        let facts = Facts {
+            queue: of_queue.then(|| queue.name().to_string()),
+            none: if args.alerts { "nobody acknowledged an incident" } else { "no queue was deleted" },
+        };
         let page = Page { items: past.into_iter().map(noted).collect(), next, facts, former: None };
         let names = |page: &Page| page.items.iter().map(|noted| noted.entry.clone()).collect();
         Ok(Listing::new(context.output.rendered(&page, names, |page| show(page, &context.clock))?))
@@ -110,7 +121,7 @@ fn noted(past: PastAction) -> Noted {
 fn show(page: &Page, clock: &Clock) -> View {
     if page.items.is_empty() {
         let none = page.facts.queue.as_ref().map(|queue| format!("nothing is noted about the queue {queue}"));
-        return none.unwrap_or_else(|| "no queue was deleted".to_owned()).into();
+        return none.unwrap_or_else(|| page.facts.none.to_owned()).into();
     }
     let mut table = output::table(&[
         Column::from("at"),

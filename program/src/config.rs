@@ -69,6 +69,8 @@ pub(super) fn check(
         Err(invalid) => (invalid.problems, Vec::new()),
         Ok(effective) => {
             let mut found = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
+            #[cfg(feature = "alerts")]
+            found.extend(effective.alerts().err().into_iter().flat_map(|invalid| invalid.problems));
             let missing = effective.missing_programs();
             if missing.is_empty() && !without_pools && !effective.config.pool_names().is_empty() {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -2,6 +2,7 @@
 //! `run`. Everything it does is also in the library's public API.
 
 mod actor;
+mod alerts;
 mod audit;
 mod batch;
 mod bench;
@@ -147,6 +148,8 @@ enum Command {
     Dead(Box<dead::Args>),
     /// List, show, pause, resume or stop campaigns: bulk replays that `dead replay` began.
     Campaigns(campaigns::Args),
+    /// List incidents, silence their reminders, or send a test message.
+    Alerts(alerts::Args),
     /// Show what people did to a queue.
     Audit(audit::Args),
     /// List or cancel jobs that are due later.
@@ -227,6 +230,7 @@ impl Command {
             Self::Events(args) => events::run(args, context).await,
             Self::Dead(args) => dead::run(*args, context).await,
             Self::Campaigns(args) => campaigns::run(args, context).await,
+            Self::Alerts(args) => alerts::run(args, context).await,
             Self::Audit(args) => audit::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,
             Self::Cron(args) => cron::run(args, context).await,

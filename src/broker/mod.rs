@@ -6,6 +6,7 @@
 //! response to an unknown outcome is to send again. The one exception is appending a new job, which reports the unknown
 //! outcome to the caller.
 
+mod alerts;
 mod attempt;
 mod bulk;
 mod client;
@@ -22,6 +23,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fred::types::{Key, Value};
 
+#[cfg(feature = "alerts")]
+pub(crate) use alerts::incidents::IncidentChange;
+pub use alerts::incidents::{Acknowledgment, Incidents, KnownIncident, OpenIncidents, PastIncident};
 pub(crate) use attempt::acknowledge::Acknowledged;
 pub(crate) use attempt::begin::{Begun, Candidate};
 pub(crate) use attempt::call::MAX_JOBS;

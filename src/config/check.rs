@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::limits::LimitsSection;
 use super::sections::{Config, CronSection, DeadSection, EventsSection, TypeSection, WorkerSection};
 use super::{nearest, objectives, schemas, steps};
+use crate::alerts;
 use crate::cron::{Expression, Invalid, Zone};
 use crate::handlers::{self, PoolChoice};
 use crate::job::format_duration;
@@ -96,6 +97,7 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     }
     wrong.extend(dead(&config.dead));
     wrong.extend(events(&config.events));
+    wrong.extend(listed(&["alerts"], config.alerts.iter().flat_map(alerts::Config::validate)));
     wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
     wrong
 }

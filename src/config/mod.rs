@@ -5,6 +5,7 @@
 //! each with its key and source ([`Problem`]). The result is [`Effective`]: it can be printed (`show`) and turned into
 //! a fleet's process (`assemble`).
 
+mod alert;
 mod assemble;
 mod check;
 mod limits;
@@ -23,7 +24,7 @@ mod values;
 pub use limits::{BreakerSection, KeyName, LimitsSection};
 pub use objectives::ObjectivesSection;
 pub use problem::{Invalid, Problem, nearest};
-pub use sections::{Config, CronSection, QueueSection, TypeSection, WorkerSection};
+pub use sections::{Config, CronSection, QueueSection, TypeAlert, TypeSection, WorkerSection};
 pub use source::{DEFAULT_FILE, Flags, PREFIX, Sources};
 pub use steps::StepSection;
 

@@ -8,7 +8,7 @@ use super::problem::{Invalid, Problem, reworded};
 use super::sections::Config;
 use super::source::Sources;
 use super::tree::{Kind, Node};
-use super::{Effective, check};
+use super::{Effective, alert, check};
 
 impl Sources {
     /// Reads, merges and checks all sources.
@@ -27,6 +27,7 @@ impl Sources {
                 problems.push(Problem::at(&path, reason, &tree));
             }
         }
+        problems.extend(alert::secrets_in_files(&tree));
         Invalid::unless_none(problems)?;
         Ok(Effective { config, tree })
     }
@@ -63,9 +64,10 @@ fn keys(path: &serde_path_to_error::Path) -> Vec<String> {
 /// Returns `reason` without the value if the value may be secret: addresses contain passwords, and programs get tokens.
 fn without_secrets(reason: &str, path: &[String], node: &Node) -> String {
     let Kind::Leaf(value) = &node.kind else { return reason.to_owned() };
-    // Rules contain codes and expressions, so the message may quote a wrong word.
-    let rules = path.get(4).is_some_and(|key| key == "rules");
-    let private = !rules && path.iter().any(|key| matches!(&**key, "redis" | "env" | "headers" | "handler"));
+    // Rules contain codes and expressions, and a kind is a word, so the message may quote a wrong one.
+    let rules = path.get(4).is_some_and(|key| key == "rules") || path.last().is_some_and(|key| key == "kind");
+    let private =
+        !rules && path.iter().any(|key| matches!(&**key, "redis" | "env" | "headers" | "handler" | "sinks"));
     let mut safe = reason.to_owned();
     for text in texts(value) {
         if !text.is_empty() && (private || text.contains("://")) {

@@ -16,7 +16,7 @@ use crate::job::{
     Backoff, CronName, Encoding, FairShare, JobType, Lane, Policy, PoolName, QueueName, StepName, Tracking,
 };
 use crate::producer::MAX_PAYLOAD_BYTES;
-use crate::{broker, handlers, hooks, telemetry, worker};
+use crate::{alerts, broker, handlers, hooks, telemetry, worker};
 
 /// The whole configuration.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -44,6 +44,9 @@ pub struct Config {
     pub cron: BTreeMap<CronName, CronSection>,
     /// The event streams.
     pub events: EventsSection,
+    /// Incidents, and messages about them. Without it, this process neither looks for incidents nor sends messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alerts: Option<alerts::Config>,
     /// Logs, metrics and probes.
     pub telemetry: telemetry::Config,
 }
@@ -60,6 +63,7 @@ impl Default for Config {
             types: BTreeMap::new(),
             cron: BTreeMap::new(),
             events: EventsSection::default(),
+            alerts: None,
             telemetry: telemetry::Config::default(),
         }
     }
@@ -248,6 +252,15 @@ impl Default for EventsSection {
     }
 }
 
+/// Which deaths of a type's jobs are incidents of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TypeAlert {
+    /// Each one.
+    Each,
+}
+
 /// What runs the jobs of one type, and the limits it sets them; see [`Policy`].
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -283,6 +296,9 @@ pub struct TypeSection {
     /// The type of the job that follows each death of a job that names none itself.
     #[serde(with = "values::some_text", skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<JobType>,
+    /// Which deaths of its jobs are incidents of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alert: Option<TypeAlert>,
     /// How many attempts of the type may run at once in one process.
     #[serde(deserialize_with = "values::some_count", skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
@@ -314,6 +330,7 @@ impl Default for TypeSection {
             tracking: None,
             on_success: None,
             on_failure: None,
+            alert: None,
             concurrency: None,
             limit_key: None,
             concurrency_per_key: None,

@@ -57,11 +57,12 @@ impl Effective {
     pub fn toml(&self) -> String {
         let mut text = String::new();
         let shown = self.shown();
-        for section in ["redis", "worker", "queues", "dead", "pools", "types", "cron", "events", "telemetry"]
+        for section in
+            ["redis", "worker", "queues", "dead", "pools", "types", "cron", "events", "alerts", "telemetry"]
         {
             let path = vec![section.to_owned()];
             match shown[section].as_object() {
-                None if section == "pools" => {}
+                None if matches!(section, "pools" | "alerts") => {}
                 Some(entries) if matches!(section, "queues" | "pools" | "types" | "cron") => {
                     for (name, entry) in entries {
                         self.section(&mut text, &[section.to_owned(), name.clone()], entry);

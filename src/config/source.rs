@@ -173,22 +173,26 @@ impl Flags {
 fn set_variable(tree: &mut Node, name: &str, value: &str) {
     let origin = Arc::from(name);
     let mut path: Vec<String> = name[PREFIX.len()..].split("__").map(str::to_lowercase).collect();
-    if let [section, own, ..] = &mut path[..]
-        && let Some(known) = known_name(tree, section, own)
+    // The names of sinks stand one level deeper than the others.
+    let at = if path.starts_with(&["alerts".to_owned(), "sinks".to_owned()]) { 2 } else { 1 };
+    if let Some(own) = path.get(at)
+        && let Some(known) = known_name(tree, &path[..at], own)
     {
-        *own = known;
+        path[at] = known;
     }
     let Some(last) = path.pop() else { return };
     tree.make_table(&path, &origin).insert(last, Node::leaf(value.into(), &origin));
 }
 
-/// Returns the queue, type or recurring job from the files that a variable refers to. Shells allow only underscores in
+/// Returns the queue, type, recurring job or sink from the files that a variable refers to. Shells allow only underscores in
 /// a variable's name, so `REPORT_GENERATE` refers to `report.generate` if no other type matches.
-fn known_name(tree: &Node, section: &str, own: &str) -> Option<String> {
-    if !matches!(section, "queues" | "pools" | "types" | "cron") {
-        return None;
-    }
-    let Kind::Table(names) = &tree.get(&[section.to_owned()])?.kind else { return None };
+fn known_name(tree: &Node, table: &[String], own: &str) -> Option<String> {
+    let is_named = match table {
+        [section] => matches!(section.as_str(), "queues" | "pools" | "types" | "cron"),
+        [_, section] => section == "sinks",
+        _ => false,
+    };
+    let Kind::Table(names) = &tree.get(table).filter(|_| is_named)?.kind else { return None };
     let mut alike = names.keys().filter(|name| name.replace(['.', '-'], "_") == own);
     let only = alike.next()?.clone();
     (!names.contains_key(own) && alike.next().is_none()).then_some(only)

@@ -449,3 +449,38 @@ fn the_rules_in_the_documents_are_valid() {
         read(toml).unwrap();
     }
 }
+
+const SINK: &str = "[alerts.sinks.ops-1]\nkind = \"dingtalk\"\n";
+
+#[test]
+fn a_secret_of_a_sink_comes_from_a_file_or_a_variable_and_is_never_shown() {
+    let toml = format!("{SINK}url = \"https://example.com/?access_token=canary\"\n");
+    let told = wrong(&toml);
+    assert_eq!(
+        told,
+        [
+            "alerts.sinks.ops-1.url: is a secret, which must not stand in this file: use url_file, or the variable \
+             STREAMFLEET__ALERTS__SINKS__OPS_1__URL (a.toml:3)"
+        ]
+    );
+    let variables = [
+        ("STREAMFLEET__ALERTS__SINKS__OPS_1__URL", "https://example.com/?access_token=canary"),
+        ("STREAMFLEET__ALERTS__SINKS__OPS_1__SECRET", "canary"),
+    ];
+    let read = read_with(SINK, &variables, Flags::default()).unwrap();
+    let shown = format!("{} {:?}", read.toml(), read.config.alerts);
+    assert!(shown.contains("***") && !shown.contains("canary"), "{shown}");
+}
+
+#[test]
+fn problems_of_sinks_are_named_by_their_keys() {
+    let told = wrong("[alerts]\nevery = \"1ms\"\noff = [\"backlogs\"]\n");
+    let near = "alerts.off: unknown value; did you mean \"backlog\"?";
+    assert!(told.iter().any(|told| told.starts_with(near)), "{told:?}");
+    let told = wrong(&format!("[alerts]\nevery = \"1ms\"\n{SINK}"));
+    assert!(
+        told.iter().any(|told| told.starts_with("alerts.every: is 1ms, but must be between 100ms and 1h")),
+        "{told:?}"
+    );
+    assert!(told.iter().any(|told| told.starts_with("alerts.sinks.ops-1.url_file: is missing")), "{told:?}");
+}

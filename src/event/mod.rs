@@ -2,21 +2,22 @@
 //! See the [example](Events).
 
 mod ending;
+mod events;
 mod finished;
 mod loss;
 mod program;
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use ending::Ending;
+pub use events::Events;
 pub use finished::Finished;
 pub use loss::{HookFailure, Recipient, SpanLoss};
 pub use program::{ChildEnding, PoolEnding};
 
 use crate::broker::QueueSnapshot;
-use crate::job::{CronName, FailureKind, JobId, JobType, PoolName, QueueName};
+use crate::job::incident::{Incident, IncidentKind};
+use crate::job::{CronName, FailureKind, JobId, JobType, PoolName, QueueName, SinkName};
 
 /// Something that happened in this process; see the [example](Events).
 #[derive(Debug, Clone, Copy)]
@@ -416,62 +417,37 @@ pub enum Event<'a> {
         /// Why, for people.
         why: &'a str,
     },
+    /// An incident has opened, or is resolved. Reported by the process that sends messages about incidents.
+    IncidentChanged {
+        /// The incident.
+        incident: &'a Incident,
+    },
+    /// How many incidents of a kind are open. Reported by the same process at each check.
+    Incidents {
+        /// The kind.
+        kind: IncidentKind,
+        /// How many.
+        open: u64,
+    },
+    /// A sink has taken a message about incidents.
+    AlertSent {
+        /// The sink.
+        sink: &'a SinkName,
+        /// How many incidents the message is about.
+        incidents: usize,
+    },
+    /// A sink has not taken a message about incidents.
+    AlertFailed {
+        /// The sink.
+        sink: &'a SinkName,
+        /// What it answered. The text has no secret.
+        why: &'a str,
+        /// Whether the message is not sent again until the next reminder.
+        is_given_up: bool,
+    },
     /// The process's heartbeat was answered, or was not.
     Contact {
         /// Whether it was answered.
         alive: bool,
     },
-}
-
-type Listener = dyn Fn(&Event<'_>) + Send + Sync;
-
-/// Sends events to every listener, in the order in which the listeners were given. Clones share the listeners.
-///
-/// ```no_run
-/// use std::sync::Arc;
-///
-/// use streamfleet::event::{Event, Events};
-/// use streamfleet::{Fleet, FleetConfig};
-///
-/// let events = Events::new(vec![Arc::new(|event: &Event<'_>| {
-///     if let Event::Failed { job, error, .. } = event {
-///         eprintln!("{job} failed: {error}");
-///     }
-/// })]);
-/// let fleet = Fleet::builder(FleetConfig::default()).events(events).build();
-/// ```
-#[derive(Clone, Default)]
-pub struct Events {
-    listeners: Arc<[Arc<Listener>]>,
-}
-
-impl Events {
-    /// Creates events that go to these listeners. A listener must be quick, and must not block.
-    pub fn new(listeners: Vec<Arc<Listener>>) -> Self {
-        Self { listeners: listeners.into() }
-    }
-
-    /// Returns events that also go to one more listener.
-    #[must_use]
-    pub fn and(&self, listener: Arc<Listener>) -> Self {
-        Self { listeners: self.listeners.iter().cloned().chain([listener]).collect() }
-    }
-
-    /// Reports to every listener that Redis did not do what was asked.
-    pub(crate) fn redis_error(&self, kind: &str, error: &impl fmt::Display) {
-        self.emit(&Event::RedisError { kind, error: &error.to_string() });
-    }
-
-    /// Reports an event to every listener.
-    pub fn emit(&self, event: &Event<'_>) {
-        for listener in self.listeners.iter() {
-            listener(event);
-        }
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Events({} listeners)", self.listeners.len())
-    }
 }

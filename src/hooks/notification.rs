@@ -157,6 +157,10 @@ impl Notification {
             | Event::Read { .. }
             | Event::Stopping
             | Event::RedisError { .. }
+            | Event::IncidentChanged { .. }
+            | Event::Incidents { .. }
+            | Event::AlertSent { .. }
+            | Event::AlertFailed { .. }
             | Event::Contact { .. }
             | Event::CronTicked { .. }
             | Event::CronSkipped { .. }

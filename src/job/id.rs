@@ -261,6 +261,12 @@ name!(
     "the name of a pool must match [a-z0-9][a-z0-9._-]{0,199}"
 );
 
+name!(
+    /// The name of a sink: where messages about incidents go. It is a label of metrics.
+    SinkName, "sink", 64, b"_-",
+    "the name of a sink must match [a-z0-9][a-z0-9_-]{0,63}"
+);
+
 /// Constant, so that a name in the code can be checked when it is compiled.
 const fn is_name(text: &str, max: usize, extra: &[u8]) -> bool {
     let bytes = text.as_bytes();

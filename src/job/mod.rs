@@ -25,6 +25,7 @@ mod fingerprint;
 mod followup;
 mod gate;
 mod id;
+pub(crate) mod incident;
 mod invalid_payload;
 mod lease;
 mod ledger;
@@ -60,7 +61,7 @@ pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
-    StepName,
+    SinkName, StepName,
 };
 pub use invalid_payload::{InvalidPayload, PayloadProblem};
 pub(crate) use lease::{ClockReading, ClockWatch, Lease};

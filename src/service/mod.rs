@@ -24,10 +24,13 @@ use std::thread::JoinHandle;
 
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "alerts")]
+use crate::alerts::Alerts;
 use crate::broker;
 use crate::config::Effective;
 use crate::event::Events;
 use crate::fleet::Builder;
+use crate::job::SinkName;
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Listen, Metrics, ServedQueue, logs};
 use crate::traces::Traces;
@@ -76,6 +79,8 @@ pub struct Process {
     metrics: Metrics,
     listener: Option<Listener>,
     traces: Option<Traces>,
+    #[cfg(feature = "alerts")]
+    alerts: Option<Alerts>,
     // Declared last, so that it is dropped last.
     _logs: logs::Flush,
 }
@@ -93,6 +98,8 @@ impl Process {
         let telemetry = &effective.config.telemetry;
         let traces =
             Traces::configured(&telemetry.traces).map_err(|error| Error::Configuration(error.to_string()))?;
+        #[cfg(feature = "alerts")]
+        let alerts = effective.alerts().map_err(|invalid| Error::Configuration(invalid.to_string()))?;
         let logs = logs::start(telemetry, traces.as_ref()).map_err(Error::Configuration)?;
         let builder = if traces.is_some() { builder.traced() } else { builder };
         let listener = match telemetry.listen {
@@ -104,13 +111,24 @@ impl Process {
             slots: queue.concurrency,
             objectives: (&queue.objectives).into(),
         });
+        let sinks: Vec<SinkName> =
+            effective.config.alerts.iter().flat_map(|alerts| alerts.sinks.keys().cloned()).collect();
         let metrics = Metrics::new(
             queues,
             &builder.types(),
             &effective.config.programs(),
             &effective.config.pool_names(),
+            &sinks,
         );
-        Ok(Self { builder, metrics, listener, traces, _logs: logs })
+        Ok(Self {
+            builder,
+            metrics,
+            listener,
+            traces,
+            #[cfg(feature = "alerts")]
+            alerts,
+            _logs: logs,
+        })
     }
 
     /// Returns the URL of the metrics, with the actual port if the configured one is 0.
@@ -133,6 +151,8 @@ impl Process {
         let events = Events::new(listeners);
         let exporting = self.traces.map(|traces| traces.start(events.clone())).transpose();
         let exporting = exporting.map_err(|error| Error::Configuration(error.to_string()))?;
+        #[cfg(feature = "alerts")]
+        let alerts = self.alerts.map(|alerts| alerts.start(events.clone()));
         let fleet = self.builder.events(events).build();
         let stop = CancellationToken::new();
         let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.autoscale() };
@@ -141,6 +161,10 @@ impl Process {
         let server_thread = serve(self.listener, answers, stop.clone())
             .map_err(|error| Error::Thread { thread: "telemetry", error })?;
         let ran = Box::pin(fleet.run(shutdown)).await;
+        #[cfg(feature = "alerts")]
+        if let Some(alerts) = alerts {
+            alerts.stop().await;
+        }
         if let Some(exporting) = exporting {
             exporting.close().await;
         }

@@ -11,12 +11,12 @@ use super::catalogue;
 use super::objectives::Objectives;
 use super::process::ProcessFigures;
 use super::series::{
-    ChildSeries, Maker, NotificationSeries, PAIRS_MAX, PoolSeries, QueueSeries, RedisSeries, Rendered,
-    RuntimeSeries,
+    AlertSeries, ChildSeries, Maker, NotificationSeries, PAIRS_MAX, PoolSeries, QueueSeries, RedisSeries,
+    Rendered, RuntimeSeries,
 };
 use super::unix_time::unix_seconds;
 use crate::event::Event;
-use crate::job::{JobType, PoolName, QueueName};
+use crate::job::{JobType, PoolName, QueueName, SinkName};
 
 /// How often [`Metrics::upkeep`] must run.
 pub(crate) const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -36,6 +36,7 @@ struct Shared {
     notification: NotificationSeries,
     children: ChildSeries,
     pools: PoolSeries,
+    alerts: AlertSeries,
     runtime: RuntimeSeries,
     process: ProcessFigures,
 }
@@ -66,13 +67,14 @@ impl<'a> ServedQueue<'a> {
 
 impl Metrics {
     /// Creates metrics for a process that serves these queues, has handlers for these types, of which `programs` run
-    /// a program per job, and runs these pools. All their series exist from the start. The runtime's metrics describe the runtime that calls
+    /// a program per job, runs these pools, and sends messages to these sinks. All their series exist from the start. The runtime's metrics describe the runtime that calls
     /// this.
     pub fn new<'a>(
         queues: impl IntoIterator<Item = ServedQueue<'a>>,
         types: &[JobType],
         programs: &[JobType],
         pools: &[PoolName],
+        sinks: &[SinkName],
     ) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let maker = Maker::new(&recorder);
@@ -92,6 +94,7 @@ impl Metrics {
             notification: NotificationSeries::new(&maker),
             children: ChildSeries::new(&maker, programs),
             pools: PoolSeries::new(&maker, pools),
+            alerts: AlertSeries::new(&maker, sinks),
             runtime: RuntimeSeries::new(&maker),
             process: ProcessFigures::new(),
             rendered: maker.finish(),
@@ -107,7 +110,7 @@ impl Metrics {
 
     /// Records one event.
     pub fn record(&self, event: &Event<'_>) {
-        let Shared { redis, notification, children, pools, draining, .. } = &*self.shared;
+        let Shared { redis, notification, children, pools, alerts, draining, .. } = &*self.shared;
         match *event {
             Event::Started { queue, job_type, wait, job: _, attempt: _ } => {
                 self.with(queue, |series| series.start(job_type, wait));
@@ -137,6 +140,11 @@ impl Metrics {
             Event::Exported { spans } => notification.spans_exported.increment(spans),
             Event::Unexported { spans, loss, why: _ } => notification.dropped(loss, spans),
             Event::Stopping => draining.set(1.0),
+            Event::Incidents { kind, open } => alerts.set(kind, open),
+            Event::AlertSent { sink, incidents: _ } => alerts.sent(sink),
+            Event::AlertFailed { sink, why: _, is_given_up } => alerts.failed(sink, is_given_up),
+            // The number of open incidents says it.
+            Event::IncidentChanged { .. } => {}
             Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Limited { .. }

@@ -9,7 +9,7 @@ mod live;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
-#[cfg(any(feature = "http", feature = "otlp"))]
+#[cfg(any(feature = "alerts", feature = "http", feature = "otlp"))]
 use rustls::{ClientConfig, RootCertStore};
 
 pub use files::Files;
@@ -17,7 +17,7 @@ pub(crate) use handshake::{ProbeResult, probe};
 
 /// Returns the TLS configuration for `scheme://…`. Connections without TLS need no root certificates, which a minimal
 /// container may not have.
-#[cfg(any(feature = "http", feature = "otlp"))]
+#[cfg(any(feature = "alerts", feature = "http", feature = "otlp"))]
 pub(crate) fn config(scheme: &str) -> Result<ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
 

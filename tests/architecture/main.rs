@@ -28,6 +28,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("schema", &["job"]),
     ("sabotage", &[]),
     ("admin", &["job", "broker"]),
+    ("alerts", &["job", "event", "broker", "tls"]),
     ("broker", &["job", "cron", "sabotage", "tls"]),
     ("tls", &[]),
     ("event", &["job", "broker"]),
@@ -48,7 +49,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("dev_server", &["handlers"]),
     (
         "config",
-        &["job", "cron", "schema", "broker", "worker", "handlers", "hooks", "telemetry", "fleet", "producer"],
+        &[
+            "alerts",
+            "job",
+            "cron",
+            "schema",
+            "broker",
+            "worker",
+            "handlers",
+            "hooks",
+            "telemetry",
+            "fleet",
+            "producer",
+        ],
     ),
     (
         "fleet",
@@ -72,7 +85,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "service",
-        &["broker", "event", "traces", "telemetry", "health", "autoscale", "fleet", "shutdown", "config"],
+        &[
+            "alerts",
+            "job",
+            "broker",
+            "event",
+            "traces",
+            "telemetry",
+            "health",
+            "autoscale",
+            "fleet",
+            "shutdown",
+            "config",
+        ],
     ),
 ];
 

@@ -234,6 +234,42 @@ pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> Stri
     Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
 }
 
+/// The names of the keys that the alerts of a namespace use. They share one hash tag.
+#[derive(Debug, Clone)]
+pub(crate) struct AlertKeys {
+    /// The lease of the process that sends messages.
+    pub(crate) sender: Key,
+    /// The incidents that are not over: id to what is known.
+    pub(crate) open: Key,
+    /// Those that are over, the newest last.
+    pub(crate) past: Key,
+    /// Which sinks have got which message: id and sink to two numbers.
+    pub(crate) told: Key,
+    /// Until when people do not want to be reminded of incidents.
+    pub(crate) acks: Key,
+    /// Up to when each queue has been checked.
+    pub(crate) seen: Key,
+    /// What people did about incidents.
+    pub(crate) audit: Key,
+}
+
+impl AlertKeys {
+    /// The keys of a namespace. `tag` is `alerts`, except in a rehearsal.
+    pub(crate) fn new(namespace: &Namespace, tag: &str) -> Self {
+        // No queue has a key that begins so, whatever its name.
+        let key = |rest: &str| Key::from(format!("{namespace}:alerts:{{{tag}}}:{rest}"));
+        Self {
+            sender: key("sender"),
+            open: key("open"),
+            past: key("past"),
+            told: key("told"),
+            acks: key("acks"),
+            seen: key("seen"),
+            audit: key("audit"),
+        }
+    }
+}
+
 /// What people did to queues that no longer exist: the only trace that a deleted queue leaves.
 pub(crate) fn deletions(namespace: &Namespace) -> Key {
     Key::from(format!("{namespace}:deletions"))

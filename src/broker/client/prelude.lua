@@ -30,6 +30,21 @@ local function add_pair(list, name, value)
   list[#list + 1] = value
 end
 
+-- Takes, renews or, with a lease of 0, gives up a lease. Returns whether `own` holds it now.
+local function take_lease(lease, own, lease_ms)
+  local holder = redis.call('GET', lease)
+  if holder and holder ~= own then
+    -- The holder never set a longer lease, so the server's clock was set back. A holder that is dead must not keep its
+    -- place that long.
+    if lease_ms > 0 and redis.call('PTTL', lease) > lease_ms then redis.call('PEXPIRE', lease, lease_ms) end
+    return false
+  end
+  -- Redis allows DEL even when it is out of memory, and then admits the SET.
+  redis.call('DEL', lease)
+  if lease_ms > 0 then redis.call('SET', lease, own, 'PX', lease_ms) end
+  return lease_ms > 0
+end
+
 -- The facts of the fleet's group, from a reply of XINFO GROUPS; nil if the group is not in it, or if it is an error.
 local function fleet_group(groups)
   for _, group in ipairs(groups) do

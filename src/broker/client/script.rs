@@ -27,6 +27,7 @@ const READING: [&str; 13] = [
     "campaign_read",
     "campaigns",
     "groups",
+    "incidents",
     "lookup",
     "rooms",
     "rules",

@@ -242,7 +242,7 @@ async fn note(link: &Link, key: &Key, action: &Action) -> Result<(), Error> {
 }
 
 /// Reads a page of this stream, newest first.
-async fn recent(
+pub(in crate::broker) async fn recent(
     link: &Link,
     key: &Key,
     before: Option<EntryId>,

@@ -13,15 +13,5 @@ local group = fleet_group(redis.call('XINFO', 'GROUPS', stream))
 local consumers = group and group.consumers or 0
 local revision = redis.pcall('HGET', ticks, ':revision')
 revision = type(revision) == 'string' and tonumber(revision) or 0
-local holder = redis.call('GET', leader)
-if holder and holder ~= consumer then
-  -- The holder never set a longer lease, so the server's clock was set back. A dead leader must not keep its place that
-  -- long.
-  if lease_ms > 0 and redis.call('PTTL', leader) > lease_ms then redis.call('PEXPIRE', leader, lease_ms) end
-  return { 0, consumers, revision, now_ms() }
-end
--- Redis allows DEL even when it is out of memory, and then admits the SET.
-redis.call('DEL', leader)
-if lease_ms == 0 then return { 0, consumers, revision, now_ms() } end
-redis.call('SET', leader, consumer, 'PX', lease_ms)
-return { 1, consumers, revision, now_ms() }
+local leads = take_lease(leader, consumer, lease_ms)
+return { leads and 1 or 0, consumers, revision, now_ms() }

@@ -1,11 +1,13 @@
 //! Runs the whole life of one small job on a private queue, to find out whether this login has all the permissions that
 //! a fleet needs. The queue's keys are deleted at the end; nothing else in the namespace is touched.
 
+mod alerts;
 mod bulk;
 mod campaign;
 mod dispensable;
 mod gates;
 mod orphans;
+mod publish;
 mod statistics;
 mod steps;
 
@@ -157,6 +159,7 @@ impl Rehearsal<'_> {
         log.step("pass gates, wait in a room", self.gates()).await?;
         log.step("recurring jobs", self.recur()).await?;
         log.step("publish an event", self.publish()).await?;
+        log.step("note an incident", self.alert()).await?;
         log.step("look up", self.inspect()).await?;
         let extras = Extras { oldest: true, ticks: false, survey: Some(LEASE) };
         log.step("measure the queue", self.queue.snapshot_with(extras)).await?;
@@ -377,12 +380,6 @@ impl Rehearsal<'_> {
         self.broker.delete(vec![self.queue.keys.record(&job.id)]).await?;
         expect_same("cron_pause", self.queue.cron().pause(entry.name()).await?, Some(true))?;
         expect_same("cron_remove", self.queue.cron().remove(entry.name()).await?, true)
-    }
-
-    async fn publish(&self) -> Result<(), Error> {
-        self.queue.events().publish(1, &[vec![("event", "rehearsed".to_owned())]]).await?;
-        expect_same("xrange", self.queue.events().page(None, 2).await?.len(), 1)?;
-        expect_same("xrevrange", self.queue.events().last(2).await?.len(), 1)
     }
 
     async fn inspect(&self) -> Result<(), Error> {

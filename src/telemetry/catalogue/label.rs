@@ -2,6 +2,7 @@
 
 use crate::broker;
 use crate::event::PoolEnding;
+use crate::job::incident::IncidentKind;
 
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -93,6 +94,27 @@ pub(in super::super) const POOL_ENDINGS: [&str; PoolEnding::ALL.len()] = [
     "not_started",
 ];
 pub(super) const POOL_ENDING: Label = closed("reason", &POOL_ENDINGS);
+
+pub(super) const SINK: Label = given("sink", "the sinks of the process");
+
+/// What becomes of messages about incidents.
+pub(in super::super) const MESSAGES: [&str; 3] = ["sent", "failed", "given_up"];
+pub(super) const MESSAGE: Label = closed("result", &MESSAGES);
+
+/// The kinds of incidents, in the order of [`IncidentKind::ALL`].
+pub(in super::super) const INCIDENTS: [&str; IncidentKind::ALL.len()] = [
+    "dead_group",
+    "dead_rate",
+    "dead_job",
+    "backlog",
+    "no_worker",
+    "unserved_type",
+    "needs_decision",
+    "campaign_stopped",
+    "queue_paused",
+    "redis_memory",
+];
+pub(super) const INCIDENT: Label = closed("kind", &INCIDENTS);
 
 pub(super) const HOOK: Label = closed("reason", &["error", "panic", "timeout"]);
 pub(super) const RECIPIENT: Label = closed("recipient", &["hook", "stream"]);

@@ -6,11 +6,12 @@ mod label;
 
 pub use descriptor::{Aggregate, Descriptor, Kind, ReportedBy};
 use label::{
-    CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, JOB_TYPE, LANE, OUTCOME, POOL, POOL_ENDING, PROGRAM,
-    PROGRAM_TYPE, QUEUE, RECIPIENT, RECLAIM, REVISION, SPAN_LOSS, STATE, VERSION,
+    CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, INCIDENT, JOB_TYPE, LANE, MESSAGE, OUTCOME, POOL,
+    POOL_ENDING, PROGRAM, PROGRAM_TYPE, QUEUE, RECIPIENT, RECLAIM, REVISION, SINK, SPAN_LOSS, STATE, VERSION,
 };
 pub(super) use label::{
-    CHILDREN, CONSUMERS, FAILURES, LANES, OTHER, OUTCOMES, POOL_ENDINGS, PROGRAMS, STATES, UNKNOWN,
+    CHILDREN, CONSUMERS, FAILURES, INCIDENTS, LANES, MESSAGES, OTHER, OUTCOMES, POOL_ENDINGS, PROGRAMS,
+    STATES, UNKNOWN,
 };
 pub use label::{Label, Values};
 
@@ -211,6 +212,12 @@ catalogue! {
         SPANS_EXPORTED = counter("streamfleet_spans_exported_total", &[], "Spans that the collector accepted.");
         SPANS_DROPPED = counter("streamfleet_spans_dropped_total", &[SPAN_LOSS],
             "Spans that the collector did not get; full: the queue of spans to export was full.");
+    }
+    "Alerts" {
+        INCIDENTS_OPEN = gauge("streamfleet_alerts_incidents", &[INCIDENT],
+            "Open incidents, by kind. Reported by the process that sends messages about them.").max();
+        ALERT_MESSAGES = counter("streamfleet_alerts_messages_total", &[SINK, MESSAGE],
+            "Messages about incidents, by what became of them; failed: the sink did not take the message, which is sent again; given_up: the sink gets it with the next reminder.");
     }
     "Redis" {
         REDIS_UP = gauge("streamfleet_redis_up", &[], "1 while Redis answers this process's heartbeats.").max();

@@ -29,6 +29,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         dropped_notifications: Throttle::new(RARE),
         spans: Throttle::new(RARE),
         programs: Throttle::new(JOBS),
+        alerts: Throttle::new(JOBS),
     };
     Arc::new(move |event| log.write(event))
 }
@@ -46,6 +47,7 @@ struct Log {
     dropped_notifications: Throttle,
     spans: Throttle,
     programs: Throttle,
+    alerts: Throttle,
 }
 
 impl Log {
@@ -59,10 +61,7 @@ impl Log {
                 let kind = kind.as_str();
                 info!(%queue, %job_type, %job, kind, error, suppressed, "a handler failed");
             }),
-            Event::Started { queue, job_type, job, attempt, wait } => {
-                debug!(%queue, %job_type, %job, attempt, ?wait, "a handler starts");
-            }
-            Event::Finished(ref end) => self.finished(end),
+            Event::Started { .. } | Event::Finished(_) => self.attempt(event),
             Event::Fenced { queue } => {
                 self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
             }
@@ -92,6 +91,7 @@ impl Log {
             | Event::Archived { .. }
             | Event::CampaignStopped { .. } => about_letters(event),
             Event::PoolProgramEnded { pool, ending, why } => self.program_ended(pool, ending, why),
+            Event::IncidentChanged { .. } | Event::AlertFailed { .. } => self.alerts(event),
             Event::Reconnected { times } => info!(times, "connected to redis again"),
             Event::Ran { .. }
             | Event::Parked { .. }
@@ -114,7 +114,19 @@ impl Log {
             | Event::Contact { .. }
             | Event::QueueLength { .. }
             | Event::Published { .. }
+            | Event::Incidents { .. }
+            | Event::AlertSent { .. }
             | Event::Stopping => {}
+        }
+    }
+
+    /// Logs the beginning and the end of an attempt.
+    fn attempt(&self, event: &Event<'_>) {
+        if let Event::Started { queue, job_type, job, attempt, wait } = *event {
+            debug!(%queue, %job_type, %job, attempt, ?wait, "a handler starts");
+        }
+        if let Event::Finished(ref end) = *event {
+            self.finished(end);
         }
     }
 
@@ -153,6 +165,30 @@ impl Log {
                     recipient,
                     notifications, suppressed, "notifications were dropped; jobs are not affected"
                 );
+            });
+        }
+    }
+
+    /// Logs what happens to incidents, and sinks that do not take messages.
+    fn alerts(&self, event: &Event<'_>) {
+        if let Event::IncidentChanged { incident } = *event {
+            self.alerts.then(|suppressed| {
+                let (kind, state) = (incident.kind.as_str(), incident.state.as_str());
+                let queue = incident.queue.as_ref().map_or("-", |queue| queue.as_str());
+                warn!(
+                    incident = incident.id.as_str(),
+                    kind,
+                    queue,
+                    key = incident.key,
+                    state,
+                    suppressed,
+                    "an incident has changed"
+                );
+            });
+        }
+        if let Event::AlertFailed { sink, why, is_given_up } = *event {
+            self.alerts.then(|suppressed| {
+                warn!(%sink, why, is_given_up, suppressed, "a sink did not take a message; jobs are not affected");
             });
         }
     }

@@ -10,7 +10,13 @@ use crate::job::{FailureKind, JobId, Timestamp};
 
 fn metrics(queue: &QueueName, types: &[JobType]) -> Metrics {
     let objectives = Objectives { latency: Duration::from_secs(2), dead_ratio: 0.05 };
-    Metrics::new([ServedQueue { name: queue, slots: 7, objectives }], types, types, &["php".parse().unwrap()])
+    Metrics::new(
+        [ServedQueue { name: queue, slots: 7, objectives }],
+        types,
+        types,
+        &["php".parse().unwrap()],
+        &[],
+    )
 }
 
 fn queue() -> QueueName {

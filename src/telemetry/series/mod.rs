@@ -3,9 +3,10 @@
 //!
 //! The [`Maker`] creates them. A [queue](QueueSeries) has its own series, those of its [types](job_type) and its dead
 //! [letters](letters), and those that only its [leader](state) reports. [Children](ChildSeries), [pools](PoolSeries),
-//! [Redis](RedisSeries), the [runtime](RuntimeSeries)
+//! [alerts](AlertSeries), [Redis](RedisSeries), the [runtime](RuntimeSeries)
 //! and the [notifications](NotificationSeries) belong to the process.
 
+mod alert;
 mod child;
 mod job_type;
 mod letters;
@@ -17,6 +18,7 @@ mod redis;
 mod runtime;
 mod state;
 
+pub(super) use alert::AlertSeries;
 pub(super) use child::ChildSeries;
 pub(super) use maker::{Maker, Rendered, head};
 pub(super) use notification::NotificationSeries;

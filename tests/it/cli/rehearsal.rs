@@ -23,7 +23,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 39] = [
+const FAMILIES: [&str; 40] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -63,6 +63,7 @@ const FAMILIES: [&str; 39] = [
     "{*}:unique:*",
     "{*}:rooms:asked",
     "worker:*",
+    "alerts:*",
 ];
 
 /// Returns the commands that scripts call and that the client sends.

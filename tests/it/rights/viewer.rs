@@ -33,6 +33,8 @@ async fn a_viewer_sees_everything_that_an_operator_sees() {
         "campaigns list",
         "gates list",
         "audit",
+        "alerts list --all",
+        "audit --alerts",
         "delayed list",
         "cron list",
     ] {

@@ -1,0 +1,38 @@
+//! `streamfleet alerts`: what is wrong now, who knows of it, and whether messages arrive.
+
+mod ack;
+mod list;
+#[cfg(feature = "alerts")]
+mod probe;
+
+use super::Context;
+use super::exit::Exit;
+
+/// The arguments of `alerts`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// What to do with alerts.
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List the open incidents, or with --all also those that are resolved.
+    List(list::Args),
+    /// Send no reminders of an incident for a time. The message that it is resolved is sent all the same.
+    Ack(ack::Args),
+    /// Send a test message to a configured sink, and print what it answers. Exit code 0: it has taken the message. 1: it has not.
+    #[cfg(feature = "alerts")]
+    Test(probe::Args),
+}
+
+/// Runs the subcommand.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    match args.action {
+        Action::List(args) => list::run(args, context).await,
+        Action::Ack(args) => ack::run(args, context).await,
+        #[cfg(feature = "alerts")]
+        Action::Test(args) => probe::run(&args, context).await,
+    }
+}

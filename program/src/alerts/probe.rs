@@ -1,0 +1,65 @@
+//! `alerts test`: one message to one sink, to see that it arrives.
+
+use serde::Serialize;
+use streamfleet::alerts::TestError;
+use streamfleet::job::SinkName;
+
+use crate::exit::Exit;
+use crate::output::{self, harmless};
+use crate::{Context, Wrong};
+
+/// How `alerts test` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet alerts test ops
+  streamfleet alerts test ops --json";
+
+/// The arguments of `alerts test`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The name of the sink, as in [alerts.sinks.<name>].
+    sink: SinkName,
+}
+
+/// What became of the message, for JSON output.
+#[derive(Serialize)]
+struct Report {
+    sink: String,
+    accepted: bool,
+    /// What the sink answered, or why it has not taken the message.
+    answer: String,
+}
+
+/// Sends the message.
+pub(super) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
+    let alerts = context.effective.alerts().map_err(|invalid| Wrong(invalid.to_string()))?;
+    let Some(alerts) = alerts else {
+        let why =
+            "there is no section [alerts]: add [alerts.sinks.<name>] with its kind to the configuration";
+        return Err(Wrong(why.to_owned()).into());
+    };
+    let (accepted, answer) = match alerts.test(&args.sink).await {
+        Ok(answer) => (true, answer),
+        Err(TestError::Unknown(sink)) => {
+            output::print_stderr(&format!("there is no sink {sink} in the configuration"));
+            return Ok(Exit::NotFound);
+        }
+        Err(TestError::Failed { why, .. }) => (false, why),
+        Err(error) => return Err(Wrong(error.to_string()).into()),
+    };
+    let report = Report { sink: args.sink.to_string(), accepted, answer };
+    context.output.print(&report, Report::line)?;
+    Ok(if accepted { Exit::Done } else { Exit::Failed })
+}
+
+impl Report {
+    fn line(&self) -> String {
+        let answer = harmless(&self.answer);
+        match (self.accepted, answer.is_empty()) {
+            (true, true) => format!("the sink {} has taken the message", self.sink),
+            (true, false) => format!("the sink {} has taken the message: {answer}", self.sink),
+            (false, _) => format!("the sink {} has not taken the message: {answer}", self.sink),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What is wrong with one queue: its backlog, its workers, its types, its campaigns, and whether it is paused. The dead letters
+//! are in `letters`.
+
+use std::time::Duration;
+
+use super::QueueCheck;
+use crate::broker::{Campaign, Error, Extras, QueueSnapshot};
+use crate::job::campaign::CampaignState;
+use crate::job::incident::{IncidentKind, OTHERS, Observation};
+use crate::job::{Timestamp, format_duration};
+
+/// The most types that are looked at.
+const MAX_TYPES: usize = 100;
+
+/// Pending entries that are silent for longer than this would be looked at, which is not needed here.
+const NO_LEASE: Duration = Duration::from_secs(24 * 3600);
+
+/// How long a campaign that has stopped itself is worth a reminder.
+const CAMPAIGN_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// The most campaigns that one check reads.
+const MAX_CAMPAIGNS: usize = 20;
+
+impl QueueCheck<'_> {
+    /// Checks the queue. If Redis does not tell something, all of it fails, and nothing is known about the queue.
+    pub(super) async fn run(&mut self) -> Result<(), Error> {
+        let extras = Extras { oldest: true, ticks: false, survey: Some(NO_LEASE) };
+        let snapshot = self.queue.snapshot_with(extras).await?;
+        let now = snapshot.now;
+        if snapshot.unread.is_empty() {
+            self.check_backlog(&snapshot);
+            self.check_pause(&snapshot);
+        }
+        self.check_types(&snapshot).await?;
+        self.check_letters(&snapshot).await?;
+        self.check_campaigns(&snapshot).await?;
+        self.seen.checked = Some(now);
+        Ok(())
+    }
+
+    pub(super) fn cover(&mut self, kind: IncidentKind) {
+        self.checked.covered.insert((kind, Some(self.queue.name().clone())));
+    }
+
+    pub(super) fn observation(&self, kind: IncidentKind, since: Timestamp) -> Observation {
+        Observation::new(kind, Some(self.queue.name()), since)
+    }
+
+    pub(super) fn add(&mut self, seen: Observation) {
+        self.checked.observations.push(seen);
+    }
+
+    /// Something is news if it is not older than this: since the last check, or at least for as long as a cause counts as new.
+    pub(super) fn news_since(&self, now: Timestamp) -> Timestamp {
+        let quiet = u64::try_from(self.config.quiet_after.as_millis()).unwrap_or(u64::MAX);
+        let recent = Timestamp::from_ms(now.as_ms().saturating_sub(quiet)).unwrap_or_default();
+        self.seen.checked.map_or(recent, |checked| checked.min(recent))
+    }
+
+    fn check_backlog(&mut self, snapshot: &QueueSnapshot) {
+        let is_closed = snapshot.closed_since.is_some();
+        let waiting = snapshot.waiting() + u64::from(snapshot.overdue() > Duration::from_secs(60));
+        self.cover(IncidentKind::NoWorker);
+        let has_workers = snapshot.members.is_some_and(|members| members.live > 0);
+        if !has_workers && waiting > 0 && !is_closed {
+            let seen = self.observation(IncidentKind::NoWorker, snapshot.now).count(snapshot.waiting());
+            self.add(seen.detail(&format!("{} jobs wait, and no worker is live", snapshot.waiting())));
+            // Why they wait is known; that they wait is no news.
+            return;
+        }
+        self.cover(IncidentKind::Backlog);
+        let allowed = self.watched.latencies.get(self.queue.name()).copied().unwrap_or(self.watched.latency);
+        let oldest = snapshot.oldest_waiting().filter(|oldest| *oldest > allowed && !is_closed);
+        if let Some(oldest) = oldest {
+            let since =
+                snapshot.now.as_ms().saturating_sub(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));
+            let (oldest, allowed) = (whole_seconds(oldest), format_duration(allowed));
+            let detail = format!("the oldest job has waited for {oldest}; the objective is {allowed}");
+            let since = Timestamp::from_ms(since).unwrap_or_default();
+            let seen =
+                self.observation(IncidentKind::Backlog, since).count(snapshot.waiting()).detail(&detail);
+            self.add(seen);
+        }
+    }
+
+    fn check_pause(&mut self, snapshot: &QueueSnapshot) {
+        self.cover(IncidentKind::QueuePaused);
+        let Some(since) = snapshot.closed_since else { return };
+        let paused = snapshot.now.since(since);
+        if paused >= self.config.paused_for {
+            let detail = format!("the queue has been paused for {}", whole_seconds(paused));
+            let seen = self.observation(IncidentKind::QueuePaused, since).count(snapshot.waiting());
+            self.add(seen.detail(&detail));
+        }
+    }
+
+    async fn check_types(&mut self, snapshot: &QueueSnapshot) -> Result<(), Error> {
+        let types = match snapshot.in_unknown_rooms + snapshot.in_rooms {
+            0 => Vec::new(),
+            _ => self.queue.unknown_types(MAX_TYPES).await?,
+        };
+        self.cover(IncidentKind::UnservedType);
+        for unknown in types {
+            let Some(unserved) = unknown.unserved_for.filter(|_| unknown.jobs > 0) else { continue };
+            let since =
+                snapshot.now.as_ms().saturating_sub(u64::try_from(unserved.as_millis()).unwrap_or(u64::MAX));
+            let name = unknown.job_type.as_str();
+            let detail =
+                format!("{} jobs of the type {name} wait, and no live worker knows the type", unknown.jobs);
+            let seen =
+                self.observation(IncidentKind::UnservedType, Timestamp::from_ms(since).unwrap_or_default());
+            let seen = seen.key(name).count(unknown.jobs).detail(&detail);
+            self.add(Observation { job_type: name.to_owned(), ..seen });
+        }
+        Ok(())
+    }
+
+    /// Finds campaigns that have stopped themselves, as long as there are letters for them to replay.
+    async fn check_campaigns(&mut self, snapshot: &QueueSnapshot) -> Result<(), Error> {
+        let ids = self.queue.campaigns().ids().await?;
+        self.memory.campaigns.retain(|id| ids.contains_key(id));
+        let is_active = ids.values().any(|is_active| *is_active);
+        let over =
+            ids.into_iter().filter(|(id, is_active)| !is_active && !self.memory.campaigns.contains(id));
+        let over: Vec<String> = over.map(|(id, _)| id).collect();
+        if over.len() <= MAX_CAMPAIGNS {
+            self.cover(IncidentKind::CampaignStopped);
+        }
+        let news_since = self.news_since(snapshot.now);
+        for id in over.into_iter().take(MAX_CAMPAIGNS) {
+            let found = match self.queue.campaigns().get(&id).await {
+                // One of another version is not ours to judge.
+                Err(error) if error.kind() == "contract" => None,
+                found => found?,
+            };
+            let is_known = self.known.iter().any(|incident| {
+                incident.kind == IncidentKind::CampaignStopped
+                    && (incident.key == id || incident.key == OTHERS)
+            });
+            let stopped = found.filter(|campaign| {
+                let age = snapshot.now.since(campaign.changed);
+                let is_news = campaign.changed > news_since || is_known;
+                stopped_itself(campaign) && is_news && age < CAMPAIGN_FOR && !is_active && snapshot.dead > 0
+            });
+            match stopped {
+                Some(campaign) => {
+                    let detail = format!("the campaign {id} stopped itself: {}", campaign.why);
+                    let seen = self.observation(IncidentKind::CampaignStopped, campaign.changed);
+                    self.add(seen.key(&id).count(campaign.counts.died).detail(&detail));
+                }
+                // A campaign that runs now decides about the letters; those of others are the past.
+                None => {
+                    self.memory.campaigns.insert(id);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether nobody has stopped a campaign but the campaign itself.
+fn stopped_itself(campaign: &Campaign) -> bool {
+    campaign.state == CampaignState::Stopped && !campaign.why.starts_with("stopped by ")
+}
+
+fn whole_seconds(time: Duration) -> String {
+    format_duration(Duration::from_secs(time.as_secs()))
+}

@@ -1,0 +1,76 @@
+//! What a check has seen: something is wrong now.
+
+use super::line::{MAX_KEY_BYTES, MAX_TEXT_BYTES, plain_line};
+use super::{Incident, IncidentExample, IncidentKind};
+use crate::job::{QueueName, Timestamp};
+
+/// What a check has seen: something is wrong now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Observation {
+    pub(crate) kind: IncidentKind,
+    pub(crate) queue: Option<QueueName>,
+    pub(crate) key: String,
+    /// Since when.
+    pub(crate) since: Timestamp,
+    /// How many jobs it concerns …
+    pub(crate) count: u64,
+    /// … and whether these come in addition to those known before.
+    pub(crate) adds: bool,
+    pub(crate) job_type: String,
+    pub(crate) detail: String,
+    pub(crate) example: Option<IncidentExample>,
+}
+
+impl Observation {
+    pub(crate) fn new(kind: IncidentKind, queue: Option<&QueueName>, since: Timestamp) -> Self {
+        Self {
+            kind,
+            queue: queue.cloned(),
+            key: String::new(),
+            since,
+            count: 0,
+            adds: false,
+            job_type: String::new(),
+            detail: String::new(),
+            example: None,
+        }
+    }
+
+    /// Sets what it is about, besides the kind and the queue.
+    pub(crate) fn key(self, key: &str) -> Self {
+        Self { key: plain_line(key, MAX_KEY_BYTES), ..self }
+    }
+
+    /// Sets how many jobs it concerns.
+    pub(crate) fn count(self, count: u64) -> Self {
+        Self { count, ..self }
+    }
+
+    /// Sets what is wrong, as one sentence without a full stop.
+    pub(crate) fn detail(self, detail: &str) -> Self {
+        Self { detail: plain_line(detail, MAX_TEXT_BYTES), ..self }
+    }
+
+    /// Sets a job that shows it, and its type.
+    pub(crate) fn example(self, job_type: &str, example: IncidentExample) -> Self {
+        Self { job_type: plain_line(job_type, MAX_KEY_BYTES), example: Some(example), ..self }
+    }
+}
+
+impl IncidentKind {
+    /// Returns the most incidents of this kind that a queue may have open at a time; the others share one.
+    pub(crate) fn most_per_queue(self) -> usize {
+        match self {
+            Self::DeadGroup | Self::CampaignStopped => 5,
+            Self::DeadJob | Self::UnservedType | Self::RedisMemory => 20,
+            Self::DeadRate | Self::Backlog | Self::NoWorker | Self::NeedsDecision | Self::QueuePaused => 1,
+        }
+    }
+}
+
+impl Incident {
+    /// Returns true if it is about this.
+    pub(crate) fn is_about(&self, kind: IncidentKind, queue: Option<&QueueName>, key: &str) -> bool {
+        self.kind == kind && self.queue.as_ref() == queue && self.key == key
+    }
+}
