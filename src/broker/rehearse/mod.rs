@@ -6,12 +6,12 @@ mod bulk;
 mod campaign;
 mod dispensable;
 mod gates;
+mod log;
 mod orphans;
 mod publish;
 mod statistics;
 mod steps;
 
-use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,6 +39,9 @@ use crate::job::{
     Settlement, State, Tracking,
 };
 
+use log::Log;
+pub use log::Step;
+
 /// How long the rehearsing worker counts as live.
 const LIVES: Duration = Duration::from_secs(10);
 
@@ -50,15 +53,6 @@ const TRIES: usize = 10_000;
 
 /// How long a blocking command of the rehearsal may wait.
 const BLOCK: Duration = Duration::from_millis(100);
-
-/// One step of a rehearsal; see the [example](Broker::rehearse).
-#[derive(Debug)]
-pub struct Step {
-    /// What was done.
-    pub name: &'static str,
-    /// Its result. After the first failure, only the cleanup follows.
-    pub result: Result<(), Error>,
-}
 
 impl Broker {
     /// Runs one small job's whole life on the queue `check-<random>`.
@@ -102,25 +96,6 @@ impl Broker {
         // If the node has few slots, or is gone, any other will do.
         let found = names.by_ref().take(TRIES).find(is_there);
         found.or_else(|| names.next()).expect("there are always more names")
-    }
-}
-
-/// The steps so far.
-struct Log(Vec<Step>);
-
-impl Log {
-    /// Does one step and notes its result; returns `None` if it failed.
-    async fn step<T>(
-        &mut self,
-        name: &'static str,
-        work: impl Future<Output = Result<T, Error>>,
-    ) -> Option<T> {
-        let (value, result) = match work.await {
-            Ok(value) => (Some(value), Ok(())),
-            Err(error) => (None, Err(error)),
-        };
-        self.0.push(Step { name, result });
-        value
     }
 }
 

@@ -149,7 +149,7 @@ async fn ten_thousand_letters_of_an_outage_are_mended_and_replayed_once_the_cana
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_paused_for_an_hour_and_others_go_on() {
     let server = RedisServer::start();
-    let pause = ["pause", "--queue", "mail", "--for", "1h", "--reason", "the relay is down", "--as", "ann"];
+    let pause = ["pause", "--queue", "mail", "--for", "1h", "--reason", "the relay is down", "--by", "ann"];
     assert_eq!(sf(&server, &pause).code, Some(0));
     let mut config = config(&server.url());
     config.worker.queues.insert("mail".parse().unwrap(), QueueConfig::default());

@@ -8,6 +8,7 @@ use streamfleet::job::{JobId, State};
 use streamfleet::{Fleet, JobError};
 
 use crate::harness::fleet::{Acts, Running, config, queue, quick};
+use crate::harness::process::run;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
@@ -169,11 +170,14 @@ async fn the_documented_commands_show_how_a_job_ended() {
     assert_record(&retrying, &[("error", "busy"), ("state", "retrying"), ("type", "mail.send")]);
     assert!(ms(&retrying, "due_ms") >= accepted + 3_600_000);
 
-    let accepted = submit(&server, "cancel-7", &["delay_ms", "3600000"]);
+    let (url, accepted) = (server.url(), dead["created_ms"].parse::<u64>().unwrap());
+    let delayed = ["--id", "cancel-7", "--delay", "1h", "--track", "all", "mail.send", "{}"];
+    let submitted = run(&[&["--redis", &url, "enqueue"][..], &delayed].concat(), b"");
+    assert_eq!(submitted.code, Some(0), "{}", submitted.stderr);
     let scheduled = until_state(&server, "cancel-7", State::Scheduled).await;
     assert_record(&scheduled, &[("state", "scheduled"), ("type", "mail.send")]);
-    assert_eq!(ms(&scheduled, "created_ms"), accepted);
-    assert!((accepted + 3_600_000..accepted + 3_660_000).contains(&ms(&scheduled, "due_ms")));
+    assert!(ms(&scheduled, "created_ms") > accepted);
+    assert_eq!(ms(&scheduled, "due_ms"), ms(&scheduled, "created_ms") + 3_600_000);
     let id: JobId = "cancel-7".parse().unwrap();
     queue(&server).await.cancel(&id, "ann", HOUR).await.unwrap();
     let cancelled = until_state(&server, "cancel-7", State::Cancelled).await;
