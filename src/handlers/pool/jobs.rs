@@ -274,8 +274,15 @@ mod tests {
         for reference in 1..=count {
             let (answer, answered) = oneshot::channel();
             let (context, cut) = (context_for(Duration::from_secs(60)), Arc::default());
-            let request =
-                |number| Request { number, context, payload: Bytes::new(), max_attempts: 1, answer, cut };
+            let request = |number| Request {
+                number,
+                context,
+                payload: Bytes::new(),
+                max_attempts: 1,
+                since: Instant::now(),
+                answer,
+                cut,
+            };
             slots.push(request);
             answers.push(answered);
             if jobs.has_room() {

@@ -290,16 +290,16 @@ struct Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// Takes the job out if no program has it yet.
-    fn withdraw(&self) -> bool {
-        self.number.is_some_and(|number| self.slots.withdraw(number))
+    /// Takes the job out if it has waited for a program for this long, and still does.
+    fn withdraw(&self, waited: Duration) -> bool {
+        self.number.is_some_and(|number| self.slots.withdraw(number, waited))
     }
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         if self.number.is_some() {
-            self.withdraw();
+            self.withdraw(Duration::ZERO);
             self.cut.raise();
         }
     }
@@ -319,12 +319,20 @@ impl Handler for Pool {
         let flag = Arc::<CutFlag>::default();
         let cut = Arc::clone(&flag);
         let (seen, max_attempts) = (context.clone(), self.max_attempts);
-        let number =
-            shared.slots.push(|number| Request { number, context: seen, payload, max_attempts, answer, cut });
+        let number = shared.slots.push(|number| Request {
+            number,
+            context: seen,
+            payload,
+            max_attempts,
+            since: Instant::now(),
+            answer,
+            cut,
+        });
         let mut ticket = Ticket { slots: &shared.slots, number: Some(number), cut: flag };
         let cancellation = context.cancellation();
         let mut is_cut = false;
-        let mut give_up = pin!(sleep(LONGEST_WAIT.min(context.time_left() / 2)));
+        let longest = LONGEST_WAIT.min(context.time_left() / 2);
+        let mut give_up = pin!(sleep(longest));
         loop {
             tokio::select! {
                 biased;
@@ -334,13 +342,13 @@ impl Handler for Pool {
                 }
                 () = cancellation.cancelled(), if !is_cut => {
                     is_cut = true;
-                    if ticket.withdraw() {
+                    if ticket.withdraw(Duration::ZERO) {
                         return Err(self.not_run(&context));
                     }
                     ticket.cut.raise();
                 }
                 () = &mut give_up => {
-                    if ticket.withdraw() {
+                    if ticket.withdraw(longest) {
                         return Err(self.not_run(&context));
                     }
                     // Its program may still hand it back.

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
@@ -23,6 +24,8 @@ pub(super) struct Request {
     /// The most attempts of the job's type.
     pub(super) max_attempts: u32,
     pub(super) answer: oneshot::Sender<Answer>,
+    /// Since when it waits for a program.
+    pub(super) since: Instant,
     /// Raised when the attempt is cut short, and when nobody waits for the answer any more.
     pub(super) cut: Arc<CutFlag>,
 }
@@ -99,7 +102,8 @@ impl Slots {
     }
 
     /// Lets a job wait again, before the others: its program could not take it.
-    pub(super) fn put_back(&self, request: Request) {
+    pub(super) fn put_back(&self, mut request: Request) {
+        request.since = Instant::now();
         let mut state = self.lock();
         if !state.closed && !request.cut.is_raised() {
             state.waiting.push_front(request);
@@ -107,11 +111,11 @@ impl Slots {
         self.announce(state);
     }
 
-    /// Takes a job out. Returns false if it does not wait any more.
-    pub(super) fn withdraw(&self, number: u64) -> bool {
+    /// Takes a job out that has waited for this long. Returns false if it has not, or does not wait any more.
+    pub(super) fn withdraw(&self, number: u64, least: Duration) -> bool {
         let mut state = self.lock();
         let before = state.waiting.len();
-        state.waiting.retain(|request| request.number != number);
+        state.waiting.retain(|request| request.number != number || request.since.elapsed() < least);
         state.waiting.len() < before
     }
 
@@ -355,8 +359,15 @@ mod tests {
         let (answer, receiver) = oneshot::channel();
         let flag = Arc::<CutFlag>::default();
         let cut = Arc::clone(&flag);
-        let request =
-            |number| Request { number, context, payload: Bytes::new(), max_attempts: 1, answer, cut };
+        let request = |number| Request {
+            number,
+            context,
+            payload: Bytes::new(),
+            max_attempts: 1,
+            since: Instant::now(),
+            answer,
+            cut,
+        };
         (slots.push(request), receiver, flag)
     }
 
@@ -383,8 +394,9 @@ mod tests {
     fn a_job_that_waits_can_be_withdrawn() {
         let slots = Slots::new(1);
         let (number, _answer, _flag) = push(&slots);
-        assert!(slots.withdraw(number));
-        assert!(!slots.withdraw(number));
+        assert!(!slots.withdraw(number, Duration::from_secs(60)), "it has not waited for long");
+        assert!(slots.withdraw(number, Duration::ZERO));
+        assert!(!slots.withdraw(number, Duration::ZERO));
         assert_eq!(taken(&slots), None);
     }
 
@@ -409,7 +421,7 @@ mod tests {
     }
 
     fn soon() -> Instant {
-        Instant::now() + std::time::Duration::from_secs(60)
+        Instant::now() + Duration::from_secs(60)
     }
 
     fn taken_ahead(slots: &Slots) -> Option<u64> {
@@ -445,7 +457,7 @@ mod tests {
         let mut waiting = pin!(slots.take_ahead(soon()));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(idle);
-        let late = slots.take_ahead(Instant::now() - std::time::Duration::from_secs(1));
+        let late = slots.take_ahead(Instant::now() - Duration::from_secs(1));
         assert!(late.now_or_never().is_some_and(|request| request.is_none()), "it is too late for this one");
         assert_eq!(waiting.now_or_never().flatten().map(|request| request.number), Some(1));
     }
