@@ -101,7 +101,7 @@ impl Process {
         };
         let queues = effective.config.queues.iter().map(|(name, queue)| ServedQueue {
             name,
-            slots: queue.concurrency,
+            slots: builder.slots(queue.concurrency),
             objectives: (&queue.objectives).into(),
         });
         let metrics = Metrics::new(
