@@ -9,6 +9,7 @@ mod board;
 mod choice;
 mod config;
 mod cuts;
+mod ended;
 mod jobs;
 mod message;
 mod outgoing;

@@ -7,8 +7,9 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use super::ended::Ended;
 use super::program::{Fault, Program};
-use super::session::{Ended, Session};
+use super::session::Session;
 use super::slots::Starting;
 use super::{PoolStart, Shared};
 use crate::event::{Event, Events, PoolEnding};

@@ -3,7 +3,6 @@
 
 use std::future::pending;
 use std::pin::pin;
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -12,10 +11,11 @@ use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::ended::Ended;
 use super::jobs::{Jobs, Running};
 use super::message::{self, Message, Verdict, excerpt};
 use super::outgoing::Outgoing;
-use super::program::{Program, error_text, write_some};
+use super::program::{Program, write_some};
 use super::reports::LogBudget;
 use super::slots::{Answer, Request, Room};
 use super::{PoolStart, Shared, board::Seat};
@@ -35,26 +35,26 @@ const MEMORY_EVERY: Duration = Duration::from_millis(20);
 
 /// A program that is ready, and its jobs.
 pub(super) struct Session<'a> {
-    pool: &'a Shared,
-    seat: &'a Seat,
-    program: Program,
-    jobs: Jobs<'a>,
+    pub(super) pool: &'a Shared,
+    pub(super) seat: &'a Seat,
+    pub(super) program: Program,
+    pub(super) jobs: Jobs<'a>,
     outgoing: Outgoing,
     /// How many jobs it got, which is also the name of the next one.
     taken: u64,
-    answered: u64,
+    pub(super) answered: u64,
     /// The program ends at this time, if it has no job then.
     retires_at: Option<Instant>,
     idle_since: Instant,
     weighed_at: Instant,
     logs: LogBudget,
     /// Why it takes no more jobs.
-    closing: Option<PoolEnding>,
-    nonsense: Option<String>,
+    pub(super) closing: Option<PoolEnding>,
+    pub(super) nonsense: Option<String>,
     stage: Stage,
     exited: bool,
     output_ended: bool,
-    said_bye: bool,
+    pub(super) said_bye: bool,
 }
 
 /// What a program may get next.
@@ -81,15 +81,6 @@ enum Stage {
     /// SIGTERM was sent. SIGKILL follows.
     Terminated(Instant),
     Killed,
-}
-
-/// How a session ended.
-pub(super) struct Ended {
-    pub(super) ending: PoolEnding,
-    /// What happened, for people.
-    pub(super) why: String,
-    /// How many jobs the program answered.
-    pub(super) answered: u64,
 }
 
 impl<'a> Session<'a> {
@@ -431,42 +422,6 @@ impl<'a> Session<'a> {
             self.close(PoolEnding::MaxMemory);
         }
     }
-
-    /// Reaps the program, and ends the jobs that it has not answered.
-    async fn end(mut self) -> Ended {
-        let (status, words) = self.program.end().await;
-        let status = status.as_ref().ok();
-        let shown = status.map_or_else(|| "lost".to_owned(), ToString::to_string);
-        // After `bye`, the program has not begun the jobs of which it said nothing.
-        let said_bye = self.said_bye && status.is_some_and(ExitStatus::success);
-        let is_begun = |running: &Running| running.sent && (running.heard || (running.begun && !said_bye));
-        let ending = ending(self.closing, status, self.jobs.any(is_begun));
-        // The first one to go back comes first again.
-        for running in self.jobs.drain().into_iter().rev() {
-            let is_begun = is_begun(&running);
-            let Running { request, cut, .. } = running;
-            let asked = cut.as_ref().filter(|cut| cut.asked || ending == PoolEnding::Cut);
-            let by_itself = asked.is_none();
-            let how = match (&self.nonsense, asked) {
-                (_, None) if !is_begun => {
-                    self.pool.slots.put_back(request);
-                    continue;
-                }
-                (Some(why), _) => format!("the program was ended because it wrote nonsense ({why})"),
-                (None, Some(cut)) => format!("stopped because of {} ({shown})", cut.reason),
-                (None, None) if matches!(ending, PoolEnding::Cut | PoolEnding::Stopped) => {
-                    request.answer.send(Answer::Released).ok();
-                    continue;
-                }
-                (None, None) => format!("the program ended without an answer ({shown})"),
-            };
-            let error = error_text(&how, &words);
-            request.answer.send(Answer::Ended { error, by_itself }).ok();
-        }
-        self.seat.set_memory(0);
-        let why = self.nonsense.as_deref().map(|why| format!("nonsense: {why}")).unwrap_or(shown);
-        Ended { ending, why: error_text(&why, &words), answered: self.answered }
-    }
 }
 
 /// Waits until an instant, forever if there is none.
@@ -482,15 +437,5 @@ async fn taken(taking: &mut Option<Taking<'_>>) -> (bool, Option<Request>) {
     match taking {
         Some(taking) => (taking.is_ahead, taking.request.as_mut().await),
         None => pending().await,
-    }
-}
-
-/// Returns how a program ended, given why it took no more jobs, and whether it owes an answer.
-fn ending(closing: Option<PoolEnding>, status: Option<&ExitStatus>, owes: bool) -> PoolEnding {
-    let crashed = owes || !status.is_some_and(ExitStatus::success);
-    match closing {
-        None | Some(PoolEnding::Exited) if crashed => PoolEnding::Crashed,
-        None => PoolEnding::Exited,
-        Some(why) => why,
     }
 }

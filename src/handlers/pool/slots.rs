@@ -128,7 +128,7 @@ impl Slots {
         self.ring(state);
     }
 
-    /// Wakes whoever can help with the jobs for which there is no room.
+    /// Wakes programs and places that can take the jobs for which there is no room.
     fn ring(&self, state: MutexGuard<'_, State>) {
         let (is_short, has_surplus) = (state.is_short(), state.surplus() > 0);
         drop(state);
