@@ -128,7 +128,7 @@ impl Slots {
         self.ring(state);
     }
 
-    /// Wakes programs and places that can take the jobs for which there is no room.
+    /// If there is no room for all jobs, wakes a program that takes jobs ahead, and a place that can start one more program.
     fn ring(&self, state: MutexGuard<'_, State>) {
         let (is_short, has_surplus) = (state.is_short(), state.surplus() > 0);
         drop(state);
