@@ -448,6 +448,12 @@ impl Builder {
         self.registry.types()
     }
 
+    /// Returns how many slots a queue with this concurrency has.
+    #[cfg(feature = "service")]
+    pub(crate) fn slots(&self, concurrency: usize) -> usize {
+        self.registry.slots(concurrency)
+    }
+
     /// Makes a `tracing` span of every attempt, with the job's `traceparent` as its parent; see `docs/tracing.md`. The
     /// process's subscriber needs a layer for OpenTelemetry: that of [`Traces`](crate::traces::Traces), or a
     /// `tracing-opentelemetry` layer of your own. Without the feature `otlp` there are no spans.

@@ -46,6 +46,7 @@ QUIET = [
     (("RedisUnreachable", "critical", ""), [("NoLeader", "critical", "a")], [("RedisUnreachable", "critical", "")]),
     (("NoWorker", "critical", "a"), [("QueueAbandoned", "warning", "a")], [("QueueAbandoned", "warning", "b")]),
     (("NoLeader", "critical", "a"), [("CronLate", "warning", "a")], [("CronLate", "warning", "b"), ("BacklogAge", "critical", "a")]),
+    (("PoolDown", "critical", ""), [("PoolRestarts", "warning", "")], [("TargetDown", "warning", "")]),
     (("BacklogAge", "critical", "a"), [("BacklogAge", "warning", "a")], [("BacklogAge", "warning", "b")]),
 ]
 

@@ -28,6 +28,7 @@ LOAD = {
     ("mail", "flaky"): 1,
     ("mail", "stranger"): 1,
     ("mail", "mended"): 2,
+    ("mail", "pooled"): 4,
     ("mail", "metered"): 4,
     ("mail", "brittle"): 1,
     ("shared", "long"): 6,

@@ -98,6 +98,17 @@ SATURATION = [
 ]  # fmt: skip
 
 
+POOLS = [
+    lines("Programs", "short", "Programs of each pool, by what they are doing. Without any, the pool's jobs wait.",
+          (f"sum by (pool, state) ({series('pool_processes', FLEET)})", "{{pool}} {{state}}"), stacked=True),
+    lines("Ends of programs", "short", "Programs that ended or failed to start, within the last interval. Crashed, nonsense, cut and not_started are faults; "
+          "the worker replaces programs for the other reasons.",
+          (grown("pool_restarts_total", "pool, reason", FLEET, over="$__rate_interval"), "{{pool}} {{reason}}"), stacked=True),
+    lines("Memory of programs", "bytes", "Resident memory of each pool's programs together, without that of programs that they run.",
+          (f"sum by (pool) ({series('pool_memory_bytes', FLEET)})", "{{pool}}")),
+]  # fmt: skip
+
+
 def build():
     """The dashboard."""
     variables = [
@@ -105,5 +116,5 @@ def build():
         variable("namespace", "Namespace", "streamfleet_build_info"),
         variable("queue", "Queue", f"streamfleet_worker_concurrency{{{FLEET}}}"),
     ]
-    rows = [("Now", NOW), ("Traffic", TRAFFIC), ("Latency", LATENCY), ("Errors", ERRORS), ("Saturation", SATURATION)]
+    rows = [("Now", NOW), ("Traffic", TRAFFIC), ("Latency", LATENCY), ("Errors", ERRORS), ("Saturation", SATURATION), ("Pools", POOLS)]
     return dashboard("fleet", "Fleet", "All queues and workers by their golden signals.", variables, rows)

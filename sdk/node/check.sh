@@ -48,10 +48,10 @@ install_all() {
   for version in 5 6; do install "$work/clients/ioredis-$version" "ioredis@$version"; done
   for version in 4 5 6; do install "$work/clients/redis-$version" "redis@$version"; done
   install "$work/types" typescript@5 @types/node@20
-  mkdir -p "$work/quick" "$work/source/sdk"
-  ln -s "$here" "$work/source/sdk/node"
+  mkdir -p "$work/quick" "$work/streamfleet/sdk"
+  ln -s "$here" "$work/streamfleet/sdk/node"
   block install >"$work/install"
-  (cd "$work/quick" && STREAMFLEET_SOURCE="$work/source" bash -euo pipefail "$work/install")
+  (cd "$work/quick" && bash -euo pipefail "$work/install")
   (cd "$work/quick" && "$node" -e 'require("redis"); new (require("streamfleet").Worker)()')
 }
 

@@ -16,6 +16,22 @@ const { isMainThread } = require('node:worker_threads');
 const VERSION = '0.1.0';
 const PROTOCOL = 1;
 
+/** The worker reads no longer line, if it does not say. */
+const MOST_LINE_BYTES = 16 * 1024 * 1024;
+const LEAST_LINE_BYTES = 1024;
+/** The bytes of a line besides a text, and how many bytes JSON takes for a byte of a text. */
+const AROUND_TEXT = 400;
+const ESCAPED = 6;
+
+/** What the worker has said about lines. */
+let mostLineBytes = MOST_LINE_BYTES;
+let mostTextBytes = MOST_LINE_BYTES;
+
+function limitLines(most) {
+  mostLineBytes = Number.isSafeInteger(most) ? Math.max(LEAST_LINE_BYTES, most) : MOST_LINE_BYTES;
+  mostTextBytes = Math.floor((mostLineBytes - AROUND_TEXT) / ESCAPED);
+}
+
 // ---------------------------------------------------------------------------------------------------------------- JSON
 
 /** Stands for a BigInt inside JSON text for a moment. Nobody outside of this process can know it. */
@@ -37,13 +53,43 @@ function toJson(value) {
   }
   if (text === undefined) return undefined;
   // JSON.stringify escapes only surrogates without a partner. Other languages refuse them.
-  if (text.includes('\\ud')) {
-    text = text.replace(/\\(?:u[0-9a-f]{4}|.)/g, (escape) => (/^\\ud[89a-f]/.test(escape) ? '\\ufffd' : escape));
+  if (text.includes('\\ud')) text = text.replace(ESCAPE, (escape) => (SURROGATE.test(escape) ? '\\ufffd' : escape));
+  checkDepth(text);
+  return text;
+}
+
+const ESCAPE = /\\(?:u[0-9a-f]{4}|.)/g;
+const SURROGATE = /^\\ud[89a-f]/;
+
+/**
+ * Encodes the result of a handler. JSON.stringify leaves out or changes NaN, functions, symbols, maps, sets, bytes inside of a value and
+ * broken surrogates without a word. Here they are errors, as they are in other languages. An undefined property is no property.
+ */
+function resultJson(value) {
+  let text = JSON.stringify(value, exactly);
+  if (text === undefined) throw new TypeError('it is not a JSON value');
+  if (text.includes(MARK)) text = text.replace(MARKED, '$1');
+  if (text.includes('\\ud') && text.match(ESCAPE).some((escape) => SURROGATE.test(escape))) {
+    throw new RangeError('it has a text that is not Unicode: a surrogate without a partner');
   }
+  checkDepth(text);
+  return text;
+}
+
+/** A replacer of JSON.stringify. `this` is the object around the value, which has it before its toJSON was called. */
+function exactly(key, value) {
+  if (typeof value === 'bigint') return MARK + in64Bits(value);
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError(`JSON has no ${value}`);
+  if (typeof value === 'function' || typeof value === 'symbol') throw new TypeError(`JSON has no ${typeof value}`);
+  if (value instanceof Map || value instanceof Set) throw new TypeError(`JSON has no ${value.constructor.name}`);
+  if (asBytes(this[key]) !== undefined) throw new TypeError('it has bytes inside of a value; return them alone, or as text');
+  return value;
+}
+
+function checkDepth(text) {
   if (text.length > 2 * MOST_LEVELS && isTooDeep(text)) {
     throw new RangeError(`it is nested more than ${MOST_LEVELS} levels deep`);
   }
-  return text;
 }
 
 function in64Bits(number) {
@@ -107,8 +153,9 @@ function markLongNumbers(text) {
   }
 }
 
-/** Cuts a text to this many bytes of UTF-8, between two characters. */
-function cut(text, most) {
+/** Cuts a text to this many bytes of UTF-8 or fewer, between two characters. */
+function cut(text, limit) {
+  const most = Math.min(limit, mostTextBytes);
   if (text.length * 3 <= most) return text;
   const bytes = Buffer.from(text);
   if (bytes.length <= most) return text;
@@ -731,8 +778,6 @@ function nodeRedis(client) {
 
 // -------------------------------------------------------------------------------------------------------------- Pipes
 
-/** The worker reads no longer line. */
-const MOST_LINE_BYTES = 16 * 1024 * 1024;
 /** While the worker does not read, log lines beyond this many characters are left out, and counted. */
 const MOST_UNREAD = 1024 * 1024;
 
@@ -994,8 +1039,11 @@ class Job {
     if (!this.#output) return Promise.resolve();
     const line = { type: 'log', ref: this.ref, level, message: cut(String(message), MOST_TEXT_BYTES) };
     if (Object.keys(fields).length > 0) line.fields = plain(fields);
+    let text = lineOf(line);
+    const size = Buffer.byteLength(text);
+    if (size > mostLineBytes) text = lineOf({ ...line, fields: { left_out: `${size} bytes` } });
     this[REPORT](false);
-    this.#output.sendLog(lineOf(line));
+    this.#output.sendLog(text);
     this.#output.flush();
     return this.#output.room();
   }
@@ -1141,6 +1189,7 @@ class Worker {
   #greet(hello) {
     if (this.#isGreeted) return;
     this.#isGreeted = true;
+    limitLines(hello.max_line);
     const offered = Math.max(1, Number(hello.inflight ?? 1));
     this.#output.send(
       lineOf({
@@ -1213,16 +1262,14 @@ class Worker {
 
   #answer(ref, outcome) {
     if (this.#isOver) return;
+    let line;
     try {
-      const line = lineOf({ type: 'result', ref, ...outcome[FIELDS]() });
-      if (Buffer.byteLength(line) > MOST_LINE_BYTES) throw new RangeError(`it has more than ${MOST_LINE_BYTES} bytes`);
-      this.#output.send(line);
+      line = answerLine(ref, outcome);
     } catch (error) {
-      // Work that is done stays done, even if its result cannot be told.
-      const message = cut(`the job is done, but its result is left out: ${error.message}`, MOST_TEXT_BYTES);
-      this.#output.send(lineOf({ type: 'log', ref, level: 'warn', message }));
-      this.#output.send(lineOf({ type: 'result', ref, outcome: 'done' }));
+      // Another attempt would do the work again, and return the same.
+      line = answerLine(ref, new Fatal(`the handler's result cannot be sent: ${error?.message ?? error}`));
     }
+    this.#output.send(line);
   }
 
   /** Answers the jobs that are not started, some time later. If this process ends first, another one has them at once. */
@@ -1278,6 +1325,18 @@ class Worker {
     this.#running.clear();
     write(`${lines}${lineOf({ type: 'bye' })}`);
   }
+}
+
+/** The line that ends an attempt. */
+function answerLine(ref, outcome) {
+  const { result, ...fields } = outcome[FIELDS]();
+  let text = toJson({ type: 'result', ref, ...fields });
+  if (result !== undefined) text = `${text.slice(0, -1)},"result":${resultJson(result)}}`;
+  const size = Buffer.byteLength(text);
+  if (size > mostLineBytes) {
+    throw new RangeError(`its line has ${size} bytes, and the worker accepts ${mostLineBytes} (max_line of the pool)`);
+  }
+  return `${text}\n`;
 }
 
 function jobOf(message, output) {

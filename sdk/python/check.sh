@@ -22,14 +22,14 @@ fi
 
 # The block of the README, in a copy, because setuptools writes into its source.
 install() {
-  mkdir -p "$work/source/sdk" && cp -R "$here" "$work/source/sdk/python"
+  mkdir -p "$work/streamfleet/sdk" "$work/quick" && cp -R "$here" "$work/streamfleet/sdk/python"
   ln -sf "$(command -v "$python")" "$work/python3"
   sed -n '/^<!-- run: shell install -->$/,/^```$/{/^<!--/d;/^```/d;p}' "$here/README.md" >"$work/install"
-  (cd "$work" && PATH="$work:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1 STREAMFLEET_SOURCE="$work/source" bash -euo pipefail install)
+  (cd "$work/quick" && PATH="$work:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1 bash -euo pipefail "$work/install")
 }
 
 if install >"$work/log" 2>&1; then
-  python=$work/venv/bin/python
+  python=$work/quick/venv/bin/python
   echo "ok   the package can be installed"
 elif "$python" -c 'import redis' 2>/dev/null; then
   echo "skip the installation by pip: $(tail -n 1 "$work/log")"

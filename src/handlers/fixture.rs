@@ -37,18 +37,25 @@ where
     H: Handler<Payload = RawPayload, Output = Value>,
 {
     let payload = RawPayload(Bytes::copy_from_slice(payload));
-    let (deadline, cancellation) = (context.deadline(), context.cancellation().clone());
+    let (watched, cancellation) = (context.clone(), context.cancellation().clone());
     let mut running = pin!(handler.run(payload, context));
     let ended = tokio::select! {
         biased;
         ended = &mut running => return ended.map_err(JobError::into_outcome),
-        () = tokio::task::coop::unconstrained(tokio::time::sleep_until(deadline.into())) => {
+        () = time_is_up(&watched) => {
             cancellation.cancel();
             tokio::time::timeout(handler.grace(), running).await
         }
         () = cancellation.cancelled() => tokio::time::timeout(handler.grace(), running).await,
     };
     ended.map_err(|_dropped| Outcome::Interrupted)?.map_err(JobError::into_outcome)
+}
+
+/// Waits until an attempt's time is up, whose clock may be paused.
+async fn time_is_up(context: &JobContext) {
+    while !context.time_left().is_zero() {
+        tokio::task::coop::unconstrained(tokio::time::sleep_until(context.deadline().into())).await;
+    }
 }
 
 /// Returns the failure that an attempt ended with.

@@ -108,7 +108,7 @@ impl Process {
         };
         let queues = effective.config.queues.iter().map(|(name, queue)| ServedQueue {
             name,
-            slots: queue.concurrency,
+            slots: builder.slots(queue.concurrency),
             objectives: (&queue.objectives).into(),
         });
         let sinks: Vec<SinkName> =

@@ -280,6 +280,19 @@ pub(super) async fn reached(instant: Instant) {
     tokio::task::coop::unconstrained(tokio::time::sleep_until(instant.into())).await;
 }
 
+/// Waits until an attempt's time is up. Its deadline moves while its clock is paused.
+async fn time_is_up(held_lease: &HeldLease, deadline: Instant) {
+    let mut due = deadline;
+    loop {
+        reached(due).await;
+        let moved = deadline + held_lease.paused_for(Instant::now());
+        if moved <= due {
+            return;
+        }
+        due = moved;
+    }
+}
+
 /// The bounds of one attempt.
 pub(super) struct Bounds {
     pub(super) timeout: Duration,
@@ -307,7 +320,7 @@ pub(super) async fn bounded(
             let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
             return if failed && held_lease.is_aware() { held_lease.outcome() } else { outcome };
         }
-        () = reached(bounds.deadline) => {
+        () = time_is_up(held_lease, bounds.deadline) => {
             let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
             held_lease.cut();
             Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
@@ -379,6 +392,24 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(30), bounded).await.expect("it met no deadline");
         let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
         assert_eq!(failure.kind, FailureKind::Timeout);
+    }
+
+    #[tokio::test]
+    async fn the_clock_of_a_paused_attempt_does_not_run() {
+        let (held_lease, timeout) = (HeldLease::new(Instant::now()), Duration::from_millis(50));
+        let started = Instant::now();
+        held_lease.pause(started);
+        let bounds = Bounds { timeout, deadline: started + timeout, grace: Duration::ZERO };
+        let resumed = async {
+            tokio::time::sleep(4 * timeout).await;
+            held_lease.resume(Instant::now());
+            pending().await
+        };
+        let bounded = bounded(Box::pin(resumed), &held_lease, bounds, || {});
+        let outcome =
+            tokio::time::timeout(Duration::from_secs(30), bounded).await.expect("it met no deadline");
+        assert!(matches!(outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Timeout));
+        assert!(started.elapsed() >= 5 * timeout, "{:?}", started.elapsed());
     }
 
     #[tokio::test]

@@ -318,12 +318,22 @@ impl JobContext {
 
     /// Returns when this attempt's time is up.
     pub fn deadline(&self) -> Instant {
-        self.deadline
+        self.deadline + self.delivery.held_lease.paused_for(Instant::now())
+    }
+
+    /// Pauses the attempt's clock while nothing works on the job. Not for steps, which have clocks of their own.
+    pub(crate) fn pause(&self) {
+        self.delivery.held_lease.pause(Instant::now());
+    }
+
+    /// Resumes the attempt's clock.
+    pub(crate) fn resume(&self) {
+        self.delivery.held_lease.resume(Instant::now());
     }
 
     /// Returns the time left for this attempt.
     pub fn time_left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
+        self.deadline().saturating_duration_since(Instant::now())
     }
 
     /// Returns a token that is cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease

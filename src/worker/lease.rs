@@ -1,7 +1,7 @@
 //! The lease of an entry that this process holds: when Redis last confirmed it, and whether its attempt is cut short.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,8 @@ pub(crate) struct HeldLease {
     renew_until: AtomicU64,
     /// When its attempt began; `u64::MAX` before that.
     begun: AtomicU64,
+    /// The time that does not count, because the attempt could not use it.
+    pauses: Mutex<Pauses>,
     lost: AtomicBool,
     /// Whether the attempt was cut short, and why.
     cut: AtomicU8,
@@ -26,6 +28,15 @@ pub(crate) struct HeldLease {
     aware: AtomicBool,
     /// Created when somebody wants to wait for it. Most attempts end before that.
     token: OnceLock<CancellationToken>,
+}
+
+/// When the clock of an attempt was paused.
+#[derive(Debug, Default)]
+struct Pauses {
+    /// How long all pauses took that have ended.
+    ended: Duration,
+    /// Since when it is paused now.
+    since: Option<Instant>,
 }
 
 /// The attempt continues.
@@ -45,6 +56,7 @@ impl HeldLease {
             renewed: AtomicU64::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             begun: AtomicU64::new(u64::MAX),
+            pauses: Mutex::default(),
             lost: AtomicBool::new(false),
             cut: AtomicU8::new(UNCUT),
             aware: AtomicBool::new(false),
@@ -81,8 +93,32 @@ impl HeldLease {
     }
 
     pub(crate) fn is_renewable(&self, now: Instant) -> bool {
+        let at = now.checked_sub(self.paused_for(now)).unwrap_or(now);
         !self.lost.load(Ordering::Relaxed)
-            && self.ms_since_read(now) < self.renew_until.load(Ordering::Relaxed)
+            && self.ms_since_read(at) < self.renew_until.load(Ordering::Relaxed)
+    }
+
+    /// Pauses the attempt's clock until [`HeldLease::resume`].
+    pub(crate) fn pause(&self, now: Instant) {
+        self.pauses().since.get_or_insert(now);
+    }
+
+    /// Resumes the attempt's clock.
+    pub(crate) fn resume(&self, now: Instant) {
+        let mut pauses = self.pauses();
+        if let Some(since) = pauses.since.take() {
+            pauses.ended += now.saturating_duration_since(since);
+        }
+    }
+
+    /// Returns how long the attempt's clock was paused: its deadline is that much later.
+    pub(crate) fn paused_for(&self, now: Instant) -> Duration {
+        let pauses = self.pauses();
+        pauses.ended + pauses.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default()
+    }
+
+    fn pauses(&self) -> MutexGuard<'_, Pauses> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Marks the lease as lost and ends the attempt. Returns true the first time.
@@ -173,6 +209,23 @@ mod tests {
         let hour = Duration::from_secs(3_600);
         let read_at = Instant::now().checked_sub(hour).unwrap();
         assert!(HeldLease::new(read_at).silence(Instant::now()) >= hour);
+    }
+
+    #[test]
+    fn a_pause_of_its_clock_moves_the_end_of_an_attempt() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let held_lease = HeldLease::new(start);
+        held_lease.renew_until(at(100));
+        assert!(!held_lease.is_renewable(at(150)));
+        held_lease.pause(at(50));
+        assert!(held_lease.is_renewable(at(10_000)));
+        held_lease.resume(at(1050));
+        assert_eq!(held_lease.paused_for(at(5000)), Duration::from_millis(1000));
+        assert!(held_lease.is_renewable(at(1099)) && !held_lease.is_renewable(at(1101)));
+        held_lease.pause(at(2000));
+        held_lease.resume(at(2500));
+        assert_eq!(held_lease.paused_for(at(5000)), Duration::from_millis(1500));
     }
 
     #[test]

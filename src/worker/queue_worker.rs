@@ -93,11 +93,9 @@ impl Shared {
         }
     }
 
-    /// Returns the configuration with no more slots than all types together may use. With more, the process would read jobs
-    /// that cannot start, and put them off one after another, although nothing waits behind them.
+    /// Returns the configuration with as many slots as the queue has.
     fn fitted(&self, own: &QueueConfig) -> QueueConfig {
-        let most = self.registry.most_at_once().unwrap_or(usize::MAX).max(1);
-        QueueConfig { concurrency: own.concurrency.min(most), ..own.clone() }
+        QueueConfig { concurrency: self.registry.slots(own.concurrency), ..own.clone() }
     }
 
     /// Returns the limits of the gates of a queue that this process's configuration sets, and those that it knows and

@@ -162,10 +162,12 @@ impl Registry {
         Limits::of(policies, &self.shared_places)
     }
 
-    /// Returns how many attempts may run at once, whatever their types; `None` if some type has no limit.
-    pub(super) fn most_at_once(&self) -> Option<usize> {
+    /// Returns how many slots a queue with this concurrency has: no more than all types together may use. With more, the process
+    /// would read jobs that cannot start, and put them off one after another, although nothing waits behind them.
+    pub(crate) fn slots(&self, concurrency: usize) -> usize {
         let policies = self.handlers.iter().map(|(job_type, registered)| (job_type, &registered.policy));
-        Limits::most_at_once(policies, &self.shared_places)
+        let most = Limits::most_at_once(policies, &self.shared_places).unwrap_or(usize::MAX);
+        concurrency.min(most.max(1))
     }
 
     /// Returns the types' policies, for code that settles without running.
@@ -280,6 +282,33 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::handler::RawPayload;
+
+    struct Nothing;
+
+    impl Handler for Nothing {
+        type Payload = RawPayload;
+        type Output = ();
+
+        async fn run(&self, _payload: RawPayload, _context: JobContext) -> Result<(), JobError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_queue_has_as_many_slots_as_its_types_may_use() {
+        let mut registry = Registry::default();
+        let add = |registry: &mut Registry, name: &str, policy: Policy| {
+            registry.add(name.parse().unwrap(), policy, Nothing);
+        };
+        add(&mut registry, "a", Policy::default().concurrency(3));
+        assert_eq!([registry.slots(64), registry.slots(2)], [3, 2]);
+        let places = registry.add_places(5);
+        add(&mut registry, "b", Policy::default());
+        assert_eq!(registry.slots(64), 64, "nothing bounds the second type");
+        registry.share_places("b".parse().unwrap(), places);
+        assert_eq!(registry.slots(64), 8);
+    }
 
     #[test]
     fn a_null_or_oversized_result_is_not_kept() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures::{Figures, RawDrain, WayFigures, rate, us};
-use super::programs::LanguageFigures;
+use super::programs::{LanguageFigures, MANY};
 use super::ratio::{Budget, Ratio};
 use super::round::{Round, WayMemory};
 use super::ways::Way;
@@ -226,13 +226,27 @@ impl Report {
 
 /// Returns the rows of one language.
 fn of_language(figures: &LanguageFigures) -> Vec<[String; 5]> {
-    let LanguageFigures { language, rates } = figures;
-    let (pool, exec) = (format!("pool_{language}"), format!("exec_{language}"));
-    let Some(rates) = rates else {
-        return vec![single(&pool, "skipped: not installed".to_owned(), "")];
+    let name = |what: &str, how: &str| format!("{what}_{}{how}", figures.language);
+    let Some(rates) = &figures.rates else {
+        return vec![single(&name("pool", ""), "skipped: not installed".to_owned(), "")];
     };
-    let raw_and_ours = [rates.bare_per_s, rates.pool_per_s].map(rate);
-    vec![pair(&pool, raw_and_ours, rates.pool_ratio, "≥ 0.50"), single(&exec, rate(rates.exec_per_s), "")]
+    let bound = rates.bare_per_s.min(rates.plain_per_s);
+    let many = |how: &str, per_s: f64, ratio: &Ratio| {
+        let what = name("pool", &format!(", {how} = {MANY}"));
+        pair(&what, [bound, per_s].map(rate), ratio.median, &Budget::AtLeast(0.5).judge(ratio))
+    };
+    let lockstep = [rates.bare_lockstep_per_s, rates.pool_per_s].map(rate);
+    let inflight = rates.pool_inflight_per_s.zip(rates.pool_inflight_ratio.as_ref());
+    let mut rows = vec![
+        single(&name("bare", ", without waiting"), rate(rates.bare_per_s), ""),
+        single(&name("bare", ", one job at a time"), rate(rates.bare_lockstep_per_s), ""),
+        single(&format!("plain jobs, beside {}", figures.language), rate(rates.plain_per_s), ""),
+        pair(&name("pool", ", one job at a time"), lockstep, rates.pool_ratio, ""),
+        many("ahead", rates.pool_ahead_per_s, &rates.pool_ahead_ratio),
+    ];
+    rows.extend(inflight.map(|(per_s, ratio)| many("inflight", per_s, ratio)));
+    rows.push(single(&name("exec", ""), rate(rates.exec_per_s), ""));
+    rows
 }
 
 fn pair(what: &str, [raw, ours]: [String; 2], ratio: f64, budget: &str) -> [String; 5] {

@@ -15,6 +15,8 @@ const LONGEST: Duration = Duration::from_secs(120);
 pub(super) enum Goal {
     /// They are done or dead.
     Ended,
+    /// The same, measured from the end of the first handler: programs that are still being started do not count.
+    EndedAfterFirst,
     /// They have left the delayed set.
     Promoted,
 }
@@ -59,11 +61,19 @@ impl Tally {
 
     fn note(&self, event: &Event<'_>) {
         // Waiting jobs are work for a reader, and delayed ones for the leader.
-        if matches!(event, Event::Read { entries: 1.., .. } | Event::Leading { leading: true, .. }) {
+        let is_work = match self.goal {
+            Goal::Ended | Goal::Promoted => {
+                matches!(event, Event::Read { entries: 1.., .. } | Event::Leading { leading: true, .. })
+            }
+            Goal::EndedAfterFirst => matches!(event, Event::Ran { .. }),
+        };
+        if is_work {
             self.begun.get_or_init(Instant::now);
         }
         let jobs = match self.goal {
-            Goal::Ended => u64::from(matches!(event, Event::Finished(end) if end.ending.is_final())),
+            Goal::Ended | Goal::EndedAfterFirst => {
+                u64::from(matches!(event, Event::Finished(end) if end.ending.is_final()))
+            }
             Goal::Promoted => {
                 if let Event::Promoted { jobs, .. } = event {
                     *jobs

@@ -107,8 +107,9 @@ class Program {
     this.raw(`${JSON.stringify(message)}\n`);
   }
 
-  async hello(inflight = 1) {
-    this.send({ type: 'hello', protocol: 1, streamfleet: '0.9.0', pool: 'node', inflight, new: 1 });
+  /** Greets the program, by default as the first workers do. */
+  async hello(inflight = 1, more = {}) {
+    this.send({ type: 'hello', protocol: 1, streamfleet: '0.9.0', pool: 'node', inflight, new: 1, ...more });
     const ready = await this.next();
     assert.equal(ready?.type, 'ready', JSON.stringify(ready));
     return ready;

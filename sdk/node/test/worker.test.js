@@ -127,32 +127,76 @@ test('whole numbers beyond 2^53 stay exact, and texts that look like them stay t
     const answer = await program.until('the line', () => program.peek());
     assert.match(answer, /"result":\{"id":9007199254740993\}/);
     await program.result(echo.ref);
-    const lines = [program.job('huge'), await program.next(), await program.next()];
-    assert.match(lines[1].message, /result is left out: the number 18446744073709551616 does not fit into 64 bits/);
-    assert.deepEqual(lines[2], { type: 'result', ref: lines[0], outcome: 'done' });
+    const huge = await program.ask('huge');
+    assert.equal(huge.outcome, 'fatal');
+    assert.match(huge.error, /the handler's result cannot be sent: the number 18446744073709551616 does not fit into 64 bits/);
   });
 });
 
-test('a result that cannot be told leaves the job done, with a warning', async () => {
+test('a result that cannot be sent fails its job, and the program lives', async () => {
   const code = `const worker = new Worker();
     worker.on('circle', () => { const circle = {}; circle.self = circle; return circle; });
     worker.on('deep', () => { let deep = []; for (let i = 0; i < 200; i += 1) deep = [deep]; return deep; });
     worker.on('level', () => { let deep = ']]['; for (let i = 0; i < 110; i += 1) deep = [deep]; return [deep, 'x'.repeat(300)]; });
     worker.on('large', () => 'x'.repeat(16 * 1024 * 1024));
-    worker.on('surrogate', () => ['a\\ud83d', '\\\\ud83d', '😀']);
+    worker.on('surrogate', () => ['a\\ud83d']);
+    worker.on('texts', () => ['\\\\ud83d', '😀', { left: undefined, big: 7n, at: new Date(0) }]);
+    worker.on('nan', () => ({ n: NaN }));
+    worker.on('function', () => () => 1);
+    worker.on('symbol', () => [Symbol('x')]);
+    worker.on('set', () => ({ ids: new Set([1]) }));
+    worker.on('bytes', () => ({ data: Buffer.from('x') }));
+    worker.on('throws', () => ({ toJSON() { throw new Error('not me'); } }));
+    worker.on('vanishes', () => ({ toJSON() {} }));
     worker.run();`;
   await withProgram(code, async (program) => {
     await program.hello();
-    for (const [type, why] of [['circle', /circular/], ['deep', /nested more than 120/], ['large', /more than 16777216 bytes/]]) {
-      const ref = program.job(type);
-      const log = await program.next();
-      assert.equal(log.type, 'log');
-      assert.equal(log.level, 'warn');
-      assert.match(log.message, why);
-      assert.deepEqual(await program.result(ref), { outcome: 'done' });
+    const wanted = {
+      circle: /circular/,
+      deep: /nested more than 120/,
+      large: /the worker accepts 16777216 \(max_line of the pool\)/,
+      surrogate: /not Unicode/,
+      nan: /NaN/,
+      function: /function/,
+      symbol: /symbol/,
+      set: /JSON has no Set/,
+      bytes: /bytes inside of a value/,
+      throws: /not me/,
+      vanishes: /not a JSON value/,
+    };
+    for (const [type, why] of Object.entries(wanted)) {
+      const { outcome, error } = await program.ask(type);
+      assert.equal(outcome, 'fatal', type);
+      assert.match(error, /^the handler's result cannot be sent: /);
+      assert.match(error, why);
     }
     assert.equal(JSON.stringify((await program.ask('level')).result).length, 530);
-    assert.deepEqual(await program.ask('surrogate'), { outcome: 'done', result: ['a\ufffd', '\\ud83d', '😀'] });
+    const result = ['\\ud83d', '😀', { big: 7, at: '1970-01-01T00:00:00.000Z' }];
+    assert.deepEqual(await program.ask('texts'), { outcome: 'done', result });
+  });
+});
+
+test('no line is longer than the worker accepts', async () => {
+  const code = `const worker = new Worker();
+    worker.on('size', (job) => 'x'.repeat(job.payload));
+    worker.on('error', () => { throw new Error('\\0'.repeat(100_000)); });
+    worker.on('fatal', () => fatal('é'.repeat(100_000)));
+    worker.on('snooze', () => snooze(1000, '"'.repeat(100_000)));
+    worker.on('logs', async (job) => { await job.log('\\0'.repeat(100_000), 'info', { n: 'x'.repeat(100_000) }); job.progress(1, '\\0'.repeat(100_000)); });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello(1, { max_line: 1024 });
+    assert.equal((await program.ask('size', 900)).outcome, 'done');
+    assert.match((await program.ask('size', 1024)).error, /the worker accepts 1024 \(max_line of the pool\)/);
+    for (const [type, outcome] of Object.entries({ error: 'retry', fatal: 'fatal', snooze: 'snooze', logs: 'done' })) {
+      program.job(type);
+      let line;
+      do {
+        line = await program.next();
+        assert.ok(Buffer.byteLength(JSON.stringify(line)) <= 1024, type);
+      } while (line.type !== 'result');
+      assert.equal(line.outcome, outcome);
+    }
   });
 });
 

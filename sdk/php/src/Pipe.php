@@ -7,16 +7,21 @@ namespace Streamfleet;
 /** The two pipes between a worker of the fleet and this program: lines of JSON. It never interprets them. */
 final class Pipe
 {
-    /** The longest line that the worker accepts. */
-    public const LONGEST_LINE = 16 * 1024 * 1024;
+    /** The longest line that the worker accepts, if it does not say. */
+    private const LONGEST_LINE = 16 * 1024 * 1024;
+    private const SHORTEST_LINE = 1024;
 
     private const LONGEST_TEXT = 16 * 1024;
+    /** The bytes of a line besides a text, and how many bytes JSON takes for a byte of a text. */
+    private const AROUND_TEXT = 400;
+    private const ESCAPED = 6;
     private const CHUNK = 65536;
     private const MOST_FAILURES = 5;
-    private const ENCODE = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION
-        | JSON_INVALID_UTF8_SUBSTITUTE;
+    private const ENCODE = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION;
     /** The worker's parser takes 128 levels. */
     private const DEPTH = 120;
+
+    private static int $longestLine = self::LONGEST_LINE;
 
     private string $buffer = '';
     private int $searched = 0;
@@ -115,25 +120,34 @@ final class Pipe
         }
     }
 
+    /** Sets the longest line that the worker accepts, as it says in its greeting. */
+    public static function limit(mixed $bytes): void
+    {
+        self::$longestLine = is_int($bytes) ? max(self::SHORTEST_LINE, $bytes) : self::LONGEST_LINE;
+    }
+
     /**
      * One message as a line.
      *
      * @param array<string, mixed> $message
-     * @throws \JsonException if JSON cannot express it
+     * @param bool $isExact false to replace bytes that are not UTF-8, instead of refusing them
+     * @throws \JsonException if JSON cannot express it, or the worker would not accept the line
      */
-    public static function encode(array $message): string
+    public static function encode(array $message, bool $isExact = false): string
     {
-        $line = json_encode($message, self::ENCODE | JSON_THROW_ON_ERROR, self::DEPTH) . "\n";
-        if (strlen($line) > self::LONGEST_LINE) {
-            throw new \JsonException('it has ' . strlen($line) . ' bytes, and a line has at most ' . self::LONGEST_LINE);
+        $flags = self::ENCODE | JSON_THROW_ON_ERROR | ($isExact ? 0 : JSON_INVALID_UTF8_SUBSTITUTE);
+        $line = json_encode($message, $flags, self::DEPTH);
+        if (strlen($line) > self::$longestLine) {
+            throw new \JsonException('its line has ' . strlen($line) . ' bytes, and the worker accepts ' . self::$longestLine . ' (max_line of the pool)');
         }
-        return $line;
+        return "$line\n";
     }
 
     /** A text that is short enough for an error or a message. */
     public static function cut(string $text): string
     {
-        return strlen($text) > self::LONGEST_TEXT ? substr($text, 0, self::LONGEST_TEXT) . ' …' : $text;
+        $most = min(self::LONGEST_TEXT, intdiv(self::$longestLine - self::AROUND_TEXT, self::ESCAPED));
+        return strlen($text) > $most ? substr($text, 0, $most) . ' …' : $text;
     }
 
     private function readable(float $seconds): bool

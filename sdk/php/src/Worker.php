@@ -16,6 +16,8 @@ final class Worker
     private const DEPTH = 4096;
     /** How long a job that arrives while the program stops rests before another program takes it. */
     private const STOPPING_MS = 1000;
+    /** The most jobs that wait in this program. */
+    private const MOST_AHEAD = 1000;
 
     /** @var array<string, callable|string> type → handler */
     private array $handlers = [];
@@ -27,7 +29,7 @@ final class Worker
     private array $judges = [];
     /** @var array<string, \Closure> type → its handler inside the middleware */
     private array $chains = [];
-    /** @var list<array<string, mixed>> messages that were read while a job ran */
+    /** @var list<string|array<string, mixed>> jobs that have not begun, most of them as the lines that they came in */
     private array $inbox = [];
     /** Why the job that runs should end. */
     private ?string $cancel = null;
@@ -146,11 +148,8 @@ final class Worker
         register_shutdown_function($this->reportDeath(...));
         $jobs = 0;
         while (($message = $this->next()) !== null) {
-            if (($message['type'] ?? '') !== 'job') {
-                continue;
-            }
             if ($this->isStopping) {
-                $this->send(Pipe::encode(['type' => 'result', 'ref' => (string) $message['ref'], 'outcome' => 'snooze', 'delay_ms' => self::STOPPING_MS]));
+                $this->postpone((string) $message['ref']);
                 continue;
             }
             $jobs += 1;
@@ -174,17 +173,54 @@ final class Worker
     /** @internal Why the attempt should end, as far as the worker has said. */
     public function cancelled(string $ref): ?string
     {
-        // A process that a handler forked would take the lines away from this one.
-        while (getmypid() === $this->pid && ($line = $this->pipe->line(0)) !== null) {
-            $message = $this->read($line);
-            if (($message['type'] ?? '') !== 'cancel') {
-                $this->inbox[] = $message;
-            } elseif (($message['ref'] ?? null) === $this->ref) {
-                $this->cancel = (string) ($message['reason'] ?? 'cancelled');
-            }
-        }
+        $this->look();
         // Not for a Job that a handler has kept.
         return $ref === $this->ref ? $this->cancel : null;
+    }
+
+    /** Reads what the worker has written, without waiting for more. */
+    private function look(): void
+    {
+        // A process that a handler forked would take the lines away from this one.
+        while (getmypid() === $this->pid && ($line = $this->pipe->line(0)) !== null) {
+            $this->sort($line);
+        }
+    }
+
+    /**
+     * Keeps a job until it begins, and notes what is cancelled. A job is not decoded before it begins: if that fails, or takes all
+     * the memory, the job before it is not to blame.
+     */
+    private function sort(string $line): void
+    {
+        $message = self::refOf($line) === null ? $this->read($line) : $line;
+        if (is_string($message) || ($message['type'] ?? '') === 'job') {
+            $this->inbox[] = $message;
+        } elseif (($message['type'] ?? '') === 'cancel' && is_string($message['ref'] ?? null)) {
+            $this->cancel($message['ref'], (string) ($message['reason'] ?? 'cancelled'));
+        }
+    }
+
+    /** Notes why the job that runs should end. One that has not begun never begins. */
+    private function cancel(string $ref, string $reason): void
+    {
+        if ($ref === $this->ref) {
+            $this->cancel = $reason;
+            return;
+        }
+        foreach ($this->inbox as $at => $job) {
+            if ($ref === (is_string($job) ? self::refOf($job) : (string) $job['ref'])) {
+                array_splice($this->inbox, $at, 1);
+                $this->postpone($ref);
+                return;
+            }
+        }
+    }
+
+    /** Gives a job back that has not begun. */
+    private function postpone(string $ref): void
+    {
+        $this->send(Pipe::encode(['type' => 'result', 'ref' => $ref, 'outcome' => 'snooze', 'delay_ms' => self::STOPPING_MS]));
     }
 
     /** Reads `hello` and answers. False if there is nothing to do. */
@@ -197,11 +233,13 @@ final class Worker
             return false;
         }
         $hello = $this->read($line);
+        Pipe::limit($hello['max_line'] ?? null);
         $this->send(Pipe::encode([
             'type' => 'ready',
             'protocol' => self::PROTOCOL,
             'types' => array_map(strval(...), array_keys($this->handlers)),
             'inflight' => 1,
+            'ahead' => max(0, min(self::MOST_AHEAD, (int) ($hello['ahead'] ?? 0))),
             'sdk' => 'streamfleet-php ' . self::VERSION,
         ]));
         $theirs = $hello['protocol'] ?? null;
@@ -213,27 +251,27 @@ final class Worker
     }
 
     /**
-     * The next message; null if there will be none.
+     * The next job; null if there will be none.
      *
      * @return ?array<string, mixed>
      */
     private function next(): ?array
     {
+        // A job that was cancelled while it waited must not begin.
+        $this->look();
         while ($this->inbox === []) {
-            // A signal that arrives just before the wait does not end it, so the wait is short.
-            $line = $this->pipe->line($this->isStopping ? 0 : 1);
-            if ($line === null && $this->isStopping) {
-                // The signal may have ended the wait.
-                $line = $this->pipe->line(0);
-            }
-            if ($line !== null) {
-                return $this->read($line);
-            }
             if ($this->pipe->ended() || $this->isStopping) {
                 return null;
             }
+            // A signal that arrives just before the wait does not end it, so the wait is short.
+            $line = $this->pipe->line(1);
+            if ($line !== null) {
+                $this->sort($line);
+            }
+            $this->look();
         }
-        return array_shift($this->inbox);
+        $job = array_shift($this->inbox);
+        return is_string($job) ? $this->read($job) : $job;
     }
 
     /** @return array<string, mixed> a message; if a job cannot be read, one with the key `unreadable` */
@@ -323,16 +361,15 @@ final class Worker
         return new Retry(sprintf('%s: %s (%s:%d)', $error::class, $error->getMessage(), basename($error->getFile()), $error->getLine()));
     }
 
-    /** The line with this outcome. Work that is done stays done, even if its result cannot be told. */
+    /** The line with this outcome. A result that cannot be sent fails the job: another attempt would return the same. */
     private function answerOf(Outcome $outcome): string
     {
         $line = ['type' => 'result', 'ref' => $this->ref];
         try {
-            return Pipe::encode($line + $outcome->fields());
+            return Pipe::encode($line + $outcome->fields(), $outcome instanceof Done);
         } catch (\Throwable $error) {
-            $message = 'the job is done, but its result is left out: ' . $error->getMessage();
-            return Pipe::encode(['type' => 'log', 'ref' => $this->ref, 'level' => 'warn', 'message' => Pipe::cut($message)])
-                . Pipe::encode($line + ['outcome' => 'done']);
+            $fatal = new Fatal("the handler's result cannot be sent: {$error->getMessage()}");
+            return Pipe::encode($line + $fatal->fields());
         }
     }
 

@@ -35,7 +35,14 @@ function command(array $command, string $folder, array $environment = []): strin
     return $output;
 }
 
-/** The folder of the quick start: its files, with the port of the private Redis, and the package beside it. */
+/** The port of the Redis of the quick start: that of `streamfleet dev`, or without the program, that of the tests. */
+function quickPort(): int
+{
+    static $port = null;
+    return $port ??= (string) getenv('STREAMFLEET_BIN') === '' ? redisServer() : freePort();
+}
+
+/** The folder of the quick start: its files, with the port of its Redis, and the package beside it. */
 function project(): string
 {
     static $folder = null;
@@ -47,7 +54,7 @@ function project(): string
     symlink(dirname(__DIR__, 3), "$parent/streamfleet");
     foreach (blocks() as [$kind, $name, $code]) {
         if ($kind === 'file') {
-            file_put_contents("$parent/mailer/$name", str_replace('6379', (string) redisServer(), $code));
+            file_put_contents("$parent/mailer/$name", str_replace('6390', (string) quickPort(), $code));
         }
     }
     if (trim((string) shell_exec('command -v composer')) === '') {
@@ -90,31 +97,60 @@ test('the_packages_exist', function (): void {
     }
 });
 
+/** Starts the block that submits the job of the quick start. */
+function submitted(string $folder): array
+{
+    $process = proc_open(['sh', '-e', '-c', code('run', 'submit')], [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, $folder);
+    return [$process, $pipes[1]];
+}
+
 test('the_quick_start_sends_a_mail', function (): void {
+    if ((string) getenv('STREAMFLEET_BIN') === '') {
+        throw new Skipped('STREAMFLEET_BIN does not name the program streamfleet');
+    }
+    $folder = project();
+    $environment = ['PATH' => bin() . ':' . getenv('PATH'), 'STREAMFLEET__TELEMETRY__LISTEN' => '127.0.0.1:' . freePort()];
+    $dev = proc_open(['sh', '-c', 'exec ' . str_replace('6390', (string) quickPort(), code('run', 'dev'))], [['file', '/dev/null', 'r'], ['file', "$folder/log", 'w'], ['file', "$folder/log", 'a']], $pipes, $folder, $environment + getenv());
+    try {
+        $output = '';
+        eventually(static function () use ($folder, $dev, &$output): bool {
+            if (!proc_get_status($dev)['running']) {
+                throw new Exception('streamfleet dev ended: ' . file_get_contents("$folder/log"));
+            }
+            // Its Redis may not have started yet.
+            [$submit, $pipe] = submitted($folder);
+            $output = stream_get_contents($pipe);
+            return proc_close($submit) === 0;
+        }, 'the submission', 60.0);
+        same("sent to ann@example.com\n", $output, (string) file_get_contents("$folder/log"));
+    } finally {
+        proc_terminate($dev, SIGINT);
+        proc_close($dev);
+    }
+});
+
+test('the_quick_start_works_with_a_worker_that_is_played', function (): void {
+    if ((string) getenv('STREAMFLEET_BIN') !== '') {
+        throw new Skipped('the quick start runs with the real program');
+    }
     redis('FLUSHALL');
     $folder = project();
-    $worker = null;
-    $environment = ['PATH' => bin() . ':' . getenv('PATH'), 'STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer(), 'STREAMFLEET__TELEMETRY__LISTEN' => '127.0.0.1:' . freePort()];
-    if ((string) getenv('STREAMFLEET_BIN') !== '') {
-        $worker = proc_open(['sh', '-c', 'exec ' . code('run', 'worker')], [['file', '/dev/null', 'r'], ['file', "$folder/log", 'w'], ['file', "$folder/log", 'a']], $pipes, $folder, $environment + getenv());
-    }
-    $submit = proc_open(['sh', '-e', '-c', code('run', 'submit')], [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, $folder);
-    if ($worker === null) {
-        // Without the program, the test takes its part: it gives the job to worker.php, and writes the record.
+    @mkdir("$folder/.streamfleet");
+    file_put_contents("$folder/.streamfleet/password", "secret\n");
+    // The connection of the tests stays as it is.
+    redis('CONFIG', 'SET', 'requirepass', 'secret');
+    try {
+        [$submit, $pipe] = submitted($folder);
         $entry = eventually(static fn (): array|false => entries('sf:{default}:jobs') ?: false, 'the submission');
         $program = Program::in($folder, 'worker.php');
         $answer = $program->answer('mail.send', json_decode(reset($entry)['payload'], true));
         redis('HSET', 'sf:{default}:job:' . key($entry), 'state', 'done', 'result', json_encode($answer['result']));
-        echo "the quick start ran without streamfleet, because STREAMFLEET_BIN is not set\n";
+        $output = stream_get_contents($pipe);
+        same(0, proc_close($submit), $output);
+        same("sent to ann@example.com\n", $output);
+    } finally {
+        redis('CONFIG', 'SET', 'requirepass', '');
     }
-    $output = stream_get_contents($pipes[1]);
-    if ($worker !== null) {
-        proc_terminate($worker, SIGTERM);
-        proc_close($worker);
-        $output .= $output === "sent to ann@example.com\n" ? '' : file_get_contents("$folder/log");
-    }
-    same(0, proc_close($submit), $output);
-    same("sent to ann@example.com\n", $output);
 });
 
 test('jobs_are_submitted', function (): void {

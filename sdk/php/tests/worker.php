@@ -10,7 +10,7 @@ test('ready_names_the_types_and_the_version', function (): void {
     $program = Program::bare('Worker::create()->on("a.b", fn() => 1)->on("7", fn() => 1)->run();');
     $program->write('{"new":[],"inflight":50,"pool":"php","protocol":1,"type":"hello"}' . "\n");
     $ready = $program->read();
-    same(['type' => 'ready', 'protocol' => 1, 'types' => ['a.b', '7'], 'inflight' => 1, 'sdk' => 'streamfleet-php 0.1.0'], $ready);
+    same(['type' => 'ready', 'protocol' => 1, 'types' => ['a.b', '7'], 'inflight' => 1, 'ahead' => 0, 'sdk' => 'streamfleet-php 0.1.0'], $ready);
     $program->closeInput();
     same(['type' => 'bye'], $program->read());
     same(null, $program->read());
@@ -174,22 +174,89 @@ test('payloads_arrive_unchanged', function (): void {
     same([8 * 1024 * 1024, md5($large)], $program->answer('size', $large)['result']);
 });
 
-test('a_result_that_cannot_be_sent_leaves_the_job_done', function (): void {
+test('a_result_that_cannot_be_sent_fails_its_job_and_the_program_lives', function (): void {
     $program = Program::start('ini_set("memory_limit", "-1");
         $worker->on("nan", fn() => NAN)->on("loop", function () { $a = []; $a["a"] = &$a; return $a; })
         ->on("deep", function () { $a = 1; for ($i = 0; $i < 200; $i++) { $a = [$a]; } return $a; })
         ->on("huge", fn() => str_repeat("x", 17 * 1024 * 1024))->on("file", fn() => STDERR)
         ->on("utf8", fn() => ["a\xff"])
         ->on("throws", fn() => new class implements JsonSerializable { function jsonSerialize(): mixed { throw new Exception("not me"); } })
+        ->on("fine", fn() => "fine")
         ->run();');
-    foreach (['nan', 'loop', 'deep', 'huge', 'file', 'throws'] as $type) {
-        $ref = $program->job($type);
-        $log = $program->read();
-        same('warn', $log['level'], $type);
-        contains('its result is left out', $log['message']);
-        same(['outcome' => 'done'], $program->result($ref), $type);
+    $wanted = ['nan' => 'NaN', 'loop' => 'ecursion', 'deep' => 'depth', 'huge' => 'the worker accepts 16777216', 'file' => 'not supported', 'utf8' => 'UTF-8', 'throws' => 'not me'];
+    foreach ($wanted as $type => $why) {
+        $answer = $program->answer($type);
+        same('fatal', $answer['outcome'], $type);
+        contains("the handler's result cannot be sent: ", $answer['error']);
+        contains($why, $answer['error']);
     }
-    same(["a\u{fffd}"], $program->answer('utf8')['result']);
+    same(['outcome' => 'done', 'result' => 'fine'], $program->answer('fine'));
+});
+
+test('no_line_is_longer_than_the_worker_accepts', function (): void {
+    $program = Program::bare('Worker::create()
+        ->on("size", fn(Job $job) => str_repeat("x", $job->payload))
+        ->on("error", fn() => throw new Exception(str_repeat("\0", 100_000)))
+        ->on("fatal", fn() => new Fatal(str_repeat("é", 100_000)))
+        ->on("snooze", fn() => new Snooze(1, str_repeat("\"", 100_000)))
+        ->on("logs", function (Job $job) { $job->log("info", str_repeat("\0", 100_000), ["n" => str_repeat("x", 100_000)]); $job->progress(1, str_repeat("\0", 100_000)); })
+        ->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 1, 'max_line' => 1024]);
+    same('ready', $program->read()['type']);
+    same('done', $program->answer('size', 900)['outcome']);
+    contains('the worker accepts 1024 (max_line of the pool)', $program->answer('size', 1024)['error']);
+    foreach (['error' => 'retry', 'fatal' => 'fatal', 'snooze' => 'snooze', 'logs' => 'done'] as $type => $outcome) {
+        $program->job($type);
+        do {
+            $line = $program->read();
+            same(true, strlen(json_encode($line, JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES)) <= 1024, $type);
+        } while ($line['type'] !== 'result');
+        same($outcome, $line['outcome'], $type);
+    }
+});
+
+test('jobs_ahead_begin_in_order_and_the_last_one_leaves_the_others', function (): void {
+    $program = Program::bare('Worker::create()->on("a", fn(Job $job) => $job->payload)->maxJobs(3)->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 1, 'ahead' => 8]);
+    same(8, $program->read()['ahead']);
+    for ($i = 1; $i <= 5; $i++) {
+        $program->job('a', $i);
+    }
+    for ($i = 1; $i <= 3; $i++) {
+        same(['outcome' => 'done', 'result' => $i], $program->result((string) $i));
+    }
+    same(['type' => 'bye'], $program->read(), 'of the others, it says nothing');
+    same(null, $program->read());
+    same(0, $program->exitCode());
+});
+
+test('a_job_that_is_cancelled_before_it_begins_does_not_begin', function (): void {
+    $program = Program::bare('Worker::create()
+        ->on("first", function (Job $job) { $job->progress(1); while (!file_exists($job->payload)) { usleep(1000); } })
+        ->on("next", fn() => "ran")->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 1, 'ahead' => 8]);
+    same('ready', $program->read()['type']);
+    $gate = folder() . '/gate';
+    $first = $program->job('first', $gate);
+    same('progress', $program->read()['type']);
+    [$unwanted, $next] = [$program->job('next'), $program->job('next')];
+    $program->send(['type' => 'cancel', 'ref' => $unwanted, 'reason' => 'cancelled']);
+    touch($gate);
+    same(['outcome' => 'done'], $program->result($first));
+    same(['outcome' => 'snooze', 'delay_ms' => 1000], $program->result($unwanted));
+    same(['outcome' => 'done', 'result' => 'ran'], $program->result($next));
+});
+
+test('a_payload_that_cannot_be_read_fails_no_job_before_it', function (): void {
+    $program = Program::bare('Worker::create()->on("a", function (Job $job) { while (!file_exists($job->payload)) { usleep(1000); $job->cancelled(); } return "fine"; })->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 1, 'ahead' => 8]);
+    same('ready', $program->read()['type']);
+    $gate = folder() . '/gate';
+    $first = $program->job('a', $gate);
+    $program->write('{"type":"job","ref":"2","id":"x","job_type":"a","payload":' . str_repeat('[', 6000) . str_repeat(']', 6000) . "}\n");
+    touch($gate);
+    same(['outcome' => 'done', 'result' => 'fine'], $program->result($first));
+    same('fatal', $program->result('2')['outcome']);
 });
 
 test('a_long_job_learns_that_it_is_cancelled', function (): void {

@@ -20,10 +20,11 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ._producer import check_numbers
 
@@ -34,8 +35,16 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 SDK = "streamfleet-python 0.1.0"
-#: The worker reads no longer line.
+#: The worker reads no longer line, if it does not say.
 MAX_LINE_BYTES = 16 * 1024 * 1024
+MIN_LINE_BYTES = 1024
+#: The bytes of a line besides a text, and how many bytes JSON takes for a byte of a text.
+AROUND_TEXT = 400
+ESCAPED = 6
+#: The worker reads JSON that is nested up to 127 levels deep, and the line around a result is one of them.
+MAX_LEVELS = 120
+#: The most jobs that wait in this program.
+MAX_AHEAD = 1000
 #: The fleet cuts errors at this length.
 MAX_ERROR_BYTES = 4096
 MAX_LOG_BYTES = 8192
@@ -50,6 +59,10 @@ _log = logging.getLogger("streamfleet")
 
 #: How the line of a job begins.
 _JOB_LINE = re.compile(rb'\{"type": ?"job", ?"ref": ?"([^"\\]{1,64})"')
+
+
+#: What opens and closes arrays and objects, and texts, in which it does not.
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
 class Outcome(Exception):
@@ -144,8 +157,22 @@ def _delay_ms(delay: Seconds) -> int:
     return round(delay * 1000)
 
 
+class _Limits:
+    """What the worker has said about lines."""
+
+    line = MAX_LINE_BYTES
+    text = MAX_LINE_BYTES
+
+    @classmethod
+    def set(cls, max_line: Any) -> None:
+        is_number = isinstance(max_line, int) and not isinstance(max_line, bool)
+        cls.line = max(MIN_LINE_BYTES, max_line) if is_number else MAX_LINE_BYTES
+        cls.text = (cls.line - AROUND_TEXT) // ESCAPED
+
+
 def _cut(text: str, most: int = MAX_ERROR_BYTES) -> str:
     """Cuts a text to what its reader keeps, and replaces what is not Unicode."""
+    most = min(most, _Limits.text)
     data = text.encode("utf-8", "replace")
     return data.decode("utf-8") if len(data) <= most else data[: most - 4].decode("utf-8", "ignore") + " …"
 
@@ -262,6 +289,20 @@ def _log_line(ref: Optional[str], level: str, message: str, fields: Mapping[str,
     return line
 
 
+def _check_depth(text: str) -> None:
+    """Refuses JSON that is nested too deep for the worker."""
+    if text.count("[") + text.count("{") <= MAX_LEVELS:
+        return
+    levels = 0
+    for found in _STRUCTURE.finditer(text):
+        if found[0] in "[{":
+            levels += 1
+            if levels > MAX_LEVELS:
+                raise ValueError(f"it is nested more than {MAX_LEVELS} levels deep")
+        elif found[0] in "]}":
+            levels -= 1
+
+
 def _plain(value: Any) -> Any:
     try:
         json.dumps(value, allow_nan=False)
@@ -298,6 +339,11 @@ class LogHandler(logging.Handler):
             channel.send(_log_line(job_.ref if job_ else None, level, self.format(record), fields))
         except Exception:
             self.handleError(record)
+
+
+def _encoded(message: Mapping[str, Any]) -> bytes:
+    text = json.dumps(message, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
 
 
 class _Channel:
@@ -342,8 +388,10 @@ class _Channel:
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Writes one line, from any thread."""
-        text = json.dumps(message, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        self.write(text.encode("utf-8", "replace") + b"\n")
+        line = _encoded(message)
+        if len(line) > _Limits.line and "fields" in message:
+            line = _encoded({**message, "fields": {"left_out": f"{len(line)} bytes"}})
+        self.write(line + b"\n")
 
     def write(self, line: bytes) -> None:
         if os.getpid() != self.pid:
@@ -382,8 +430,12 @@ class _Channel:
         else:
             self.ended = True
 
-    def lines(self) -> Iterator[Dict[str, Any]]:
-        """Takes the complete lines that were read. Without its end, a line was cut off with the worker, and is dropped."""
+    def messages(self) -> Iterator[Union[bytes, Dict[str, Any]]]:
+        """Takes what was read completely: a job as the line that it came in, and everything else decoded.
+
+        A job is not decoded before it begins: if that fails, or takes all the memory, the job before it is not to blame.
+        Without its end, a line was cut off with the worker, and is dropped.
+        """
         while True:
             end = self._buffer.find(b"\n", self._scanned)
             if end < 0:
@@ -392,7 +444,9 @@ class _Channel:
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
             self._scanned = 0
-            if line.strip():
+            if _JOB_LINE.match(line):
+                yield line
+            elif line.strip():
                 message = _message(line)
                 if isinstance(message, dict):
                     yield message
@@ -407,6 +461,21 @@ def _message(line: bytes) -> Any:
         if begin is None:
             raise
         return {"type": "job", "ref": begin[1].decode("utf-8", "replace"), "unreadable": str(error)}
+
+
+def _decoded(waiting: Union[bytes, Dict[str, Any]]) -> Dict[str, Any]:
+    """Decodes a job that begins."""
+    message = _message(waiting) if isinstance(waiting, bytes) else waiting
+    return message if isinstance(message, dict) else {}
+
+
+def _ref(waiting: Union[bytes, Mapping[str, Any]]) -> Optional[str]:
+    """The name of a job that waits."""
+    if isinstance(waiting, bytes):
+        begin = _JOB_LINE.match(waiting)
+        return None if begin is None else begin[1].decode("utf-8", "replace")
+    ref = waiting.get("ref")
+    return None if ref is None else str(ref)
 
 
 class Handler:
@@ -523,17 +592,21 @@ class _Loop:
         self.started = 0
         self.stopping = False
         self.pid = os.getpid()
+        #: The jobs that have not begun.
+        self.waiting: "Deque[Union[bytes, Dict[str, Any]]]" = deque()
 
     def wanted(self, offered: int) -> int:
         raise NotImplementedError
 
     def greet(self, hello: Mapping[str, Any]) -> None:
+        _Limits.set(hello.get("max_line"))
         self.channel.send(
             {
                 "type": "ready",
                 "protocol": PROTOCOL,
                 "types": sorted(self.worker.handlers),
                 "inflight": self.wanted(int(hello.get("inflight", 1))),
+                "ahead": max(0, min(MAX_AHEAD, int(hello.get("ahead", 0)))),
                 "sdk": SDK,
             }
         )
@@ -563,9 +636,17 @@ class _Loop:
     def is_over(self) -> bool:
         return self.stopping or (self.max_jobs is not None and self.started >= self.max_jobs)
 
-    def postpone(self, message: Mapping[str, Any]) -> None:
-        later = Snooze(LATER_MS / 1000, "the program is stopping")
-        self.channel.send({"type": "result", "ref": message.get("ref"), **later._fields()})
+    def postpone(self, ref: Optional[str], reason: str = "the program is stopping") -> None:
+        later = Snooze(LATER_MS / 1000, reason)
+        self.channel.send({"type": "result", "ref": ref, **later._fields()})
+
+    def withdraw(self, ref: Optional[str], reason: str) -> None:
+        """Gives a job back that was cancelled before it began."""
+        for job_ in self.waiting:
+            if ref is not None and _ref(job_) == ref:
+                self.waiting.remove(job_)
+                self.postpone(ref, f"cancelled before it began: {reason}")
+                return
 
     def refuse(self, message: Mapping[str, Any]) -> None:
         never = Fatal(f"Python cannot read the payload: {message['unreadable']}")
@@ -587,14 +668,16 @@ class _Loop:
                 separators=(",", ":"),
             )
             check_numbers(text)
-            line = text.encode("utf-8", "strict" if isinstance(outcome, Done) else "replace") + b"\n"
-            if len(line) > MAX_LINE_BYTES:
-                raise ValueError(f"it has {len(line)} bytes; the most is {MAX_LINE_BYTES}")
-        except (TypeError, ValueError, RecursionError) as error:
+            _check_depth(text)
+            line = text.encode("utf-8", "strict" if isinstance(outcome, Done) else "replace")
+            if len(line) > _Limits.line:
+                size = f"its line has {len(line)} bytes, and the worker accepts {_Limits.line}"
+                raise ValueError(f"{size} (max_line of the pool)")
+        except Exception as error:
             # Another attempt would do the work again, and return the same.
-            self.answer(job_, Fatal(f"the handler's result cannot be sent as JSON: {error}"))
+            self.answer(job_, Fatal(f"the handler's result cannot be sent: {error}"))
             return
-        self.channel.write(line)
+        self.channel.write(line + b"\n")
 
 
 def _outcome_of(error: BaseException, job_: Job) -> Outcome:
@@ -613,7 +696,6 @@ class _SyncLoop(_Loop):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.job: Optional[Job] = None
-        self.waiting: List[Dict[str, Any]] = []
         self._is_looking = False
         self._is_interruptible = False
         self._wake_read, self._wake_write = os.pipe()
@@ -626,18 +708,18 @@ class _SyncLoop(_Loop):
         signal.signal(signal.SIGTERM, self._on_term)
         call = self._chain()
         while not self.is_over():
+            # A job that was cancelled while it waited must not begin.
+            self.look()
             while not self.waiting and not self.channel.ended and not self.stopping:
                 readable, _, _ = select.select([self.channel.read_fd, self._wake_read], [], [])
                 if self.channel.read_fd in readable:
                     self._read()
             if self.stopping or not self.waiting:
                 break
-            message = self.waiting.pop(0)
-            if message.get("type") == "hello":
-                self.greet(message)
-            elif "unreadable" in message:
+            message = _decoded(self.waiting.popleft())
+            if "unreadable" in message:
                 self.refuse(message)
-            elif message.get("type") == "job":
+            elif message:
                 self._run_job(self.job_of(message), call)
         self._leave()
 
@@ -673,12 +755,19 @@ class _SyncLoop(_Loop):
 
     def _read(self) -> None:
         self.channel.fill()
-        for message in self.channel.lines():
-            if message.get("type") == "cancel":
-                if self.job is not None and message.get("ref") == self.job.ref:
-                    self.job._reason = str(message.get("reason", "cancelled"))
-            else:
+        for message in self.channel.messages():
+            if isinstance(message, bytes) or message.get("type") == "job":
                 self.waiting.append(message)
+            elif message.get("type") == "hello":
+                self.greet(message)
+            elif message.get("type") == "cancel":
+                self._cancel(_ref(message), str(message.get("reason", "cancelled")))
+
+    def _cancel(self, ref: Optional[str], reason: str) -> None:
+        if self.job is not None and ref == self.job.ref:
+            self.job._reason = reason
+        else:
+            self.withdraw(ref, reason)
 
     def look(self) -> None:
         """Reads what the worker has written meanwhile, without waiting. A thread of the handler must not."""
@@ -710,9 +799,9 @@ class _SyncLoop(_Loop):
 
     def _leave(self) -> None:
         self.look()
-        for message in self.waiting:
-            if message.get("type") == "job":
-                self.postpone(message)
+        # Otherwise, another program gets at once what this one has not begun.
+        for message in self.waiting if self.stopping else ():
+            self.postpone(_ref(message))
         self.channel.close()
 
 
@@ -722,11 +811,14 @@ class _AsyncLoop(_Loop):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.tasks: "Dict[str, Tuple[Job, asyncio.Task[None]]]" = {}
+        #: The most tasks at once.
+        self.most = 1
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamfleet")
         self.error: Optional[BaseException] = None
 
     def wanted(self, offered: int) -> int:
-        return min(offered, self.inflight or offered)
+        self.most = max(1, min(offered, self.inflight or offered))
+        return self.most
 
     def run(self) -> None:
         asyncio.run(self._main())
@@ -743,9 +835,12 @@ class _AsyncLoop(_Loop):
             raise self.error
         while self.channel.is_readable():
             self.channel.fill()
-            for message in self.channel.lines():
-                if message.get("type") == "job":
-                    self.postpone(message)
+            for message in self.channel.messages():
+                if isinstance(message, bytes) or message.get("type") == "job":
+                    self.waiting.append(message)
+        # Otherwise, another program gets at once what this one has not begun.
+        for job_ in self.waiting if self.stopping else ():
+            self.postpone(_ref(job_))
         self.channel.close()
         self.thread.shutdown(wait=False)
 
@@ -775,42 +870,57 @@ class _AsyncLoop(_Loop):
         self._check()
 
     def _check(self) -> None:
-        if self.error is not None or (self.is_over() or self.channel.ended) and not self.tasks:
+        is_done = self.is_over() or self.channel.ended and not self.waiting
+        if self.error is not None or is_done and not self.tasks:
             self.over.set()
 
     def _on_readable(self) -> None:
         try:
             self.channel.fill()
-            for message in self.channel.lines():
+            for message in self.channel.messages():
                 self._take(message)
+                self._begin()
         except BaseException as error:
             self.error = error
         if self.channel.ended:
             asyncio.get_running_loop().remove_reader(self.channel.read_fd)
         self._check()
 
-    def _take(self, message: Dict[str, Any]) -> None:
-        kind = message.get("type")
-        if kind == "hello":
+    def _take(self, message: Union[bytes, Dict[str, Any]]) -> None:
+        if isinstance(message, bytes) or message.get("type") == "job":
+            # While the last jobs end, the worker must not wait for this one.
+            if self.is_over() and self.tasks:
+                self.postpone(_ref(message))
+            else:
+                self.waiting.append(message)
+        elif message.get("type") == "hello":
             self.greet(message)
-        elif kind == "cancel":
-            job_, task = self.tasks.get(str(message.get("ref")), (None, None))
-            if job_ is not None and task is not None and job_._reason is None:
-                job_._reason = str(message.get("reason", "cancelled"))
-                handler = self.worker.handlers.get(job_.type)
-                # A thread cannot be interrupted. It may ask, and if it goes on, the attempt goes on. A task that was
-                # cancelled before its first step would never answer.
-                if handler is not None and handler.is_async and job_._has_begun:
-                    task.cancel()
-        elif kind == "job" and self.is_over():
-            self.postpone(message)
-        elif "unreadable" in message:
-            self.refuse(message)
-        elif kind == "job":
-            self.started += 1
-            job_ = self.job_of(message)
-            task = asyncio.get_running_loop().create_task(self._run_job(job_))
-            self.tasks[str(job_.ref)] = (job_, task)
+        elif message.get("type") == "cancel":
+            self._cancel(_ref(message), str(message.get("reason", "cancelled")))
+
+    def _cancel(self, ref: Optional[str], reason: str) -> None:
+        job_, task = self.tasks.get(str(ref), (None, None))
+        if job_ is None or task is None:
+            self.withdraw(ref, reason)
+        elif job_._reason is None:
+            job_._reason = reason
+            handler = self.worker.handlers.get(job_.type)
+            # A thread cannot be interrupted. It may ask, and if it goes on, the attempt goes on. A task that was
+            # cancelled before its first step would never answer.
+            if handler is not None and handler.is_async and job_._has_begun:
+                task.cancel()
+
+    def _begin(self) -> None:
+        """Begins as many of the jobs that wait as may run at once."""
+        while self.waiting and len(self.tasks) < self.most and not self.is_over():
+            message = _decoded(self.waiting.popleft())
+            if "unreadable" in message:
+                self.refuse(message)
+            elif message:
+                self.started += 1
+                job_ = self.job_of(message)
+                task = asyncio.get_running_loop().create_task(self._run_job(job_))
+                self.tasks[str(job_.ref)] = (job_, task)
 
     async def _run_job(self, job_: Job) -> None:
         _current.set(job_)
@@ -827,7 +937,24 @@ class _AsyncLoop(_Loop):
             self.error = error
         finally:
             self.tasks.pop(str(job_.ref), None)
-            self._check()
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        """Begins what waited for the end of a job."""
+        try:
+            if self.error is None and not self.stopping:
+                self._begin_arrived()
+        except BaseException as error:
+            self.error = error
+        self._check()
+
+    def _begin_arrived(self) -> None:
+        # A job that was cancelled while it waited must not begin.
+        while self.waiting and self.channel.is_readable():
+            self.channel.fill()
+            for message in self.channel.messages():
+                self._take(message)
+        self._begin()
 
 
 _default = Worker()

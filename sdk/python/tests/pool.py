@@ -55,8 +55,10 @@ class Program:
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()
 
-    def hello(self, inflight=1):
-        self.send({"type": "hello", "protocol": 1, "streamfleet": "0.9.0", "pool": "python", "inflight": inflight})
+    def hello(self, inflight=1, **more):
+        """Greets the program, by default as the first workers do."""
+        hello = {"type": "hello", "protocol": 1, "streamfleet": "0.9.0", "pool": "python", "inflight": inflight}
+        self.send({**hello, **more})
         ready = self.read()
         assert ready["type"] == "ready", ready
         return ready

@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -37,7 +39,14 @@ def files(folder, port):
 class Readme(unittest.TestCase):
     def test_every_block_says_how_it_is_run(self):
         for block in blocks():
-            self.assertRegex(block["how"] or "", r"^(shell (install|dev|submit)|file \S+|program|unit|producer)$", block["code"])
+            self.assertRegex(block["how"] or "", r"^(shell (apt|install|dev|submit)|file \S+|program|unit|producer)$", block["code"])
+
+    @unittest.skipUnless(shutil.which("apt-cache"), "there is no apt")
+    def test_the_packages_exist(self):
+        (block,) = blocks("shell apt")
+        for package in re.search(r"apt-get install -y (.*)", block["code"])[1].split():
+            found = subprocess.run(["apt-cache", "show", "--no-all-versions", package], capture_output=True, text=True)
+            self.assertIn(f"Package: {package}", found.stdout, found.stderr)
 
     def test_examples_of_handlers_run(self):
         orders = {

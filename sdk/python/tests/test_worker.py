@@ -13,7 +13,7 @@ from streamfleet import Drop, Fatal, Job, Retry, Snooze
 from tests.pool import Program
 
 SYNC = """
-    import os, signal, subprocess, sys, time
+    import json, os, signal, subprocess, sys, time
     from datetime import timedelta
     import streamfleet
     from streamfleet import Done, Drop, Fatal, Retry, Snooze, job
@@ -35,7 +35,31 @@ SYNC = """
         "large number": lambda: 2**64,
         "largest number": lambda: [2**64 - 1, -(2**63)],
         "huge": lambda: "x" * (17 * 1024 * 1024),
+        "nested bytes": lambda: {"data": b"x"},
+        "circle": lambda: circle(),
+        "deep": lambda: json.loads("[" * 150 + "]" * 150),
+        "brackets": lambda: [json.loads("[" * 110 + "]" * 110), "[{\\"" * 200],
     }
+
+    def circle():
+        circle = {}
+        circle["self"] = circle
+        return circle
+
+    @job("size")
+    def size(job):
+        return "x" * job.payload
+
+    @job("long")
+    def long(job):
+        if job.payload == "error":
+            raise ValueError("\\0" * 100_000)
+        if job.payload == "fatal":
+            return Fatal("ü" * 100_000)
+        if job.payload == "snooze":
+            return Snooze(1, '"' * 100_000)
+        job.log("\\0" * 100_000, n="x" * 100_000)
+        job.progress(1, "\\0" * 100_000)
 
     @job("return")
     def return_(job):
@@ -202,13 +226,71 @@ class Sync(unittest.TestCase):
         self.assertNotIn("result", program.ask("return", "none"))
         self.assertEqual(program.ask("return", "largest number")["result"], [2**64 - 1, -(2**63)])
 
-    def test_a_result_that_json_cannot_express_is_fatal(self):
+    def test_a_result_that_cannot_be_sent_fails_its_job_and_the_program_lives(self):
         program = self.started()
-        for name in ("nan", "set", "surrogate", "large number", "huge"):
+        for name, why in {
+            "nan": "JSON",
+            "set": "set",
+            "nested bytes": "bytes",
+            "surrogate": "surrogate",
+            "large number": "64 bits",
+            "circle": "ircular",
+            "deep": "more than 120 levels",
+            "huge": "the worker accepts 16777216 (max_line of the pool)",
+        }.items():
             with self.subTest(name):
                 answer = program.ask("return", name)
                 self.assertEqual(answer["outcome"], "fatal")
-                self.assertIn("cannot be sent as JSON", answer["error"])
+                self.assertIn("the handler's result cannot be sent: ", answer["error"])
+                self.assertIn(why, answer["error"])
+        self.assertEqual(program.ask("return", "brackets")["outcome"], "done")
+
+    def test_no_line_is_longer_than_the_worker_accepts(self):
+        program = self.program()
+        program.hello(max_line=1024)
+        self.assertEqual(program.ask("size", 900)["outcome"], "done")
+        self.assertIn("the worker accepts 1024 (max_line of the pool)", program.ask("size", 1024)["error"])
+        for what, outcome in {"error": "retry", "fatal": "fatal", "snooze": "snooze", "logs": "done"}.items():
+            with self.subTest(what):
+                program.job("long", what)
+                line = None
+                while line is None or line["type"] != "result":
+                    line = program.read()
+                    text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+                    self.assertLessEqual(len(text.encode()), 1024)
+                self.assertEqual(line["outcome"], outcome)
+
+    def test_jobs_ahead_begin_in_order_and_the_last_one_leaves_the_others(self):
+        program = self.program(tail="streamfleet.run(max_jobs=3)")
+        self.assertEqual(program.hello(ahead=8)["ahead"], 8)
+        refs = [program.job("return", "list") for _ in range(5)]
+        lines, code = program.end()
+        self.assertEqual([line.get("ref") for line in lines], [*refs[:3], None])
+        self.assertEqual((lines[-1], code), ({"type": "bye"}, 0))
+
+    def test_a_job_that_is_cancelled_before_it_begins_does_not_begin(self):
+        program = self.program()
+        program.hello(ahead=8)
+        first = program.job("finish")
+        self.assertEqual(program.read()["type"], "progress")
+        unwanted, after = program.job("return", "list"), program.job("return", "done")
+        program.send({"type": "cancel", "ref": unwanted, "reason": "cancelled"})
+        answers = {answer["ref"]: answer for answer in (program.result() for _ in range(3))}
+        self.assertEqual(answers[first]["result"], "finished")
+        self.assertEqual((answers[unwanted]["outcome"], answers[unwanted]["delay_ms"]), ("snooze", 1000))
+        self.assertEqual(answers[after]["result"], {"n": 1})
+
+    def test_a_job_is_decoded_when_it_begins(self):
+        program = self.program()
+        program.hello(ahead=8)
+        first = program.job("finish")
+        self.assertEqual(program.read()["type"], "progress")
+        line = b'{"type":"job","ref":"x","id":"a","job_type":"return","payload":%s}' % (b"[" * 200_000 + b"]" * 200_000)
+        self.assertTrue(_is_unreadable(line))
+        program.process.stdin.write(line + b"\n")
+        program.process.stdin.flush()
+        self.assertEqual(program.result(first)["result"], "finished")
+        self.assertEqual(program.result("x")["outcome"], "fatal")
 
     def test_a_job_has_what_the_worker_said(self):
         program = self.started()
@@ -596,6 +678,18 @@ class Async(unittest.TestCase):
         outcomes = {line["ref"]: line["outcome"] for line in lines[:-1]}
         self.assertEqual(outcomes, {refs[0]: "done", refs[1]: "done", refs[2]: "snooze"})
         self.assertEqual((lines[-1], code), ({"type": "bye"}, 0))
+
+    def test_no_more_jobs_begin_than_were_agreed(self):
+        program = Program(textwrap.dedent(ASYNC) + "\nstreamfleet.run()")
+        self.addCleanup(program.__exit__)
+        self.assertEqual(program.hello(2, ahead=8)["ahead"], 8)
+        hung = [program.job("hang") for _ in range(2)]
+        unwanted, after = program.job("sleep", 0), program.job("sleep", 0)
+        program.send({"type": "cancel", "ref": unwanted, "reason": "cancelled"})
+        self.assertEqual(program.result(unwanted)["outcome"], "snooze")
+        program.send({"type": "cancel", "ref": hung[0], "reason": "timeout"})
+        self.assertIn("interrupted: timeout", program.result(hung[0])["error"])
+        self.assertEqual(program.result(after)["result"], f"job-{after}")
 
     def test_asynchronous_middleware_surrounds_both_kinds(self):
         tail = """

@@ -14,6 +14,8 @@ use crate::job::{duration, format_duration, size};
 const MOST_PROCESSES: usize = 1000;
 /// The most jobs that a program may have at once.
 const MOST_INFLIGHT: usize = 10_000;
+/// The most jobs that a program may have ahead.
+const MOST_AHEAD: usize = 1000;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 const LONGEST_START: Duration = Duration::from_secs(600);
 const LEAST_MEMORY: u64 = 1024 * 1024;
@@ -63,6 +65,11 @@ pub struct PoolConfig {
     /// How many jobs a program gets at once, if it wants as many; 1 to 10,000, default 1.
     #[serde(deserialize_with = "count")]
     pub inflight: usize,
+    /// How many more jobs a program gets while it works on those, if it takes as many; at most 1000, default 0. This is for
+    /// jobs of less than a millisecond: a job waits until the program is done with those before it. Its timeout counts from
+    /// then on.
+    #[serde(deserialize_with = "count")]
+    pub ahead: usize,
     /// When programs start; default: on demand.
     pub start: PoolStart,
     /// How long a program may take from its start to its `ready`; 100 ms to 10 min, default 10 s.
@@ -74,8 +81,8 @@ pub struct PoolConfig {
     /// After this time, minus up to a tenth at random, a program is replaced; 1 s to 365 d, default: never.
     #[serde(with = "some_duration", skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<Duration>,
-    /// When a program has this many bytes in RAM, it is replaced; at least 1 MiB, default: never. Checked after each job and
-    /// every second; its own children do not count.
+    /// When a program has this many bytes in RAM, it is replaced; at least 1 MiB, default: never. Checked every second, and
+    /// after a job, unless that was within the last 20 ms; its own children do not count.
     #[serde(with = "size", skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<u64>,
     /// A program that has had no job for this long ends, if programs start on demand; 1 s to 365 d, default 10 min.
@@ -98,6 +105,7 @@ impl Default for PoolConfig {
             env: BTreeMap::new(),
             processes: 4,
             inflight: 1,
+            ahead: 0,
             start: PoolStart::Demand,
             start_timeout: Duration::from_secs(10),
             max_jobs: None,
@@ -128,6 +136,9 @@ impl PoolConfig {
         processes: usize;
         /// Sets how many jobs a program gets at once, if it wants as many: 1 to 10,000, by default 1.
         inflight: usize;
+        /// Sets how many more jobs a program gets while it works on those: at most 1000, by default none. Meant for jobs of
+        /// less than a millisecond.
+        ahead: usize;
         /// Sets when programs start; by default, on demand.
         start: PoolStart;
         /// Sets how long a program may take from its start to its `ready`: 100 ms to 10 min, by default 10 s.
@@ -150,11 +161,13 @@ impl PoolConfig {
     pub fn validate(&self) -> Vec<String> {
         let mut problems = self.template().validate();
         let mut report = |key: &str, reason: String| problems.push(format!("pool.{key}: {reason}"));
-        for (key, value, most) in
-            [("processes", self.processes, MOST_PROCESSES), ("inflight", self.inflight, MOST_INFLIGHT)]
-        {
-            if !(1..=most).contains(&value) {
-                report(key, format!("is {value}, but must be between 1 and {most}"));
+        for (key, value, least, most) in [
+            ("processes", self.processes, 1, MOST_PROCESSES),
+            ("inflight", self.inflight, 1, MOST_INFLIGHT),
+            ("ahead", self.ahead, 0, MOST_AHEAD),
+        ] {
+            if !(least..=most).contains(&value) {
+                report(key, format!("is {value}, but must be between {least} and {most}"));
             }
         }
         let second = Duration::from_secs(1);
@@ -188,7 +201,7 @@ impl PoolConfig {
 
     /// Returns how many jobs its programs have at once at most.
     pub(crate) fn places(&self) -> usize {
-        self.processes.saturating_mul(self.inflight)
+        self.processes.saturating_mul(self.inflight.saturating_add(self.ahead))
     }
 
     pub(super) fn template(&self) -> Template<'_> {
@@ -241,6 +254,7 @@ mod tests {
             env: [("STREAMFLEET_POOL".into(), "x".into())].into(),
             processes: 0,
             inflight: MOST_INFLIGHT + 1,
+            ahead: MOST_AHEAD + 1,
             start_timeout: Duration::ZERO,
             max_jobs: Some(0),
             max_lifetime: Some(Duration::ZERO),
@@ -258,6 +272,7 @@ mod tests {
             "env",
             "processes",
             "inflight",
+            "ahead",
             "start_timeout",
             "max_lifetime",
             "idle",

@@ -1,13 +1,16 @@
 //! The lines between the worker and a program: what is written, and what is read. Pure.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bytes::{BufMut, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::PoolConfig;
 use super::payload::Body;
 use crate::JobContext;
 use crate::handlers::attempt;
@@ -45,8 +48,10 @@ pub(super) struct Ready {
     pub(super) protocol: u64,
     /// The types that it serves; `None` for all.
     pub(super) types: Option<Vec<String>>,
-    /// How many jobs it wants at once.
+    /// How many jobs it begins at once.
     pub(super) inflight: usize,
+    /// How many more it takes, which it begins later.
+    pub(super) ahead: usize,
     pub(super) sdk: String,
 }
 
@@ -60,27 +65,48 @@ pub(super) enum Verdict {
     Drop { reason: String },
 }
 
-/// Every field that any line may have.
+/// Every field that any line may have. Texts without escapes are not copied.
 #[derive(Deserialize)]
-struct Fields {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(rename = "ref")]
-    reference: Option<String>,
+struct Fields<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(rename = "ref", borrow)]
+    reference: Option<Text<'a>>,
     protocol: Option<u64>,
     types: Option<Vec<String>>,
     inflight: Option<usize>,
-    sdk: Option<String>,
+    ahead: Option<usize>,
+    #[serde(borrow)]
+    sdk: Option<Text<'a>>,
     percent: Option<f64>,
-    message: Option<String>,
-    level: Option<String>,
-    fields: Option<Box<RawValue>>,
-    outcome: Option<String>,
-    result: Option<Box<RawValue>>,
-    result_base64: Option<String>,
-    error: Option<String>,
+    #[serde(borrow)]
+    message: Option<Text<'a>>,
+    #[serde(borrow)]
+    level: Option<Text<'a>>,
+    #[serde(borrow)]
+    fields: Option<&'a RawValue>,
+    #[serde(borrow)]
+    outcome: Option<Text<'a>>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result_base64: Option<Text<'a>>,
+    #[serde(borrow)]
+    error: Option<Text<'a>>,
     delay_ms: Option<f64>,
-    reason: Option<String>,
+    #[serde(borrow)]
+    reason: Option<Text<'a>>,
+}
+
+/// A text. Inside an `Option`, serde borrows only types of one's own.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Text<'_> {
+    /// Returns a text that may be missing.
+    fn of<'t>(text: &'t Option<Text<'_>>) -> &'t str {
+        text.as_ref().map_or("", |text| &text.0)
+    }
 }
 
 /// Reads a line of a program, or returns why it is nonsense.
@@ -88,30 +114,31 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
     // The error may quote all of a text.
     let wrong =
         |error: serde_json::Error| format!("{} in {}", excerpt(error.to_string().as_bytes()), excerpt(line));
-    let fields: Fields = serde_json::from_slice(line).map_err(wrong)?;
-    let reference = fields.reference.as_deref().and_then(|text| text.parse().ok());
-    match fields.kind.as_str() {
+    let fields: Fields<'_> = serde_json::from_slice(line).map_err(wrong)?;
+    let reference = Text::of(&fields.reference).parse().ok();
+    match &*fields.kind {
         "ready" => Ok(Message::Ready(Ready {
             protocol: fields.protocol.ok_or("ready without a protocol")?,
             types: fields.types,
             inflight: fields.inflight.unwrap_or(1).max(1),
-            sdk: output::line(fields.sdk.unwrap_or_default().as_bytes()),
+            ahead: fields.ahead.unwrap_or(0),
+            sdk: output::line(Text::of(&fields.sdk).as_bytes()),
         })),
         "progress" => {
             // A cast of a float is cut to the bounds of the integer.
             let percent = fields.percent.map(|percent| percent.clamp(0.0, 100.0) as u8);
-            let note = output::line(head(&fields.message.unwrap_or_default()));
+            let note = output::line(head(Text::of(&fields.message)));
             Ok(Message::Progress { reference, percent, note })
         }
         "log" => {
-            let level = level(fields.level.as_deref().unwrap_or("info"))?;
-            let mut text = output::line(head(&fields.message.unwrap_or_default()));
+            let level = level(fields.level.as_ref().map_or("info", |level| &level.0))?;
+            let mut text = output::line(head(Text::of(&fields.message)));
             if let Some(fields) = fields.fields {
                 text = format!("{text} {}", output::line(head(fields.get())));
             }
             Ok(Message::Log { reference, level, text })
         }
-        "result" => Ok(Message::Result { reference, verdict: verdict(fields)? }),
+        "result" => Ok(Message::Result { reference, verdict: verdict(&fields)? }),
         "bye" => Ok(Message::Bye),
         other => Err(format!("the unknown type {:?} in {}", excerpt(other.as_bytes()), excerpt(line))),
     }
@@ -127,24 +154,22 @@ fn level(name: &str) -> Result<tracing::Level, String> {
     }
 }
 
-fn verdict(fields: Fields) -> Result<Verdict, String> {
+fn verdict(fields: &Fields<'_>) -> Result<Verdict, String> {
     let delay = fields.delay_ms.map(delay).transpose()?;
     let or = |words: String, otherwise: &str| if words.is_empty() { otherwise.to_owned() } else { words };
     // Tracebacks keep their lines.
-    let error =
-        |text: Option<String>| or(output::lines(head(&text.unwrap_or_default())), "failed without a text");
-    let words =
-        |text: Option<String>, otherwise| or(output::line(head(&text.unwrap_or_default())), otherwise);
-    match fields.outcome.as_deref() {
-        Some("done") => Ok(Verdict::Done(result(fields.result, fields.result_base64)?)),
-        Some("retry") => Ok(Verdict::Retry { error: error(fields.error), delay }),
-        Some("fatal") => Ok(Verdict::Fatal { error: error(fields.error) }),
+    let error = || or(output::lines(head(Text::of(&fields.error))), "failed without a text");
+    let reason = |otherwise| or(output::line(head(Text::of(&fields.reason))), otherwise);
+    match fields.outcome.as_ref().map(|outcome| &*outcome.0) {
+        Some("done") => Ok(Verdict::Done(result(fields.result, fields.result_base64.as_ref())?)),
+        Some("retry") => Ok(Verdict::Retry { error: error(), delay }),
+        Some("fatal") => Ok(Verdict::Fatal { error: error() }),
         Some("snooze") => {
             // Without a pause, the job would run in a loop.
             let delay = delay.ok_or("snooze without delay_ms")?.max(Duration::from_millis(1));
-            Ok(Verdict::Snooze { delay, reason: words(fields.reason, "") })
+            Ok(Verdict::Snooze { delay, reason: reason("") })
         }
-        Some("drop") => Ok(Verdict::Drop { reason: words(fields.reason, "dropped without a reason") }),
+        Some("drop") => Ok(Verdict::Drop { reason: reason("dropped without a reason") }),
         Some(other) => Err(format!("the unknown outcome {:?}", excerpt(other.as_bytes()))),
         None => Err("a result without an outcome".to_owned()),
     }
@@ -163,9 +188,9 @@ fn delay(ms: f64) -> Result<Duration, String> {
 }
 
 /// Returns a result; bytes look as they do for other handlers.
-fn result(json: Option<Box<RawValue>>, base64: Option<String>) -> Result<Value, String> {
-    let Some(data) = base64 else { return Ok(json.map_or(Value::Null, |json| kept(json.get()))) };
-    if BASE64_STANDARD.decode(&data).is_err() {
+fn result(json: Option<&RawValue>, base64: Option<&Text<'_>>) -> Result<Value, String> {
+    let Some(Text(data)) = base64 else { return Ok(json.map_or(Value::Null, |json| kept(json.get()))) };
+    if BASE64_STANDARD.decode(data.as_bytes()).is_err() {
         return Err("result_base64 is not base64".to_owned());
     }
     Ok(serde_json::json!({ "encoding": "base64", "data": data }))
@@ -190,25 +215,27 @@ pub(super) fn excerpt(line: &[u8]) -> String {
 }
 
 /// Returns the first line of the worker.
-pub(super) fn hello(pool: &str, inflight: usize) -> Vec<u8> {
-    line(&serde_json::json!({
+pub(super) fn hello(pool: &str, config: &PoolConfig) -> Vec<u8> {
+    let mut line = serde_json::json!({
         "type": "hello",
         "protocol": PROTOCOL,
         "streamfleet": env!("CARGO_PKG_VERSION"),
         "pool": pool,
-        "inflight": inflight,
-    }))
-}
-
-/// Returns the line that asks a program to end an attempt soon.
-pub(super) fn cancel(reference: u64, reason: &str) -> Vec<u8> {
-    line(&serde_json::json!({ "type": "cancel", "ref": reference.to_string(), "reason": reason }))
-}
-
-fn line(value: &Value) -> Vec<u8> {
-    let mut line = value.to_string().into_bytes();
+        "inflight": config.inflight,
+        "ahead": config.ahead,
+        "max_line": config.max_line,
+    })
+    .to_string()
+    .into_bytes();
     line.push(b'\n');
     line
+}
+
+/// Appends the line that asks a program to end an attempt soon.
+pub(super) fn cancel(line: &mut BytesMut, reference: u64, reason: &str) {
+    let value = serde_json::json!({ "type": "cancel", "ref": reference.to_string(), "reason": reason });
+    line.extend_from_slice(value.to_string().as_bytes());
+    line.put_u8(b'\n');
 }
 
 /// A job's line, except for its payload.
@@ -235,8 +262,13 @@ struct Head<'a> {
     headers: BTreeMap<&'a str, &'a str>,
 }
 
-/// Returns the line of one attempt. `max_attempts` is that of the type; a job may have its own.
-pub(super) fn job(context: &JobContext, payload: &[u8], reference: u64, max_attempts: u32) -> Vec<u8> {
+/// Appends the line of one attempt. `max_attempts` is that of the type; a job may have its own.
+pub(super) fn job(
+    line: &mut BytesMut,
+    (context, payload): (&JobContext, &[u8]),
+    reference: u64,
+    max_attempts: u32,
+) {
     let job = context.job();
     let id = context.id().to_string();
     let mut headers = BTreeMap::new();
@@ -260,11 +292,11 @@ pub(super) fn job(context: &JobContext, payload: &[u8], reference: u64, max_atte
         traceparent: attempt::traceparent(context),
         headers,
     };
-    let mut line = serde_json::to_vec(&head).expect("texts and numbers can be written as JSON");
-    line.pop();
-    Body::of(payload, context.encoding()).append_to(&mut line);
+    serde_json::to_writer(line.writer(), &head).expect("texts and numbers can be written as JSON");
+    // The payload comes before the end of the object.
+    line.truncate(line.len() - 1);
+    Body::of(payload, context.encoding()).append_to(line);
     line.extend_from_slice(b"}\n");
-    line
 }
 
 #[cfg(test)]
@@ -273,6 +305,12 @@ mod tests {
     use crate::handlers::fixture::context;
     use proptest::prelude::*;
     use serde_json::json;
+
+    fn line_of(context: &JobContext, payload: &[u8], reference: u64, max_attempts: u32) -> BytesMut {
+        let mut line = BytesMut::new();
+        job(&mut line, (context, payload), reference, max_attempts);
+        line
+    }
 
     fn parsed(value: &Value) -> Result<Message, String> {
         parse(value.to_string().as_bytes())
@@ -343,11 +381,13 @@ mod tests {
 
     #[test]
     fn the_greeting_is_read() {
-        let ready =
-            json!({"type": "ready", "protocol": 1, "types": ["a"], "inflight": 3, "sdk": "x 1", "new": 1});
-        let want =
-            Ready { protocol: 1, types: Some(vec!["a".to_owned()]), inflight: 3, sdk: "x 1".to_owned() };
+        let ready = json!({"type": "ready", "protocol": 1, "types": ["a"], "inflight": 3, "ahead": 8, "sdk": "x \\ 1", "new": 1});
+        let (types, sdk) = (Some(vec!["a".to_owned()]), "x \\ 1".to_owned());
+        let want = Ready { protocol: 1, types, inflight: 3, ahead: 8, sdk };
         assert_eq!(parsed(&ready), Ok(Message::Ready(want)));
+        let first = json!({"type": "ready", "protocol": 1});
+        let want = Ready { protocol: 1, types: None, inflight: 1, ahead: 0, sdk: String::new() };
+        assert_eq!(parsed(&first), Ok(Message::Ready(want)), "what the first programs said");
         assert_eq!(parsed(&json!({"type": "bye"})), Ok(Message::Bye));
     }
 
@@ -365,7 +405,7 @@ mod tests {
     #[test]
     fn a_job_is_one_line_with_its_facts() {
         let context = context(&[("id", "a"), ("attempt", "2"), ("h.tenant", "9"), ("h.tenant", "second")]);
-        let line = job(&context, b"{\"a\":\n1}", 17, 5);
+        let line = line_of(&context, b"{\"a\":\n1}", 17, 5);
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         let read: Value = serde_json::from_slice(&line).unwrap();
         for (key, want) in [
@@ -388,7 +428,15 @@ mod tests {
 
     #[test]
     fn the_worker_writes_one_line_each() {
-        for line in [hello("php", 2), cancel(17, "timeout")] {
+        let mut asked = BytesMut::new();
+        cancel(&mut asked, 17, "timeout");
+        let hello = hello("php", &PoolConfig::new(["php"]).inflight(2).ahead(7));
+        let read: Value = serde_json::from_slice(&hello).unwrap();
+        assert_eq!(
+            (&read["inflight"], &read["ahead"], &read["max_line"]),
+            (&json!(2), &json!(7), &json!(16 << 20))
+        );
+        for line in [hello, asked.to_vec()] {
             assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
             assert!(serde_json::from_slice::<Value>(&line).is_ok());
         }
@@ -404,7 +452,7 @@ mod tests {
 
         #[test]
         fn any_payload_and_header_make_one_line_that_can_be_read(payload: Vec<u8>, header: String) {
-            let line = job(&context(&[("h.x", &header)]), &payload, 1, 1);
+            let line = line_of(&context(&[("h.x", &header)]), &payload, 1, 1);
             prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
             let read: Value = serde_json::from_slice(&line).unwrap();
             prop_assert_eq!(&read["headers"]["x"], &json!(header));

@@ -2,13 +2,18 @@
 //! `docs/pools.md` is the contract with the programs.
 //!
 //! A job waits in the `slots` until a program has room. Each place of the pool (`seat`) starts a `program`, when it is wanted
-//! and the `restarts` allow it, and runs its `session`: the session writes and reads the lines (`message`, `payload`), keeps
-//! the job's bounds, and ends the program. The `board` shows what all programs are doing, and `reports` logs what they say.
+//! and the `restarts` allow it, and runs its `session`: the session writes (`outgoing`) and reads the lines (`message`, `payload`),
+//! keeps the bounds of its `jobs`, of whose `cuts` it hears, and ends the program. `ended` says what becomes of its jobs then. The
+//! `board` shows what all programs are doing, and `reports` logs what they say.
 
 mod board;
 mod choice;
 mod config;
+mod cuts;
+mod ended;
+mod jobs;
 mod message;
+mod outgoing;
 mod payload;
 mod program;
 mod reports;
@@ -28,9 +33,10 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use self::board::{Board, Tally};
+use self::cuts::CutFlag;
 use self::message::Verdict;
 use self::restarts::Restarts;
 use self::seat::Seating;
@@ -253,8 +259,9 @@ impl Shared {
         lock(&self.restarts)
     }
 
-    fn note_ready(&self) {
-        self.was_ready.store(true, Ordering::Release);
+    /// Notes that a program is ready. Returns true the first time.
+    fn note_ready(&self) -> bool {
+        !self.was_ready.swap(true, Ordering::AcqRel)
     }
 
     fn was_ready(&self) -> bool {
@@ -281,19 +288,22 @@ struct Ticket<'a> {
     slots: &'a Slots,
     /// `None` once there is an answer.
     number: Option<u64>,
-    _gone: DropGuard,
+    cut: Arc<CutFlag>,
 }
 
 impl Ticket<'_> {
-    /// Takes the job out if no program has it yet.
-    fn withdraw(&self) -> bool {
-        self.number.is_some_and(|number| self.slots.withdraw(number))
+    /// Takes the job out if it has waited for a program for this long, and still does.
+    fn withdraw(&self, waited: Duration) -> bool {
+        self.number.is_some_and(|number| self.slots.withdraw(number, waited))
     }
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.withdraw();
+        if self.number.is_some() {
+            self.withdraw(Duration::ZERO);
+            self.cut.raise();
+        }
     }
 }
 
@@ -308,20 +318,23 @@ impl Handler for Pool {
             return Err(JobError::retry(why));
         }
         let (answer, mut answered) = oneshot::channel();
-        let gone = context.cancellation().child_token();
-        let token = gone.clone();
+        let flag = Arc::<CutFlag>::default();
+        let cut = Arc::clone(&flag);
+        let (seen, max_attempts) = (context.clone(), self.max_attempts);
         let number = shared.slots.push(|number| Request {
             number,
-            context: context.clone(),
+            context: seen,
             payload,
-            max_attempts: self.max_attempts,
+            max_attempts,
+            since: Instant::now(),
             answer,
-            gone: token,
+            cut,
         });
-        let mut ticket =
-            Ticket { slots: &shared.slots, number: Some(number), _gone: gone.clone().drop_guard() };
+        let mut ticket = Ticket { slots: &shared.slots, number: Some(number), cut: flag };
+        let cancellation = context.cancellation();
         let mut is_cut = false;
-        let mut give_up = pin!(sleep(LONGEST_WAIT.min(context.time_left() / 2)));
+        let longest = LONGEST_WAIT.min(context.time_left() / 2);
+        let mut give_up = pin!(sleep(longest));
         loop {
             tokio::select! {
                 biased;
@@ -329,14 +342,15 @@ impl Handler for Pool {
                     ticket.number = None;
                     return self.outcome(answer, &context);
                 }
-                () = gone.cancelled(), if !is_cut => {
+                () = cancellation.cancelled(), if !is_cut => {
                     is_cut = true;
-                    if ticket.withdraw() {
+                    if ticket.withdraw(Duration::ZERO) {
                         return Err(self.not_run(&context));
                     }
+                    ticket.cut.raise();
                 }
                 () = &mut give_up => {
-                    if ticket.withdraw() {
+                    if ticket.withdraw(longest) {
                         return Err(self.not_run(&context));
                     }
                     // Its program may still hand it back.

@@ -1,9 +1,11 @@
 //! How a payload travels in a line: as a JSON value if it is one, otherwise as base64. Pure.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Cursor;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use bytes::BytesMut;
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
@@ -15,26 +17,26 @@ const MAX_DEPTH: usize = 64;
 
 /// A payload as a part of a line.
 #[derive(Debug, PartialEq)]
-pub(super) enum Body {
+pub(super) enum Body<'a> {
     /// JSON in one line.
-    Json(Vec<u8>),
+    Json(Cow<'a, [u8]>),
     Base64(String),
 }
 
-impl Body {
+impl<'a> Body<'a> {
     /// Returns how this payload travels. JSON stays as it is, except for its line ends.
-    pub(super) fn of(payload: &[u8], encoding: Encoding) -> Self {
+    pub(super) fn of(payload: &'a [u8], encoding: Encoding) -> Self {
         let json = match encoding {
-            Encoding::Json | Encoding::Msgpack if payload.is_empty() => Some(b"null".to_vec()),
+            Encoding::Json | Encoding::Msgpack if payload.is_empty() => Some(Cow::Borrowed(&b"null"[..])),
             Encoding::Json => is_readable(payload, Encoding::Json).then(|| in_one_line(payload)),
-            Encoding::Msgpack => unpacked(payload),
+            Encoding::Msgpack => unpacked(payload).map(Cow::Owned),
             Encoding::Raw => None,
         };
         json.map_or_else(|| Self::Base64(BASE64_STANDARD.encode(payload)), Self::Json)
     }
 
     /// Appends the field to an object that already has some.
-    pub(super) fn append_to(self, line: &mut Vec<u8>) {
+    pub(super) fn append_to(self, line: &mut BytesMut) {
         match self {
             Self::Json(json) => {
                 line.extend_from_slice(b",\"payload\":");
@@ -43,15 +45,19 @@ impl Body {
             Self::Base64(text) => {
                 line.extend_from_slice(b",\"payload_base64\":\"");
                 line.extend_from_slice(text.as_bytes());
-                line.push(b'"');
+                line.extend_from_slice(b"\"");
             }
         }
     }
 }
 
 /// Outside of texts, line ends mean as much as spaces. Inside, valid JSON has none.
-fn in_one_line(json: &[u8]) -> Vec<u8> {
-    json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect()
+fn in_one_line(json: &[u8]) -> Cow<'_, [u8]> {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    if !json.iter().any(is_end) {
+        return Cow::Borrowed(json);
+    }
+    json.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect()
 }
 
 /// Returns MessagePack as JSON, if JSON can express it. It is written as it is read: the values of a hostile payload would
@@ -152,8 +158,8 @@ mod tests {
     fn json_stays_as_it_is_except_for_line_ends() {
         let pretty = b"{\r\n \"n\": 12345678901234567890123, \"n\": 1.0}\n";
         let one_line = b"{   \"n\": 12345678901234567890123, \"n\": 1.0} ".to_vec();
-        assert_eq!(Body::of(pretty, Encoding::Json), Body::Json(one_line));
-        assert_eq!(Body::of(b"", Encoding::Json), Body::Json(b"null".to_vec()));
+        assert_eq!(Body::of(pretty, Encoding::Json), Body::Json(one_line.into()));
+        assert_eq!(Body::of(b"", Encoding::Json), Body::Json(b"null".into()));
         assert_eq!(Body::of(b"{", Encoding::Json), Body::Base64("ew==".to_owned()));
         assert_eq!(Body::of(b"[\"\xff\"]", Encoding::Json), Body::Base64("WyL/Il0=".to_owned()));
     }
@@ -162,10 +168,10 @@ mod tests {
     fn messagepack_is_json_if_it_loses_nothing() {
         let value = json!({"a": [1, -1, 1.5, null, true, "é", u64::MAX]});
         let packed = rmp_serde::to_vec_named(&value).unwrap();
-        assert_eq!(Body::of(&packed, Encoding::Msgpack), Body::Json(value.to_string().into_bytes()));
+        assert_eq!(Body::of(&packed, Encoding::Msgpack), Body::Json(value.to_string().into_bytes().into()));
         let nested = b"\x84\xa1b\x90\xa1a\x80\xa1c\x92\x01\x91\xc0\xa2\"\n\xca\x3f\x00\x00\x00";
         let json = br#"{"b":[],"a":{},"c":[1,[null]],"\"\n":0.5}"#.to_vec();
-        assert_eq!(Body::of(nested, Encoding::Msgpack), Body::Json(json), "in the same order");
+        assert_eq!(Body::of(nested, Encoding::Msgpack), Body::Json(json.into()), "in the same order");
         for lossy in
             [&b"\xc4\x01\xff"[..], b"\x81\x01\x02", b"\xcb\x7f\xf8\0\0\0\0\0\0", b"\xd4\x01\x00", b"\x01\x01"]
         {
@@ -176,9 +182,9 @@ mod tests {
     #[test]
     fn raw_bytes_are_base64() {
         assert_eq!(Body::of(b"{}", Encoding::Raw), Body::Base64("e30=".to_owned()));
-        let mut line = b"{\"a\":1".to_vec();
+        let mut line = BytesMut::from(&b"{\"a\":1"[..]);
         Body::of(b"", Encoding::Raw).append_to(&mut line);
-        assert_eq!(line, b"{\"a\":1,\"payload_base64\":\"\"");
+        assert_eq!(&line[..], b"{\"a\":1,\"payload_base64\":\"\"");
     }
 
     proptest! {

@@ -89,7 +89,7 @@ impl Program {
     }
 
     async fn greet(&mut self, pool: &Shared) -> Result<Ready, Fault> {
-        let hello = message::hello(pool.name.as_str(), pool.config.inflight);
+        let hello = message::hello(pool.name.as_str(), &pool.config);
         if let Some(stdin) = &mut self.stdin {
             // If it does not read, what it says or how it ends shows why.
             stdin.write_all(&hello).await.ok();
@@ -211,6 +211,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 Err(error) => return Err(format!("a line that cannot be read ({error})")),
             }
         }
+    }
+
+    /// Returns true if nothing has been read beyond the lines that were returned.
+    pub(super) fn is_drained(&self) -> bool {
+        self.buffer.is_empty()
     }
 
     fn too_long(&self) -> String {

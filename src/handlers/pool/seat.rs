@@ -7,8 +7,9 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use super::ended::Ended;
 use super::program::{Fault, Program};
-use super::session::{Ended, Session};
+use super::session::Session;
 use super::slots::Starting;
 use super::{PoolStart, Shared};
 use crate::event::{Event, Events, PoolEnding};
@@ -42,8 +43,13 @@ impl Seating {
                     let pool = &self.pool.name;
                     let pid = program.leader.pid().as_raw_nonzero();
                     tracing::debug!(%pool, pid, sdk = ready.sdk, "a program of a pool is ready");
-                    self.pool.note_ready();
-                    let room = starting.ready(ready.inflight.min(self.pool.config.inflight));
+                    let config = &self.pool.config;
+                    if self.pool.note_ready() && ready.ahead < config.ahead {
+                        let (wants, ahead) = (ready.ahead, config.ahead);
+                        tracing::warn!(%pool, wants, ahead, "the programs of a pool take fewer jobs ahead than it has places for; lower its ahead");
+                    }
+                    let room =
+                        starting.ready(ready.inflight.min(config.inflight), ready.ahead.min(config.ahead));
                     seat.set_busy(false);
                     let ended = Session::new(&self.pool, seat, program, room).run(&self.stop).await;
                     self.ended(&ended);

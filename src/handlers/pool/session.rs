@@ -1,26 +1,24 @@
 //! The life of a program that is ready: it gets jobs and answers them, until it or its pool has had enough. Whatever it
 //! writes, or fails to read, its jobs end, and the worker goes on.
 
-use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
-use std::process::ExitStatus;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::StreamExt;
+use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
-use futures_util::stream::FuturesUnordered;
-use rustc_hash::FxHashMap;
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::ended::Ended;
+use super::jobs::{Jobs, Running};
 use super::message::{self, Message, Verdict, excerpt};
-use super::program::{Program, error_text, write_some};
+use super::outgoing::Outgoing;
+use super::program::{Program, write_some};
 use super::reports::LogBudget;
 use super::slots::{Answer, Request, Room};
-use super::{CUT_DELAY, PoolStart, Shared, board::Seat};
+use super::{PoolStart, Shared, board::Seat};
 use crate::event::PoolEnding;
 
 /// How often to look at the memory and the age of a program.
@@ -32,58 +30,46 @@ const LINGER: Duration = Duration::from_secs(1);
 /// How long a program that has no jobs may take to end after SIGTERM.
 const IDLE_GRACE: Duration = Duration::from_secs(1);
 
+/// After a job, its memory is looked at if this much time has passed since the last look, which takes as long as a small job.
+const MEMORY_EVERY: Duration = Duration::from_millis(20);
+
 /// A program that is ready, and its jobs.
 pub(super) struct Session<'a> {
-    pool: &'a Shared,
-    seat: &'a Seat,
-    program: Program,
-    room: Room<'a>,
-    running: FxHashMap<u64, Running>,
-    /// Each ends when its job is cut short or gone.
-    cuts: FuturesUnordered<BoxFuture<'static, u64>>,
-    /// The lines to write, the first one perhaps partly written.
-    outgoing: VecDeque<Outgoing>,
-    written: usize,
+    pub(super) pool: &'a Shared,
+    pub(super) seat: &'a Seat,
+    pub(super) program: Program,
+    pub(super) jobs: Jobs<'a>,
+    outgoing: Outgoing,
     /// How many jobs it got, which is also the name of the next one.
     taken: u64,
-    answered: u64,
+    pub(super) answered: u64,
     /// The program ends at this time, if it has no job then.
     retires_at: Option<Instant>,
     idle_since: Instant,
+    weighed_at: Instant,
     logs: LogBudget,
     /// Why it takes no more jobs.
-    closing: Option<PoolEnding>,
-    nonsense: Option<String>,
+    pub(super) closing: Option<PoolEnding>,
+    pub(super) nonsense: Option<String>,
     stage: Stage,
     exited: bool,
     output_ended: bool,
-    said_bye: bool,
+    pub(super) said_bye: bool,
 }
 
-/// A job that the program has.
-struct Running {
-    request: Request,
-    /// Whether all of its line was written.
-    sent: bool,
-    /// Whether the program said anything about it.
-    heard: bool,
-    percent: u8,
-    cut: Option<Cut>,
+/// What a program may get next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Wish {
+    /// A job that it begins at once.
+    Begin,
+    /// A job that it begins after those that it has. It gets none after this time.
+    Ahead(Instant),
 }
 
-/// The end of an attempt that was cut short.
-struct Cut {
-    reason: &'static str,
-    /// Whether the program was asked to end it.
-    asked: bool,
-    /// When the program is asked, or, after that, when it is ended.
-    next: Instant,
-}
-
-struct Outgoing {
-    /// The job that the line hands over.
-    job: Option<u64>,
-    bytes: Vec<u8>,
+/// A program that waits for a job.
+struct Taking<'a> {
+    is_ahead: bool,
+    request: BoxFuture<'a, Option<Request>>,
 }
 
 /// How far the end of the program has come.
@@ -97,15 +83,6 @@ enum Stage {
     Killed,
 }
 
-/// How a session ended.
-pub(super) struct Ended {
-    pub(super) ending: PoolEnding,
-    /// What happened, for people.
-    pub(super) why: String,
-    /// How many jobs the program answered.
-    pub(super) answered: u64,
-}
-
 impl<'a> Session<'a> {
     pub(super) fn new(pool: &'a Shared, seat: &'a Seat, program: Program, room: Room<'a>) -> Self {
         let now = Instant::now();
@@ -115,15 +92,13 @@ impl<'a> Session<'a> {
             pool,
             seat,
             program,
-            room,
-            running: FxHashMap::default(),
-            cuts: FuturesUnordered::new(),
-            outgoing: VecDeque::new(),
-            written: 0,
+            jobs: Jobs::new(room),
+            outgoing: Outgoing::default(),
             taken: 0,
             answered: 0,
             retires_at: lifetime.map(|lifetime| now + lifetime),
             idle_since: now,
+            weighed_at: now,
             logs: LogBudget::default(),
             closing: None,
             nonsense: None,
@@ -138,19 +113,20 @@ impl<'a> Session<'a> {
     pub(super) async fn run(mut self, stop: &CancellationToken) -> Ended {
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let pool = self.pool;
+        let bell = self.jobs.bell();
         let mut stopping = pin!(stop.cancelled());
         // It lives until it has a job: the pool prefers the program that has waited for the shortest time.
-        let mut taking: Option<BoxFuture<'_, Request>> = None;
+        let mut taking: Option<Taking<'_>> = None;
         while !self.is_over() {
-            if self.room.is_free() {
-                taking.get_or_insert_with(|| Box::pin(pool.slots.take()));
-            } else {
+            if self.program.lines.is_drained() {
+                self.fill();
+            }
+            let wish = self.wish();
+            if taking.as_ref().map(|taking| taking.is_ahead) != wish.map(|wish| wish != Wish::Begin) {
                 // A wake-up that it may have had goes to another program.
-                taking = None;
+                taking = wish.map(|wish| self.taking(wish));
             }
             let due = self.due();
-            let unwritten: &[u8] = self.outgoing.front().map_or(&[][..], |line| &line.bytes[self.written..]);
             tokio::select! {
                 // What has a time comes first: a program that writes without end is always ready.
                 biased;
@@ -158,17 +134,54 @@ impl<'a> Session<'a> {
                 () = reached(due), if due.is_some() => self.on_time(Instant::now()),
                 _ = looks.tick() => self.look(Instant::now()),
                 line = self.program.lines.next(), if !self.output_ended => self.on_line(line),
-                Some(reference) = self.cuts.next(), if !self.cuts.is_empty() => self.cut(reference),
+                cut = bell.heard() => cut.into_iter().for_each(|reference| self.jobs.cut(reference)),
                 () = self.program.leader.exited(), if !self.exited => self.on_exit(),
-                written = write_some(&mut self.program.stdin, unwritten) => self.on_written(written),
-                request = taken(&mut taking) => {
+                written = write_some(&mut self.program.stdin, self.outgoing.bytes()) => self.on_written(written),
+                (is_ahead, request) = taken(&mut taking) => {
                     taking = None;
-                    self.begin(request);
+                    let Some(request) = request else { continue };
+                    self.give(request, is_ahead);
+                    if self.wish().is_some() {
+                        // More jobs may be about to arrive from handlers that can run now. All are written at once.
+                        tokio::task::yield_now().await;
+                    }
                 }
             }
         }
         drop(taking);
         self.end().await
+    }
+
+    /// Returns what the program may get next.
+    fn wish(&self) -> Option<Wish> {
+        if self.jobs.has_room() { Some(Wish::Begin) } else { self.jobs.room_ahead().map(Wish::Ahead) }
+    }
+
+    /// Waits for a job for the program.
+    fn taking(&self, wish: Wish) -> Taking<'a> {
+        let slots = &self.pool.slots;
+        let (is_ahead, request): (_, BoxFuture<'a, _>) = match wish {
+            Wish::Begin => (false, Box::pin(async move { Some(slots.take().await) })),
+            Wish::Ahead(until) => (true, Box::pin(slots.take_ahead(until))),
+        };
+        Taking { is_ahead, request }
+    }
+
+    /// Gives the program the jobs that wait, as many as it may have.
+    fn fill(&mut self) {
+        let slots = &self.pool.slots;
+        while self.jobs.has_room() {
+            let Some(request) = slots.try_take() else { return };
+            self.give(request, false);
+        }
+        let share = if self.jobs.room_ahead().is_some() { slots.share() } else { 0 };
+        for _ in 0..share {
+            if self.jobs.room_ahead().is_none() {
+                return;
+            }
+            let Some(request) = slots.try_take_ahead() else { return };
+            self.give(request, true);
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -183,8 +196,8 @@ impl<'a> Session<'a> {
             Stage::Open | Stage::Killed => None,
         };
         let can_end = matches!(self.stage, Stage::Open | Stage::Closed(_)) && !self.exited;
-        let cuts = self.running.values().filter_map(|running| Some(running.cut.as_ref()?.next));
-        of_stage.into_iter().chain(cuts.filter(|_| can_end)).min()
+        let of_jobs = if can_end { self.jobs.due() } else { None };
+        of_stage.into_iter().chain(of_jobs).min()
     }
 
     fn on_time(&mut self, now: Instant) {
@@ -202,18 +215,11 @@ impl<'a> Session<'a> {
             Stage::Terminated(_) | Stage::Killed => return,
             Stage::Open | Stage::Closed(_) => {}
         }
-        let patience = self.pool.patience();
-        let mut is_stuck = false;
-        for (reference, running) in &mut self.running {
-            let Some(cut) = running.cut.as_mut().filter(|cut| cut.next <= now) else { continue };
-            if cut.asked {
-                is_stuck = true;
-                continue;
-            }
-            (cut.asked, cut.next) = (true, now + patience);
-            self.outgoing.push_back(Outgoing { job: None, bytes: message::cancel(*reference, cut.reason) });
+        let due = self.jobs.due_cuts(now, self.pool.patience());
+        for (reference, reason) in due.ask {
+            self.outgoing.push(None, |line| message::cancel(line, reference, reason));
         }
-        if is_stuck {
+        if due.is_stuck {
             // Whatever else ends the program, its other jobs are not to blame.
             self.closing = Some(PoolEnding::Cut);
             self.close(PoolEnding::Cut);
@@ -230,15 +236,14 @@ impl<'a> Session<'a> {
     /// Takes no more jobs, for this reason unless there is one already. Without jobs, the program ends.
     fn close(&mut self, why: PoolEnding) {
         self.closing.get_or_insert(why);
-        self.room.close();
+        self.jobs.close();
         self.end_if_idle();
     }
 
     fn end_if_idle(&mut self) {
-        if self.closing.is_some() && self.running.is_empty() && self.stage == Stage::Open {
+        if self.closing.is_some() && self.jobs.is_empty() && self.stage == Stage::Open {
             self.program.stdin = None;
             self.outgoing.clear();
-            self.written = 0;
             self.stage = Stage::Closed(Instant::now() + self.pool.config.grace);
         }
     }
@@ -246,15 +251,14 @@ impl<'a> Session<'a> {
     /// Ends what is left of the jobs. When a worker stops, its attempts have ended before.
     fn stopped(&mut self) {
         self.closing = Some(PoolEnding::Stopped);
-        let left: Vec<u64> = self.running.keys().copied().collect();
-        left.into_iter().for_each(|reference| self.cut(reference));
+        self.jobs.cut_all();
         self.close(PoolEnding::Stopped);
     }
 
     fn look(&mut self, now: Instant) {
         let config = &self.pool.config;
         let (max_memory, idle_at) = (config.max_memory, self.idle_since + config.idle);
-        let is_idle = config.start == PoolStart::Demand && self.running.is_empty() && idle_at <= now;
+        let is_idle = config.start == PoolStart::Demand && self.jobs.is_empty() && idle_at <= now;
         let memory = if self.exited { 0 } else { self.program.memory().unwrap_or_default() };
         self.seat.set_memory(memory);
         if max_memory.is_some_and(|most| memory > most) {
@@ -267,19 +271,17 @@ impl<'a> Session<'a> {
     }
 
     /// Hands a job to the program.
-    fn begin(&mut self, request: Request) {
-        self.room.take();
+    fn give(&mut self, request: Request, is_ahead: bool) {
         self.taken += 1;
         let reference = self.taken;
-        let bytes = message::job(&request.context, &request.payload, reference, request.max_attempts);
-        self.outgoing.push_back(Outgoing { job: Some(reference), bytes });
-        let gone = request.gone.clone();
-        self.cuts.push(Box::pin(async move {
-            gone.cancelled().await;
-            reference
-        }));
-        let running = Running { request, sent: false, heard: false, percent: 0, cut: None };
-        self.running.insert(reference, running);
+        let Request { context, payload, max_attempts, .. } = &request;
+        let write = |line: &mut BytesMut| message::job(line, (context, payload), reference, *max_attempts);
+        let bytes = self.outgoing.push(Some(reference), write);
+        if is_ahead {
+            self.jobs.queue(reference, request, bytes);
+        } else {
+            self.jobs.begin(reference, request, bytes);
+        }
         self.seat.set_busy(true);
         if self.pool.config.max_jobs.is_some_and(|most| self.taken >= most) {
             self.close(PoolEnding::MaxJobs);
@@ -288,11 +290,8 @@ impl<'a> Session<'a> {
 
     fn on_written(&mut self, written: std::io::Result<usize>) {
         let Ok(length) = written else { return self.on_broken_pipe() };
-        self.written += length;
-        let is_whole = self.outgoing.front().is_some_and(|line| line.bytes.len() <= self.written);
-        if is_whole && let Some(line) = self.outgoing.pop_front() {
-            self.written = 0;
-            if let Some(running) = line.job.and_then(|job| self.running.get_mut(&job)) {
+        for reference in self.outgoing.advance(length) {
+            if let Some(running) = self.jobs.get(reference) {
                 running.sent = true;
             }
         }
@@ -301,11 +300,11 @@ impl<'a> Session<'a> {
     /// The program reads no more. What it has not read completely, another one may do.
     fn on_broken_pipe(&mut self) {
         self.program.stdin = None;
-        self.written = 0;
-        for line in std::mem::take(&mut self.outgoing) {
-            if let Some(running) = line.job.and_then(|job| self.running.remove(&job)) {
-                self.room.give_back();
-                self.pool.slots.put_back(running.request);
+        let unread = self.outgoing.clear();
+        // The first one comes first again.
+        for reference in unread.into_iter().rev() {
+            if let Some(request) = self.jobs.withdraw(reference) {
+                self.pool.slots.put_back(request);
             }
         }
         // It may still answer what it has.
@@ -355,7 +354,7 @@ impl<'a> Session<'a> {
     /// Ends a program that does not follow the protocol. Nothing that it writes after that counts.
     fn on_nonsense(&mut self, why: String) {
         self.closing = Some(PoolEnding::Nonsense);
-        self.room.close();
+        self.jobs.close();
         self.nonsense = Some(why);
         self.output_ended = true;
         if !self.exited {
@@ -371,14 +370,14 @@ impl<'a> Session<'a> {
             Message::Ready(_) => return Err(format!("a second greeting: {}", excerpt(line))),
             Message::Bye => self.expect_exit(),
             Message::Progress { reference, percent, note } => {
-                if let Some(running) = reference.and_then(|job| self.running.get_mut(&job)) {
+                if let Some(running) = reference.and_then(|job| self.jobs.get(job)) {
                     running.heard = true;
                     running.percent = percent.unwrap_or(running.percent);
                     running.request.context.progress(running.percent, &note);
                 }
             }
             Message::Log { reference, level, text } => {
-                let running = reference.and_then(|job| self.running.get_mut(&job));
+                let running = reference.and_then(|job| self.jobs.get(job));
                 let context = running.map(|running| {
                     running.heard = true;
                     &running.request.context
@@ -391,79 +390,37 @@ impl<'a> Session<'a> {
     }
 
     fn on_result(&mut self, reference: Option<u64>, verdict: Verdict, line: &[u8]) -> Result<(), String> {
-        let running = reference.and_then(|reference| self.running.remove(&reference));
+        let patience = self.pool.patience();
+        let running = reference.and_then(|reference| self.jobs.end(reference, patience));
         let Some(Running { request, cut, .. }) = running else {
             return Err(format!("a result for a job that the program does not have: {}", excerpt(line)));
         };
         let by_itself = cut.is_none_or(|cut| !cut.asked);
-        if self.running.is_empty() {
-            // When its attempt has ended, the last one would wake this task in vain.
-            self.cuts.clear();
-        }
         // Nobody may wait for it any more.
         request.answer.send(Answer::Said { verdict, by_itself }).ok();
-        self.room.give_back();
         self.answered += 1;
         if self.answered == 1 {
             self.pool.restarts().succeeded();
         }
-        if self.running.is_empty() {
+        if self.jobs.is_empty() {
             self.idle_since = Instant::now();
             self.seat.set_busy(false);
         }
-        if let Some(most) = self.pool.config.max_memory
-            && self.program.memory().is_some_and(|memory| memory > most)
-        {
-            self.close(PoolEnding::MaxMemory);
-        }
+        self.weigh();
         self.end_if_idle();
         Ok(())
     }
 
-    /// Notes that an attempt is cut short. The program is asked to end it a moment later: if this process was frozen, its
-    /// answer may be there already.
-    fn cut(&mut self, reference: u64) {
-        let Some(running) = self.running.get_mut(&reference) else { return };
-        if running.cut.is_none() {
-            let reason = running.request.context.cut_reason();
-            running.cut = Some(Cut { reason, asked: false, next: Instant::now() + CUT_DELAY });
+    /// Ends the program soon if it has too much memory.
+    fn weigh(&mut self) {
+        let Some(most) = self.pool.config.max_memory else { return };
+        if self.weighed_at.elapsed() < MEMORY_EVERY {
+            return;
         }
-    }
-
-    /// Reaps the program, and ends the jobs that it has not answered.
-    async fn end(mut self) -> Ended {
-        let (status, words) = self.program.end().await;
-        let status = status.as_ref().ok();
-        let shown = status.map_or_else(|| "lost".to_owned(), ToString::to_string);
-        // After `bye`, the program has not begun the jobs of which it said nothing.
-        let said_bye = self.said_bye && status.is_some_and(ExitStatus::success);
-        let is_begun = |running: &Running| running.sent && (running.heard || !said_bye);
-        let ending = ending(self.closing, status, self.running.values().any(is_begun));
-        for (_, running) in self.running.drain() {
-            self.room.give_back();
-            let is_begun = is_begun(&running);
-            let Running { request, cut, .. } = running;
-            let asked = cut.as_ref().filter(|cut| cut.asked || ending == PoolEnding::Cut);
-            let by_itself = asked.is_none();
-            let how = match (&self.nonsense, asked) {
-                (_, None) if !is_begun => {
-                    self.pool.slots.put_back(request);
-                    continue;
-                }
-                (Some(why), _) => format!("the program was ended because it wrote nonsense ({why})"),
-                (None, Some(cut)) => format!("stopped because of {} ({shown})", cut.reason),
-                (None, None) if matches!(ending, PoolEnding::Cut | PoolEnding::Stopped) => {
-                    request.answer.send(Answer::Released).ok();
-                    continue;
-                }
-                (None, None) => format!("the program ended without an answer ({shown})"),
-            };
-            let error = error_text(&how, &words);
-            request.answer.send(Answer::Ended { error, by_itself }).ok();
+        self.weighed_at = Instant::now();
+        if self.program.memory().is_some_and(|memory| memory > most) {
+            self.close(PoolEnding::MaxMemory);
         }
-        self.seat.set_memory(0);
-        let why = self.nonsense.as_deref().map(|why| format!("nonsense: {why}")).unwrap_or(shown);
-        Ended { ending, why: error_text(&why, &words), answered: self.answered }
     }
 }
 
@@ -476,19 +433,9 @@ async fn reached(at: Option<Instant>) {
 }
 
 /// Waits for a job, forever if none is wanted.
-async fn taken(taking: &mut Option<BoxFuture<'_, Request>>) -> Request {
+async fn taken(taking: &mut Option<Taking<'_>>) -> (bool, Option<Request>) {
     match taking {
-        Some(taking) => taking.await,
+        Some(taking) => (taking.is_ahead, taking.request.as_mut().await),
         None => pending().await,
-    }
-}
-
-/// Returns how a program ended, given why it took no more jobs, and whether it owes an answer.
-fn ending(closing: Option<PoolEnding>, status: Option<&ExitStatus>, owes: bool) -> PoolEnding {
-    let crashed = owes || !status.is_some_and(ExitStatus::success);
-    match closing {
-        None | Some(PoolEnding::Exited) if crashed => PoolEnding::Crashed,
-        None => PoolEnding::Exited,
-        Some(why) => why,
     }
 }

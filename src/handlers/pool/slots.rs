@@ -1,14 +1,17 @@
 //! The jobs of a pool that wait for a program, and how much room its programs have. It decides who gets a job, and when
-//! one more program is wanted.
+//! one more program is wanted. Every job goes to a program that begins it at once, if there is one; otherwise, programs may take
+//! some ahead.
 
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
+use super::cuts::CutFlag;
 use super::message::Verdict;
 use crate::JobContext;
 
@@ -21,8 +24,10 @@ pub(super) struct Request {
     /// The most attempts of the job's type.
     pub(super) max_attempts: u32,
     pub(super) answer: oneshot::Sender<Answer>,
-    /// Cancelled when the attempt is cut short, and when nobody waits for the answer any more.
-    pub(super) gone: CancellationToken,
+    /// Since when it waits for a program.
+    pub(super) since: Instant,
+    /// Raised when the attempt is cut short, and when nobody waits for the answer any more.
+    pub(super) cut: Arc<CutFlag>,
 }
 
 /// What became of a job.
@@ -40,8 +45,10 @@ pub(super) enum Answer {
 #[derive(Default)]
 pub(super) struct Slots {
     state: Mutex<State>,
-    /// A job has arrived for a program that has room.
+    /// A job has arrived for a program that begins it at once.
     arrived: Notify,
+    /// There are more jobs than programs that would begin them at once.
+    surplus: Notify,
     /// One more program is wanted.
     wanted: Notify,
     /// Whether programs have one job at a time. Then the one that was busy last gets the next job, so that the others may end.
@@ -53,16 +60,26 @@ pub(super) struct Slots {
 struct State {
     waiting: VecDeque<Request>,
     next: u64,
-    /// How many jobs the programs that are ready could take in addition.
+    /// How many programs are ready and take jobs.
+    ready: usize,
+    /// How many jobs these would begin at once in addition.
     free: usize,
     /// The same for programs that are being started.
     starting: usize,
+    /// How many jobs programs have, but have not begun.
+    ahead: usize,
     closed: bool,
 }
 
 impl State {
+    /// Returns true if one more program would begin a job that otherwise waits.
     fn is_short(&self) -> bool {
-        !self.closed && self.waiting.len() > self.free + self.starting
+        !self.closed && self.waiting.len() + self.ahead > self.free + self.starting
+    }
+
+    /// Returns how many jobs no program would begin at once.
+    fn surplus(&self) -> usize {
+        self.waiting.len().saturating_sub(self.free)
     }
 }
 
@@ -85,59 +102,110 @@ impl Slots {
     }
 
     /// Lets a job wait again, before the others: its program could not take it.
-    pub(super) fn put_back(&self, request: Request) {
+    pub(super) fn put_back(&self, mut request: Request) {
+        request.since = Instant::now();
         let mut state = self.lock();
-        if !state.closed && !request.gone.is_cancelled() {
+        if !state.closed && !request.cut.is_raised() {
             state.waiting.push_front(request);
         }
         self.announce(state);
     }
 
-    /// Takes a job out. Returns false if it does not wait any more.
-    pub(super) fn withdraw(&self, number: u64) -> bool {
+    /// Takes a job out that has waited for this long. Returns false if it has not, or does not wait any more.
+    pub(super) fn withdraw(&self, number: u64, least: Duration) -> bool {
         let mut state = self.lock();
         let before = state.waiting.len();
-        state.waiting.retain(|request| request.number != number);
+        state.waiting.retain(|request| request.number != number || request.since.elapsed() < least);
         state.waiting.len() < before
     }
 
     fn announce(&self, state: MutexGuard<'_, State>) {
-        let is_short = state.is_short();
-        drop(state);
         if self.one_at_a_time {
             self.arrived.notify_last();
         } else {
             self.arrived.notify_one();
+        }
+        self.ring(state);
+    }
+
+    /// If there is no room for all jobs, wakes a program that takes jobs ahead, and a place that can start one more program.
+    fn ring(&self, state: MutexGuard<'_, State>) {
+        let (is_short, has_surplus) = (state.is_short(), state.surplus() > 0);
+        drop(state);
+        if has_surplus {
+            self.surplus.notify_one();
         }
         if is_short {
             self.wanted.notify_one();
         }
     }
 
-    /// Returns the next job for a program that has room. The caller must note that in its [`Room`] before it waits for
-    /// anything else. If this is dropped, no job is lost.
+    /// Returns the next job for a program that begins it at once. The caller must note that in its [`Room`] before it waits
+    /// for anything else. If this is dropped, no job is lost.
     pub(super) async fn take(&self) -> Request {
         loop {
             let mut arrived = pin!(self.arrived.notified());
             // From here on, no wake-up is lost. Only now look.
             arrived.as_mut().enable();
-            if let Some(request) = self.pop() {
+            if let Some(request) = self.try_take() {
                 return request;
             }
             arrived.await;
         }
     }
 
-    fn pop(&self) -> Option<Request> {
+    /// Does the same for a program that takes jobs ahead, as soon as no other program would begin the job at once. Returns
+    /// `None` if a job arrives after `until`.
+    pub(super) async fn take_ahead(&self, until: Instant) -> Option<Request> {
+        loop {
+            let mut surplus = pin!(self.surplus.notified());
+            surplus.as_mut().enable();
+            if Instant::now() > until {
+                // Another program may take it.
+                self.surplus.notify_one();
+                return None;
+            }
+            if let Some(request) = self.try_take_ahead() {
+                return Some(request);
+            }
+            surplus.await;
+        }
+    }
+
+    /// As [`Slots::take`], without waiting.
+    pub(super) fn try_take(&self) -> Option<Request> {
         let mut state = self.lock();
         loop {
             let request = state.waiting.pop_front()?;
             // Who waited for it will find out that it does not wait any more.
-            if !request.gone.is_cancelled() {
+            if !request.cut.is_raised() {
                 state.free = state.free.saturating_sub(1);
                 return Some(request);
             }
         }
+    }
+
+    /// As [`Slots::take_ahead`], without waiting. Steps are never taken ahead: the clock of a step cannot be paused.
+    pub(super) fn try_take_ahead(&self) -> Option<Request> {
+        let mut state = self.lock();
+        while state.waiting.front().is_some_and(|first| first.cut.is_raised()) {
+            state.waiting.pop_front();
+        }
+        let is_step = state.waiting.front()?.context.step().is_some();
+        if is_step || state.surplus() == 0 {
+            return None;
+        }
+        let request = state.waiting.pop_front()?;
+        state.ahead += 1;
+        // There may be more than one.
+        self.ring(state);
+        Some(request)
+    }
+
+    /// Returns how many jobs one program may take ahead now, so that the others get as many.
+    pub(super) fn share(&self) -> usize {
+        let state = self.lock();
+        state.surplus().div_ceil(state.ready.max(1))
     }
 
     /// Waits until there are more jobs than the programs have room for, and notes that one with room for `room` starts.
@@ -154,14 +222,8 @@ impl Slots {
 
     /// Notes that a program with room for `room` starts.
     pub(super) fn starting(&self, room: usize) -> Starting<'_> {
-        let mut state = self.lock();
-        state.starting += room;
         // More than one may be wanted.
-        let is_short = state.is_short();
-        drop(state);
-        if is_short {
-            self.wanted.notify_one();
-        }
+        self.change(|state| state.starting += room);
         Starting { slots: self, room }
     }
 
@@ -182,11 +244,7 @@ impl Slots {
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
-        let is_short = state.is_short();
-        drop(state);
-        if is_short {
-            self.wanted.notify_one();
-        }
+        self.ring(state);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -201,12 +259,15 @@ pub(super) struct Starting<'a> {
 }
 
 impl<'a> Starting<'a> {
-    /// Notes that the program is ready, and has room for `room` jobs.
-    pub(super) fn ready(self, room: usize) -> Room<'a> {
+    /// Notes that the program is ready, begins up to `most` jobs at once, and takes up to `ahead` more.
+    pub(super) fn ready(self, most: usize, ahead: usize) -> Room<'a> {
         let slots = self.slots;
-        slots.change(|state| state.free += room);
+        slots.change(|state| {
+            state.free += most;
+            state.ready += 1;
+        });
         drop(self);
-        Room { slots, most: room, used: 0, open: true }
+        Room { slots, most, most_ahead: ahead, begun: 0, ahead: 0, open: true }
     }
 }
 
@@ -217,39 +278,65 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// The room of a program that is ready.
+/// The room of a program that is ready. It takes jobs ahead only while it has begun as many as it may.
 pub(super) struct Room<'a> {
     slots: &'a Slots,
     most: usize,
-    used: usize,
+    most_ahead: usize,
+    begun: usize,
+    ahead: usize,
     /// Whether it takes more jobs.
     open: bool,
 }
 
 impl Room<'_> {
-    /// Returns true if the program may take one more job.
+    /// Returns true if the program would begin one more job at once.
     pub(super) fn is_free(&self) -> bool {
-        self.open && self.used < self.most
+        self.open && self.begun < self.most
     }
 
-    /// Notes that the program has one more job, which [`Slots::take`] returned.
+    /// Returns true if the program may take a job that it begins later.
+    pub(super) fn is_free_ahead(&self) -> bool {
+        self.open && self.begun >= self.most && self.ahead < self.most_ahead
+    }
+
+    /// Notes that the program begins a job, which [`Slots::take`] returned.
     pub(super) fn take(&mut self) {
-        self.used += 1;
+        self.begun += 1;
     }
 
-    /// Notes that the program has one job less.
-    pub(super) fn give_back(&mut self) {
-        self.used = self.used.saturating_sub(1);
+    /// Notes that the program has a job, which [`Slots::take_ahead`] returned.
+    pub(super) fn take_ahead(&mut self) {
+        self.ahead += 1;
+    }
+
+    /// Notes that a job which it had begun has ended.
+    pub(super) fn end(&mut self) {
+        self.begun = self.begun.saturating_sub(1);
         if self.open {
             self.slots.change(|state| state.free += 1);
         }
     }
 
+    /// Notes that the next job begins in the place of one that has ended.
+    pub(super) fn follow(&mut self) {
+        self.end_ahead();
+    }
+
+    /// Notes that a job which it had not begun has ended.
+    pub(super) fn end_ahead(&mut self) {
+        self.ahead = self.ahead.saturating_sub(1);
+        self.slots.change(|state| state.ahead = state.ahead.saturating_sub(1));
+    }
+
     /// Notes that the program takes no more jobs.
     pub(super) fn close(&mut self) {
         if std::mem::replace(&mut self.open, false) {
-            let unused = self.most.saturating_sub(self.used);
-            self.slots.change(|state| state.free = state.free.saturating_sub(unused));
+            let unused = self.most.saturating_sub(self.begun);
+            self.slots.change(|state| {
+                state.free = state.free.saturating_sub(unused);
+                state.ready = state.ready.saturating_sub(1);
+            });
         }
     }
 }
@@ -257,6 +344,8 @@ impl Room<'_> {
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         self.close();
+        let ahead = self.ahead;
+        self.slots.change(|state| state.ahead = state.ahead.saturating_sub(ahead));
     }
 }
 
@@ -266,19 +355,24 @@ mod tests {
     use crate::handlers::fixture::context;
     use futures_util::FutureExt;
 
-    fn push(slots: &Slots) -> (u64, oneshot::Receiver<Answer>, CancellationToken) {
+    fn push_with(slots: &Slots, context: JobContext) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
         let (answer, receiver) = oneshot::channel();
-        let gone = CancellationToken::new();
-        let token = gone.clone();
+        let flag = Arc::<CutFlag>::default();
+        let cut = Arc::clone(&flag);
         let request = |number| Request {
             number,
-            context: context(&[]),
+            context,
             payload: Bytes::new(),
             max_attempts: 1,
+            since: Instant::now(),
             answer,
-            gone: token,
+            cut,
         };
-        (slots.push(request), receiver, gone)
+        (slots.push(request), receiver, flag)
+    }
+
+    fn push(slots: &Slots) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
+        push_with(slots, context(&[]))
     }
 
     fn taken(slots: &Slots) -> Option<u64> {
@@ -292,16 +386,17 @@ mod tests {
         let first = slots.take().now_or_never().unwrap();
         slots.put_back(first);
         assert_eq!([taken(&slots), taken(&slots)], [Some(0), Some(1)]);
-        kept[2].2.cancel();
+        kept[2].2.raise();
         assert_eq!(taken(&slots), None, "nobody waits for it");
     }
 
     #[test]
     fn a_job_that_waits_can_be_withdrawn() {
         let slots = Slots::new(1);
-        let (number, _answer, _gone) = push(&slots);
-        assert!(slots.withdraw(number));
-        assert!(!slots.withdraw(number));
+        let (number, _answer, _flag) = push(&slots);
+        assert!(!slots.withdraw(number, Duration::from_secs(60)), "it has not waited for long");
+        assert!(slots.withdraw(number, Duration::ZERO));
+        assert!(!slots.withdraw(number, Duration::ZERO));
         assert_eq!(taken(&slots), None);
     }
 
@@ -313,7 +408,7 @@ mod tests {
         let one = slots.wanted(2).now_or_never().expect("three jobs and no program");
         let two = slots.wanted(2).now_or_never().expect("three jobs and room for two");
         assert!(slots.wanted(2).now_or_never().is_none());
-        let mut room = one.ready(2);
+        let mut room = one.ready(2, 0);
         drop(two);
         let again = slots.wanted(2).now_or_never().expect("the second failed to start");
         drop(again);
@@ -325,15 +420,85 @@ mod tests {
         assert!(slots.wanted(2).now_or_never().is_some());
     }
 
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn taken_ahead(slots: &Slots) -> Option<u64> {
+        slots.take_ahead(soon()).now_or_never().flatten().map(|request| request.number)
+    }
+
+    #[test]
+    fn only_jobs_that_no_program_would_begin_are_taken_ahead() {
+        let slots = Slots::new(1);
+        let (mut busy, _idle) = (slots.starting(1).ready(1, 2), slots.starting(1).ready(1, 2));
+        let _kept: Vec<_> = (0..4).map(|_| push(&slots)).collect();
+        assert_eq!(taken(&slots), Some(0));
+        assert!(!busy.is_free_ahead());
+        busy.take();
+        assert!(!busy.is_free() && busy.is_free_ahead());
+        assert_eq!(slots.share(), 1, "two jobs for two programs");
+        for want in [1, 2] {
+            assert_eq!(taken_ahead(&slots), Some(want));
+            busy.take_ahead();
+        }
+        assert_eq!(taken_ahead(&slots), None, "the other program begins the last one");
+        assert!(!busy.is_free_ahead());
+        assert_eq!(taken(&slots), Some(3));
+    }
+
+    #[test]
+    fn a_program_that_leaves_makes_its_share_a_surplus() {
+        let slots = Slots::new(1);
+        let (mut busy, idle) = (slots.starting(1).ready(1, 2), slots.starting(1).ready(1, 2));
+        let _kept: Vec<_> = (0..2).map(|_| push(&slots)).collect();
+        assert_eq!(taken(&slots), Some(0));
+        busy.take();
+        let mut waiting = pin!(slots.take_ahead(soon()));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(idle);
+        let late = slots.take_ahead(Instant::now() - Duration::from_secs(1));
+        assert!(late.now_or_never().is_some_and(|request| request.is_none()), "it is too late for this one");
+        assert_eq!(waiting.now_or_never().flatten().map(|request| request.number), Some(1));
+    }
+
+    #[test]
+    fn jobs_that_were_taken_ahead_want_one_more_program() {
+        let slots = Slots::new(1);
+        let mut room = slots.starting(1).ready(1, 8);
+        let _kept: Vec<_> = (0..2).map(|_| push(&slots)).collect();
+        assert_eq!((taken(&slots), taken_ahead(&slots)), (Some(0), Some(1)));
+        room.take();
+        room.take_ahead();
+        drop(slots.wanted(1).now_or_never().expect("one job could begin in another program"));
+        room.follow();
+        assert!(slots.wanted(1).now_or_never().is_none(), "it has begun in this one");
+        room.end();
+        assert!(room.is_free());
+    }
+
+    #[test]
+    fn a_step_is_never_taken_ahead() {
+        let slots = Slots::new(1);
+        let mut room = slots.starting(1).ready(1, 8);
+        let first = push(&slots);
+        assert_eq!(taken(&slots), Some(first.0));
+        room.take();
+        let step = push_with(&slots, context(&[]).with_step("charge"));
+        assert_eq!(taken_ahead(&slots), None);
+        room.end();
+        assert_eq!(taken(&slots), Some(step.0));
+    }
+
     #[tokio::test]
     async fn a_pool_that_has_stopped_drops_its_jobs() {
         let slots = Slots::new(1);
-        let (_, waiting, _gone) = push(&slots);
+        let (_, waiting, _flag) = push(&slots);
         slots.close();
-        let (_, late, _gone) = push(&slots);
+        let (_, late, _flag) = push(&slots);
         assert!(waiting.await.is_err() && late.await.is_err());
         slots.open();
-        let (number, _answer, _gone) = push(&slots);
+        let (number, _answer, _flag) = push(&slots);
         assert_eq!(taken(&slots), Some(number));
     }
 }

@@ -99,7 +99,8 @@ catalogue! {
             "How long the longest-running attempt in this process has been running; 0 if none is.").max();
         LIMITED = gauge("streamfleet_worker_limited_jobs", &[QUEUE],
             "Jobs that wait in this process because as many of their type or key run as may. Jobs that are put off are not included.");
-        CONCURRENCY = gauge("streamfleet_worker_concurrency", &[QUEUE], "Handlers that may run at the same time in this process.");
+        CONCURRENCY = gauge("streamfleet_worker_concurrency", &[QUEUE],
+            "Slots of the queue in this process: its concurrency, or what all types together may use, if that is less.");
         DRAINING = gauge("streamfleet_worker_draining", &[], "1 while this process is stopping.");
         LAST_POLL = gauge("streamfleet_worker_last_poll_timestamp_seconds", &[QUEUE],
             "When a read of new entries last completed.").max();

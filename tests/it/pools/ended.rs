@@ -91,3 +91,25 @@ fn a_cancelled_job_is_cut_short_and_the_next_one_runs() {
     assert_eq!(stage.until_ended("hang")["state"], "cancelled");
     assert_eq!(stage.run("next", "null")["state"], "done");
 }
+
+#[test]
+fn a_crash_uses_up_an_attempt_of_the_job_that_had_begun_and_of_no_other() {
+    let stage = Stage::acting("processes = 1\nahead = 8", "max_attempts = 1");
+    let _worker = stage.start();
+    assert_eq!(stage.run("first", "null")["state"], "done");
+    for nth in 0..20 {
+        stage.submit(&format!("before-{nth}"), "null");
+    }
+    stage.submit("crash", "\"crash\"");
+    for nth in 0..20 {
+        stage.submit(&format!("after-{nth}"), "null");
+    }
+    assert_eq!(stage.until_ended("crash")["state"], "dead");
+    for nth in 0..20 {
+        for when in ["before", "after"] {
+            let id = format!("{when}-{nth}");
+            let status = stage.until_ended(&id);
+            assert_eq!((status["state"].as_str(), stage.runs(&id)), (Some("done"), 1), "{status}");
+        }
+    }
+}

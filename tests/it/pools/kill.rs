@@ -26,8 +26,18 @@ impl Dice {
 
 #[test]
 fn no_job_is_lost_while_workers_and_programs_are_killed() {
+    storm("inflight = 2");
+}
+
+#[test]
+fn no_job_is_lost_while_programs_with_jobs_ahead_are_killed() {
+    storm("ahead = 8");
+}
+
+/// Kills workers and the programs of a pool with these settings, and checks that all jobs are done.
+fn storm(pool: &str) {
     let act = "max_attempts = 1000\nmax_losses = 1000\nbackoff = { fixed = \"20ms\" }";
-    let mut stage = Stage::acting("processes = 3\ninflight = 2\ngrace = \"200ms\"\nmax_jobs = 50", act);
+    let mut stage = Stage::acting(&format!("processes = 3\ngrace = \"200ms\"\nmax_jobs = 50\n{pool}"), act);
     stage.toml = stage.toml.replace("lease = \"3s\"", "lease = \"1s\"");
     let mut workers: Vec<Worker> = (0..WORKERS).map(|_| stage.start()).collect();
     let (mut dice, mut submitted) = (Dice(0x9e37_79b9_7f4a_7c15), 0_usize);

@@ -64,7 +64,7 @@ def perform(job):
 
 note("pids", os.getpid())
 hello = json.loads(sys.stdin.readline())
-say(type="ready", protocol=1, types=os.environ["TYPES"].split(","), inflight=hello["inflight"], sdk="test 1")
+say(type="ready", protocol=1, types=os.environ["TYPES"].split(","), inflight=hello["inflight"], ahead=hello["ahead"], sdk="test 1")
 for line in sys.stdin:
     job = json.loads(line)
     if job["type"] != "job": continue

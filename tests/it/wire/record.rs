@@ -171,7 +171,7 @@ async fn the_documented_commands_show_how_a_job_ended() {
     assert!(ms(&retrying, "due_ms") >= accepted + 3_600_000);
 
     let (url, accepted) = (server.url(), dead["created_ms"].parse::<u64>().unwrap());
-    let delayed = ["--id", "cancel-7", "--delay", "1h", "--track", "all", "mail.send", "{}"];
+    let delayed = ["--id", "cancel-7", "--delay", "1h", "--track", "mail.send", "{}"];
     let submitted = run(&[&["--redis", &url, "enqueue"][..], &delayed].concat(), b"");
     assert_eq!(submitted.code, Some(0), "{}", submitted.stderr);
     let scheduled = until_state(&server, "cancel-7", State::Scheduled).await;

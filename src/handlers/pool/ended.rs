@@ -1,0 +1,66 @@
+//! The end of a program and of its session: what becomes of the jobs that the program has not answered.
+
+use std::process::ExitStatus;
+
+use super::jobs::Running;
+use super::program::error_text;
+use super::session::Session;
+use super::slots::Answer;
+use crate::event::PoolEnding;
+
+/// How a session ended.
+pub(super) struct Ended {
+    pub(super) ending: PoolEnding,
+    /// What happened, for people.
+    pub(super) why: String,
+    /// How many jobs the program answered.
+    pub(super) answered: u64,
+}
+
+impl Session<'_> {
+    /// Reaps the program, and ends the jobs that it has not answered.
+    pub(super) async fn end(mut self) -> Ended {
+        let (status, words) = self.program.end().await;
+        let status = status.as_ref().ok();
+        let shown = status.map_or_else(|| "lost".to_owned(), ToString::to_string);
+        // After `bye`, the program has not begun the jobs of which it said nothing.
+        let said_bye = self.said_bye && status.is_some_and(ExitStatus::success);
+        let is_begun = |running: &Running| running.sent && (running.heard || (running.begun && !said_bye));
+        let ending = ending(self.closing, status, self.jobs.any(is_begun));
+        // The first one to go back comes first again.
+        for running in self.jobs.drain().into_iter().rev() {
+            let is_begun = is_begun(&running);
+            let Running { request, cut, .. } = running;
+            let asked = cut.as_ref().filter(|cut| cut.asked || ending == PoolEnding::Cut);
+            let by_itself = asked.is_none();
+            let how = match (&self.nonsense, asked) {
+                (_, None) if !is_begun => {
+                    self.pool.slots.put_back(request);
+                    continue;
+                }
+                (Some(why), _) => format!("the program was ended because it wrote nonsense ({why})"),
+                (None, Some(cut)) => format!("stopped because of {} ({shown})", cut.reason),
+                (None, None) if matches!(ending, PoolEnding::Cut | PoolEnding::Stopped) => {
+                    request.answer.send(Answer::Released).ok();
+                    continue;
+                }
+                (None, None) => format!("the program ended without an answer ({shown})"),
+            };
+            let error = error_text(&how, &words);
+            request.answer.send(Answer::Ended { error, by_itself }).ok();
+        }
+        self.seat.set_memory(0);
+        let why = self.nonsense.as_deref().map(|why| format!("nonsense: {why}")).unwrap_or(shown);
+        Ended { ending, why: error_text(&why, &words), answered: self.answered }
+    }
+}
+
+/// Returns how a program ended, given why it took no more jobs, and whether it owes an answer.
+fn ending(closing: Option<PoolEnding>, status: Option<&ExitStatus>, owes: bool) -> PoolEnding {
+    let crashed = owes || !status.is_some_and(ExitStatus::success);
+    match closing {
+        None | Some(PoolEnding::Exited) if crashed => PoolEnding::Crashed,
+        None => PoolEnding::Exited,
+        Some(why) => why,
+    }
+}
