@@ -21,7 +21,7 @@ pub(crate) struct Script {
 
 /// The scripts that only read, so that a login without the right to write can run them. `steps` writes only what a worker
 /// tells it, and what `rooms` would repair can wait.
-const READING: [&str; 13] = [
+const READING: [&str; 14] = [
     "agenda",
     "batched",
     "campaign_read",
