@@ -12,6 +12,7 @@ mod check;
 mod completions;
 mod config;
 mod confirm;
+mod console;
 mod cron;
 mod dead;
 mod delayed;
@@ -56,7 +57,7 @@ use times::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 7] = ["worker", "dev", "jobs", "cancel", "run-now", "move", "queues"];
+const SERVING: [&str; 8] = ["worker", "dev", "console", "jobs", "cancel", "run-now", "move", "queues"];
 
 /// The exit codes, which scripts may rely on.
 const EXIT_CODES: &str = "\
@@ -106,6 +107,8 @@ enum Command {
     Worker(worker::Args),
     /// Start a private Redis and a worker to try things out.
     Dev(dev::Args),
+    /// Serve the HTTP API and the console for a browser, until a signal stops it.
+    Console(console::Args),
     /// Submit a job, or many with --bulk.
     Enqueue(Box<enqueue::Args>),
     /// Show everything known about one job.
@@ -193,13 +196,16 @@ impl Command {
     fn serves(&self) -> bool {
         let is_bulk = matches!(self, Self::Cancel(_) | Self::RunNow(_) | Self::Move(_));
         let is_drastic = matches!(self, Self::Queues(args) if args.serves());
-        is_bulk || is_drastic || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
+        is_bulk
+            || is_drastic
+            || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Console(_) | Self::Jobs(_))
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self {
             Self::Worker(_) => worker::run(context).await,
             Self::Dev(args) => dev::run(args, context).await,
+            Self::Console(args) => console::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(*args, context).await,
             Self::Status(args) => status::run(args, context).await,
             Self::Batch(args) => batch::run(args, context).await,

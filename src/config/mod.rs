@@ -7,6 +7,7 @@
 
 mod assemble;
 mod check;
+mod console;
 mod limits;
 mod objectives;
 mod pools;
@@ -19,6 +20,7 @@ mod steps;
 mod tree;
 mod values;
 
+pub use console::ConsoleSection;
 pub use limits::{BreakerSection, KeyName, LimitsSection};
 pub use objectives::ObjectivesSection;
 pub use problem::{Invalid, Problem, nearest};

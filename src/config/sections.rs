@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::console::ConsoleSection;
 use super::limits::{KeyName, LimitsSection};
 use super::objectives::ObjectivesSection;
 use super::steps::StepSection;
@@ -46,6 +47,8 @@ pub struct Config {
     pub events: EventsSection,
     /// Logs, metrics and probes.
     pub telemetry: telemetry::Config,
+    /// The console.
+    pub console: ConsoleSection,
 }
 
 impl Default for Config {
@@ -61,6 +64,7 @@ impl Default for Config {
             cron: BTreeMap::new(),
             events: EventsSection::default(),
             telemetry: telemetry::Config::default(),
+            console: ConsoleSection::default(),
         }
     }
 }

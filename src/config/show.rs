@@ -57,7 +57,8 @@ impl Effective {
     pub fn toml(&self) -> String {
         let mut text = String::new();
         let shown = self.shown();
-        for section in ["redis", "worker", "queues", "dead", "pools", "types", "cron", "events", "telemetry"]
+        for section in
+            ["redis", "worker", "queues", "dead", "pools", "types", "cron", "events", "telemetry", "console"]
         {
             let path = vec![section.to_owned()];
             match shown[section].as_object() {

@@ -1,0 +1,8 @@
+//! The pages, for people.
+
+use super::routes::Routes;
+
+/// The routes of the pages.
+pub(super) fn routes() -> Routes {
+    Routes::default()
+}
