@@ -19,6 +19,9 @@ pub(super) struct Problem {
     /// The fields that were wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
+    /// After how many seconds to try again.
+    #[serde(skip)]
+    retry_after: Option<u64>,
 }
 
 /// What is wrong with one field of a request.
@@ -33,7 +36,7 @@ pub(super) struct FieldError {
 impl Problem {
     /// A problem of this kind.
     pub(super) fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, title, detail: detail.into(), errors: Vec::new() }
+        Self { status, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
     }
 
     /// One field of the request is wrong.
@@ -59,6 +62,11 @@ impl Problem {
         )
     }
 
+    /// Says after how many seconds to try again.
+    pub(super) fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }
@@ -77,6 +85,9 @@ impl IntoResponse for Problem {
         let mut response = (self.status, Json(&self)).into_response();
         let form = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, form);
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
         // Pages show the same problem as HTML.
         response.extensions_mut().insert(self);
         response
