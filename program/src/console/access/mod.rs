@@ -26,7 +26,7 @@ use axum::routing::MethodRouter;
 use streamfleet::job::QueueName;
 
 pub(super) use self::accounts::{Accounts, InvalidAccounts, digest};
-pub(super) use self::gatekeeper::{Gatekeeper, NotOpened};
+pub(super) use self::gatekeeper::Gatekeeper;
 pub(super) use self::login::hash_password;
 pub(super) use self::mask::Mask;
 pub(super) use self::person::{Csrf, Grants, Person};

@@ -148,7 +148,7 @@ impl Session {
 }
 
 /// Random bytes, as text.
-pub(super) fn random_text() -> String {
+pub(in crate::console) fn random_text() -> String {
     BASE64.encode(random::<32>())
 }
 
