@@ -156,7 +156,7 @@ enum Command {
         after_help = "Examples:\n  streamfleet check\n  streamfleet --redis redis://redis.internal:6379 check -o json"
     )]
     Check,
-    /// Ask the local worker for its health, for Docker's HEALTHCHECK and similar. Exit code 0: healthy. 1: unhealthy.
+    /// Ask the local worker or console for its health, for Docker's HEALTHCHECK and similar. Exit code 0: healthy. 1: unhealthy.
     Healthcheck(healthcheck::Args),
     /// Check or show the configuration.
     Config(config::Args),
