@@ -39,6 +39,7 @@ npm_package() {
     command -v npm >/dev/null || from_system nodejs npm
     alone make_package "$folder" "$1" || stop "npm cannot install $1"
   fi
+  # shellcheck disable=SC2034 # the callers use it
   node_modules=$folder/node_modules
 }
 

@@ -49,8 +49,9 @@ class Stage:
     def streamfleet(self, *words, given=None):
         """Runs a command of the program as an operator, and returns its output."""
         command = [self.program, "--config", str(CONFIG), *words]
-        environment = {"STREAMFLEET__REDIS__URL": self.address("operator"), "PATH": "/usr/bin:/bin", "HOME": str(self.folder), "USER": "operator"}
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=SOON, check=False, env=environment, cwd=self.folder)
+        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator"}
+        piped = {"input": given, "capture_output": True, "text": True, "timeout": SOON}
+        done = subprocess.run(command, check=False, env=known, cwd=self.folder, **piped)
         if done.returncode:
             raise Wrong(f"streamfleet {' '.join(words)} ended with {done.returncode}: {done.stderr}")
         return done.stdout
@@ -87,6 +88,10 @@ class Stage:
         """Waits for so many jobs of a queue to be in a state."""
         until(f"{count} jobs of {queue} that are {state}", lambda: len(self.ids(queue, state)) >= count, SOON)
 
+    def until_job(self, queue, job, state):
+        """Waits for a job to be in a state."""
+        until(f"{job} of {queue} to be {state}", lambda: job in self.ids(queue, state), SOON)
+
     # Jobs in every state.
 
     def fill(self):
@@ -102,7 +107,8 @@ class Stage:
         self._bulk("mail", [mail(n) for n in range(1, DEAD + 1)])
         self._bulk("imports", [{"type": "order.import", "id": f"import-{n}", "payload": order(n)} for n in range(1, 13)])
         lane = "sf:{mail}:jobs"
-        self.redis("XADD", lane, "*", "type", "cache.warm", "payload", json.dumps({"note": HOSTILE}), "h.tenant", HOSTILE, "id", "hostile-1", "tracking", "all")
+        hostile = ["payload", json.dumps({"note": HOSTILE}), "h.tenant", HOSTILE, "tracking", "all"]
+        self.redis("XADD", lane, "*", "type", "cache.warm", "id", "hostile-1", *hostile)
         self.redis("XADD", lane, "*", "type", HOSTILE, "payload", HOSTILE)
         for queue, state, count in [
             ("orders", "done", 30),
