@@ -1,0 +1,5 @@
+//! The console: the real program, asked over HTTP.
+
+mod client;
+mod login;
+mod slow;
