@@ -6,7 +6,9 @@ from urllib.parse import urlsplit
 NAME = "streamfleet-console"
 # Seconds that a stopping console gives the requests in progress, and that it needs to end after them.
 DRAIN, BEYOND_DRAIN = 5, 5
-PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+# A console that cannot reach Redis is not ready, but a restart does not help it. It refuses hosts that it does not know, such as a pod's address.
+LOGIN = {"path": "/login", "port": "http", "httpHeaders": [{"name": "Host", "value": "localhost"}]}
+PROBES = {"startupProbe": LOGIN, "livenessProbe": LOGIN, "readinessProbe": {"path": "/healthz", "port": "http"}}
 # The paths that the configuration must name, under the section of each.
 SECRET_FILES = {"redis": ("url_file", "password_file"), "console": ("accounts_file", "session_key_file")}
 
@@ -57,9 +59,9 @@ def listens(manifests, config, container):
     listen = config.get("console", {}).get("listen")
     port = {each["name"]: each["containerPort"] for each in container["ports"]}.get("http")
     manifests.demand(listen == f"0.0.0.0:{port}", f"it listens on {listen}, but its port is {port}")
-    for probe in PROBES:
+    for probe, wanted in PROBES.items():
         asked = container.get(probe, {}).get("httpGet", {})
-        manifests.demand(asked == {"path": "/healthz", "port": "http"}, f"its {probe} does not request /healthz")
+        manifests.demand(asked == wanted, f"its {probe} does not request {wanted['path']} as it should")
 
 
 def secrets(manifests, config, pod):

@@ -131,7 +131,9 @@ spoiled_consoles() {
   spoiled prod $console 's/automountServiceAccountToken: false/automountServiceAccountToken: true/' 'it mounts a token for the API server'
   spoiled prod $console 's/memory: 512Mi/cpu: 512m/' 'streamfleet-console: it has no memory limit'
   spoiled prod $console 's/cpu: 50m/ephemeral-storage: 1Gi/' 'streamfleet-console: it does not request both cpu and memory'
-  spoiled prod $console 's/path: \/healthz/path: \/livez/' 'its livenessProbe does not request /healthz'
+  spoiled prod $console 's/path: \/healthz/path: \/readyz/' 'its readinessProbe does not request /healthz'
+  spoiled prod $console 's/path: \/login/path: \/healthz/' 'its livenessProbe does not request /login'
+  spoiled prod $console 's/value: localhost/value: jobs.example.com/' 'its startupProbe does not request /login'
   spoiled prod $console 's/readinessProbe:/livenessProbe2:/' 'livenessProbe2'
   spoiled prod $console 's/containerPort: 9470/containerPort: 9471/' 'it listens on 0.0.0.0:9470, but its port is 9471'
   spoiled prod $console 's/secretName: streamfleet-console/secretName: streamfleet-redis/' "it uses the workers' login to Redis"

@@ -50,7 +50,7 @@ enum Probe {
     Ready,
     /// Has it started?
     Startup,
-    /// Does the console answer?
+    /// Does the console answer, and does Redis answer it?
     Console,
 }
 

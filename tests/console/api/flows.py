@@ -112,20 +112,15 @@ def replays(api, stage):
     stage.repair()
     # The letter of a running campaign is its own.
     first, second = [each for each in letters if each["id"] != "mail-7"][:2]
-    replay = api.call("post", f"{LETTER}/replay", queue="mail", letter=entry(first), body={"reason": "the mail server is repaired"})
+    replay = api.call("post", f"{LETTER}/replay", queue="mail", letter=first["letter"], body={"reason": "the mail server is repaired"})
     yield from wanted(replay, 200)
     yield from wanted(api.call("get", JOB, queue="mail", id=first["id"], wait="60s"), 200, state="done")
-    yield from wanted(api.call("post", f"{LETTER}/drop", queue="mail", letter=entry(second), body={"reason": "a test"}), 200)
-    gone = api.call("get", LETTER, queue="mail", letter=entry(second))
+    yield from wanted(api.call("post", f"{LETTER}/drop", queue="mail", letter=second["letter"], body={"reason": "a test"}), 200)
+    gone = api.call("get", LETTER, queue="mail", letter=second["letter"])
     yield from wanted(gone, 404)
     audit = api.call("get", f"{QUEUE}/audit", queue="mail")
     if "the mail server is repaired" not in audit.content.decode():
         yield "the audit does not have the reason of the replay"
-
-
-def entry(letter):
-    """Returns the id of a letter's entry."""
-    return letter["entry"]
 
 
 def refuses(api, viewer, stranger):
