@@ -18,7 +18,7 @@ const MAX_HEX: usize = 2048;
 const PER_LINE: usize = 16;
 
 /// The largest payload that a page decodes.
-const MAX_DECODED: usize = 1024 * 1024;
+pub(super) const MAX_DECODED: usize = 1024 * 1024;
 
 /// MessagePack that is nested deeper than this is shown as bytes. Workers do not run it either.
 const MAX_DEPTH: usize = 64;

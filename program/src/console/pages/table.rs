@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use askama::Template;
-use streamfleet::job::{State, StepState, Timestamp};
+use streamfleet::job::{State, StepKind, StepState, Timestamp};
 
 use super::chart::Chart;
 use super::frame::{Frame, grouped, utc};
@@ -178,5 +178,13 @@ pub(super) fn step_look(state: StepState) -> (&'static str, &'static str) {
         StepState::Exhausted => ("state dead", "step.exhausted"),
         StepState::Unknown => ("state retrying", "step.unknown"),
         StepState::GivenUp => ("state cancelled", "step.given_up"),
+    }
+}
+
+/// The key of the name of a step's kind.
+pub(super) fn step_key(kind: StepKind) -> &'static str {
+    match kind {
+        StepKind::Auto => "step.auto",
+        StepKind::Once => "step.once",
     }
 }
