@@ -86,7 +86,11 @@ mod tests {
     fn nothing_is_fetched_from_elsewhere() {
         for asset in ALL {
             let text = asset.text.replace("http://www.w3.org/2000/svg", "");
-            assert!(!text.contains("//www.") && !text.contains("http:") && !text.contains("https:"), "{}", asset.name());
+            assert!(
+                !text.contains("//www.") && !text.contains("http:") && !text.contains("https:"),
+                "{}",
+                asset.name()
+            );
             assert!(!text.contains("@import") && !text.contains("eval("), "{}", asset.name());
         }
         assert_ne!(style(), script());

@@ -232,9 +232,8 @@ fn actions(frame: &Frame, queue: &Queue, campaign: &Campaign) -> Vec<(&'static s
     if campaign.state.is_over() || !frame.may(Role::Operator, queue.name()) {
         return Vec::new();
     }
-    let act = |action: &str| {
-        Link::queue(queue.name().as_str(), &["campaigns", &campaign.id, action]).to_string()
-    };
+    let act =
+        |action: &str| Link::queue(queue.name().as_str(), &["campaigns", &campaign.id, action]).to_string();
     let first = if campaign.state == CampaignState::Paused {
         ("action.resume", act("resume"), false)
     } else {
@@ -258,7 +257,8 @@ pub(super) async fn ask(
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
     let campaign = find(&queue, &id).await?;
-    let (to, back) = (Link::queue(&name, &["campaigns", &id, &action]), Link::queue(&name, &["campaigns", &id]));
+    let (to, back) =
+        (Link::queue(&name, &["campaigns", &id, &action]), Link::queue(&name, &["campaigns", &id]));
     let values = [("campaign", &*campaign.id), ("queue", &*name)];
     let (title, line, button) = match action.as_str() {
         "pause" => ("campaign.pause", "campaign.pause_line", "action.pause"),

@@ -248,6 +248,9 @@ mod tests {
     #[test]
     fn a_chart_is_svg_without_style_or_script() {
         let chart = Chart::flow(&tests_frame(), &minutes(&[(1, 5), (2, 7)])).unwrap().render().unwrap();
-        assert!(chart.starts_with("<svg") && !chart.contains("style=") && !chart.contains("script"), "{chart}");
+        assert!(
+            chart.starts_with("<svg") && !chart.contains("style=") && !chart.contains("script"),
+            "{chart}"
+        );
     }
 }

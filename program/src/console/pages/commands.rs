@@ -59,7 +59,11 @@ impl Order<'_> {
         if self.encoding != Encoding::Json {
             words.push(format!("--encoding {}", self.encoding.as_str()));
         }
-        words.extend(self.headers.iter().map(|(name, value)| format!("--header {}", shell(&format!("{name}={value}")))));
+        words.extend(
+            self.headers
+                .iter()
+                .map(|(name, value)| format!("--header {}", shell(&format!("{name}={value}")))),
+        );
         words.join(" ")
     }
 
@@ -70,12 +74,18 @@ impl Order<'_> {
     }
 
     fn php(&self) -> String {
-        let fields = self.fields().into_iter().map(|(name, value)| format!("    {} => {},\n", php(&name), php(&value)));
+        let fields = self
+            .fields()
+            .into_iter()
+            .map(|(name, value)| format!("    {} => {},\n", php(&name), php(&value)));
         format!("$redis->xAdd({}, '*', [\n{}]);", php(&self.stream()), fields.collect::<String>())
     }
 
     fn python(&self) -> String {
-        let fields = self.fields().into_iter().map(|(name, value)| format!("    {}: {},\n", text(&name), text(&value)));
+        let fields = self
+            .fields()
+            .into_iter()
+            .map(|(name, value)| format!("    {}: {},\n", text(&name), text(&value)));
         format!("client.xadd({}, {{\n{}}})", text(&self.stream()), fields.collect::<String>())
     }
 
@@ -92,7 +102,11 @@ impl Order<'_> {
             body["lane"] = self.lane.as_str().into();
         }
         if !self.headers.is_empty() {
-            body["headers"] = self.headers.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
+            body["headers"] = self
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+                .collect();
         }
         format!(
             "curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\\n  -d {} \\\n  \"$CONSOLE\"/api/v1/queues/{}/jobs",

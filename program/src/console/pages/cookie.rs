@@ -36,6 +36,9 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(header::COOKIE, HeaderValue::from_static("a=1; streamfleet_theme=dark;b=2"));
         headers.append(header::COOKIE, HeaderValue::from_static("c=3"));
-        assert_eq!((get(&headers, THEME), get(&headers, "c"), get(&headers, "d")), (Some("dark"), Some("3"), None));
+        assert_eq!(
+            (get(&headers, THEME), get(&headers, "c"), get(&headers, "d")),
+            (Some("dark"), Some("3"), None)
+        );
     }
 }

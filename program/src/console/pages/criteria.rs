@@ -107,10 +107,12 @@ impl Criteria {
     /// The fields of the form for these conditions; those of letters only if letters are listed.
     pub(super) fn fields(&self, frame: &Frame, with_letters: bool) -> Vec<Condition> {
         let is_shown = |name: &str| {
-            (with_letters || !OF_LETTERS.contains(&name)) && (frame.sees_payloads() || !PRIVATE.contains(&name))
+            (with_letters || !OF_LETTERS.contains(&name))
+                && (frame.sees_payloads() || !PRIVATE.contains(&name))
         };
         let shown = CONDITIONS.iter().filter(|(name, ..)| is_shown(name));
-        let value = |name: &str| self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let value =
+            |name: &str| self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let field = |(name, _, key): &(&'static str, &str, &str)| Condition {
             name,
             label: frame.t(key),
@@ -137,7 +139,8 @@ mod tests {
 
     #[test]
     fn an_address_is_read_and_written_again() {
-        let read = read(&[("queue", "mail"), ("state", "dead"), ("type", "a.b"), ("id", ""), ("x", "y")]).unwrap();
+        let read =
+            read(&[("queue", "mail"), ("state", "dead"), ("type", "a.b"), ("id", ""), ("x", "y")]).unwrap();
         assert_eq!(read.extend(Link::to(&["jobs"])).as_str(), "/jobs?queue=mail&state=dead&type=a.b");
         assert!(!read.filter.is_empty() && read.asks_for(State::Dead));
     }
@@ -149,7 +152,9 @@ mod tests {
 
     #[test]
     fn a_wrong_parameter_is_named_and_private_ones_are_refused() {
-        for pair in [("queue", "A B"), ("state", "x"), ("since", "x"), ("older", "x"), ("reason", "x"), ("text", "a")] {
+        for pair in
+            [("queue", "A B"), ("state", "x"), ("since", "x"), ("older", "x"), ("reason", "x"), ("text", "a")]
+        {
             let problem = read(&[pair]).unwrap_err();
             assert!(problem.detail().starts_with(&format!("query.{}: ", pair.0)), "{}", problem.detail());
         }

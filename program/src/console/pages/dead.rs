@@ -97,7 +97,9 @@ pub(super) async fn show(
         if letters.undecided > 0 {
             page.remarks.push(frame.number_of("found.unreadable", letters.undecided));
         }
-        let link = |next: EntryId| criteria.conditions(here()).with("letters", "all").with("after", &next.to_string());
+        let link = |next: EntryId| {
+            criteria.conditions(here()).with("letters", "all").with("after", &next.to_string())
+        };
         page.next = letters.next.map(|next| link(next).to_string());
         page.letters = Some(listed(&frame, &name, &letters.letters, now));
     }
@@ -133,7 +135,8 @@ pub(super) async fn search(
     let dead = queue.dead_letters();
     loop {
         let page = dead.wanting(&criteria.filter, now).recent(before, READ).await;
-        let page = page.map_err(|error| target::redis("the dead letters could not be read", queue, &error))?;
+        let page =
+            page.map_err(|error| target::redis("the dead letters could not be read", queue, &error))?;
         if page.is_empty() {
             return Ok(found);
         }
@@ -202,11 +205,13 @@ fn table(frame: &Frame, queue: &str, dead: &DeadGroups, now: Timestamp) -> Table
             Some(name) => Link::queue(queue, &["dead"]).with("group", name),
             None => Link::queue(queue, &["dead"]).with("letters", "all"),
         };
-        let error = if frame.sees_payloads() { group.error.clone() } else { frame.t("job.hidden").to_owned() };
+        let error =
+            if frame.sees_payloads() { group.error.clone() } else { frame.t("job.hidden").to_owned() };
         let error = if name.is_none() { frame.t("dead.other").to_owned() } else { error };
         let error = if error.is_empty() { "–".to_owned() } else { error };
         let letter = group.sample.map(|letter| Link::queue(queue, &["dead", &letter.to_string()]));
-        let sample = letter.map_or_else(|| Cell::text("–"), |letter| Cell::link(frame.t("dead.sample"), &letter));
+        let sample =
+            letter.map_or_else(|| Cell::text("–"), |letter| Cell::link(frame.t("dead.sample"), &letter));
         table.add([
             Cell::link(error, &link).under(name.unwrap_or_default()),
             Cell::like(group.job_type.as_ref().map(ToString::to_string).unwrap_or_default(), "mono"),

@@ -2,11 +2,12 @@
 
 use askama::Template;
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use super::frame::Frame;
+use super::login::Login;
 use crate::console::problem::Problem;
 
 /// The paths of programs: they get problems as JSON.
@@ -30,14 +31,20 @@ pub(in crate::console) async fn readable(request: Request, next: Next) -> Respon
     let (parts, body) = request.into_parts();
     let frame = Frame::of(&parts);
     let response = next.run(Request::from_parts(parts, body)).await;
+    if let Some(login) = response.extensions().get::<Login>() {
+        return like(&response, response.status(), login.page(&frame));
+    }
     let Some(problem) = response.extensions().get::<Problem>() else { return response };
     let (status, title) = (problem.status(), named(&frame, problem.status()));
     let needs_login = status == StatusCode::UNAUTHORIZED;
     let failure = Failure { frame: &frame, title, detail: problem.detail(), needs_login };
-    let mut page = frame.page(title, None, &failure);
+    like(&response, status, frame.page(title, None, &failure))
+}
+
+/// A page in place of an answer. Whatever else the answer says, such as when to try again, the page says, too.
+fn like(response: &Response, status: StatusCode, mut page: Response) -> Response {
     *page.status_mut() = status;
-    // Whatever else the answer said, such as when to try again, it still says.
-    let is_about_body = |name: &header::HeaderName| *name == header::CONTENT_TYPE || *name == header::CONTENT_LENGTH;
+    let is_about_body = |name: &HeaderName| *name == header::CONTENT_TYPE || *name == header::CONTENT_LENGTH;
     for (name, value) in response.headers().iter().filter(|(name, _)| !is_about_body(name)) {
         page.headers_mut().append(name.clone(), value.clone());
     }

@@ -61,7 +61,8 @@ pub(super) async fn search(
     }
     let begin = criteria.after.as_deref().map(start).transpose()?;
     let (first, mut from) = begin.map_or((None, None), |(queue, cursor)| (Some(queue), cursor));
-    let mut queues = queues.iter().filter(|queue| first.as_ref().is_none_or(|first| queue.name() >= first)).peekable();
+    let mut queues =
+        queues.iter().filter(|queue| first.as_ref().is_none_or(|first| queue.name() >= first)).peekable();
     if first.as_ref().is_some_and(|first| queues.peek().is_none_or(|queue| queue.name() != first)) {
         from = None;
     }
@@ -187,7 +188,10 @@ mod tests {
     #[test]
     fn a_page_begins_where_an_earlier_one_ended() {
         let (queue, cursor) = start("mail/waiting-high:1700000000000-0").unwrap();
-        assert_eq!((queue.as_str(), cursor.unwrap().to_string().as_str()), ("mail", "waiting-high:1700000000000-0"));
+        assert_eq!(
+            (queue.as_str(), cursor.unwrap().to_string().as_str()),
+            ("mail", "waiting-high:1700000000000-0")
+        );
         assert!(start("mail/").unwrap().1.is_none());
         for text in ["", "mail", "mail/x", "Mail X/"] {
             assert!(start(text).is_err(), "{text}");

@@ -230,9 +230,10 @@ mod tests {
     #[test]
     fn numbers_and_sizes_are_readable() {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0, 1023, 1024, 1536, 5 << 20, u64::MAX].map(bytes), [
-            "0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 MiB", "16777216.0 TiB"
-        ]);
+        assert_eq!(
+            [0, 1023, 1024, 1536, 5 << 20, u64::MAX].map(bytes),
+            ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 MiB", "16777216.0 TiB"]
+        );
         assert_eq!(utc(Timestamp::from_ms(1_796_119_200_007).unwrap()), "2026-12-01 10:00:00");
     }
 }

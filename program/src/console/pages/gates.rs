@@ -135,7 +135,8 @@ fn standing(frame: &Frame, gate: &GateStatus, now: Timestamp) -> Cell {
         return Cell::like(frame.t("gate.unreadable"), "state dead");
     }
     if let Some(closed) = &rule.closed {
-        let until = closed.until.map(|until| frame.fill("gate.until", &[("time", &frame.distance(until, now))]));
+        let until =
+            closed.until.map(|until| frame.fill("gate.until", &[("time", &frame.distance(until, now))]));
         let why = [Some(closed.by.clone()), Some(closed.reason.clone()), until];
         let why: Vec<String> = why.into_iter().flatten().filter(|text| !text.is_empty()).collect();
         return Cell::like(frame.t("gate.paused"), "state retrying").under(why.join("\n"));
@@ -196,7 +197,8 @@ pub(super) async fn ask(
     let back = Link::to(&["gates"]).with("queue", &name);
     let to = Link::queue(&name, &["gates", &action]);
     let values = [("gate", &*gate), ("queue", &*name)];
-    let field = Field::line(&frame, "gate", "column.gate").value(&gate).hint(&frame, "gate.name_hint").required();
+    let field =
+        Field::line(&frame, "gate", "column.gate").value(&gate).hint(&frame, "gate.name_hint").required();
     let form = |title: &str| Form::new(&frame, frame.fill(title, &values), (&to, &back)).field(field.clone());
     let snapshot = queue.snapshot().await;
     let snapshot = snapshot.map_err(|error| target::redis("the queue could not be read", &queue, &error))?;
@@ -207,7 +209,9 @@ pub(super) async fn ask(
             .line(counts)
             .field(Field::line(&frame, "for", "gate.for").hint(&frame, "gate.for_hint"))
             .button("action.pause"),
-        "resume" => form("gate.resume_title").line(frame.t("gate.resume_line")).line(counts).button("action.resume"),
+        "resume" => {
+            form("gate.resume_title").line(frame.t("gate.resume_line")).line(counts).button("action.resume")
+        }
         "limit" => {
             let now = current(&queue, &gate).await?;
             let concurrency = now.concurrency.map(|jobs| jobs.to_string()).unwrap_or_default();
@@ -233,7 +237,8 @@ pub(super) async fn act(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let gate: GateName = order.gate.trim().parse().map_err(|error| Problem::field("body.gate", format!("{error}")))?;
+    let gate: GateName =
+        order.gate.trim().parse().map_err(|error| Problem::field("body.gate", format!("{error}")))?;
     let (why, gates) = (reason(&order.reason), queue.gates());
     let failed = |error| target::redis("the gate was not changed", &queue, &error);
     let (command, what) = match action.as_str() {
@@ -282,7 +287,8 @@ impl Order {
 
 /// The limits in effect.
 async fn current(queue: &Queue, gate: &str) -> Result<Limits, Problem> {
-    let gate: GateName = gate.trim().parse().map_err(|error| Problem::field("query.gate", format!("{error}")))?;
+    let gate: GateName =
+        gate.trim().parse().map_err(|error| Problem::field("query.gate", format!("{error}")))?;
     let rules = queue.gates().rules().await;
     let rules = rules.map_err(|error| target::redis("the rules could not be read", queue, &error))?;
     Ok(rules.get(&gate).map(Rule::limits).unwrap_or_default())

@@ -69,7 +69,13 @@ impl Graph {
         let (columns, rows) = places.values().fold((0, 0), |(x, y), place| (x.max(place.0), y.max(place.1)));
         let (width, height) = corner((columns + 1, rows + 1));
         let title = frame.t("steps.graph").to_owned();
-        Some(Self { width: width - GAP.0 + 4, height: height - GAP.1 + 4, title, lines: lines.collect(), boxes })
+        Some(Self {
+            width: width - GAP.0 + 4,
+            height: height - GAP.1 + 4,
+            title,
+            lines: lines.collect(),
+            boxes,
+        })
     }
 }
 
@@ -79,7 +85,8 @@ fn places(plan: &Plan) -> HashMap<&str, (u32, u32)> {
     // Without cycles, each round places at least one step for good.
     for _ in plan.steps() {
         for step in plan.steps() {
-            let before = step.after.iter().filter_map(|name| columns.get(name.as_str()).map(|column| column + 1));
+            let before =
+                step.after.iter().filter_map(|name| columns.get(name.as_str()).map(|column| column + 1));
             let column = before.max().unwrap_or(0);
             columns.insert(step.name.as_str(), column);
         }
@@ -132,13 +139,10 @@ mod tests {
     fn a_step_stands_on_the_right_of_all_that_come_before_it() {
         let plan = plan(&[("last", &["b", "c"]), ("c", &["b"]), ("b", &["a"]), ("a", &[]), ("x", &[])]);
         let places = places(&plan);
-        assert_eq!([places["a"], places["b"], places["c"], places["last"], places["x"]], [
-            (0, 0),
-            (1, 0),
-            (2, 0),
-            (3, 0),
-            (0, 1)
-        ]);
+        assert_eq!(
+            [places["a"], places["b"], places["c"], places["last"], places["x"]],
+            [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1)]
+        );
     }
 
     #[test]

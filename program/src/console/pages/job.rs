@@ -128,7 +128,11 @@ pub(super) async fn find(queue: &Queue, id: &str) -> Result<Status, Problem> {
     let id = target::job(id)?;
     let found = status::find(queue, &id).await.map_err(|error| {
         tracing::warn!(error = format!("{error:#}"), "a job could not be looked up");
-        Problem::new(axum::http::StatusCode::SERVICE_UNAVAILABLE, "redis did not answer as hoped", format!("{error:#}"))
+        Problem::new(
+            axum::http::StatusCode::SERVICE_UNAVAILABLE,
+            "redis did not answer as hoped",
+            format!("{error:#}"),
+        )
     })?;
     found.ok_or_else(|| {
         Problem::not_found(format!(
@@ -187,7 +191,9 @@ fn span(status: &Status) -> Span<'_> {
 
 fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Envelope>) -> Vec<Fact> {
     let name = queue.name().as_str();
-    let plain = |key, text: Option<String>| text.filter(|text| !text.is_empty()).map(|text| Fact { key, text, link: None });
+    let plain = |key, text: Option<String>| {
+        text.filter(|text| !text.is_empty()).map(|text| Fact { key, text, link: None })
+    };
     let linked = |key, text: Option<String>, link: Link| {
         text.filter(|text| !text.is_empty()).map(|text| Fact { key, text, link: Some(link.to_string()) })
     };
@@ -281,7 +287,9 @@ pub(super) fn copies(
     (queue, status): (&Queue, &Status),
     fields: Option<&Envelope>,
 ) -> Vec<(&'static str, String)> {
-    let Some(fields) = fields.filter(|_| frame.sees_payloads() && site.mask().is_empty()) else { return Vec::new() };
+    let Some(fields) = fields.filter(|_| frame.sees_payloads() && site.mask().is_empty()) else {
+        return Vec::new();
+    };
     let payload = std::str::from_utf8(fields.get(b"payload").unwrap_or_default());
     let Some(payload) = payload.ok().filter(|payload| payload.len() <= 8 * 1024) else { return Vec::new() };
     let headers = headers(site, fields);
@@ -308,7 +316,8 @@ pub(super) fn encoding(fields: &Envelope) -> Option<Encoding> {
 /// The headers of a job, without what is masked.
 fn headers(site: &Site, fields: &Envelope) -> Vec<(String, String)> {
     let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let headers = fields.fields().filter_map(|(name, value)| Some((owned(name.strip_prefix(b"h.")?), owned(value))));
+    let headers =
+        fields.fields().filter_map(|(name, value)| Some((owned(name.strip_prefix(b"h.")?), owned(value))));
     let hidden = |(name, value): (String, String)| {
         let value = if site.mask().hides(&name) { "***".to_owned() } else { value };
         (name, value)
@@ -317,10 +326,23 @@ fn headers(site: &Site, fields: &Envelope) -> Vec<(String, String)> {
 }
 
 /// What a job got and returned, in the tab that the address names.
-pub(super) fn content(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, wanted: &Wanted) -> Content {
+pub(super) fn content(
+    frame: &Frame,
+    site: &Site,
+    here: &Link,
+    bodies: &Bodies<'_>,
+    wanted: &Wanted,
+) -> Content {
     let tabs = [("payload", "job.payload"), ("headers", "job.headers"), ("result", "job.result")];
-    let tab = wanted.tab.as_deref().and_then(|tab| tabs.iter().find(|(name, _)| *name == tab)).unwrap_or(&tabs[0]).0;
-    let open = |(name, key): (&'static str, &'static str)| (key, here.clone().with("tab", name).to_string(), name == tab);
+    let tab = wanted
+        .tab
+        .as_deref()
+        .and_then(|tab| tabs.iter().find(|(name, _)| *name == tab))
+        .unwrap_or(&tabs[0])
+        .0;
+    let open = |(name, key): (&'static str, &'static str)| {
+        (key, here.clone().with("tab", name).to_string(), name == tab)
+    };
     let mut content = Content {
         tabs: tabs.map(open).into(),
         forms: Vec::new(),
@@ -368,7 +390,11 @@ pub(super) fn content(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'
 }
 
 /// The steps of a job for its letter's page, too.
-pub(super) async fn steps_of(frame: &Frame, queue: &Queue, id: &streamfleet::job::JobId) -> Option<(Graph, Verdicts)> {
+pub(super) async fn steps_of(
+    frame: &Frame,
+    queue: &Queue,
+    id: &streamfleet::job::JobId,
+) -> Option<(Graph, Verdicts)> {
     let steps = queue.steps().of(id).await.ok().flatten()?;
     let decides = frame.may(Role::Operator, queue.name());
     let verdicts = steps::Verdicts::of(frame, (queue.name().as_str(), &id.to_string()), &steps, decides)?;

@@ -47,18 +47,23 @@ pub(super) async fn ask(
     let (to, back) = (Link::queue(&name, &["jobs", &id, &action]), Link::job(&name, &id));
     let form = |title: &str| {
         let values = [("job", &*id), ("queue", &*name)];
-        let state = frame.fill("act.now", &[("state", frame.t(state_key(status.state))), ("type", &status.job_type)]);
+        let state =
+            frame.fill("act.now", &[("state", frame.t(state_key(status.state))), ("type", &status.job_type)]);
         Form::new(&frame, frame.fill(title, &values), (&to, &back)).line(state)
     };
     let form = match action.as_str() {
         "cancel" => {
-            let effect = if status.state == JobState::Running { "act.cancel_running" } else { "act.cancel_line" };
+            let effect =
+                if status.state == JobState::Running { "act.cancel_running" } else { "act.cancel_line" };
             form("act.cancel").line(frame.t(effect)).button("action.cancel").drastic()
         }
         "run-now" => form("act.run_now").line(frame.t("act.run_now_line")).button("action.run_now"),
         "reschedule" => {
             let field = Field::line(&frame, "due", "act.due").hint(&frame, "act.due_hint").required();
-            form("act.reschedule").line(frame.t("act.reschedule_line")).field(field).button("action.reschedule")
+            form("act.reschedule")
+                .line(frame.t("act.reschedule_line"))
+                .field(field)
+                .button("action.reschedule")
         }
         "edit" => {
             let (text, _) = editable(&frame, &site, &queue, &status).await?;
@@ -162,7 +167,7 @@ async fn edit(
     order: &Order,
 ) -> Result<Done, Problem> {
     let (_, encoding) = editable(frame, site, queue, status).await?;
-    let payload = submit::encoded(order.payload.as_bytes(), encoding)?;
+    let payload = submit::encoded(&order.payload, encoding)?;
     let due = producer.edit(&status.id, payload, encoding).await;
     changed(frame, queue, due.map(|due| due.map(utc)))
 }

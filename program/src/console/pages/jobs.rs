@@ -9,8 +9,8 @@ use streamfleet::admin::Holdings;
 use streamfleet::job::{JobId, JobType, QueueName, State};
 
 use super::criteria::{Condition, Criteria};
-use super::frame::Frame;
 use super::found;
+use super::frame::Frame;
 use super::link::Link;
 use super::section::Section;
 use super::table::{Table, state_key};
@@ -60,7 +60,10 @@ pub(super) async fn show(
         conditions: criteria.fields(&frame, with_letters),
         table: found.table(&frame, true).or(frame.t("found.none")),
         summary: found.summary(&frame),
-        next: found.next.as_ref().map(|next| criteria.extend(Link::to(&["jobs"])).with("after", next).to_string()),
+        next: found
+            .next
+            .as_ref()
+            .map(|next| criteria.extend(Link::to(&["jobs"])).with("after", next).to_string()),
         remarks: found.remarks,
         frame: &frame,
     };

@@ -137,6 +137,9 @@ mod tests {
         let groups: BTreeSet<&str> =
             ENGLISH.keys().filter_map(|key| key.split_once('.').map(|(group, _)| group)).collect();
         let is_key = |text: &&str| {
+            if text.ends_with(".html") {
+                return false;
+            }
             let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
             text.chars().all(fits) && text.split_once('.').is_some_and(|(group, _)| groups.contains(group))
         };
@@ -160,7 +163,10 @@ mod tests {
             let known: BTreeSet<String> = language.table().keys().cloned().collect();
             let missing: Vec<_> = named.difference(&known).collect();
             let unused: Vec<_> = known.difference(&named).collect();
-            assert!(missing.is_empty() && unused.is_empty(), "{language:?}: missing {missing:?}, unused {unused:?}");
+            assert!(
+                missing.is_empty() && unused.is_empty(),
+                "{language:?}: missing {missing:?}, unused {unused:?}"
+            );
         }
     }
 

@@ -7,7 +7,6 @@ use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
-use streamfleet::job::Encoding;
 
 use super::action::{Done, noted};
 use super::dead::reason_of;
@@ -130,7 +129,8 @@ pub(super) async fn ask(
     let letter = target::letter(&queue, &entry).await?;
     let (to, back) = (Link::queue(&name, &["dead", &entry, &action]), Link::queue(&name, &["dead", &entry]));
     let values = [("job", &*letter.job().to_string()), ("queue", &*name)];
-    let about = frame.fill("letter.about", &[("type", &letter.text("type")), ("reason", &reason_of(&frame, &letter))]);
+    let about = frame
+        .fill("letter.about", &[("type", &letter.text("type")), ("reason", &reason_of(&frame, &letter))]);
     let form = |title: &str| Form::new(&frame, frame.fill(title, &values), (&to, &back)).line(&*about);
     let form = match action.as_str() {
         "replay" => form("letter.replay").line(frame.t("letter.replay_line")).button("action.replay"),
@@ -174,7 +174,11 @@ pub(super) async fn act(
         "drop" => {
             let unnoted = noted(&queue, &note("dead drop")).await;
             let is_done = dead.drop(letter.entry, &id).await.map_err(failed)?;
-            let done = if is_done { Done::new(frame.t("letter.dropped")) } else { Done::not(frame.t("letter.gone")) };
+            let done = if is_done {
+                Done::new(frame.t("letter.dropped"))
+            } else {
+                Done::not(frame.t("letter.gone"))
+            };
             Ok(lead_to(&Link::queue(&name, &["dead"]), &done.unnoted(&frame, unnoted).message()))
         }
         "edit" => edit(&frame, &site, (&queue, &letter), &order, &note("dead edit")).await,
@@ -194,8 +198,7 @@ async fn edit(
     // Browsers send line breaks as CR LF.
     let text = order.payload.replace("\r\n", "\n");
     if text != before {
-        let payload = if text.is_empty() && encoding == Encoding::Raw { Vec::new() } else { submit::encoded(text.as_bytes(), encoding)? };
-        edit = edit.payload(payload);
+        edit = edit.payload(submit::encoded(&text, encoding)?);
     }
     if order.job_type.trim() != letter.text("type") {
         edit = edit.job_type(target::part("type", order.job_type.trim())?);

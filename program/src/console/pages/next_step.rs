@@ -15,9 +15,7 @@ pub(super) fn of(frame: &Frame, status: &Status) -> String {
             None => frame.fill("next.waiting", &[("lane", status.lane.as_str())]),
         },
         State::Running if status.cancelling.is_some() => frame.t("next.cancelling").to_owned(),
-        State::Running => {
-            frame.fill("next.running", &[("worker", status.worker.as_deref().unwrap_or("?"))])
-        }
+        State::Running => frame.fill("next.running", &[("worker", status.worker.as_deref().unwrap_or("?"))]),
         State::Scheduled => match due {
             Some(time) => frame.fill("next.scheduled", &[("time", &time)]),
             None => frame.t("next.due").to_owned(),

@@ -265,7 +265,9 @@ fn facts(server: &Server, frame: &Frame) -> ServerFacts {
     if number("maxmemory").is_some_and(|most| most > 0) && !policy.is_empty() && policy != "noeviction" {
         warnings.push(frame.fill("redis.evicts", &[("policy", policy)]));
     }
-    for (name, key) in [("aof_last_write_status", "redis.aof_failed"), ("rdb_last_bgsave_status", "redis.rdb_failed")] {
+    for (name, key) in
+        [("aof_last_write_status", "redis.aof_failed"), ("rdb_last_bgsave_status", "redis.rdb_failed")]
+    {
         if !fact(name).is_empty() && fact(name) != "ok" {
             warnings.push(frame.t(key).to_owned());
         }

@@ -29,7 +29,8 @@ mod tests {
         assert_eq!(time_to_empty(5, &[]), None);
         assert_eq!(time_to_empty(5, &[minute(3, 3)]), None);
         assert_eq!(time_to_empty(100, &[minute(0, 10)]), Some(Duration::from_secs(600)));
-        let minutes = [minute(900, 0), minute(0, 10), minute(0, 10), minute(0, 10), minute(0, 10), minute(0, 10)];
+        let minutes =
+            [minute(900, 0), minute(0, 10), minute(0, 10), minute(0, 10), minute(0, 10), minute(0, 10)];
         assert_eq!(time_to_empty(100, &minutes), Some(Duration::from_secs(600)), "only the last five count");
         assert_eq!(time_to_empty(0, &[minute(0, 1)]), Some(Duration::ZERO));
     }

@@ -142,7 +142,8 @@ pub(super) fn result(text: &str) -> Vec<u8> {
     let packed = || -> Option<Vec<u8>> {
         let value: Value = serde_json::from_str(text).ok()?;
         let object = value.as_object().filter(|object| object.len() == 2)?;
-        let data = object.get("data")?.as_str().filter(|_| object.get("encoding") == Some(&"base64".into()))?;
+        let data =
+            object.get("data")?.as_str().filter(|_| object.get("encoding") == Some(&"base64".into()))?;
         BASE64_STANDARD.decode(data).ok()
     };
     packed().unwrap_or_else(|| text.as_bytes().to_vec())
@@ -163,8 +164,10 @@ fn hex(bytes: &[u8]) -> String {
             let written = write!(digits, "{byte:02x} ");
             debug_assert!(written.is_ok());
         }
-        let plain: String =
-            line.iter().map(|byte| if (0x20..0x7f).contains(byte) { char::from(*byte) } else { '.' }).collect();
+        let plain: String = line
+            .iter()
+            .map(|byte| if (0x20..0x7f).contains(byte) { char::from(*byte) } else { '.' })
+            .collect();
         out.push_str(&format!("{:08x}  {digits:<48} {plain}\n", at * PER_LINE));
     }
     out

@@ -64,7 +64,11 @@ impl Planned {
     /// The filter, in words.
     fn filter(&self, frame: &Frame) -> String {
         let filter = self.selection.filter.to_string();
-        if filter.is_empty() { frame.t("plan.all").to_owned() } else { frame.fill("plan.filter", &[("filter", &filter)]) }
+        if filter.is_empty() {
+            frame.t("plan.all").to_owned()
+        } else {
+            frame.fill("plan.filter", &[("filter", &filter)])
+        }
     }
 
     fn table(&self, frame: &Frame, queue: &str) -> Table {
@@ -106,7 +110,9 @@ pub(super) async fn campaign(
         .line(planned.filter(&frame))
         .line(frame.t("plan.campaign_line"))
         .table(planned.table(&frame, &name))
-        .field(Field::line(&frame, "rate", "plan.rate").value("100").hint(&frame, "plan.rate_hint").required())
+        .field(
+            Field::line(&frame, "rate", "plan.rate").value("100").hint(&frame, "plan.rate_hint").required(),
+        )
         .field(Field::line(&frame, "canary", "plan.canary").value("1").hint(&frame, "plan.canary_hint"))
         .field(Field::line(&frame, "stop_at", "plan.stop_at").value("5").hint(&frame, "plan.stop_at_hint"))
         .field(Field::reason(&frame))
@@ -130,8 +136,14 @@ pub(super) struct Order {
 impl Order {
     fn rules(&self) -> Result<CampaignRules, Problem> {
         let wrong = |field: &str, why: &str| Problem::field(format!("body.{field}"), why);
-        let rate = self.rate.trim().parse::<f64>().ok().filter(|rate| (0.0..=10_000.0).contains(rate) && *rate > 0.0);
-        let rate = rate.ok_or_else(|| wrong("rate", "expected jobs per second, more than 0 and at most 10000"))?;
+        let rate = self
+            .rate
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|rate| (0.0..=10_000.0).contains(rate) && *rate > 0.0);
+        let rate =
+            rate.ok_or_else(|| wrong("rate", "expected jobs per second, more than 0 and at most 10000"))?;
         let canary = match self.canary.trim() {
             "" => 0,
             text => text.parse().map_err(|_| wrong("canary", "expected a number of jobs"))?,
@@ -224,7 +236,10 @@ pub(super) async fn drop_all(
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
     if order.queue.trim() != name {
-        return Err(Problem::field("body.queue", format!("to confirm this, type the name of the queue: {name}")));
+        return Err(Problem::field(
+            "body.queue",
+            format!("to confirm this, type the name of the queue: {name}"),
+        ));
     }
     let criteria = Criteria::read(&frame, query)?;
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
@@ -241,7 +256,8 @@ pub(super) async fn drop_all(
     let unnoted = noted(&queue, &note.count(count).outcome(outcome)).await.or(unnoted);
     let (count, is_complete) = dropped?;
     let text = frame.number_of("plan.dropped", count);
-    let done = if is_complete { Done::new(text) } else { Done::not(format!("{text}\n{}", frame.t("plan.more"))) };
+    let done =
+        if is_complete { Done::new(text) } else { Done::not(format!("{text}\n{}", frame.t("plan.more"))) };
     Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
 }
 
@@ -253,7 +269,8 @@ async fn dropped(queue: &Queue, selection: &Selection) -> Result<(u64, bool), Pr
     loop {
         let page = dead.selected(selection, after).await.map_err(failed)?;
         let drops = page.letters.iter().map(|letter| async { dead.drop(letter.entry, &letter.job()).await });
-        let done: Vec<bool> = stream::iter(drops).buffer_unordered(AT_ONCE).try_collect().await.map_err(failed)?;
+        let done: Vec<bool> =
+            stream::iter(drops).buffer_unordered(AT_ONCE).try_collect().await.map_err(failed)?;
         count += done.into_iter().filter(|is_done| *is_done).count() as u64;
         after = page.next;
         if after.is_none() || Instant::now() >= end {

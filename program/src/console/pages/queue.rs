@@ -3,14 +3,14 @@
 use askama::Template;
 use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
+use streamfleet::Queue;
 use streamfleet::admin::{GateStatus, Holdings, QueueSnapshot};
 use streamfleet::job::{JobType, Lane, State, Timestamp};
-use streamfleet::Queue;
 
 use super::chart::Chart;
 use super::criteria::{Condition, Criteria};
-use super::frame::Frame;
 use super::found::{self, Found};
+use super::frame::Frame;
 use super::link::Link;
 use super::overview::{Figure, figures, objective};
 use super::section::Section;
@@ -112,7 +112,8 @@ async fn exists(queue: &Queue) -> Result<bool, Problem> {
 async fn look(frame: &Frame, queue: &Queue) -> Result<Look, Problem> {
     let gates = queue.gates();
     let read = tokio::try_join!(queue.snapshot(), gates.list());
-    let (snapshot, gates) = read.map_err(|error| target::redis("the queue could not be read", queue, &error))?;
+    let (snapshot, gates) =
+        read.map_err(|error| target::redis("the queue could not be read", queue, &error))?;
     let types = types(frame, queue, &snapshot).await;
     Ok(Look { snapshot, gates, types })
 }
@@ -201,16 +202,22 @@ fn bulk(frame: &Frame, queue: &Queue, criteria: &Criteria, tab: &str) -> Vec<(&'
     if !frame.may(Role::Operator, queue.name()) {
         return Vec::new();
     }
-    let link = |action: &str| criteria.states.iter().fold(
-        criteria.conditions(Link::queue(queue.name().as_str(), &["bulk", action])),
-        |link, state| link.with("state", state.as_str()),
-    );
+    let link = |action: &str| {
+        criteria.states.iter().fold(
+            criteria.conditions(Link::queue(queue.name().as_str(), &["bulk", action])),
+            |link, state| link.with("state", state.as_str()),
+        )
+    };
     possible.iter().map(|(key, action)| (*key, link(action).to_string())).collect()
 }
 
 fn lanes(frame: &Frame, snapshot: &QueueSnapshot) -> Table {
-    let columns =
-        [("column.lane", ""), ("state.waiting", "number"), ("state.running", "number"), ("column.oldest", "short")];
+    let columns = [
+        ("column.lane", ""),
+        ("state.waiting", "number"),
+        ("state.running", "number"),
+        ("column.oldest", "short"),
+    ];
     let mut table = Table::new(frame, "queue.lanes", &columns);
     for (lane, figures) in Lane::ALL.into_iter().zip(&snapshot.lanes) {
         let oldest = figures.oldest_waiting.and_then(|entry| Timestamp::from_ms(entry.ms));
@@ -248,7 +255,11 @@ async fn types(frame: &Frame, queue: &Queue, snapshot: &QueueSnapshot) -> Table 
     }
     let others = known.iter().filter(|name| unknown.iter().all(|one| one.job_type != **name));
     for name in others.take(MAX_TYPES) {
-        table.add([Cell::id(name.as_str(), &find(name)), Cell::text(frame.t("type.served")), Cell::number(0)]);
+        table.add([
+            Cell::id(name.as_str(), &find(name)),
+            Cell::text(frame.t("type.served")),
+            Cell::number(0),
+        ]);
     }
     table
 }

@@ -6,7 +6,9 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::admin::{Action, DecideError, Decided, Decider, StepsStatus};
-use streamfleet::job::{JobId, Plan, PlannedStep, Standing, StepKind, StepName, StepRecord, StepState, Verdict};
+use streamfleet::job::{
+    JobId, Plan, PlannedStep, Standing, StepKind, StepName, StepRecord, StepState, Verdict,
+};
 
 use super::action::{Done, noted};
 use super::form::{Field, Form, reason};
@@ -72,7 +74,8 @@ fn line(
         Standing::Skipped => ("state cancelled", "step.skipped"),
     };
     let link = |verdict: Verdict| {
-        Link::queue(queue, &["jobs", id, "steps", step.name.as_str(), "decide"]).with("verdict", verdict.as_str())
+        Link::queue(queue, &["jobs", id, "steps", step.name.as_str(), "decide"])
+            .with("verdict", verdict.as_str())
     };
     let choices = Verdict::ALL.map(|verdict| (verdict_key(verdict), link(verdict).to_string()));
     let error = record.errors.last().filter(|_| frame.sees_payloads()).map(|error| error.text.clone());
@@ -90,7 +93,11 @@ fn line(
         when: record.since.map(|since| frame.distance(since, steps.now)).unwrap_or_default(),
         error: error.unwrap_or_default(),
         decision: decision.unwrap_or_default(),
-        choices: if decides && waits(step.kind, record.state, steps.dead.is_some()) { choices.into() } else { Vec::new() },
+        choices: if decides && waits(step.kind, record.state, steps.dead.is_some()) {
+            choices.into()
+        } else {
+            Vec::new()
+        },
     }
 }
 

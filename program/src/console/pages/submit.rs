@@ -84,7 +84,8 @@ async fn page(
         Field::line(frame, "reason", "form.reason").value(&draft.reason),
     ];
     let (to, back) = (Link::to(&["submit"]), Link::to(&[]));
-    let form = Form::new(frame, frame.t("nav.submit"), (&to, &back)).line(frame.t("submit.line")).fields(fields);
+    let form =
+        Form::new(frame, frame.t("nav.submit"), (&to, &back)).line(frame.t("submit.line")).fields(fields);
     Ok(form.commands(commands).button("action.submit").page(Section::Submit))
 }
 
@@ -107,7 +108,8 @@ pub(super) async fn act(
     let submitted = producer(&site, queue.clone()).submit_or_find(draft.submission(&site, &name)?).await;
     let submitted = submitted.map_err(|error| refused(&queue, error))?;
     let id = submitted.id.to_string();
-    let action = Action::new("enqueue", person.name()).why(reason(&draft.reason)).target(id.clone()).count(1_u64);
+    let action =
+        Action::new("enqueue", person.name()).why(reason(&draft.reason)).target(id.clone()).count(1_u64);
     let done = match submitted.existing() {
         None => Done::new(frame.fill("submit.done", &[("job", &id)])),
         Some(_) => Done::not(frame.fill("submit.existing", &[("job", &id)])),
@@ -126,13 +128,14 @@ impl Draft {
         }
         let status = job::find(&queue, &self.job).await?;
         let fields = queue.fields(&status).await;
-        let fields = fields.map_err(|error| target::redis("the payload could not be read", &queue, &error))?;
+        let fields =
+            fields.map_err(|error| target::redis("the payload could not be read", &queue, &error))?;
         let fields = fields.ok_or_else(|| Problem::not_found("the payload no longer exists"))?;
         let (payload, encoding) = job_actions::text_of(frame, site, &fields)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let headers = fields.fields().filter_map(|(name, value)| {
-            Some(format!("{}={}", text(name.strip_prefix(b"h.")?), text(value)))
-        });
+        let headers = fields
+            .fields()
+            .filter_map(|(name, value)| Some(format!("{}={}", text(name.strip_prefix(b"h.")?), text(value))));
         Ok(Self {
             job_type: status.job_type.clone(),
             payload,
@@ -164,7 +167,9 @@ impl Draft {
         let pair = |line: &str| {
             let pair = line.split_once('=').filter(|(name, _)| !name.is_empty());
             let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            pair.ok_or_else(|| Problem::field("body.headers", "a header must be NAME=VALUE, one on each line"))
+            pair.ok_or_else(|| {
+                Problem::field("body.headers", "a header must be NAME=VALUE, one on each line")
+            })
         };
         lines.map(pair).collect()
     }
@@ -174,7 +179,7 @@ impl Draft {
         let encoding = self.encoding()?;
         let mut submission = Submission::new(self.job_type.trim()).map_err(refused)?.lane(self.lane()?);
         if !self.payload.is_empty() {
-            submission = submission.payload(encoded(self.payload.as_bytes(), encoding)?, encoding).map_err(refused)?;
+            submission = submission.payload(encoded(&self.payload, encoding)?, encoding).map_err(refused)?;
         }
         if !self.id.trim().is_empty() {
             let id: JobId =
@@ -226,17 +231,20 @@ pub(super) fn producer(site: &Site, queue: Queue) -> Producer {
     }
 }
 
-/// A payload as it is sent: JSON is checked, and converted for MessagePack.
-pub(super) fn encoded(text: &[u8], encoding: Encoding) -> Result<Vec<u8>, Problem> {
-    let wrong = |error: serde_json::Error| Problem::field("body.payload", format!("the payload is not JSON: {error}"));
+/// A payload as it is sent: JSON is checked, and converted for MessagePack. Browsers send line breaks as CR LF, which nobody typed.
+pub(super) fn encoded(text: &str, encoding: Encoding) -> Result<Vec<u8>, Problem> {
+    let text = text.replace("\r\n", "\n").into_bytes();
+    let wrong = |error: serde_json::Error| {
+        Problem::field("body.payload", format!("the payload is not JSON: {error}"))
+    };
     match encoding {
-        Encoding::Raw => Ok(text.to_vec()),
+        Encoding::Raw => Ok(text),
         Encoding::Json => {
-            let _: serde::de::IgnoredAny = serde_json::from_slice(text).map_err(wrong)?;
-            Ok(text.to_vec())
+            let _: serde::de::IgnoredAny = serde_json::from_slice(&text).map_err(wrong)?;
+            Ok(text)
         }
         Encoding::Msgpack => {
-            let value: serde_json::Value = serde_json::from_slice(text).map_err(wrong)?;
+            let value: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
             rmp_serde::to_vec_named(&value).map_err(|error| Problem::field("body.payload", error.to_string()))
         }
     }

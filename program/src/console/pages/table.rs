@@ -139,7 +139,6 @@ impl Cell {
         let text: String = text.into();
         Self { under: Some(text).filter(|text| !text.is_empty()), ..self }
     }
-
 }
 
 /// The classes of a state.

@@ -74,7 +74,12 @@ impl Timeline {
             bars.push(scale.bar(class, (attempt.started, attempt.ended), label, bars.len()));
         }
         if let Some(running) = span.running {
-            bars.push(scale.bar("running", (running, until), frame.t("timeline.running").to_owned(), bars.len()));
+            bars.push(scale.bar(
+                "running",
+                (running, until),
+                frame.t("timeline.running").to_owned(),
+                bars.len(),
+            ));
         }
         let rows = u32::try_from(bars.len()).unwrap_or(0);
         Some(Self {
@@ -96,7 +101,8 @@ struct Scale {
 impl Scale {
     fn x(&self, time: Timestamp) -> u32 {
         let span = u128::from(self.until.as_ms() - self.from.as_ms()).max(1);
-        let passed = u128::from(time.as_ms().clamp(self.from.as_ms(), self.until.as_ms()) - self.from.as_ms());
+        let passed =
+            u128::from(time.as_ms().clamp(self.from.as_ms(), self.until.as_ms()) - self.from.as_ms());
         LEFT + u32::try_from(passed * u128::from(WIDTH - LEFT) / span).unwrap_or(0)
     }
 
@@ -126,9 +132,15 @@ mod tests {
     #[test]
     fn bars_stay_inside_whatever_the_clock_did() {
         let frame = tests_frame();
-        let spans = [(Some(1000), Some(5000), 9000), (Some(9000), Some(5000), 1000), (None, Some(5), 5), (Some(5), None, 5)];
+        let spans = [
+            (Some(1000), Some(5000), 9000),
+            (Some(9000), Some(5000), 1000),
+            (None, Some(5), 5),
+            (Some(5), None, 5),
+        ];
         for (created, running, until) in spans {
-            let span = Span { created: created.map(at), attempts: &[], running: running.map(at), until: at(until) };
+            let span =
+                Span { created: created.map(at), attempts: &[], running: running.map(at), until: at(until) };
             let line = Timeline::of(&frame, &span).unwrap();
             for bar in &line.bars {
                 assert!(bar.x >= LEFT && bar.x + bar.width <= WIDTH && bar.width >= 2, "{bar:?}");
