@@ -15,7 +15,6 @@ use super::link::Link;
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
-use crate::console::access::Role;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
@@ -37,7 +36,6 @@ pub(super) async fn show(
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
     let mut queues = target::visible(&site, &frame).await?;
-    queues.retain(|queue| frame.may(Role::Operator, queue.name()));
     if let Some(name) = &wanted.queue {
         queues.retain(|queue| queue.name().as_str() == name);
     }

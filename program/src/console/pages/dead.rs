@@ -259,13 +259,14 @@ pub(super) fn reason_of(frame: &Frame, letter: &DeadLetter) -> String {
 
 /// The key of a reason's name.
 fn reason_key(reason: DeadReason) -> &'static str {
-    match reason {
-        DeadReason::Exhausted => "reason.exhausted",
-        DeadReason::Fatal => "reason.fatal",
-        DeadReason::Lost => "reason.lost",
-        DeadReason::Expired => "reason.expired",
-        DeadReason::Malformed => "reason.malformed",
-        DeadReason::Unroutable => "reason.unroutable",
-        DeadReason::NeedsDecision => "reason.needs_decision",
+    match reason.as_str() {
+        "exhausted" => "reason.exhausted",
+        "fatal" => "reason.fatal",
+        "lost" => "reason.lost",
+        "expired" => "reason.expired",
+        "malformed" => "reason.malformed",
+        "unroutable" => "reason.unroutable",
+        "needs_decision" => "reason.needs_decision",
+        _ => "reason.other",
     }
 }

@@ -61,14 +61,14 @@ pub(super) async fn search(
     }
     let begin = criteria.after.as_deref().map(start).transpose()?;
     let (first, mut from) = begin.map_or((None, None), |(queue, cursor)| (Some(queue), cursor));
-    let mut queues =
-        queues.iter().filter(|queue| first.as_ref().is_none_or(|first| queue.name() >= first)).peekable();
-    if first.as_ref().is_some_and(|first| queues.peek().is_none_or(|queue| queue.name() != first)) {
+    let rest: Vec<&Queue> =
+        queues.iter().filter(|queue| first.as_ref().is_none_or(|first| queue.name() >= first)).collect();
+    if first.is_some() && rest.first().map(|queue| queue.name()) != first.as_ref() {
         from = None;
     }
     let (mut found, begun) = (Found::default(), Instant::now());
     let (mut too_large, mut unreadable) = (0, 0);
-    while let Some(queue) = queues.next() {
+    for (at, queue) in rest.iter().enumerate() {
         loop {
             let page = queue.find_jobs(&search, from).await;
             let page = page.map_err(|error| target::redis("the jobs could not be read", queue, &error))?;
@@ -81,7 +81,7 @@ pub(super) async fn search(
             let is_full = found.jobs.len() >= ROWS || found.read >= MOST || begun.elapsed() >= LONGEST;
             if is_full {
                 let here = from.map(|from| format!("{}/{from}", queue.name()));
-                found.next = here.or_else(|| queues.peek().map(|next| format!("{}/", next.name())));
+                found.next = here.or_else(|| rest.get(at + 1).map(|next| format!("{}/", next.name())));
                 found.remark(frame, (too_large, unreadable));
                 return Ok(found);
             }

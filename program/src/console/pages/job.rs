@@ -16,7 +16,7 @@ use super::section::Section;
 use super::steps::Verdicts;
 use super::table::{Cell, Table, state_class, state_key};
 use super::timeline::{Span, Timeline};
-use super::{commands, next_step, steps, target};
+use super::{commands, next_step, target};
 use crate::console::access::Role;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -397,6 +397,6 @@ pub(super) async fn steps_of(
 ) -> Option<(Graph, Verdicts)> {
     let steps = queue.steps().of(id).await.ok().flatten()?;
     let decides = frame.may(Role::Operator, queue.name());
-    let verdicts = steps::Verdicts::of(frame, (queue.name().as_str(), &id.to_string()), &steps, decides)?;
+    let verdicts = Verdicts::of(frame, (queue.name().as_str(), &id.to_string()), &steps, decides)?;
     Some((Graph::of(frame, &steps)?, verdicts))
 }

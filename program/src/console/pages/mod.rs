@@ -73,7 +73,7 @@ pub(super) fn routes() -> Routes {
         .add(Method::GET, "/gates", VIEWER, gates::show)
         .add(Method::GET, "/recurring", VIEWER, recurring::show)
         .add(Method::GET, "/workers", VIEWER, workers::show)
-        .add(Method::GET, "/audit", OPERATOR, audit::show)
+        .add(Method::GET, "/audit", VIEWER, audit::show)
         .add(Method::GET, "/submit", SUBMITTER, submit::ask)
         .add(Method::POST, "/submit", SUBMITTER, submit::act)
         .with(of_queues())

@@ -268,9 +268,10 @@ async fn dropped(queue: &Queue, selection: &Selection) -> Result<(u64, bool), Pr
     let dead = queue.dead_letters();
     loop {
         let page = dead.selected(selection, after).await.map_err(failed)?;
-        let drops = page.letters.iter().map(|letter| async { dead.drop(letter.entry, &letter.job()).await });
-        let done: Vec<bool> =
-            stream::iter(drops).buffer_unordered(AT_ONCE).try_collect().await.map_err(failed)?;
+        let drops = stream::iter(page.letters)
+            .map(|letter| async move { dead.drop(letter.entry, &letter.job()).await })
+            .buffer_unordered(AT_ONCE);
+        let done: Vec<bool> = drops.try_collect().await.map_err(failed)?;
         count += done.into_iter().filter(|is_done| *is_done).count() as u64;
         after = page.next;
         if after.is_none() || Instant::now() >= end {

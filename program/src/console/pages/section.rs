@@ -89,7 +89,6 @@ impl Section {
     pub(super) const fn role(self) -> Role {
         match self {
             Self::Submit => Role::Submitter,
-            Self::Audit => Role::Operator,
             Self::Overview
             | Self::Jobs
             | Self::Running
@@ -97,7 +96,8 @@ impl Section {
             | Self::Campaigns
             | Self::Gates
             | Self::Recurring
-            | Self::Workers => Role::Viewer,
+            | Self::Workers
+            | Self::Audit => Role::Viewer,
         }
     }
 }
