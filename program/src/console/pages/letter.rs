@@ -9,11 +9,12 @@ use streamfleet::Queue;
 use streamfleet::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
 
 use super::action::{Done, noted};
+use super::content::{self, Bodies, Content, Wanted};
 use super::dead::reason_of;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to, utc};
 use super::graph::Graph;
-use super::job::{self, Bodies, Content, Fact, Wanted};
+use super::job::{self, Fact};
 use super::link::Link;
 use super::section::Section;
 use super::steps::Verdicts;
@@ -56,7 +57,7 @@ pub(super) async fn show(
         letters_link: Link::queue(&name, &["dead"]).to_string(),
         facts: facts(&frame, &queue, &letter),
         error: Some(letter.text("dead_error")).filter(|text| !text.is_empty() && frame.sees_payloads()),
-        content: job::content(&frame, &site, &here, &bodies, &wanted),
+        content: content::of(&frame, &site, &here, &bodies, &wanted),
         graph,
         verdicts,
         actions: actions(&frame, &queue, &here),

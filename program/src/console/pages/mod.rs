@@ -12,6 +12,7 @@ mod bulk;
 mod campaigns;
 mod chart;
 mod commands;
+mod content;
 mod cookie;
 mod criteria;
 mod dead;
