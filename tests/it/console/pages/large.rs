@@ -29,7 +29,16 @@ fn server() -> RedisServer {
         let mut letters = pipe();
         for at in 0..1000 {
             let id = format!("d-{part}-{at}");
-            let fields = ["type", "mail.send", "id", &id, "dead_reason", "exhausted", "dead_error", &error];
+            let fields = [
+                "type",
+                "mail.send",
+                "id",
+                id.as_str(),
+                "dead_reason",
+                "exhausted",
+                "dead_error",
+                error.as_str(),
+            ];
             letters.cmd("XADD").arg("sf:{mail}:dead").arg("*").arg(&fields[..]);
         }
         server.try_pipe(&letters).unwrap();
@@ -55,7 +64,9 @@ fn a_page_of_a_large_queue_is_small_and_leads_to_the_next() {
             page.attributes(".pages a", "href").pop().unwrap_or_else(|| panic!("no next page of {path}"));
         let second = browser.get(&next);
         assert_eq!((second.status, faults(&second)), (200, Vec::new()), "{next}");
-        assert_ne!(second.text("tbody"), page.text("tbody").replace("nothing", ""), "{next}");
+        if !path.contains("nothing") {
+            assert_ne!(second.text("tbody"), page.text("tbody"), "{next}");
+        }
     }
 }
 
