@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::time::Duration;
 
 use askama::Template;
 use axum::extract::FromRequestParts;
@@ -210,11 +209,6 @@ pub(super) fn bytes(number: u64) -> String {
 pub(super) fn utc(time: Timestamp) -> String {
     let text = rfc3339(time);
     text.get(..19).unwrap_or(&text).replace('T', " ")
-}
-
-/// A duration in words.
-pub(super) fn lasting(time: Duration) -> String {
-    short(time)
 }
 
 /// A frame for tests.

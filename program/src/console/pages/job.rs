@@ -134,7 +134,10 @@ fn page<'a>(
         next: next_step::of(frame, status),
         remark: None,
         error: seen(&status.error),
-        progress: status.progress.as_ref().map(|progress| (progress.percent, progress.note.clone())),
+        progress: status.progress.as_ref().map(|progress| {
+            let note = if frame.sees_payloads() { progress.note.clone() } else { String::new() };
+            (progress.percent, note)
+        }),
         timeline: Timeline::of(frame, &span(status)),
         attempts: (!status.attempts.is_empty()).then(|| attempts(frame, status)),
         log: lines.iter().map(|line| (rfc3339(line.at), utc(line.at), line.text.clone())).collect(),

@@ -62,6 +62,8 @@ struct Tile {
     /// Each fact: the key of its name, the text, and its class.
     facts: Vec<(&'static str, String, &'static str)>,
     chart: Option<Chart>,
+    /// How many jobs waited, over the same time.
+    spark: Option<Chart>,
     paused: Option<String>,
     error: Option<String>,
 }
@@ -185,6 +187,7 @@ impl Look {
             figures: Vec::new(),
             facts: Vec::new(),
             chart: None,
+            spark: None,
             paused: None,
             error: None,
         };
@@ -208,6 +211,7 @@ impl Look {
             figures: figures(name.as_str(), &snapshot),
             facts,
             chart: Chart::flow(frame, &minutes),
+            spark: Chart::sparkline(frame, &minutes),
             paused: snapshot.closed_since.map(|since| frame.distance(since, snapshot.now)),
             ..blank
         }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use askama::Template;
 use streamfleet::job::{State, StepKind, StepState, Timestamp};
 
-use super::chart::Chart;
 use super::frame::{Frame, grouped, utc};
 use super::link::Link;
 use crate::times::{rfc3339, short};
@@ -42,7 +41,6 @@ pub(super) struct Cell {
     class: &'static str,
     /// An instant, for programs.
     instant: Option<String>,
-    chart: Option<Chart>,
 }
 
 impl Table {
@@ -65,16 +63,6 @@ impl Table {
     /// Adds a row.
     pub(super) fn add(&mut self, cells: impl Into<Vec<Cell>>) {
         self.rows.push(cells.into());
-    }
-
-    /// Returns true if there are no rows.
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// How many rows there are.
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
     }
 
     /// The cells with their columns.
@@ -117,11 +105,6 @@ impl Cell {
     /// A duration.
     pub(super) fn lasting(time: Option<Duration>) -> Self {
         Self::text(time.map_or_else(|| "–".to_owned(), short))
-    }
-
-    /// A chart.
-    pub(super) fn chart(chart: Chart) -> Self {
-        Self { chart: Some(chart), ..Self::default() }
     }
 
     /// A state.
