@@ -121,10 +121,14 @@ async fn list(frame: &Frame, queues: Vec<Queue>) -> Result<Response, Problem> {
 /// The newest campaigns of a queue. One that cannot be read does not hide the others.
 async fn read(queue: &Queue) -> Result<(Timestamp, Vec<Campaign>, Vec<String>), String> {
     let shown = |error| queue.with_keys(&error);
-    let campaigns = queue.campaigns();
-    let (now, ids) = tokio::try_join!(queue.clock(), campaigns.ids()).map_err(shown)?;
+    let (now, ids) =
+        tokio::try_join!(queue.clock(), async { queue.campaigns().ids().await }).map_err(shown)?;
+    let of = queue.clone();
     let reading = stream::iter(ids.into_keys().collect::<Vec<_>>())
-        .map(|id| async move { (campaigns.get(&id).await, id) })
+        .map(move |id| {
+            let queue = of.clone();
+            async move { (queue.campaigns().get(&id).await, id) }
+        })
         .buffered(AT_ONCE);
     let read: Vec<_> = reading.collect().await;
     let (mut found, mut remarks) = (Vec::new(), Vec::new());

@@ -52,7 +52,7 @@ pub(super) async fn show(
     }
     let criteria = [("reason".to_owned(), DeadReason::NeedsDecision.as_str().to_owned())];
     let criteria = Criteria::read(&frame, criteria.into())?;
-    let reading = stream::iter(queues).map(|queue| read(queue, &criteria)).buffered(AT_ONCE);
+    let reading = stream::iter(queues).map(move |queue| read(queue, criteria.clone())).buffered(AT_ONCE);
     let read: Vec<_> = reading.collect().await;
     let (mut found, mut remarks) = (Vec::new(), Vec::new());
     for one in read {
@@ -73,7 +73,7 @@ pub(super) async fn show(
 }
 
 /// The jobs of a queue that wait, and the name of the queue if there may be more.
-async fn read(queue: Queue, criteria: &Criteria) -> Result<(Vec<Waiting>, Option<String>), Problem> {
+async fn read(queue: Queue, criteria: Criteria) -> Result<(Vec<Waiting>, Option<String>), Problem> {
     let failed = |error| target::redis("the dead letters could not be read", &queue, &error);
     let snapshot = queue.snapshot().await.map_err(failed)?;
     if snapshot.dead == 0 {
@@ -88,11 +88,15 @@ async fn read(queue: Queue, criteria: &Criteria) -> Result<(Vec<Waiting>, Option
         return Ok((Vec::new(), None));
     }
     let before = last.filter(|_| is_counted).map(|last| EntryId::new(last.saturating_add(1), 0));
-    let letters = dead::search(&queue, criteria, before, snapshot.now).await?;
+    let letters = dead::search(&queue, &criteria, before, snapshot.now).await?;
     let more = letters.next.map(|_| queue.name().to_string());
-    let reading = stream::iter(letters.letters).map(|letter| async {
-        let steps = queue.steps().of(&letter.job()).await.ok().flatten();
-        Waiting { queue: queue.clone(), letter, steps, now: snapshot.now }
+    let now = snapshot.now;
+    let reading = stream::iter(letters.letters).map(move |letter| {
+        let queue = queue.clone();
+        async move {
+            let steps = queue.steps().of(&letter.job()).await.ok().flatten();
+            Waiting { queue, letter, steps, now }
+        }
     });
     Ok((reading.buffered(AT_ONCE).collect().await, more))
 }

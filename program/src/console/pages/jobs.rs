@@ -74,7 +74,8 @@ pub(super) async fn show(
 async fn meant(frame: &Frame, text: &str, queues: &[Queue]) -> Link {
     let search = Link::to(&["jobs"]);
     if let Ok(id) = text.parse::<JobId>() {
-        let looking = stream::iter(queues.to_vec()).map(|queue| known(queue, id.clone())).buffered(AT_ONCE);
+        let looking =
+            stream::iter(queues.to_vec()).map(move |queue| known(queue, id.clone())).buffered(AT_ONCE);
         let found: Vec<Option<Link>> = looking.collect().await;
         let mut found = found.into_iter().flatten();
         match (found.next(), found.next()) {

@@ -269,7 +269,10 @@ async fn dropped(queue: &Queue, selection: &Selection) -> Result<(u64, bool), Pr
     loop {
         let page = dead.selected(selection, after).await.map_err(failed)?;
         let drops = stream::iter(page.letters)
-            .map(|letter| async move { dead.drop(letter.entry, &letter.job()).await })
+            .map(|letter| {
+                let queue = queue.clone();
+                async move { queue.dead_letters().drop(letter.entry, &letter.job()).await }
+            })
             .buffer_unordered(AT_ONCE);
         let done: Vec<bool> = drops.try_collect().await.map_err(failed)?;
         count += done.into_iter().filter(|is_done| *is_done).count() as u64;

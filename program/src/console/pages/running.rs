@@ -53,7 +53,7 @@ pub(super) async fn show(
     }
     let holdings = Holdings::of(&site.known().await?.workers);
     let search = JobSearch::new().states(vec![State::Running]).holdings(holdings).only_places(true);
-    let reading = stream::iter(queues).map(|queue| read(queue, &search)).buffered(AT_ONCE);
+    let reading = stream::iter(queues).map(move |queue| read(queue, search.clone())).buffered(AT_ONCE);
     let mut read: Vec<Running> = reading.collect().await;
     let remarks: Vec<String> = read.iter_mut().filter_map(|one| one.remark.take()).collect();
     let all = read.into_iter().flat_map(|one| {
@@ -80,11 +80,11 @@ pub(super) async fn show(
     Ok(frame.page(title, Some(Section::Running), &page))
 }
 
-async fn read(queue: Queue, search: &JobSearch) -> Running {
+async fn read(queue: Queue, search: JobSearch) -> Running {
     let mut running = Running { queue, now: Timestamp::default(), jobs: Vec::new(), remark: None };
     let mut from = None;
     loop {
-        let page = match running.queue.find_jobs(search, from).await {
+        let page = match running.queue.find_jobs(&search, from).await {
             Ok(page) => page,
             Err(error) => {
                 running.remark =
