@@ -5,6 +5,7 @@
 
 mod access;
 mod api;
+mod directory;
 mod pages;
 mod problem;
 mod routes;
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use axum::Router;
+use axum::middleware::from_fn;
 use secrecy::SecretString;
 
 use self::access::Gatekeeper;
@@ -97,7 +99,8 @@ fn routes() -> Routes {
 }
 
 fn router(site: Site) -> Router {
-    access::protected(routes().into_router(), &site).with_state(site)
+    let routes = routes().into_router().fallback(pages::nowhere);
+    access::protected(routes.layer(from_fn(pages::readable)), &site).with_state(site)
 }
 
 /// Prints the hash of a password.

@@ -7,6 +7,8 @@ use streamfleet::job::QueueName;
 use streamfleet::{Broker, Queue};
 
 use super::access::{Gatekeeper, Mask};
+use super::directory::{Directory, Known};
+use super::problem::Problem;
 
 /// What all requests share. Cloning is cheap.
 #[derive(Clone)]
@@ -17,13 +19,14 @@ struct Shared {
     effective: Effective,
     gatekeeper: Gatekeeper,
     mask: Mask,
+    directory: Directory,
 }
 
 impl Site {
     /// Serves what this broker has.
     pub(super) fn new(broker: Broker, effective: Effective, gatekeeper: Gatekeeper) -> Self {
         let mask = Mask::new(&effective.config.console.mask);
-        Self(Arc::new(Shared { broker, effective, gatekeeper, mask }))
+        Self(Arc::new(Shared { broker, effective, gatekeeper, mask, directory: Directory::default() }))
     }
 
     /// Who may use the console.
@@ -49,5 +52,15 @@ impl Site {
     /// The configuration in effect.
     pub(super) fn effective(&self) -> &Effective {
         &self.0.effective
+    }
+
+    /// The queues and workers that Redis knew a moment ago.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if Redis does not answer or refuses.
+    pub(super) async fn known(&self) -> Result<Arc<Known>, Problem> {
+        let known = self.0.directory.look(self.broker()).await;
+        known.map_err(|error| Problem::redis("the queues and workers could not be listed", &error))
     }
 }
