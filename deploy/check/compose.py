@@ -82,6 +82,26 @@ class Composition:
         scraped = yaml.safe_load(self.text("prometheus.yml"))["scrape_configs"][0]["dns_sd_configs"][0]
         self.demand(scraped["names"] == ["worker"] and str(scraped["port"]) == listen, "prometheus: it does not scrape the workers")
 
+    def console(self):
+        """Checks that the console finds its files and its secrets, and that its port is the one that it listens on."""
+        service = self.services["console"]
+        self.demand(service["command"][0] == "console", "console: it does not run the console")
+        values = {}
+        for flag, target in zip(service["command"], service["command"][1:], strict=False):
+            path = self.source("console", target) if flag == "--config" else None
+            if path and os.path.exists(os.path.join(self.folder, path)):
+                for section, inner in tomllib.loads(self.text(path)).items():
+                    values.setdefault(section, {}).update(inner)
+        for section, key in (("redis", "password_file"), ("console", "accounts_file"), ("console", "session_key_file")):
+            secret = str(values.get(section, {}).get(key)).removeprefix("/run/secrets/")
+            self.demand(secret in service.get("secrets", []), f"console: it has no secret {secret}")
+        self.demand("worker" not in service["secrets"], "console: it has the workers' login to Redis")
+        port = str(values.get("console", {}).get("listen")).rpartition(":")[2]
+        self.demand(service["ports"] == [f"127.0.0.1:{port}:{port}"], f"console: it listens on port {port}, which is not published")
+        asked = ["CMD", "/usr/bin/streamfleet", "healthcheck", "--probe", "console", "--address", f"127.0.0.1:{port}"]
+        self.demand(service.get("healthcheck", {}).get("test") == asked, "console: its health check does not ask it")
+        self.demand(service["image"] == self.services["worker"]["image"], "console: its image is not that of the workers")
+
     def grafana(self):
         self.source("redis", self.services["redis"]["command"][1])
         provisioning = self.source("grafana", "/etc/grafana/provisioning")
@@ -105,6 +125,7 @@ def main(path, folder):
     composition.bounds()
     composition.files()
     composition.worker()
+    composition.console()
     composition.grafana()
     for problem in composition.problems:
         print(problem)

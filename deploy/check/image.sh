@@ -15,7 +15,7 @@ redis_pid=
 
 finish() {
   [ -z "$redis_pid" ] || kill "$redis_pid"
-  for each in worker shell; do runc --root "$work/runc" delete --force "$each" >"$work/ended" 2>&1 || true; done
+  for each in runtime shell console; do runc --root "$work/runc" delete --force "$each" >"$work/ended" 2>&1 || true; done
   rm -rf "$work"
 }
 trap finish EXIT
@@ -179,6 +179,22 @@ start() {
   within 20 get /readyz
 }
 
+# Starts the console in the image `runtime`, with its own login and an account. Its worker must have stopped.
+start_console() {
+  mkdir "$work/console"
+  printf 'redis://console@127.0.0.1:%s\n' "$port" >"$work/url"
+  cp check/console.toml "$work/config/console.toml"
+  chmod -R a+rX "$work/config"
+  console/account.sh "$work/logins" ann admin "$work/build/out/streamfleet"
+  python3 check/bundle.py "$work/runtime/image.json" "$work/runtime/config.json" "$work/config:/etc/streamfleet" "$work/url:/run/secrets/url" \
+    "$work/logins/console:/run/secrets/password" "$work/logins/accounts.toml:/run/secrets/accounts.toml" \
+    "$work/logins/session-key:/run/secrets/session-key" -- console --config /etc/streamfleet/console.toml --listen "0.0.0.0:$listen"
+  (runc --root "$work/runc" run --bundle "$work/runtime" console >"$work/console/log" 2>&1; echo $? >"$work/console/code") &
+  within 20 get /healthz
+}
+
+console_healthy() { runc --root "$work/runc" exec console /usr/bin/streamfleet healthcheck --probe console --address "127.0.0.1:$listen"; }
+
 # stop NAME: sends SIGTERM, and succeeds if the worker ends with 0.
 stop() {
   runc --root "$work/runc" kill "$1" TERM
@@ -254,6 +270,12 @@ expect "a Redis with the logins of redis/users.acl" start_redis
 runs runtime /usr/bin/streamfleet example.noop
 expect "image runtime: contains only the program" nothing_else
 expect "image runtime: SIGTERM ends it with 0" stop runtime
+listen=$(free_port)
+expect "image runtime: the console starts with an account and its own login" start_console
+if [ "$wrong" -gt 0 ]; then account image; fi
+expect "image runtime: the console runs as user 65532, no capabilities, no new privileges, read-only root" restricted console
+expect "image runtime: healthcheck --probe console ends with 0" console_healthy
+expect "image runtime: SIGTERM ends the console with 0" stop console
 runs shell "/usr/bin/tini -- /usr/bin/streamfleet" example.shell
 expect "image shell: a process that a program leaves behind is reaped" within 10 buried shell
 expect "image shell: SIGTERM ends it with 0" stop shell

@@ -20,11 +20,19 @@ judge() {
     python3 check/manifests.py "$file" ../docs "$@"
 }
 
-# Creates an overlay of the base and one component, in a copy of the tree.
+# with_component NAME [LINE…]: creates an overlay of the base, the console and one component, in a copy of the tree, with further lines.
 with_component() {
-  mkdir "$work/tree/overlays/$1"
-  printf 'namespace: streamfleet\nresources: [../../base]\ncomponents: [../../components/%s]\n' "$1" \
-    >"$work/tree/overlays/$1/kustomization.yaml"
+  local name=$1
+  shift
+  mkdir "$work/tree/overlays/$name"
+  printf '%s\n' 'namespace: streamfleet' 'resources: [../../base, ../../console]' "components: [../../components/$name]" "$@" \
+    >"$work/tree/overlays/$name/kustomization.yaml"
+}
+
+# The component needs a configuration with the host of its Ingress.
+with_console_ingress() {
+  with_component console-ingress configMapGenerator: '  - name: streamfleet-console-config' '    behavior: merge' '    files: [console.toml]'
+  cp "$work/tree/overlays/prod/console.toml" "$work/tree/overlays/console-ingress"
 }
 
 rendered_and_judged() { render "$1" "$2" "$work/$2.yaml" && judge "$work/$2.yaml" "${@:3}"; }
@@ -36,8 +44,8 @@ manifests() {
   local component
   for component in kubernetes/components/*/; do
     component=$(basename "$component")
-    with_component "$component"
-    expect "kubernetes: base with component $component" rendered_and_judged "$work/tree" "$component"
+    if [ "$component" = console-ingress ]; then with_console_ingress; else with_component "$component"; fi
+    expect "kubernetes: base and console with component $component" rendered_and_judged "$work/tree" "$component"
   done
 }
 
@@ -114,6 +122,42 @@ spoiled_copies() {
   spoiled dev base/serviceaccount.yaml 's/name: streamfleet/name: fleet/' 'its service account does not exist'
 }
 
+spoiled_consoles() {
+  local console=console/deployment.yaml policy=console/networkpolicy.yaml config=overlays/prod/console.toml
+  local ingress=components/console-ingress
+  spoiled prod $console 's/runAsNonRoot: true/runAsNonRoot: false/' 'Deployment streamfleet-console: it may run as root'
+  spoiled prod $console 's/readOnlyRootFilesystem: true/readOnlyRootFilesystem: false/' 'streamfleet-console: its root file system is writable'
+  spoiled prod $console 's/allowPrivilegeEscalation: false/allowPrivilegeEscalation: true/' 'streamfleet-console: it may gain privileges'
+  spoiled prod $console 's/automountServiceAccountToken: false/automountServiceAccountToken: true/' 'it mounts a token for the API server'
+  spoiled prod $console 's/memory: 512Mi/cpu: 512m/' 'streamfleet-console: it has no memory limit'
+  spoiled prod $console 's/cpu: 50m/ephemeral-storage: 1Gi/' 'streamfleet-console: it does not request both cpu and memory'
+  spoiled prod $console 's/path: \/healthz/path: \/readyz/' 'its readinessProbe does not request /healthz'
+  spoiled prod $console 's/path: \/login/path: \/healthz/' 'its livenessProbe does not request /login'
+  spoiled prod $console 's/value: localhost/value: jobs.example.com/' 'its startupProbe does not request /login'
+  spoiled prod $console 's/readinessProbe:/livenessProbe2:/' 'livenessProbe2'
+  spoiled prod $console 's/containerPort: 9470/containerPort: 9471/' 'it listens on 0.0.0.0:9470, but its port is 9471'
+  spoiled prod $console 's/secretName: streamfleet-console/secretName: streamfleet-redis/' "it uses the workers' login to Redis"
+  spoiled prod $console 's/defaultMode: 0440/defaultMode: 0444/' 'every user of the container may read its secrets'
+  spoiled prod $console 's/path: session-key/path: key/' 'no secret is mounted at the path in console.session_key_file'
+  spoiled prod $console 's/path: accounts.toml/path: accounts/' 'no secret is mounted at the path in console.accounts_file'
+  spoiled prod $console 's/name: streamfleet-console-config/name: streamfleet-config/' 'no ConfigMap has /etc/streamfleet-console/console.toml'
+  spoiled prod $console 's/GracePeriodSeconds: 20/GracePeriodSeconds: 10/' 'a grace period of 10 s is too short for a pause of 5 s'
+  spoiled prod $console 's/seconds: 5/seconds: 0/' 'it stops at once'
+  spoiled prod console/service.yaml 's/targetPort: http/targetPort: telemetry/' 'its pods have no port telemetry'
+  spoiled prod console/service.yaml 's/^  ports:/  type: LoadBalancer\n  ports:/' 'it is open to other machines'
+  spoiled prod $policy 's/\[Ingress, Egress\]/[Ingress]/' 'it does not restrict both directions'
+  spoiled prod $ingress/networkpolicy.yaml 's/port: http/port: telemetry/' 'it opens other ports than http'
+  spoiled prod $ingress/networkpolicy.yaml '/- from:/,/controller/d; s/^      ports:/    - ports:/' 'it lets everybody in'
+  spoiled prod $ingress/kustomization.yaml '/^patches:/,$d' 'it does not admit the ingress controller'
+  spoiled prod $ingress/ingress.yaml 's/secretName: streamfleet-console-tls/secretName: certificate/' 'there is no Secret certificate'
+  spoiled prod $ingress/ingress.yaml 's/name: http/name: web/' 'has no port'
+  spoiled prod $config 's/jobs.example.com/console.example.com/' 'console.public_url is https://console.example.com'
+  spoiled prod $config 's/https:/http:/' 'console.public_url does not begin with https'
+  spoiled prod $config '/^from/d' 'all clients share the address of the ingress controller'
+  spoiled prod $config 's/^url_file.*/url = "redis:\/\/somewhere"/' 'the address of Redis must be in a Secret'
+  spoiled prod $config 's/^listen.*/listen = "127.0.0.1:9470"/' 'it listens on 127.0.0.1:9470'
+}
+
 kubernetes() {
   render=$(renderer)
   if [ -z "$render" ]; then
@@ -124,5 +168,6 @@ kubernetes() {
     manifests
     custom_resources
     spoiled_copies
+    spoiled_consoles
   fi
 }

@@ -1,33 +1,42 @@
 # shellcheck shell=bash
 # Sourced by check.sh: checks the files for service managers.
 
-# Checks that the supervisor of a worker gives it enough time to drain (60 s) and to end (15 s).
+# patience FILE KEY [SECONDS [SERVICE]]: checks that a supervisor gives its process enough time to stop. By default it is a worker, which drains
+# (60 s) and ends (15 s). A service of a compose file is named.
 patience() {
-  local file=$1 key=$2 given
-  given=$(sed -n "s/^ *${key}[:=] *\([0-9]*\)s*$/\1/p" "$file")
-  if [ "${given:-0}" -ge 75 ]; then right "$file: $key is $given s"; else fail "$file: $key is '$given', but must be 75 s or more"; fi
+  local file=$1 key=$2 least=${3:-75} service=${4:-} given
+  given=$(sed -n "${service:+/^  $service:\$/,/^\$/}s/^ *${key}[:=] *\([0-9]*\)s*$/\1/p" "$file")
+  if [ "${given:-0}" -ge "$least" ]; then right "$file:${service:+ $service:} $key is $given s"; else
+    fail "$file:${service:+ $service:} $key is '$given', but must be $least s or more"
+  fi
 }
 
-unit() {
+units() {
   patience "systemd/streamfleet@.service" TimeoutStopSec
+  patience "systemd/streamfleet-console@.service" TimeoutStopSec 10
   if ! command -v systemd-analyze >/dev/null; then
     skip "systemd: systemd-analyze is not available on this machine"
     return
   fi
+  local each
+  for each in streamfleet streamfleet-console; do unit "$each"; done
+}
+
+unit() {
   # The program is not installed here, so another one takes its place.
-  local copy="$work/streamfleet@check.service"
-  sed "s#/usr/bin/streamfleet#$(command -v true)#" 'systemd/streamfleet@.service' >"$copy"
-  expect "systemd: verify" said_nothing systemd-analyze verify "$copy"
+  local copy="$work/$1@check.service"
+  sed "s#/usr/bin/streamfleet#$(command -v true)#" "systemd/$1@.service" >"$copy"
+  expect "systemd: $1: verify" said_nothing systemd-analyze verify "$copy"
   if ! systemd-analyze --help | grep -q -- --offline; then
     skip "systemd: this version of systemd-analyze cannot check a unit's hardening offline"
     return
   fi
-  expect "systemd: exposure of at most 2.0" systemd-analyze security --no-pager --offline=true --threshold=20 "$copy"
+  expect "systemd: $1: exposure of at most 2.0" systemd-analyze security --no-pager --offline=true --threshold=20 "$copy"
   sed -i.before -e '/^Protect/d' -e '/^Private/d' -e '/^SystemCall/d' "$copy"
   if systemd-analyze security --no-pager --offline=true --threshold=20 "$copy" >"$work/said" 2>&1; then
-    fail "accepted: a unit that is not hardened"
+    fail "accepted: $1, not hardened"
   else
-    right "refused: a unit that is not hardened"
+    right "refused: $1, not hardened"
   fi
 }
 

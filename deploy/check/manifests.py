@@ -13,10 +13,11 @@ import re
 import sys
 import tomllib
 
+import console
 import yaml
 
 # Created by hand or by another tool, not by this tree. The component redis-dev creates the first.
-SECRETS_FROM_OUTSIDE = {"streamfleet-redis", "streamfleet-keda"}
+SECRETS_FROM_OUTSIDE = {"streamfleet-redis", "streamfleet-keda", "streamfleet-console", "streamfleet-console-tls"}
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 QUANTITY = re.compile(r"\d+(\.\d+)?(m|[kMGT]|[KMGT]i)?")
 LANE = re.compile(r"[^{}]+:\{[a-z0-9._-]+\}:jobs(:high|:low)?")
@@ -74,8 +75,11 @@ class Manifests:
         wanted = selector.items()
         return bool(wanted) and any(wanted <= labels.items() for labels in self.labels())
 
-    def ports(self):
-        return {port.get("name") for _, pod in list(self.pods()) for each in pod["containers"] for port in each["ports"]}
+    def ports(self, selector=None):
+        """Returns the names of the ports of all pods, or of those that are selected."""
+        templates = [each["spec"]["template"] for each in self.named("Deployment").values()]
+        chosen = [each for each in templates if (selector or {}).items() <= each["metadata"]["labels"].items()]
+        return {port.get("name") for each in chosen for container in each["spec"]["containers"] for port in container["ports"]}
 
     # All objects.
 
@@ -145,6 +149,12 @@ class Manifests:
             self.demand(self.selects(found["spec"]["selector"]["matchLabels"]), "it selects no pods")
         for found in self.each("Service"):
             self.demand(self.selects(found["spec"]["selector"]), "it selects no pods")
+            have = self.ports(found["spec"]["selector"])
+            for port in found["spec"]["ports"]:
+                self.demand(port["targetPort"] in have, f"its pods have no port {port['targetPort']}")
+        for found in self.each("Ingress"):
+            for each in found["spec"].get("tls", []):
+                self.demand(each["secretName"] in SECRETS_FROM_OUTSIDE, f"there is no Secret {each['secretName']}")
         for found in self.each("NetworkPolicy"):
             self.demand(self.selects(found["spec"]["podSelector"]["matchLabels"]), "it selects no pods")
             for peer in (peer for rule in found["spec"].get("egress", []) for peer in rule.get("to", [])):
@@ -159,11 +169,11 @@ class Manifests:
 
     def worker(self):
         self.place = "the tree"
-        configs = [each["data"].get("streamfleet.toml") for each in self.named("ConfigMap").values()]
-        self.demand(len(configs) == 1 and configs[0], "it must contain exactly one streamfleet.toml")
+        configs = [each["data"]["streamfleet.toml"] for each in self.named("ConfigMap").values() if "streamfleet.toml" in each["data"]]
+        self.demand(len(configs) == 1, "it must contain exactly one streamfleet.toml")
         found = self.named("Deployment").get("streamfleet-worker")
         self.demand(found, "it has no Deployment streamfleet-worker")
-        if not found or not configs or not configs[0]:
+        if not found or not configs:
             return
         self.place = "Deployment streamfleet-worker"
         config, pod = tomllib.loads(configs[0]), found["spec"]["template"]["spec"]
@@ -183,11 +193,15 @@ class Manifests:
 
     def secrets(self, redis, pod):
         self.demand(not {"url", "password"} & redis.keys(), "the address of Redis must be in a Secret")
-        keys = {volume["name"]: [item["path"] for item in volume["secret"]["items"]] for volume in pod["volumes"] if "secret" in volume}
-        mounts = pod["containers"][0]["volumeMounts"]
-        files = {f"{mount['mountPath']}/{key}" for mount in mounts for key in keys.get(mount["name"], [])}
+        files = self.secret_files(pod)
         for key in ("url_file", "password_file"):
             self.demand(redis.get(key) in files, f"no secret is mounted at the path in redis.{key}: {redis.get(key)}")
+
+    def secret_files(self, pod):
+        """Returns the paths at which the first container finds secrets."""
+        keys = {volume["name"]: [item["path"] for item in volume["secret"]["items"]] for volume in pod["volumes"] if "secret" in volume}
+        mounts = pod["containers"][0]["volumeMounts"]
+        return {f"{mount['mountPath']}/{key}" for mount in mounts for key in keys.get(mount["name"], [])}
 
     # Autoscaling.
 
@@ -256,6 +270,7 @@ def main(arguments):
     manifests.restriction()
     manifests.references()
     manifests.worker()
+    console.judge(manifests)
     manifests.scaling()
     manifests.metrics("".join(document.read_text(encoding="utf-8") for document in pathlib.Path(docs).glob("*.md")))
     if pinned:

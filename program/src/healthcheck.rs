@@ -1,4 +1,4 @@
-//! `streamfleet healthcheck`: asks the local worker for its health, for service managers that run a command for that.
+//! `streamfleet healthcheck`: asks the local worker or console for its health, for service managers that run a command for that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use serde::Serialize;
+use streamfleet::config::Config;
 use streamfleet::telemetry::Listen;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -22,7 +23,8 @@ const ANSWER_MAX: u64 = 16 * 1024;
 const EXAMPLES: &str = "\
 Examples:
   streamfleet healthcheck
-  streamfleet healthcheck --probe ready --address 127.0.0.1:9464";
+  streamfleet healthcheck --probe ready --address 127.0.0.1:9464
+  streamfleet healthcheck --probe console";
 
 /// The arguments of `healthcheck`.
 #[derive(clap::Args)]
@@ -31,7 +33,7 @@ pub(crate) struct Args {
     /// The probe.
     #[arg(long, value_enum, default_value_t = Probe::Live)]
     probe: Probe,
-    /// The address to ask, instead of the configured telemetry.listen.
+    /// The address to ask, instead of the configured telemetry.listen or console.listen.
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<SocketAddr>,
     /// How long the response may take.
@@ -39,7 +41,7 @@ pub(crate) struct Args {
     timeout: Duration,
 }
 
-/// A probe of the worker.
+/// A probe of the worker, or of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Probe {
     /// Are its loops running? Fails if only a restart helps.
@@ -48,6 +50,8 @@ enum Probe {
     Ready,
     /// Has it started?
     Startup,
+    /// Does the console answer, and does Redis answer it?
+    Console,
 }
 
 /// The result.
@@ -59,11 +63,11 @@ struct Health {
     said: String,
 }
 
-/// Asks the worker. The exit code is always 0 or 1: programs that run health checks know no others.
+/// Asks the process. The exit code is always 0 or 1: programs that run health checks know no others.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let address = match args.address {
         Some(address) => address,
-        None => listening(context.effective.config.telemetry.listen)?,
+        None => args.probe.configured(&context.effective.config)?,
     };
     let asked = tokio::time::timeout(args.timeout, ask(address, args.probe.path())).await;
     let (healthy, said) = match asked {
@@ -85,6 +89,7 @@ impl Probe {
             Self::Live => "/livez",
             Self::Ready => "/readyz",
             Self::Startup => "/startupz",
+            Self::Console => "/healthz",
         }
     }
 
@@ -93,25 +98,39 @@ impl Probe {
             Self::Live => "live",
             Self::Ready => "ready",
             Self::Startup => "started",
+            Self::Console => "serving",
+        }
+    }
+
+    /// The address of the process with this configuration.
+    fn configured(self, config: &Config) -> Result<SocketAddr, Wrong> {
+        match self {
+            Self::Console => known("console.listen", config.console.listen),
+            Self::Live | Self::Ready | Self::Startup => listening(config.telemetry.listen),
         }
     }
 }
 
-/// The address of the worker with this configuration.
+/// The address of the worker that listens here.
 fn listening(listen: Listen) -> Result<SocketAddr, Wrong> {
     match listen {
         Listen::Off => {
             Err(Wrong("telemetry.listen is \"off\", so the worker has no probes to ask".to_owned()))
         }
-        Listen::At(address) if address.port() == 0 => {
-            let why = "telemetry.listen has port 0, so only the worker knows its port: pass the address with --address";
-            Err(Wrong(why.to_owned()))
-        }
-        Listen::At(address) => Ok(address),
+        Listen::At(address) => known("telemetry.listen", address),
     }
 }
 
-/// A worker that listens on all interfaces is reachable on the loopback address.
+/// Refuses a port that the system chooses.
+fn known(key: &str, address: SocketAddr) -> Result<SocketAddr, Wrong> {
+    if address.port() == 0 {
+        let why = "has port 0, so only the process knows its port: pass the address with --address";
+        return Err(Wrong(format!("{key} {why}")));
+    }
+    Ok(address)
+}
+
+/// A process that listens on all interfaces is reachable on the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -152,5 +171,14 @@ mod tests {
         assert!(listening(Listen::Off).unwrap_err().0.contains("off"));
         let random = Listen::At("127.0.0.1:0".parse().unwrap());
         assert!(listening(random).unwrap_err().0.contains("--address"));
+    }
+
+    #[test]
+    fn the_console_is_asked_at_its_own_address() {
+        let mut config = Config::default();
+        assert_eq!(Probe::Console.configured(&config).unwrap(), config.console.listen);
+        config.console.listen.set_port(0);
+        let refused = Probe::Console.configured(&config).unwrap_err().0;
+        assert!(refused.starts_with("console.listen has port 0"), "{refused}");
     }
 }

@@ -13,6 +13,7 @@ mod check;
 mod completions;
 mod config;
 mod confirm;
+mod console;
 mod cron;
 mod dead;
 mod delayed;
@@ -59,7 +60,7 @@ use times::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 7] = ["worker", "dev", "jobs", "cancel", "run-now", "move", "queues"];
+const SERVING: [&str; 8] = ["worker", "dev", "console", "jobs", "cancel", "run-now", "move", "queues"];
 
 /// Examples, and the exit codes, which scripts may rely on.
 const AFTER_HELP: &str = "\
@@ -114,6 +115,8 @@ enum Command {
     Worker(worker::Args),
     /// Start a private Redis and a worker to try things out.
     Dev(dev::Args),
+    /// Serve the HTTP API and the console for a browser, until a signal stops it.
+    Console(console::Args),
     /// Submit a job, or many with --bulk.
     Enqueue(Box<enqueue::Args>),
     /// Show everything known about one job.
@@ -165,7 +168,7 @@ enum Command {
         after_help = "Examples:\n  streamfleet check\n  streamfleet --redis redis://redis.internal:6379 check -o json"
     )]
     Check,
-    /// Ask the local worker for its health, for Docker's HEALTHCHECK and similar. Exit code 0: healthy. 1: unhealthy.
+    /// Ask the local worker or console for its health, for Docker's HEALTHCHECK and similar. Exit code 0: healthy. 1: unhealthy.
     Healthcheck(healthcheck::Args),
     /// Check or show the configuration.
     Config(config::Args),
@@ -204,14 +207,16 @@ impl Command {
     /// Whether a signal stops it gracefully.
     fn serves(&self) -> bool {
         let is_bulk = matches!(self, Self::Cancel(_) | Self::RunNow(_) | Self::Move(_));
+        let is_console = matches!(self, Self::Console(args) if args.serves());
         let is_drastic = matches!(self, Self::Queues(args) if args.serves());
-        is_bulk || is_drastic || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
+        is_bulk || is_console || is_drastic || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self {
             Self::Worker(_) => worker::run(context).await,
             Self::Dev(args) => dev::run(args, context).await,
+            Self::Console(args) => console::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(*args, context).await,
             Self::Status(args) => status::run(args, context).await,
             Self::Batch(args) => batch::run(args, context).await,

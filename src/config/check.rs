@@ -99,6 +99,9 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     wrong.extend(events(&config.events));
     wrong.extend(listed(&["alerts"], config.alerts.iter().flat_map(alerts::Config::validate)));
     wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
+    wrong.extend(
+        super::console::check(&config.console).map(|(key, reason)| (path(&["console", key]), reason)),
+    );
     wrong
 }
 

@@ -8,6 +8,7 @@
 mod alert;
 mod assemble;
 mod check;
+mod console;
 mod limits;
 mod objectives;
 mod pools;
@@ -21,6 +22,7 @@ mod steps;
 mod tree;
 mod values;
 
+pub use console::{ConsoleSection, Network, ProxySection};
 pub use limits::{BreakerSection, KeyName, LimitsSection};
 pub use objectives::ObjectivesSection;
 pub use problem::{Invalid, Problem, nearest};

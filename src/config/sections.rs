@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::console::ConsoleSection;
 use super::limits::{KeyName, LimitsSection};
 use super::objectives::ObjectivesSection;
 use super::steps::StepSection;
@@ -49,6 +50,8 @@ pub struct Config {
     pub alerts: Option<alerts::Config>,
     /// Logs, metrics and probes.
     pub telemetry: telemetry::Config,
+    /// The console.
+    pub console: ConsoleSection,
 }
 
 impl Default for Config {
@@ -65,6 +68,7 @@ impl Default for Config {
             events: EventsSection::default(),
             alerts: None,
             telemetry: telemetry::Config::default(),
+            console: ConsoleSection::default(),
         }
     }
 }

@@ -57,9 +57,19 @@ impl Effective {
     pub fn toml(&self) -> String {
         let mut text = String::new();
         let shown = self.shown();
-        for section in
-            ["redis", "worker", "queues", "dead", "pools", "types", "cron", "events", "alerts", "telemetry"]
-        {
+        for section in [
+            "redis",
+            "worker",
+            "queues",
+            "dead",
+            "pools",
+            "types",
+            "cron",
+            "events",
+            "alerts",
+            "telemetry",
+            "console",
+        ] {
             let path = vec![section.to_owned()];
             match shown[section].as_object() {
                 None if matches!(section, "pools" | "alerts") => {}

@@ -268,8 +268,12 @@ impl Queue {
         found: &[(FoundJob, Option<Envelope>)],
     ) -> Result<Vec<Outcome>, Error> {
         let (by, retention) = (&terms.by, terms.retention);
-        let cancelling =
-            found.iter().map(|(job, fields)| self.cancel_found((job, fields.clone()), by, retention));
+        // Futures rather than an iterator that makes them: a server's tasks may move to another thread at every wait, and the
+        // compiler cannot see that such an iterator may, too.
+        let cancelling: Vec<_> = found
+            .iter()
+            .map(|(job, fields)| self.cancel_found((job, fields.clone()), by, retention))
+            .collect();
         let mut cancelled = stream::iter(cancelling).buffer_unordered(AT_ONCE);
         let mut outcomes = Vec::with_capacity(found.len());
         while let Some(answer) = cancelled.next().await {

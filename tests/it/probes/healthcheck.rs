@@ -1,6 +1,8 @@
 //! `streamfleet healthcheck`, which Docker runs next to a worker.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{CONFIG, SOON, launch, status};
@@ -65,4 +67,20 @@ fn a_healthcheck_that_cannot_ask_exits_with_1_and_says_why() {
     let wrong = healthcheck("nowhere", &[]);
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert!(wrong.stderr.contains("telemetry.listen"), "{wrong:?}");
+}
+
+#[test]
+fn the_probe_of_the_console_asks_healthz() {
+    let console = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = console.local_addr().unwrap().to_string();
+    let asked = thread::spawn(move || {
+        let (mut stream, _) = console.accept().unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+        let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok").unwrap();
+        head
+    });
+    let output = healthcheck("off", &["--probe", "console", "--address", &address]);
+    assert_eq!((output.code, output.stdout), (Some(0), format!("serving: ok ({address})\n")));
+    assert_eq!(asked.join().unwrap()[0], "GET /healthz HTTP/1.1");
 }

@@ -13,7 +13,8 @@ use crate::harness::server_program;
 use crate::traps::scene::SOON;
 
 /// Every login, in the order of the file.
-pub(super) const LOGINS: [&str; 6] = ["worker", "operator", "submitter", "producer", "monitor", "viewer"];
+pub(super) const LOGINS: [&str; 7] =
+    ["worker", "operator", "console", "submitter", "producer", "monitor", "viewer"];
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/redis");
 
@@ -96,6 +97,16 @@ fn the_shipped_file_is_rejected_until_it_has_passwords() {
     assert_eq!(named[0], "default");
     assert_eq!(named[1..], LOGINS);
     assert!(!users.contains("nopass") && !users.contains(" >"), "{users}");
+}
+
+#[test]
+fn the_console_has_the_rights_of_an_operator() {
+    let users = fs::read_to_string(Path::new(FOLDER).join("users.acl")).unwrap();
+    let rules = |login: &str| {
+        let line = users.lines().find(|line| line.split(' ').nth(1) == Some(login)).unwrap();
+        line.split_once(" resetkeys ").unwrap().1
+    };
+    assert_eq!(rules("console"), rules("operator"));
 }
 
 #[test]

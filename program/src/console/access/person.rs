@@ -1,0 +1,103 @@
+//! The person or program that asks.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use streamfleet::job::QueueName;
+
+use super::Role;
+use crate::console::problem::Problem;
+
+/// The person or program that asks, and what they may do. A handler takes it as an argument.
+#[derive(Debug, Clone)]
+pub(in crate::console) struct Person {
+    name: String,
+    grants: Grants,
+}
+
+/// What somebody may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::console) struct Grants {
+    /// On every queue.
+    pub(in crate::console) everywhere: Option<Role>,
+    /// On single queues, if that is more.
+    pub(in crate::console) queues: BTreeMap<QueueName, Role>,
+    /// Whether payloads, headers, results and errors may be shown.
+    pub(in crate::console) payloads: bool,
+}
+
+impl Person {
+    /// A person with these rights.
+    pub(in crate::console) fn new(name: impl Into<String>, grants: Grants) -> Self {
+        Self { name: name.into(), grants }
+    }
+
+    /// The name, for the audit.
+    pub(in crate::console) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether payloads, headers, results and errors may be shown to them.
+    pub(in crate::console) fn sees_payloads(&self) -> bool {
+        self.grants.payloads
+    }
+
+    /// The role on a queue, or the highest on any queue.
+    pub(in crate::console) fn role(&self, queue: Option<&QueueName>) -> Option<Role> {
+        let of_queue = match queue {
+            Some(queue) => self.grants.queues.get(queue).copied(),
+            None => self.grants.queues.values().copied().max(),
+        };
+        self.grants.everywhere.max(of_queue)
+    }
+
+    /// Returns true if they may do this on a queue.
+    pub(in crate::console) fn may(&self, role: Role, queue: &QueueName) -> bool {
+        self.role(Some(queue)) >= Some(role)
+    }
+
+    /// Checks that they have a role on a queue, or on any if none is named.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if they have not.
+    pub(in crate::console) fn check(&self, role: Role, queue: Option<&QueueName>) -> Result<(), Problem> {
+        if self.role(queue) >= Some(role) {
+            return Ok(());
+        }
+        let place = queue.map_or_else(String::new, |queue| format!(" on the queue {queue}"));
+        let why = format!("this needs the role {}{place}, which {} does not have", role.as_str(), self.name);
+        Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why))
+    }
+}
+
+impl Grants {
+    /// Everything, on every queue.
+    pub(super) fn all() -> Self {
+        Self { everywhere: Some(Role::Admin), queues: BTreeMap::new(), payloads: true }
+    }
+}
+
+/// The token that the forms of a page contain, in a hidden field `csrf`. Empty for programs, which need none.
+#[derive(Debug, Clone, Default)]
+pub(in crate::console) struct Csrf(pub(in crate::console) String);
+
+impl<S: Sync> FromRequestParts<S> for Csrf {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Person {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let person = parts.extensions.get::<Self>().cloned();
+        person.ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "not logged in", "log in first"))
+    }
+}

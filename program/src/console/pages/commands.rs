@@ -1,0 +1,208 @@
+//! Commands that submit the same job: for a shell, PHP, Python and curl. What a job contains cannot leave its quotes.
+
+use serde_json::{Value, json};
+use streamfleet::admin::stream_name;
+use streamfleet::job::{Encoding, Lane, Namespace, QueueName};
+
+use crate::output::shell_word;
+
+/// A job to be submitted.
+pub(super) struct Order<'a> {
+    pub(super) namespace: &'a Namespace,
+    pub(super) queue: &'a QueueName,
+    pub(super) lane: Lane,
+    pub(super) job_type: &'a str,
+    /// Its payload; a payload that is not text has no commands.
+    pub(super) payload: &'a str,
+    pub(super) encoding: Encoding,
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl Order<'_> {
+    /// The commands, with the name of each.
+    pub(super) fn commands(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("streamfleet", self.streamfleet()),
+            ("redis-cli", self.redis_cli()),
+            ("PHP", self.php()),
+            ("Python", self.python()),
+            ("curl", self.curl()),
+        ]
+    }
+
+    /// The fields of the entry.
+    fn fields(&self) -> Vec<(String, String)> {
+        let mut fields = vec![("type".to_owned(), self.job_type.to_owned())];
+        if !self.payload.is_empty() {
+            fields.push(("payload".to_owned(), self.payload.to_owned()));
+        }
+        if self.encoding != Encoding::Json {
+            fields.push(("encoding".to_owned(), self.encoding.as_str().to_owned()));
+        }
+        fields.extend(self.headers.iter().map(|(name, value)| (format!("h.{name}"), value.clone())));
+        fields
+    }
+
+    fn stream(&self) -> String {
+        stream_name(self.namespace, self.queue, self.lane)
+    }
+
+    fn streamfleet(&self) -> String {
+        let mut words = vec!["streamfleet enqueue".to_owned(), shell(self.job_type)];
+        if !self.payload.is_empty() {
+            words.push(shell(self.payload));
+        }
+        words.push(format!("--queue {}", shell(self.queue.as_str())));
+        if self.lane != Lane::Normal {
+            words.push(format!("--lane {}", self.lane));
+        }
+        if self.encoding != Encoding::Json {
+            words.push(format!("--encoding {}", self.encoding.as_str()));
+        }
+        words.extend(
+            self.headers
+                .iter()
+                .map(|(name, value)| format!("--header {}", shell(&format!("{name}={value}")))),
+        );
+        words.join(" ")
+    }
+
+    fn redis_cli(&self) -> String {
+        let fields = self.fields().into_iter().flat_map(|(name, value)| [shell(&name), shell(&value)]);
+        let fields: Vec<String> = fields.collect();
+        format!("redis-cli XADD {} '*' {}", shell(&self.stream()), fields.join(" "))
+    }
+
+    fn php(&self) -> String {
+        let fields = self
+            .fields()
+            .into_iter()
+            .map(|(name, value)| format!("    {} => {},\n", php(&name), php(&value)));
+        format!("$redis->xAdd({}, '*', [\n{}]);", php(&self.stream()), fields.collect::<String>())
+    }
+
+    fn python(&self) -> String {
+        let fields = self
+            .fields()
+            .into_iter()
+            .map(|(name, value)| format!("    {}: {},\n", text(&name), text(&value)));
+        format!("client.xadd({}, {{\n{}}})", text(&self.stream()), fields.collect::<String>())
+    }
+
+    fn curl(&self) -> String {
+        let payload = match self.encoding {
+            Encoding::Json => serde_json::from_str(self.payload).unwrap_or(Value::Null),
+            Encoding::Msgpack | Encoding::Raw => Value::from(self.payload),
+        };
+        let mut body = json!({ "type": self.job_type, "payload": payload });
+        if self.encoding != Encoding::Json {
+            body["encoding"] = self.encoding.as_str().into();
+        }
+        if self.lane != Lane::Normal {
+            body["lane"] = self.lane.as_str().into();
+        }
+        if !self.headers.is_empty() {
+            body["headers"] = self
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+                .collect();
+        }
+        format!(
+            "curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\\n  -d {} \\\n  \"$CONSOLE\"/api/v1/queues/{}/jobs",
+            shell(&body.to_string()),
+            self.queue
+        )
+    }
+}
+
+/// A word for a shell. Control characters, which a terminal would act on when the command is pasted, are written as escapes.
+fn shell(word: &str) -> String {
+    if !word.chars().any(char::is_control) {
+        return shell_word(word);
+    }
+    let quoted = word.chars().map(|c| match c {
+        '\'' => "\\'".to_owned(),
+        '\\' => "\\\\".to_owned(),
+        c if c.is_control() => bytes_of(c),
+        c => c.to_string(),
+    });
+    format!("$'{}'", quoted.collect::<String>())
+}
+
+/// A text for PHP.
+fn php(value: &str) -> String {
+    if !value.chars().any(char::is_control) {
+        return format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"));
+    }
+    let quoted = value.chars().map(|c| match c {
+        '"' | '\\' | '$' => format!("\\{c}"),
+        c if c.is_control() => bytes_of(c),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", quoted.collect::<String>())
+}
+
+/// A text for Python: JSON's texts are such, too, but for characters beyond 16 bits, which stay as they are.
+fn text(value: &str) -> String {
+    let quoted = value.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", quoted.collect::<String>())
+}
+
+/// The bytes of a character as escapes.
+fn bytes_of(c: char) -> String {
+    c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("\\x{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order<'a>(namespace: &'a Namespace, queue: &'a QueueName, payload: &'a str) -> Order<'a> {
+        Order {
+            namespace,
+            queue,
+            lane: Lane::High,
+            job_type: "mail.send",
+            payload,
+            encoding: Encoding::Json,
+            headers: vec![("tenant".to_owned(), "it's".to_owned())],
+        }
+    }
+
+    #[test]
+    fn each_command_contains_the_whole_job() {
+        let (namespace, queue) = ("sf".parse().unwrap(), "mail".parse().unwrap());
+        let commands = order(&namespace, &queue, r#"{"to":"ann"}"#).commands();
+        for (name, text) in &commands {
+            assert!(text.contains("mail.send") && text.contains("ann"), "{name}: {text}");
+        }
+        assert_eq!(
+            commands[1].1,
+            r#"redis-cli XADD 'sf:{mail}:jobs:high' '*' type mail.send payload '{"to":"ann"}' h.tenant 'it'\''s'"#
+        );
+    }
+
+    #[test]
+    fn what_a_job_contains_stays_in_its_quotes() {
+        let (namespace, queue) = ("sf".parse().unwrap(), "mail".parse().unwrap());
+        let hostile = "\"'; rm -rf /; `x` $(y) $z \\ \u{1b}[0m\n";
+        let order = order(&namespace, &queue, hostile);
+        let script = order.redis_cli().replacen("redis-cli", "printf '%s\\0'", 1);
+        let printed = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        let words = String::from_utf8(printed.stdout).unwrap();
+        let words: Vec<&str> = words.split_terminator('\0').collect();
+        assert_eq!(words[6], hostile);
+        assert_eq!(words[8], "it's");
+        for (name, text) in order.commands() {
+            assert!(!text.contains('\u{1b}'), "{name}");
+        }
+        assert_eq!(php("a'\\"), r"'a\'\\'");
+        assert_eq!(php("$x\n"), r#""\$x\x0a""#);
+        assert_eq!(text("a\"\\\n"), "\"a\\\"\\\\\\u000a\"");
+    }
+}

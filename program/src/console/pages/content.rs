@@ -1,0 +1,147 @@
+//! What a job got and returned, in tabs: the payload, the headers and the result. Also the commands that submit the same job.
+
+use askama::Template;
+use serde::Deserialize;
+use streamfleet::Queue;
+use streamfleet::admin::Status;
+use streamfleet::job::{Encoding, Envelope};
+
+use super::commands;
+use super::frame::Frame;
+use super::link::Link;
+use super::payload::{self, Form, Shown};
+use crate::console::site::Site;
+
+/// What a job got and returned, in the open tab.
+#[derive(Template)]
+#[template(path = "content.html")]
+pub(super) struct Content {
+    /// Each tab: the key of its name, its address, and whether it is open.
+    tabs: Vec<(&'static str, String, bool)>,
+    /// Each form of the bytes, likewise.
+    forms: Vec<(&'static str, String, bool)>,
+    shown: Option<Shown>,
+    /// What is said about it: cut, hidden, or not there.
+    note: Option<String>,
+    headers: Vec<(String, String)>,
+    /// The names of the tabs, in the language of the page.
+    frame: Frame,
+}
+
+impl askama::filters::HtmlSafe for Content {}
+
+/// Which part is open.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct Wanted {
+    tab: Option<String>,
+    form: Option<String>,
+}
+
+/// What a job has that is shown in tabs.
+pub(super) struct Bodies<'a> {
+    pub(super) fields: Option<&'a Envelope>,
+    pub(super) result: Option<&'a str>,
+}
+
+/// What a job got and returned, in the tab that the address names.
+pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, wanted: &Wanted) -> Content {
+    let tabs = [("payload", "job.payload"), ("headers", "job.headers"), ("result", "job.result")];
+    let tab = wanted
+        .tab
+        .as_deref()
+        .and_then(|tab| tabs.iter().find(|(name, _)| *name == tab))
+        .unwrap_or(&tabs[0])
+        .0;
+    let open = |(name, key): (&'static str, &'static str)| {
+        (key, here.clone().with("tab", name).to_string(), name == tab)
+    };
+    let mut content = Content {
+        tabs: tabs.map(open).into(),
+        forms: Vec::new(),
+        shown: None,
+        note: None,
+        headers: Vec::new(),
+        frame: frame.clone(),
+    };
+    if !frame.sees_payloads() {
+        content.note = Some(frame.t("job.hidden").to_owned());
+        return content;
+    }
+    let body: Option<(Vec<u8>, Option<Encoding>)> = match tab {
+        "headers" => {
+            content.headers = bodies.fields.map(|fields| headers(site, fields)).unwrap_or_default();
+            None
+        }
+        "result" => bodies.result.map(|text| {
+            let bytes = payload::result(text);
+            let encoding = if bytes == text.as_bytes() { Encoding::Json } else { Encoding::Raw };
+            (bytes, Some(encoding))
+        }),
+        _ => bodies.fields.and_then(|fields| Some((fields.get(b"payload")?.to_vec(), encoding(fields)))),
+    };
+    let Some((bytes, encoding)) = body else {
+        content.note = content.headers.is_empty().then(|| frame.t("job.none").to_owned());
+        return content;
+    };
+    let form = wanted.form.as_deref().and_then(Form::of_name).unwrap_or(Form::of_encoding(encoding, &bytes));
+    let link = |one: Form| here.clone().with("tab", tab).with("form", one.as_str()).to_string();
+    content.forms = Form::ALL.map(|one| (one.key(), link(one), one == form)).into();
+    let is_opaque = !site.mask().is_empty() && bytes.len() > payload::MAX_DECODED;
+    let shown = payload::shown(&bytes, form, |value| site.mask().apply(value));
+    content.note = match (&shown, is_opaque) {
+        (_, true) => Some(frame.t("job.masked").to_owned()),
+        (Shown { text, is_other: true, .. }, _) if text.is_empty() && !bytes.is_empty() => {
+            Some(frame.t("job.masked").to_owned())
+        }
+        (Shown { is_other: true, .. }, _) => Some(frame.t("job.other_form").to_owned()),
+        (Shown { is_cut: true, .. }, _) => Some(frame.t("job.cut").to_owned()),
+        _ => None,
+    };
+    content.shown = Some(shown).filter(|_| !is_opaque);
+    content
+}
+
+/// Commands that submit the same job, if its payload is text and nothing of it is hidden.
+pub(super) fn copies(
+    frame: &Frame,
+    site: &Site,
+    (queue, status): (&Queue, &Status),
+    fields: Option<&Envelope>,
+) -> Vec<(&'static str, String)> {
+    let Some(fields) = fields.filter(|_| frame.sees_payloads() && site.mask().is_empty()) else {
+        return Vec::new();
+    };
+    let payload = std::str::from_utf8(fields.get(b"payload").unwrap_or_default());
+    let Some(payload) = payload.ok().filter(|payload| payload.len() <= 8 * 1024) else { return Vec::new() };
+    let headers = headers(site, fields);
+    let order = commands::Order {
+        namespace: site.broker().namespace(),
+        queue: queue.name(),
+        lane: status.lane,
+        job_type: &status.job_type,
+        payload,
+        encoding: encoding(fields).unwrap_or(Encoding::Raw),
+        headers,
+    };
+    order.commands()
+}
+
+/// The encoding that a job's fields name.
+pub(super) fn encoding(fields: &Envelope) -> Option<Encoding> {
+    match fields.get(b"encoding") {
+        None => Some(Encoding::default()),
+        Some(name) => std::str::from_utf8(name).ok().and_then(Encoding::parse),
+    }
+}
+
+/// The headers of a job, without what is masked.
+fn headers(site: &Site, fields: &Envelope) -> Vec<(String, String)> {
+    let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let headers =
+        fields.fields().filter_map(|(name, value)| Some((owned(name.strip_prefix(b"h.")?), owned(value))));
+    let hidden = |(name, value): (String, String)| {
+        let value = if site.mask().hides(&name) { "***".to_owned() } else { value };
+        (name, value)
+    };
+    headers.map(hidden).collect()
+}

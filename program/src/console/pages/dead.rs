@@ -1,0 +1,272 @@
+//! The dead letters of a queue: their groups, and the letters of a group or a filter.
+
+use std::time::{Duration, Instant};
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use streamfleet::Queue;
+use streamfleet::admin::{DeadGroup, DeadGroups, DeadLetter, Match};
+use streamfleet::job::{DeadReason, EntryId, Timestamp};
+
+use super::criteria::{Condition, Criteria};
+use super::found::ROWS;
+use super::frame::{Frame, grouped};
+use super::link::Link;
+use super::section::Section;
+use super::table::{Cell, Table};
+use super::target;
+use crate::console::access::Role;
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+
+/// How many letters are read at once.
+const READ: u64 = 250;
+
+/// The most letters that one page looks at …
+const MOST: u64 = 5000;
+
+/// … and how long it looks.
+const LONGEST: Duration = Duration::from_millis(60);
+
+#[derive(Template)]
+#[template(path = "dead.html")]
+struct Dead<'a> {
+    frame: &'a Frame,
+    queue: String,
+    queue_link: String,
+    total: String,
+    /// The groups, unless letters are listed.
+    groups: Option<Table>,
+    letters: Option<Table>,
+    summary: String,
+    remarks: Vec<String>,
+    next: Option<String>,
+    conditions: Vec<Condition>,
+    /// Where all letters are listed.
+    all: String,
+    /// What somebody may do with what is listed.
+    actions: Vec<(&'static str, String, bool)>,
+}
+
+/// Letters of a page.
+#[derive(Debug, Default)]
+pub(super) struct Letters {
+    pub(super) letters: Vec<DeadLetter>,
+    /// Where the next page begins.
+    pub(super) next: Option<EntryId>,
+    pub(super) read: u64,
+    undecided: u64,
+}
+
+/// Shows the groups, or the letters that the filter matches.
+pub(super) async fn show(
+    State(site): State<Site>,
+    frame: Frame,
+    Path(name): Path<String>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Result<Response, Problem> {
+    let queue = target::queue(&site, &name)?;
+    let wants_letters = query.iter().any(|(name, _)| name == "letters");
+    let criteria = Criteria::read(&frame, query)?;
+    let failed = |error| target::redis("the dead letters could not be read", &queue, &error);
+    let dead = queue.dead_letters();
+    let (now, groups) = tokio::try_join!(queue.clock(), dead.groups()).map_err(failed)?;
+    let here = || Link::queue(&name, &["dead"]);
+    let mut page = Dead {
+        frame: &frame,
+        queue: name.clone(),
+        queue_link: Link::queue(&name, &[]).to_string(),
+        total: frame.number_of("dead.total", groups.letters),
+        groups: None,
+        letters: None,
+        summary: String::new(),
+        remarks: remarks(&frame, &groups),
+        next: None,
+        conditions: criteria.fields(&frame, true),
+        all: here().with("letters", "all").to_string(),
+        actions: actions(&frame, &queue, &criteria),
+    };
+    if criteria.filter.is_empty() && !wants_letters {
+        page.groups = Some(table(&frame, &name, &groups, now));
+    } else {
+        let from = start(&criteria, &groups)?;
+        let letters = search(&queue, &criteria, from, now).await?;
+        let shown = grouped(letters.letters.len() as u64);
+        page.summary = frame.fill("found.summary", &[("shown", &shown), ("read", &grouped(letters.read))]);
+        if letters.undecided > 0 {
+            page.remarks.push(frame.number_of("found.unreadable", letters.undecided));
+        }
+        let link = |next: EntryId| {
+            criteria.conditions(here()).with("letters", "all").with("after", &next.to_string())
+        };
+        page.next = letters.next.map(|next| link(next).to_string());
+        page.letters = Some(listed(&frame, &name, &letters.letters, now));
+    }
+    let title = frame.fill("dead.title", &[("queue", &name)]);
+    Ok(frame.page(&title, Some(Section::Overview), &page))
+}
+
+/// Where the newest letter of a page is. Of a group, it is known when its last job died.
+fn start(criteria: &Criteria, groups: &DeadGroups) -> Result<Option<EntryId>, Problem> {
+    if let Some(after) = &criteria.after {
+        return target::part("after", after).map(Some);
+    }
+    let filter = criteria.filter.to_string();
+    let named = |group: &&DeadGroup| {
+        group.fingerprint.as_ref().is_some_and(|name| filter == format!("--group {name}"))
+    };
+    let last = groups.groups.iter().find(named).map(|group| group.last.as_ms());
+    Ok(last.map(|last| EntryId::new(last.saturating_add(1), 0)))
+}
+
+/// Looks for letters, the newest first.
+///
+/// # Errors
+///
+/// [`Problem`] if Redis does not answer.
+pub(super) async fn search(
+    queue: &Queue,
+    criteria: &Criteria,
+    mut before: Option<EntryId>,
+    now: Timestamp,
+) -> Result<Letters, Problem> {
+    let (mut found, begun) = (Letters::default(), Instant::now());
+    let dead = queue.dead_letters();
+    loop {
+        let page = dead.wanting(&criteria.filter, now).recent(before, READ).await;
+        let page =
+            page.map_err(|error| target::redis("the dead letters could not be read", queue, &error))?;
+        if page.is_empty() {
+            return Ok(found);
+        }
+        for letter in page {
+            before = Some(letter.entry);
+            found.read += 1;
+            match letter.check(&criteria.filter, now) {
+                Match::Yes => found.letters.push(letter),
+                Match::No => {}
+                Match::TooLarge | Match::Unreadable => found.undecided += 1,
+            }
+            if found.letters.len() >= ROWS {
+                found.next = before;
+                return Ok(found);
+            }
+        }
+        if found.read >= MOST || begun.elapsed() >= LONGEST {
+            found.next = before;
+            return Ok(found);
+        }
+    }
+}
+
+fn remarks(frame: &Frame, groups: &DeadGroups) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if groups.uncounted() > 0 {
+        remarks.push(frame.number_of("dead.uncounted", groups.uncounted()));
+    }
+    if groups.overcounted() > 0 {
+        remarks.push(frame.number_of("dead.overcounted", groups.overcounted()));
+    }
+    if groups.groups.len() > ROWS {
+        remarks.push(frame.number_of("dead.more_groups", (groups.groups.len() - ROWS) as u64));
+    }
+    remarks
+}
+
+/// What somebody may do with the letters that the filter matches, or with all of them.
+fn actions(frame: &Frame, queue: &Queue, criteria: &Criteria) -> Vec<(&'static str, String, bool)> {
+    if !frame.may(Role::Operator, queue.name()) {
+        return Vec::new();
+    }
+    let name = queue.name().as_str();
+    let link = |more: &[&str]| criteria.conditions(Link::queue(name, more)).to_string();
+    vec![
+        ("action.campaign", link(&["campaigns", "plan"]), false),
+        ("action.drop_all", link(&["dead-drop"]), true),
+    ]
+}
+
+fn table(frame: &Frame, queue: &str, dead: &DeadGroups, now: Timestamp) -> Table {
+    let columns = [
+        ("column.error", "clip"),
+        ("column.type", ""),
+        ("column.reason", "short"),
+        ("column.letters", "number"),
+        ("column.deaths", "number"),
+        ("column.first", "short"),
+        ("column.last", "short"),
+        ("column.change", "short"),
+    ];
+    let mut table = Table::new(frame, "dead.groups", &columns).or(frame.t("dead.none"));
+    for group in dead.groups.iter().take(ROWS) {
+        let name = group.fingerprint.clone();
+        let link = match &name {
+            Some(name) => Link::queue(queue, &["dead"]).with("group", name),
+            None => Link::queue(queue, &["dead"]).with("letters", "all"),
+        };
+        let error =
+            if frame.sees_payloads() { group.error.clone() } else { frame.t("job.hidden").to_owned() };
+        let error = if name.is_none() { frame.t("dead.other").to_owned() } else { error };
+        let error = if error.is_empty() { "–".to_owned() } else { error };
+        let letter = group.sample.map(|letter| Link::queue(queue, &["dead", &letter.to_string()]));
+        let sample =
+            letter.map_or_else(|| Cell::text("–"), |letter| Cell::link(frame.t("dead.sample"), &letter));
+        table.add([
+            Cell::link(error, &link).under(name.unwrap_or_default()),
+            Cell::like(group.job_type.as_ref().map(ToString::to_string).unwrap_or_default(), "mono"),
+            Cell::text(group.reason.map_or("–", |reason| frame.t(reason_key(reason)))),
+            Cell::counted(group.count, &link),
+            Cell::number(group.deaths),
+            Cell::time(frame, group.first, now),
+            Cell::time(frame, group.last, now),
+            sample,
+        ]);
+    }
+    table
+}
+
+/// Letters as a table.
+pub(super) fn listed(frame: &Frame, queue: &str, letters: &[DeadLetter], now: Timestamp) -> Table {
+    let columns = [
+        ("column.job", ""),
+        ("column.error", "clip"),
+        ("column.reason", "short"),
+        ("column.attempts", "number"),
+        ("column.died", "short"),
+    ];
+    let mut table = Table::new(frame, "dead.letters", &columns).or(frame.t("found.none"));
+    for letter in letters {
+        let link = Link::queue(queue, &["dead", &letter.entry.to_string()]);
+        let error = if frame.sees_payloads() { letter.text("dead_error") } else { String::new() };
+        table.add([
+            Cell::id(letter.job().to_string(), &link).under(letter.text("type")),
+            Cell::text(error),
+            Cell::text(reason_of(frame, letter)),
+            Cell::number(letter.text("dead_attempts").parse().unwrap_or(0)),
+            Cell::time(frame, letter.died(), now),
+        ]);
+    }
+    table
+}
+
+/// Why a job died, in words.
+pub(super) fn reason_of(frame: &Frame, letter: &DeadLetter) -> String {
+    let name = letter.text("dead_reason");
+    let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == name);
+    known.map_or(name, |reason| frame.t(reason_key(reason)).to_owned())
+}
+
+/// The key of a reason's name.
+fn reason_key(reason: DeadReason) -> &'static str {
+    match reason.as_str() {
+        "exhausted" => "reason.exhausted",
+        "fatal" => "reason.fatal",
+        "lost" => "reason.lost",
+        "expired" => "reason.expired",
+        "malformed" => "reason.malformed",
+        "unroutable" => "reason.unroutable",
+        "needs_decision" => "reason.needs_decision",
+        _ => "reason.other",
+    }
+}

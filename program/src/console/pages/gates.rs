@@ -1,0 +1,295 @@
+//! Gates: what may not start now, by whom and why. Pausing, resuming and limiting.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::Form as Body;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use futures_util::{StreamExt as _, stream};
+use serde::Deserialize;
+use streamfleet::Queue;
+use streamfleet::admin::{Action, GateStatus};
+use streamfleet::job::{GateName, Limits, QueueName, Rate, Rule, Timestamp};
+
+use super::action::{Done, noted};
+use super::form::{Field, Form, reason};
+use super::frame::{Frame, lead_to};
+use super::link::Link;
+use super::section::Section;
+use super::table::{Cell, Table};
+use super::target;
+use crate::console::access::{Person, Role};
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+use crate::times;
+
+/// How many queues are read at once.
+const AT_ONCE: usize = 16;
+
+/// The most gates of one queue that a page shows.
+const MOST: usize = 100;
+
+#[derive(Template)]
+#[template(path = "gates.html")]
+struct Gates<'a> {
+    frame: &'a Frame,
+    table: Table,
+    errors: Vec<String>,
+    /// The queues that somebody may pause.
+    queues: Vec<String>,
+}
+
+/// Shows the gates of all queues, or of one.
+pub(super) async fn show(
+    State(site): State<Site>,
+    frame: Frame,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let mut queues = target::visible(&site, &frame).await?;
+    if let Some(name) = &wanted.queue {
+        queues.retain(|queue| queue.name().as_str() == name);
+    }
+    let may = queues.iter().filter(|queue| frame.may(Role::Operator, queue.name()));
+    let may = may.map(|queue| queue.name().to_string()).collect();
+    let reading = stream::iter(queues).map(|queue| async move {
+        let read = async { tokio::try_join!(queue.clock(), async { queue.gates().list().await }) };
+        let read = read.await.map_err(|error| format!("{}: {}", queue.name(), queue.with_keys(&error)));
+        (queue.name().clone(), read)
+    });
+    let read: Vec<_> = reading.buffered(AT_ONCE).collect().await;
+    let (mut found, mut errors, mut now) = (Vec::new(), Vec::new(), Timestamp::default());
+    for (name, read) in read {
+        match read {
+            Ok((clock, gates)) => {
+                now = now.max(clock);
+                found.push((name, gates));
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    let table = table(&frame, found.iter().map(|(name, gates)| (name, &gates[..])), now);
+    let page = Gates { frame: &frame, table, errors, queues: may };
+    Ok(frame.page(frame.t("nav.gates"), Some(Section::Gates), &page))
+}
+
+/// A part of the address.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    queue: Option<String>,
+}
+
+/// The gates of queues as a table.
+pub(super) fn table<'a>(
+    frame: &Frame,
+    queues: impl IntoIterator<Item = (&'a QueueName, &'a [GateStatus])>,
+    now: Timestamp,
+) -> Table {
+    let columns = [
+        ("column.gate", "clip"),
+        ("column.queue", "short"),
+        ("column.state", "short"),
+        ("column.limits", ""),
+        ("column.held", "number"),
+        ("state.waiting", "number"),
+        ("column.change", "short"),
+    ];
+    let mut table = Table::new(frame, "nav.gates", &columns).or(frame.t("gates.none"));
+    for (queue, gates) in queues {
+        for gate in gates.iter().take(MOST) {
+            table.add(row(frame, queue, gate, now));
+        }
+    }
+    table
+}
+
+fn row(frame: &Frame, queue: &QueueName, gate: &GateStatus, now: Timestamp) -> Vec<Cell> {
+    let (name, rule) = (gate.rule.gate.as_str(), &gate.rule);
+    let link = |action: &str| Link::queue(queue.as_str(), &["gates", action]).with("gate", name);
+    let waiting = Link::queue(queue.as_str(), &[]).with("tab", "waiting");
+    let change = if !frame.may(Role::Operator, queue) {
+        Cell::text("–")
+    } else if rule.closed.is_some() {
+        Cell::link(frame.t("action.resume"), &link("resume"))
+    } else {
+        Cell::link(frame.t("action.limit"), &link("limit"))
+    };
+    vec![
+        Cell::like(name, "mono"),
+        Cell::link(queue.as_str(), &Link::queue(queue.as_str(), &[])),
+        standing(frame, gate, now),
+        Cell::text(limits(frame, &rule.limits())).under(source(frame, rule)),
+        Cell::number(gate.held),
+        Cell::counted(gate.waiting, &waiting),
+        change,
+    ]
+}
+
+/// Whether jobs pass, and if not, why and until when.
+fn standing(frame: &Frame, gate: &GateStatus, now: Timestamp) -> Cell {
+    let rule = &gate.rule;
+    if rule.ignored {
+        return Cell::like(frame.t("gate.ignored"), "state cancelled");
+    }
+    if rule.unreadable {
+        return Cell::like(frame.t("gate.unreadable"), "state dead");
+    }
+    if let Some(closed) = &rule.closed {
+        let until =
+            closed.until.map(|until| frame.fill("gate.until", &[("time", &frame.distance(until, now))]));
+        let why = [Some(closed.by.clone()), Some(closed.reason.clone()), until];
+        let why: Vec<String> = why.into_iter().flatten().filter(|text| !text.is_empty()).collect();
+        return Cell::like(frame.t("gate.paused"), "state retrying").under(why.join("\n"));
+    }
+    match gate.tripped_until.filter(|until| *until > now) {
+        Some(until) => Cell::like(frame.t("gate.tripped"), "state dead").under(frame.distance(until, now)),
+        None => Cell::like(frame.t("gate.open"), "state done"),
+    }
+}
+
+/// Limits as people read them.
+fn limits(frame: &Frame, limits: &Limits) -> String {
+    let concurrency = limits.concurrency.map(|jobs| frame.number_of("gate.at_once", jobs.into()));
+    let rate = limits.rate.map(|rate| rate.to_string());
+    let breaker = limits.breaker.map(|breaker| frame.fill("gate.breaker", &[("rule", &breaker.to_string())]));
+    let all: Vec<String> = [concurrency, rate, breaker].into_iter().flatten().collect();
+    if all.is_empty() { "–".to_owned() } else { all.join(", ") }
+}
+
+fn source(frame: &Frame, rule: &Rule) -> &'static str {
+    match (rule.set, rule.configured) {
+        (Some(_), _) => frame.t("gate.set"),
+        (None, Some(_)) => frame.t("gate.configured"),
+        (None, None) => "",
+    }
+}
+
+/// Which gate an action is about.
+#[derive(Debug, Deserialize)]
+pub(super) struct Which {
+    gate: Option<String>,
+}
+
+/// What the form of an action says.
+#[derive(Debug, Deserialize)]
+pub(super) struct Order {
+    gate: String,
+    #[serde(default)]
+    reason: String,
+    /// For how long a gate is closed.
+    #[serde(default, rename = "for")]
+    time: String,
+    #[serde(default)]
+    concurrency: String,
+    #[serde(default)]
+    rate: String,
+}
+
+/// Asks before an action.
+pub(super) async fn ask(
+    State(site): State<Site>,
+    frame: Frame,
+    Path((name, action)): Path<(String, String)>,
+    Query(which): Query<Which>,
+) -> Result<Response, Problem> {
+    let queue = target::queue(&site, &name)?;
+    let gate = which.gate.unwrap_or_else(|| "queue".to_owned());
+    let back = Link::to(&["gates"]).with("queue", &name);
+    let to = Link::queue(&name, &["gates", &action]);
+    let values = [("gate", &*gate), ("queue", &*name)];
+    let field =
+        Field::line(&frame, "gate", "column.gate").value(&gate).hint(&frame, "gate.name_hint").required();
+    let form = |title: &str| Form::new(&frame, frame.fill(title, &values), (&to, &back)).field(field.clone());
+    let snapshot = queue.snapshot().await;
+    let snapshot = snapshot.map_err(|error| target::redis("the queue could not be read", &queue, &error))?;
+    let counts = frame.number_of("gate.waiting_now", snapshot.waiting());
+    let form = match action.as_str() {
+        "pause" => form("gate.pause_title")
+            .line(frame.t("gate.pause_line"))
+            .line(counts)
+            .field(Field::line(&frame, "for", "gate.for").hint(&frame, "gate.for_hint"))
+            .button("action.pause"),
+        "resume" => {
+            form("gate.resume_title").line(frame.t("gate.resume_line")).line(counts).button("action.resume")
+        }
+        "limit" => {
+            let now = current(&queue, &gate).await?;
+            let concurrency = now.concurrency.map(|jobs| jobs.to_string()).unwrap_or_default();
+            let rate = now.rate.map(|rate| rate.to_string()).unwrap_or_default();
+            form("gate.limit_title")
+                .line(frame.t("gate.limit_line"))
+                .line(counts)
+                .field(Field::line(&frame, "concurrency", "gate.concurrency").value(concurrency))
+                .field(Field::line(&frame, "rate", "gate.rate").value(rate).hint(&frame, "gate.rate_hint"))
+                .button("action.limit")
+        }
+        _ => return Err(Problem::not_found("no gate has such an action")),
+    };
+    Ok(form.field(Field::reason(&frame)).page(Section::Gates))
+}
+
+/// Does it.
+pub(super) async fn act(
+    State(site): State<Site>,
+    frame: Frame,
+    person: Person,
+    Path((name, action)): Path<(String, String)>,
+    Body(order): Body<Order>,
+) -> Result<Response, Problem> {
+    let queue = target::queue(&site, &name)?;
+    let gate: GateName =
+        order.gate.trim().parse().map_err(|error| Problem::field("body.gate", format!("{error}")))?;
+    let (why, gates) = (reason(&order.reason), queue.gates());
+    let failed = |error| target::redis("the gate was not changed", &queue, &error);
+    let (command, what) = match action.as_str() {
+        "pause" => {
+            let time = Some(order.time.trim()).filter(|text| !text.is_empty()).map(times::duration);
+            let time: Option<Duration> = time.transpose().map_err(|why| Problem::field("body.for", why))?;
+            gates.close(&gate, person.name(), &why, time).await.map_err(failed)?;
+            ("pause", "gate.is_paused")
+        }
+        "resume" => {
+            let is_new = gates.open(&gate).await.map_err(failed)?;
+            ("resume", if is_new { "gate.is_open" } else { "gate.was_open" })
+        }
+        "limit" => {
+            let limits = order.limits(current(&queue, &order.gate).await?)?;
+            let changed =
+                if limits.is_empty() { gates.clear(&gate).await } else { gates.set(&gate, &limits).await };
+            changed.map_err(failed)?;
+            ("gates set", "gate.is_limited")
+        }
+        _ => return Err(Problem::not_found("no gate has such an action")),
+    };
+    let mut target = gate.to_string();
+    if action == "limit" {
+        target = format!("{target}: {}", limits(&frame, &current(&queue, gate.as_str()).await?));
+    }
+    let unnoted = noted(&queue, &Action::new(command, person.name()).why(&*why).target(target)).await;
+    let text = frame.fill(what, &[("gate", gate.as_str()), ("queue", &name)]);
+    let message = Done::new(text).unnoted(&frame, unnoted).message();
+    Ok(lead_to(&Link::to(&["gates"]).with("queue", &name), &message))
+}
+
+impl Order {
+    /// The limits that the form names, with the breaker that was there.
+    fn limits(&self, now: Limits) -> Result<Limits, Problem> {
+        let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let concurrency = some(&self.concurrency).map(|text| match text.parse::<u32>() {
+            Ok(jobs) if jobs > 0 => Ok(jobs),
+            Ok(_) | Err(_) => Err(Problem::field("body.concurrency", "expected a number of at least 1")),
+        });
+        let rate = some(&self.rate).map(|text| text.parse::<Rate>());
+        let rate = rate.transpose().map_err(|error| Problem::field("body.rate", error.to_string()))?;
+        Ok(now.concurrency(concurrency.transpose()?).rate(rate))
+    }
+}
+
+/// The limits in effect.
+async fn current(queue: &Queue, gate: &str) -> Result<Limits, Problem> {
+    let gate: GateName =
+        gate.trim().parse().map_err(|error| Problem::field("query.gate", format!("{error}")))?;
+    let rules = queue.gates().rules().await;
+    let rules = rules.map_err(|error| target::redis("the rules could not be read", queue, &error))?;
+    Ok(rules.get(&gate).map(Rule::limits).unwrap_or_default())
+}

@@ -1,0 +1,264 @@
+//! One job: its time line, what it got and returned, its steps, and what happens next.
+
+use askama::Template;
+use axum::extract::{Path, Query, State as Shared};
+use axum::response::Response;
+use streamfleet::Queue;
+use streamfleet::admin::{Status, StepsStatus};
+use streamfleet::job::{Envelope, JobType, State, Timestamp};
+
+use super::content::{self, Bodies, Content, Wanted};
+use super::frame::{Frame, bytes, utc};
+use super::graph::Graph;
+use super::link::Link;
+use super::section::Section;
+use super::steps::Verdicts;
+use super::table::{Cell, Table, state_class, state_key};
+use super::timeline::{Span, Timeline};
+use super::{next_step, target};
+use crate::console::access::Role;
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+use crate::times::rfc3339;
+use crate::{status, unserved};
+
+/// The most log lines of a page.
+const MAX_LINES: usize = 100;
+
+#[derive(Template)]
+#[template(path = "job.html")]
+struct JobPage<'a> {
+    frame: &'a Frame,
+    id: String,
+    queue: String,
+    queue_link: String,
+    state: &'static str,
+    class: &'static str,
+    facts: Vec<Fact>,
+    /// What happens next, and when.
+    next: String,
+    remark: Option<String>,
+    error: Option<String>,
+    progress: Option<(u8, String)>,
+    timeline: Option<Timeline>,
+    attempts: Option<Table>,
+    log: Vec<(String, String, String)>,
+    logged: String,
+    content: Content,
+    graph: Option<Graph>,
+    verdicts: Option<Verdicts>,
+    commands: Vec<(&'static str, String)>,
+    /// What somebody may do: the key of its name, where, and whether it cannot be undone.
+    actions: Vec<(&'static str, String, bool)>,
+}
+
+/// One fact: the key of its name, the text, and where it leads.
+pub(super) struct Fact {
+    pub(super) key: &'static str,
+    pub(super) text: String,
+    pub(super) link: Option<String>,
+}
+
+/// Shows the page.
+pub(super) async fn show(
+    Shared(site): Shared<Site>,
+    frame: Frame,
+    Path((name, id)): Path<(String, String)>,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let queue = target::queue(&site, &name)?;
+    let status = find(&queue, &id).await?;
+    let job_type = status.job_type.parse::<JobType>().ok();
+    let waits = matches!(status.state, State::Waiting | State::Scheduled | State::Retrying);
+    let remark = async {
+        match job_type.as_ref().filter(|_| waits) {
+            Some(job_type) => unserved::remark(&queue, job_type).await,
+            None => None,
+        }
+    };
+    let ledgers = queue.steps();
+    let (steps, fields, remark) = tokio::join!(ledgers.of(&status.id), queue.fields(&status), remark);
+    let steps = steps.map_err(|error| target::redis("the steps could not be read", &queue, &error))?;
+    // A payload that cannot be read hides nothing else.
+    let fields = fields.ok().flatten();
+    let page = page(&frame, &site, (&queue, &status), (steps.as_ref(), fields.as_ref()), &wanted);
+    let page = JobPage { remark, ..page };
+    let title = format!("{} · {}", status.id, queue.name());
+    Ok(frame.page(&title, Some(Section::Jobs), &page))
+}
+
+/// Finds a job by its id, or by the entry id that `XADD` returned.
+///
+/// # Errors
+///
+/// [`Problem`] if the queue does not know it.
+pub(super) async fn find(queue: &Queue, id: &str) -> Result<Status, Problem> {
+    let id = target::job(id)?;
+    let found = status::find(queue, &id).await.map_err(|error| {
+        tracing::warn!(error = format!("{error:#}"), "a job could not be looked up");
+        Problem::new(
+            axum::http::StatusCode::SERVICE_UNAVAILABLE,
+            "redis did not answer as hoped",
+            format!("{error:#}"),
+        )
+    })?;
+    found.ok_or_else(|| {
+        Problem::not_found(format!(
+            "the queue {} has no record of the job {id}, and none of its newest entries has this id; a plain job that \
+             succeeded leaves no record",
+            queue.name()
+        ))
+    })
+}
+
+fn page<'a>(
+    frame: &'a Frame,
+    site: &Site,
+    (queue, status): (&Queue, &Status),
+    (steps, fields): (Option<&StepsStatus>, Option<&Envelope>),
+    wanted: &Wanted,
+) -> JobPage<'a> {
+    let (name, id) = (queue.name().as_str(), status.id.to_string());
+    let seen = |text: &Option<String>| text.clone().filter(|text| !text.is_empty() && frame.sees_payloads());
+    let bodies = Bodies { fields, result: status.result.as_deref() };
+    let lines = &status.log[status.log.len().saturating_sub(MAX_LINES)..];
+    let lines = if frame.sees_payloads() { lines } else { &[] };
+    let decides = frame.may(Role::Operator, queue.name());
+    JobPage {
+        frame,
+        queue: name.to_owned(),
+        queue_link: Link::queue(name, &[]).to_string(),
+        state: frame.t(state_key(status.state)),
+        class: state_class(status.state),
+        facts: facts(frame, (queue, status), fields),
+        next: next_step::of(frame, status),
+        remark: None,
+        error: seen(&status.error),
+        progress: status.progress.as_ref().map(|progress| {
+            let note = if frame.sees_payloads() { progress.note.clone() } else { String::new() };
+            (progress.percent, note)
+        }),
+        timeline: Timeline::of(frame, &span(status)),
+        attempts: (!status.attempts.is_empty()).then(|| attempts(frame, status)),
+        log: lines.iter().map(|line| (rfc3339(line.at), utc(line.at), line.text.clone())).collect(),
+        logged: frame.number_of("job.logged", status.logged),
+        content: content::of(frame, site, &Link::job(name, &id), &bodies, wanted),
+        graph: steps.and_then(|steps| Graph::of(frame, steps)),
+        verdicts: steps.and_then(|steps| Verdicts::of(frame, (name, &id), steps, decides)),
+        commands: content::copies(frame, site, (queue, status), fields),
+        actions: actions(frame, queue, status),
+        id,
+    }
+}
+
+fn span(status: &Status) -> Span<'_> {
+    let last = status.attempts.last().map(|attempt| attempt.ended);
+    let is_over = status.state.is_final();
+    // When a running attempt began is not known exactly: after it became due, or after the one before it.
+    let running = (status.state == State::Running).then(|| last.or(status.created)).flatten();
+    let until = last.filter(|_| is_over).unwrap_or(status.now);
+    Span { created: status.created, attempts: &status.attempts, running, until }
+}
+
+fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Envelope>) -> Vec<Fact> {
+    let name = queue.name().as_str();
+    let plain = |key, text: Option<String>| {
+        text.filter(|text| !text.is_empty()).map(|text| Fact { key, text, link: None })
+    };
+    let linked = |key, text: Option<String>, link: Link| {
+        text.filter(|text| !text.is_empty()).map(|text| Fact { key, text, link: Some(link.to_string()) })
+    };
+    let time = |time: Timestamp| format!("{} · {}", utc(time), frame.distance(time, status.now));
+    let field = |name: &str| {
+        let value = fields.and_then(|fields| fields.get(name.as_bytes()))?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    };
+    let letter = status.dead.map(|letter| letter.to_string());
+    let letters = Link::queue(name, &["dead", letter.as_deref().unwrap_or_default()]);
+    let parent = field("parent");
+    let parents = Link::job(name, parent.as_deref().unwrap_or_default());
+    let jobs = Link::to(&["jobs"]).with("queue", name).with("type", &status.job_type);
+    let size = fields.and_then(|fields| fields.get(b"payload")).map(|payload| bytes(payload.len() as u64));
+    let facts = [
+        linked("column.type", Some(status.job_type.clone()), jobs),
+        plain("column.lane", Some(status.lane.to_string())),
+        plain("job.created", status.created.map(time)),
+        plain("job.due", status.due.map(time)),
+        plain("job.worker", status.worker.clone()),
+        plain("job.entry", status.entry.map(|entry| entry.to_string())),
+        linked("job.gate", status.room.clone(), Link::to(&["gates"]).with("queue", name)),
+        linked("job.letter", letter.clone(), letters),
+        linked("job.parent", parent.clone(), parents),
+        plain("job.batch", field("batch")),
+        plain("job.campaign", field("campaign")),
+        plain("job.trace", field("traceparent")),
+        plain("job.size", size),
+        plain("job.cancelling", status.cancelling.map(time)),
+        plain("job.cancelled_by", status.cancelled_by.clone()),
+    ];
+    facts.into_iter().flatten().collect()
+}
+
+fn attempts(frame: &Frame, status: &Status) -> Table {
+    let columns = [
+        ("column.started", "short"),
+        ("column.took", "short"),
+        ("column.outcome", "short"),
+        ("column.worker", "clip"),
+        ("column.error", ""),
+    ];
+    let mut table = Table::new(frame, "job.attempts", &columns);
+    for attempt in status.attempts.iter().rev() {
+        let class = if attempt.outcome == "done" { "state done" } else { "state retrying" };
+        let error = if frame.sees_payloads() { attempt.error.as_str() } else { "" };
+        table.add([
+            Cell::time(frame, attempt.started, status.now),
+            Cell::lasting(Some(attempt.duration())),
+            Cell::like(&attempt.outcome, class),
+            Cell::text(&attempt.worker),
+            Cell::like("", "lines").under(error),
+        ]);
+    }
+    table
+}
+
+/// What somebody may do with the job.
+fn actions(frame: &Frame, queue: &Queue, status: &Status) -> Vec<(&'static str, String, bool)> {
+    let name = queue.name().as_str();
+    let id = status.id.to_string();
+    let act = |action: &str| Link::queue(name, &["jobs", &id, action]).to_string();
+    let mut actions = Vec::new();
+    if frame.may(Role::Operator, queue.name()) {
+        match status.state {
+            State::Waiting | State::Running => actions.push(("action.cancel", act("cancel"), true)),
+            State::Scheduled | State::Retrying => {
+                actions.push(("action.run_now", act("run-now"), false));
+                actions.push(("action.reschedule", act("reschedule"), false));
+                actions.push(("action.edit", act("edit"), false));
+                actions.push(("action.cancel", act("cancel"), true));
+            }
+            State::Dead => {
+                let letter = status.dead.map(|letter| Link::queue(name, &["dead", &letter.to_string()]));
+                actions.extend(letter.map(|letter| ("action.letter", letter.to_string(), false)));
+            }
+            State::Done | State::Cancelled => {}
+        }
+    }
+    if frame.may(Role::Submitter, queue.name()) && frame.sees_payloads() {
+        let again = Link::to(&["submit"]).with("queue", name).with("job", &id);
+        actions.push(("action.submit_again", again.to_string(), false));
+    }
+    actions
+}
+
+/// The steps of a job for its letter's page, too.
+pub(super) async fn steps_of(
+    frame: &Frame,
+    queue: &Queue,
+    id: &streamfleet::job::JobId,
+) -> Option<(Graph, Verdicts)> {
+    let steps = queue.steps().of(id).await.ok().flatten()?;
+    let decides = frame.may(Role::Operator, queue.name());
+    let verdicts = Verdicts::of(frame, (queue.name().as_str(), &id.to_string()), &steps, decides)?;
+    Some((Graph::of(frame, &steps)?, verdicts))
+}

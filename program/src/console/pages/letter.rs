@@ -1,0 +1,218 @@
+//! One dead letter: why its job died, what it got, and what a person does with it.
+
+use askama::Template;
+use axum::Form as Body;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use serde::Deserialize;
+use streamfleet::Queue;
+use streamfleet::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
+
+use super::action::{Done, noted};
+use super::content::{self, Bodies, Content, Wanted};
+use super::dead::reason_of;
+use super::form::{Field, Form, reason};
+use super::frame::{Frame, lead_to, utc};
+use super::graph::Graph;
+use super::job::{self, Fact};
+use super::link::Link;
+use super::section::Section;
+use super::steps::Verdicts;
+use super::{job_actions, submit, target};
+use crate::console::access::{Person, Role};
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+
+#[derive(Template)]
+#[template(path = "letter.html")]
+struct LetterPage<'a> {
+    frame: &'a Frame,
+    id: String,
+    queue: String,
+    letters_link: String,
+    facts: Vec<Fact>,
+    error: Option<String>,
+    content: Content,
+    graph: Option<Graph>,
+    verdicts: Option<Verdicts>,
+    actions: Vec<(&'static str, String, bool)>,
+}
+
+/// Shows the page.
+pub(super) async fn show(
+    State(site): State<Site>,
+    frame: Frame,
+    Path((name, entry)): Path<(String, String)>,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let queue = target::queue(&site, &name)?;
+    let letter = target::letter(&queue, &entry).await?;
+    let id = letter.job();
+    let (graph, verdicts) = job::steps_of(&frame, &queue, &id).await.unzip();
+    let here = Link::queue(&name, &["dead", &entry]);
+    let bodies = Bodies { fields: Some(&letter.fields), result: None };
+    let page = LetterPage {
+        frame: &frame,
+        queue: name.clone(),
+        letters_link: Link::queue(&name, &["dead"]).to_string(),
+        facts: facts(&frame, &queue, &letter),
+        error: Some(letter.text("dead_error")).filter(|text| !text.is_empty() && frame.sees_payloads()),
+        content: content::of(&frame, &site, &here, &bodies, &wanted),
+        graph,
+        verdicts,
+        actions: actions(&frame, &queue, &here),
+        id: id.to_string(),
+    };
+    let title = format!("{id} · {name}");
+    Ok(frame.page(&title, Some(Section::Overview), &page))
+}
+
+fn facts(frame: &Frame, queue: &Queue, letter: &DeadLetter) -> Vec<Fact> {
+    let name = queue.name().as_str();
+    let fact = |key, text: String, link: Option<Link>| {
+        (!text.is_empty()).then(|| Fact { key, text, link: link.map(|link| link.to_string()) })
+    };
+    let text = |field: &str| letter.text(field);
+    let group = text("dead_fingerprint");
+    let in_group = Link::queue(name, &["dead"]).with("group", &group);
+    let jobs = Link::to(&["jobs"]).with("queue", name).with("type", &text("type"));
+    let parent = text("parent");
+    let parents = Link::job(name, &parent);
+    let facts = [
+        fact("column.type", text("type"), Some(jobs)),
+        fact("column.reason", reason_of(frame, letter), None),
+        fact("letter.kind", text("dead_kind"), None),
+        fact("letter.died", utc(letter.died()), None),
+        fact("column.attempts", text("dead_attempts"), None),
+        fact("job.worker", text("dead_worker"), None),
+        fact("column.lane", text("dead_origin"), None),
+        fact("letter.replays", text("replays"), None),
+        fact("column.group", group, Some(in_group)),
+        fact("letter.entry", letter.entry.to_string(), None),
+        fact("job.parent", parent, Some(parents)),
+        fact("job.campaign", text("campaign"), None),
+        fact("job.record", letter.job().to_string(), Some(Link::job(name, &letter.job().to_string()))),
+    ];
+    facts.into_iter().flatten().collect()
+}
+
+fn actions(frame: &Frame, queue: &Queue, here: &Link) -> Vec<(&'static str, String, bool)> {
+    if !frame.may(Role::Operator, queue.name()) {
+        return Vec::new();
+    }
+    let act = |action: &str| format!("{here}/{action}");
+    let mut actions = vec![("action.replay", act("replay"), false)];
+    if frame.sees_payloads() {
+        actions.push(("action.edit", act("edit"), false));
+    }
+    actions.push(("action.drop", act("drop"), true));
+    actions
+}
+
+/// What the form of an action says.
+#[derive(Debug, Deserialize)]
+pub(super) struct Order {
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    payload: String,
+    #[serde(default, rename = "type")]
+    job_type: String,
+}
+
+/// Asks before an action.
+pub(super) async fn ask(
+    State(site): State<Site>,
+    frame: Frame,
+    Path((name, entry, action)): Path<(String, String, String)>,
+) -> Result<Response, Problem> {
+    let queue = target::queue(&site, &name)?;
+    let letter = target::letter(&queue, &entry).await?;
+    let (to, back) = (Link::queue(&name, &["dead", &entry, &action]), Link::queue(&name, &["dead", &entry]));
+    let values = [("job", &*letter.job().to_string()), ("queue", &*name)];
+    let about = frame
+        .fill("letter.about", &[("type", &letter.text("type")), ("reason", &reason_of(&frame, &letter))]);
+    let form = |title: &str| Form::new(&frame, frame.fill(title, &values), (&to, &back)).line(&*about);
+    let form = match action.as_str() {
+        "replay" => form("letter.replay").line(frame.t("letter.replay_line")).button("action.replay"),
+        "drop" => form("letter.drop").line(frame.t("letter.drop_line")).button("action.drop").drastic(),
+        "edit" => {
+            let (text, _) = job_actions::text_of(&frame, &site, &letter.fields)?;
+            form("letter.edit")
+                .line(frame.t("letter.edit_line"))
+                .field(Field::line(&frame, "type", "column.type").value(letter.text("type")).required())
+                .field(Field::area(&frame, "payload", "job.payload").value(text))
+                .button("action.edit")
+        }
+        _ => return Err(Problem::not_found("no dead letter has such an action")),
+    };
+    Ok(form.field(Field::reason(&frame)).page(Section::Overview))
+}
+
+/// Does it.
+pub(super) async fn act(
+    State(site): State<Site>,
+    frame: Frame,
+    person: Person,
+    Path((name, entry, action)): Path<(String, String, String)>,
+    Body(order): Body<Order>,
+) -> Result<Response, Problem> {
+    let queue = target::queue(&site, &name)?;
+    let letter = target::letter(&queue, &entry).await?;
+    let (id, dead) = (letter.job(), queue.dead_letters());
+    let note = |what: &str| Action::new(what, person.name()).why(reason(&order.reason)).ids(&[letter.entry]);
+    let failed = |error| target::redis("the dead letter was not changed", &queue, &error);
+    match action.as_str() {
+        "replay" => {
+            let unnoted = noted(&queue, &note("dead replay")).await;
+            let done = match dead.replay(letter.entry, &id).await.map_err(failed)? {
+                Replayed::As(_) => Done::new(frame.t("letter.replayed")),
+                Replayed::Edited(_) => Done::not(frame.t("letter.edited_meanwhile")),
+                Replayed::Gone(_) => Done::not(frame.t("letter.gone")),
+            };
+            Ok(lead_to(&Link::job(&name, &id.to_string()), &done.unnoted(&frame, unnoted).message()))
+        }
+        "drop" => {
+            let unnoted = noted(&queue, &note("dead drop")).await;
+            let is_done = dead.drop(letter.entry, &id).await.map_err(failed)?;
+            let done = if is_done {
+                Done::new(frame.t("letter.dropped"))
+            } else {
+                Done::not(frame.t("letter.gone"))
+            };
+            Ok(lead_to(&Link::queue(&name, &["dead"]), &done.unnoted(&frame, unnoted).message()))
+        }
+        "edit" => edit(&frame, &site, (&queue, &letter), &order, &note("dead edit")).await,
+        _ => Err(Problem::not_found("no dead letter has such an action")),
+    }
+}
+
+async fn edit(
+    frame: &Frame,
+    site: &Site,
+    (queue, letter): (&Queue, &DeadLetter),
+    order: &Order,
+    action: &Action,
+) -> Result<Response, Problem> {
+    let (before, encoding) = job_actions::text_of(frame, site, &letter.fields)?;
+    let mut edit = LetterEdit::default();
+    // Browsers send line breaks as CR LF.
+    let text = order.payload.replace("\r\n", "\n");
+    if text != before {
+        edit = edit.payload(submit::encoded(&text, encoding)?);
+    }
+    if order.job_type.trim() != letter.text("type") {
+        edit = edit.job_type(target::part("type", order.job_type.trim())?);
+    }
+    let name = queue.name().as_str();
+    let here = Link::queue(name, &["dead", &letter.entry.to_string()]);
+    let edited = match queue.dead_letters().edit(letter, &edit, action).await {
+        Ok(edited) => edited,
+        Err(EditError::Redis(error)) => {
+            return Err(target::redis("the dead letter was not edited", queue, &error));
+        }
+        Err(error) => return Ok(lead_to(&here, &Done::not(error.to_string()).message())),
+    };
+    let done = Done::new(frame.t("letter.edited")).unnoted(frame, edited.unnoted);
+    Ok(lead_to(&Link::queue(name, &["dead", &edited.value.to_string()]), &done.message()))
+}

@@ -1,0 +1,82 @@
+//! Addresses of pages. Only this file builds them, so that nothing from Redis changes where a link leads.
+
+use std::fmt;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What may stand in an address as it is.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// An address on this server: a path, and perhaps a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Link(String);
+
+impl Link {
+    /// The address with these segments.
+    pub(super) fn to(segments: &[&str]) -> Self {
+        if segments.is_empty() {
+            return Self("/".to_owned());
+        }
+        Self(segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, PLAIN))).collect())
+    }
+
+    /// A page of a queue.
+    pub(super) fn queue(queue: &str, more: &[&str]) -> Self {
+        Self::to(&[&["queues", queue], more].concat())
+    }
+
+    /// A job.
+    pub(super) fn job(queue: &str, id: &str) -> Self {
+        Self::queue(queue, &["jobs", id])
+    }
+
+    /// Adds a parameter to the query.
+    pub(super) fn with(self, name: &str, value: &str) -> Self {
+        let sign = if self.0.contains('?') { '&' } else { '?' };
+        let (name, value) = (utf8_percent_encode(name, PLAIN), utf8_percent_encode(value, PLAIN));
+        Self(format!("{}{sign}{name}={value}", self.0))
+    }
+
+    /// Adds parameters, but those without a value.
+    pub(super) fn with_all(self, pairs: &[(String, String)]) -> Self {
+        let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
+        pairs.fold(self, |link, (name, value)| link.with(name, value))
+    }
+
+    /// The address that a form names, if it is one on this server: a browser must not be sent elsewhere.
+    pub(super) fn back(text: &str) -> Option<Self> {
+        let is_local = text.starts_with('/') && !text.starts_with("//");
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        (is_local && is_plain && text.len() <= 2000).then(|| Self(text.to_owned()))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_segment_or_value_changes_the_address() {
+        let link = Link::job("mail", "a/../b?c#d\"<").with("x", "1&y=2").with("é", "");
+        assert_eq!(link.as_str(), "/queues/mail/jobs/a%2F..%2Fb%3Fc%23d%22%3C?x=1%26y%3D2&%C3%A9=");
+        assert_eq!(Link::to(&[]).as_str(), "/");
+    }
+
+    #[test]
+    fn a_form_leads_back_to_this_server_only() {
+        assert!(Link::back("/queues/mail?tab=dead").is_some());
+        for elsewhere in ["", "x", "//evil", "/\\evil", "https://evil", "/a\r\nb", "/a b", "/é"] {
+            assert_eq!(Link::back(elsewhere), None, "{elsewhere:?}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The overview: what needs a person, then a tile for each queue, then Redis.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use futures_util::{StreamExt as _, stream};
+use serde::Deserialize;
+use streamfleet::admin::{QueueSnapshot, Server};
+use streamfleet::job::{DeadReason, QueueName};
+use streamfleet::{Queue, RedisError};
+
+use super::chart::{Chart, Minute};
+use super::frame::{Frame, bytes, grouped};
+use super::link::Link;
+use super::section::Section;
+use super::{pace, samples, target};
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+use crate::times::short;
+
+/// How many queues are read at once.
+const AT_ONCE: usize = 16;
+
+/// The most queues of one page.
+const MOST: usize = 60;
+
+/// The most types that one queue names because no worker knows them.
+const MAX_TYPES: usize = 10;
+
+/// Where the page begins.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    /// After this queue.
+    after: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview<'a> {
+    frame: &'a Frame,
+    needs: Vec<Need>,
+    tiles: Vec<Tile>,
+    /// Where the next page is.
+    next: Option<String>,
+    servers: Vec<ServerFacts>,
+}
+
+/// Something that needs a person.
+struct Need {
+    text: String,
+    link: Option<String>,
+}
+
+/// One queue.
+struct Tile {
+    name: String,
+    link: String,
+    /// Each figure: the key of its name, its value, where it leads, and its class.
+    figures: Vec<Figure>,
+    /// Each fact: the key of its name, the text, and its class.
+    facts: Vec<(&'static str, String, &'static str)>,
+    chart: Option<Chart>,
+    /// How many jobs waited, over the same time.
+    spark: Option<Chart>,
+    paused: Option<String>,
+    error: Option<String>,
+}
+
+/// A figure with what it counts.
+pub(super) struct Figure {
+    pub(super) key: &'static str,
+    pub(super) value: String,
+    pub(super) link: String,
+    pub(super) class: &'static str,
+}
+
+/// What is known about one server.
+struct ServerFacts {
+    name: String,
+    facts: Vec<(&'static str, String)>,
+    warnings: Vec<String>,
+}
+
+/// What was read of a queue.
+struct Look {
+    queue: Queue,
+    read: Result<Read, RedisError>,
+}
+
+struct Read {
+    snapshot: QueueSnapshot,
+    decisions: u64,
+    unserved: Vec<(String, u64, Duration)>,
+    minutes: Vec<Minute>,
+}
+
+/// Shows the page.
+pub(super) async fn show(
+    State(site): State<Site>,
+    frame: Frame,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let mut queues = target::visible(&site, &frame).await?;
+    if let Some(after) = &wanted.after {
+        queues.retain(|queue| queue.name().as_str() > after.as_str());
+    }
+    let next = (queues.len() > MOST).then(|| {
+        queues.truncate(MOST);
+        queues.last().map(|last| Link::to(&[]).with("after", last.name().as_str()).to_string())
+    });
+    let looking = stream::iter(queues).map(look).buffered(AT_ONCE);
+    let (looks, servers): (Vec<Look>, _) = tokio::join!(looking.collect(), site.broker().servers());
+    let mut needs = Vec::new();
+    for one in &looks {
+        one.needs(&frame, &mut needs);
+    }
+    needs.extend(site.known().await?.missing.iter().map(|text| Need { text: text.clone(), link: None }));
+    let tiles = looks.into_iter().map(|look| look.tile(&frame, &site)).collect();
+    let servers = servers.map(|listed| listed.found).unwrap_or_default();
+    let servers = servers.iter().map(|server| facts(server, &frame)).collect();
+    let page = Overview { frame: &frame, needs, tiles, next: next.flatten(), servers };
+    Ok(frame.page(frame.t("nav.overview"), Some(Section::Overview), &page))
+}
+
+async fn look(queue: Queue) -> Look {
+    let read = async {
+        let snapshot = queue.snapshot().await?;
+        let decisions = if snapshot.dead > 0 { decisions(&queue).await } else { 0 };
+        let unserved = if snapshot.in_unknown_rooms > 0 { unserved(&queue).await } else { Vec::new() };
+        let minutes = samples::last_hour(&queue).await;
+        Ok(Read { snapshot, decisions, unserved, minutes })
+    };
+    let read = read.await;
+    Look { queue, read }
+}
+
+/// How many letters wait for a decision. Without the right to read the groups, nobody knows.
+async fn decisions(queue: &Queue) -> u64 {
+    let groups = queue.dead_letters().groups().await.map(|dead| dead.groups).unwrap_or_default();
+    let waiting = groups.iter().filter(|group| group.reason == Some(DeadReason::NeedsDecision));
+    waiting.map(|group| group.count).sum()
+}
+
+/// The types of waiting jobs that no live worker knows.
+async fn unserved(queue: &Queue) -> Vec<(String, u64, Duration)> {
+    let unknown = queue.unknown_types(MAX_TYPES).await.unwrap_or_default();
+    let unserved = unknown.into_iter().filter(|one| one.jobs > 0).filter_map(|one| {
+        let time = one.unserved_for?;
+        Some((one.job_type.to_string(), one.jobs, time))
+    });
+    unserved.collect()
+}
+
+impl Look {
+    fn needs(&self, frame: &Frame, needs: &mut Vec<Need>) {
+        let name = self.queue.name().as_str();
+        let Ok(read) = &self.read else { return };
+        let mut add = |text: String, link: Link| needs.push(Need { text, link: Some(link.to_string()) });
+        if read.decisions > 0 {
+            let count = frame.number_of("need.decisions", read.decisions);
+            add(format!("{name}: {count}"), Link::to(&["decisions"]).with("queue", name));
+        }
+        for (job_type, jobs, time) in &read.unserved {
+            let values = [("jobs", &*grouped(*jobs)), ("type", job_type), ("time", &*short(*time))];
+            let text = frame.fill("need.unserved", &values);
+            add(format!("{name}: {text}"), waiting(name).with("type", job_type));
+        }
+        if read.snapshot.leader.is_none() && read.snapshot.jobs() > 0 {
+            add(format!("{name}: {}", frame.t("need.leader")), Link::to(&["workers"]));
+        }
+        if let Some(since) = read.snapshot.closed_since {
+            let since = frame.distance(since, read.snapshot.now);
+            add(format!("{name}: {}", frame.fill("need.paused", &[("since", &since)])), gates(name));
+        }
+        for unread in &read.snapshot.unread {
+            add(format!("{name}: {unread}"), Link::queue(name, &[]));
+        }
+    }
+
+    fn tile(self, frame: &Frame, site: &Site) -> Tile {
+        let name = self.queue.name();
+        let blank = Tile {
+            name: name.to_string(),
+            link: Link::queue(name.as_str(), &[]).to_string(),
+            figures: Vec::new(),
+            facts: Vec::new(),
+            chart: None,
+            spark: None,
+            paused: None,
+            error: None,
+        };
+        let read = match self.read {
+            Ok(read) => read,
+            Err(error) => return Tile { error: Some(self.queue.with_keys(&error)), ..blank },
+        };
+        let Read { snapshot, minutes, .. } = read;
+        let oldest = snapshot.oldest_waiting();
+        let objective = objective(site, name);
+        let mut facts = Vec::new();
+        if let Some(oldest) = oldest {
+            let values = [("time", &*short(oldest)), ("objective", &*short(objective))];
+            let class = if oldest > objective { "late" } else { "" };
+            facts.push(("tile.oldest", frame.fill("tile.oldest_of", &values), class));
+        }
+        if let Some(time) = pace::time_to_empty(snapshot.waiting(), &minutes) {
+            facts.push(("tile.empty_in", short(time), ""));
+        }
+        Tile {
+            figures: figures(name.as_str(), &snapshot),
+            facts,
+            chart: Chart::flow(frame, &minutes),
+            spark: Chart::sparkline(frame, &minutes),
+            paused: snapshot.closed_since.map(|since| frame.distance(since, snapshot.now)),
+            ..blank
+        }
+    }
+}
+
+/// How long a job of a queue may wait by its objective.
+pub(super) fn objective(site: &Site, name: &QueueName) -> Duration {
+    let section = site.effective().config.queues.get(name).cloned().unwrap_or_default();
+    section.objectives.latency
+}
+
+fn waiting(name: &str) -> Link {
+    Link::queue(name, &[]).with("tab", "waiting")
+}
+
+fn gates(name: &str) -> Link {
+    Link::to(&["gates"]).with("queue", name)
+}
+
+/// How many jobs of a queue are in which state. Each figure leads to its jobs.
+pub(super) fn figures(name: &str, snapshot: &QueueSnapshot) -> Vec<Figure> {
+    let tab = |tab: &str| Link::queue(name, &[]).with("tab", tab).to_string();
+    let figure = |key, value, link, class| Figure { key, value: grouped(value), link, class };
+    vec![
+        figure("state.waiting", snapshot.waiting(), tab("waiting"), "waiting"),
+        figure("state.running", snapshot.running(), tab("running"), "running"),
+        figure("state.delayed", snapshot.delayed, tab("delayed"), "scheduled"),
+        figure("state.dead", snapshot.dead, Link::queue(name, &["dead"]).to_string(), "dead"),
+    ]
+}
+
+/// What is worth knowing about a server.
+fn facts(server: &Server, frame: &Frame) -> ServerFacts {
+    let fact = |name: &str| server.fact(name).unwrap_or_default();
+    let number = |name: &str| fact(name).parse::<u64>().ok();
+    let (product, version) = server.product().unwrap_or(("Redis", ""));
+    let mut facts = Vec::new();
+    if let Some(used) = number("used_memory") {
+        let most = number("maxmemory").filter(|most| *most > 0);
+        let most = most.map_or_else(|| frame.t("redis.no_limit").to_owned(), bytes);
+        facts.push(("redis.memory", frame.fill("redis.used_of", &[("used", &bytes(used)), ("most", &most)])));
+    }
+    let keeps = |name: &str| fact(name) == "1";
+    let persistence = if keeps("aof_enabled") { "redis.aof" } else { "redis.snapshots" };
+    facts.push(("redis.persistence", frame.t(persistence).to_owned()));
+    if let Some(clients) = number("connected_clients") {
+        facts.push(("redis.clients", grouped(clients)));
+    }
+    if let Some(seconds) = number("uptime_in_seconds") {
+        facts.push(("redis.uptime", short(Duration::from_secs(seconds))));
+    }
+    let mut warnings = Vec::new();
+    let policy = fact("maxmemory_policy");
+    if number("maxmemory").is_some_and(|most| most > 0) && !policy.is_empty() && policy != "noeviction" {
+        warnings.push(frame.fill("redis.evicts", &[("policy", policy)]));
+    }
+    for (name, key) in
+        [("aof_last_write_status", "redis.aof_failed"), ("rdb_last_bgsave_status", "redis.rdb_failed")]
+    {
+        if !fact(name).is_empty() && fact(name) != "ok" {
+            warnings.push(frame.t(key).to_owned());
+        }
+    }
+    let name = server.node.clone().map_or_else(String::new, |node| format!(" {node}"));
+    ServerFacts { name: format!("{product} {version}{name}"), facts, warnings }
+}

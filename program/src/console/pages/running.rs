@@ -1,0 +1,132 @@
+//! What runs now, the longest first.
+
+use axum::extract::{Query, State as Shared};
+use axum::response::Response;
+use futures_util::{StreamExt as _, stream};
+use serde::Deserialize;
+use streamfleet::Queue;
+use streamfleet::admin::{FoundJob, Holdings, JobSearch};
+use streamfleet::job::{QueueName, State, Timestamp};
+
+use super::campaigns::List;
+use super::found::{ROWS, age};
+use super::frame::Frame;
+use super::link::Link;
+use super::section::Section;
+use super::table::{Cell, Table};
+use super::target;
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+use crate::times::short;
+
+/// How many queues, or entries, are read at once.
+const AT_ONCE: usize = 8;
+
+/// The most running jobs of one queue that are compared.
+const MOST: usize = 5000;
+
+/// A part of the address.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    queue: Option<String>,
+    worker: Option<String>,
+}
+
+/// What one queue runs.
+struct Running {
+    queue: Queue,
+    now: Timestamp,
+    jobs: Vec<FoundJob>,
+    /// Why not all of it is here.
+    remark: Option<String>,
+}
+
+/// Shows the page.
+pub(super) async fn show(
+    Shared(site): Shared<Site>,
+    frame: Frame,
+    Query(wanted): Query<Wanted>,
+) -> Result<Response, Problem> {
+    let mut queues = target::visible(&site, &frame).await?;
+    if let Some(name) = &wanted.queue {
+        queues.retain(|queue| queue.name().as_str() == name);
+    }
+    let holdings = Holdings::of(&site.known().await?.workers);
+    let search = JobSearch::new().states(vec![State::Running]).holdings(holdings).only_places(true);
+    let reading = stream::iter(queues).map(move |queue| read(queue, search.clone())).buffered(AT_ONCE);
+    let mut read: Vec<Running> = reading.collect().await;
+    let remarks: Vec<String> = read.iter_mut().filter_map(|one| one.remark.take()).collect();
+    let all = read.into_iter().flat_map(|one| {
+        let Running { queue, now, jobs, .. } = one;
+        jobs.into_iter().map(move |job| (queue.clone(), job, now))
+    });
+    let is_wanted = |job: &FoundJob| match (&wanted.worker, &job.holder) {
+        (None, _) => true,
+        (Some(name), holder) => holder.as_ref().is_some_and(|holder| holder.worker == *name),
+    };
+    let mut all: Vec<(Queue, FoundJob, Timestamp)> = all.filter(|(_, job, _)| is_wanted(job)).collect();
+    let total = all.len() as u64;
+    all.sort_by_key(|(_, job, now)| std::cmp::Reverse(job.age(*now)));
+    all.truncate(ROWS);
+    // Only those that are shown are read.
+    let whole = stream::iter(all).map(|(queue, job, now)| async move {
+        let job = queue.read_found(job).await.ok().flatten()?;
+        Some((queue.name().clone(), job, now))
+    });
+    let whole: Vec<_> = whole.buffered(AT_ONCE).collect().await;
+    let table = table(&frame, whole.into_iter().flatten());
+    let (title, line) = (frame.t("nav.running"), frame.number_of("running.line", total));
+    let page = List { frame: &frame, title, line, table, remarks, next: None };
+    Ok(frame.page(title, Some(Section::Running), &page))
+}
+
+async fn read(queue: Queue, search: JobSearch) -> Running {
+    let mut running = Running { queue, now: Timestamp::default(), jobs: Vec::new(), remark: None };
+    let mut from = None;
+    loop {
+        let page = match running.queue.find_jobs(&search, from).await {
+            Ok(page) => page,
+            Err(error) => {
+                running.remark =
+                    Some(format!("{}: {}", running.queue.name(), running.queue.with_keys(&error)));
+                return running;
+            }
+        };
+        running.now = page.now;
+        running.jobs.extend(page.jobs);
+        running.remark = page.unread.map(|why| format!("{}: {why}", running.queue.name())).or(running.remark);
+        from = page.next;
+        if from.is_none() {
+            return running;
+        }
+        if running.jobs.len() >= MOST {
+            running.remark = Some(format!("{}: > {MOST}", running.queue.name()));
+            return running;
+        }
+    }
+}
+
+fn table(frame: &Frame, jobs: impl Iterator<Item = (QueueName, FoundJob, Timestamp)>) -> Table {
+    let columns = [
+        ("column.job", ""),
+        ("column.queue", "short"),
+        ("column.running_for", "short"),
+        ("column.worker", "clip"),
+        ("column.silent", "short"),
+        ("column.deliveries", "number"),
+    ];
+    let mut table = Table::new(frame, "nav.running", &columns).or(frame.t("running.none"));
+    for (queue, job, now) in jobs {
+        let Some(holder) = &job.holder else { continue };
+        let link = Link::job(queue.as_str(), &job.id);
+        table.add([
+            Cell::id(&job.id, &link).under(&job.job_type),
+            Cell::link(queue.as_str(), &Link::queue(queue.as_str(), &[])),
+            Cell::text(age(&job, now)),
+            Cell::link(&holder.worker, &Link::to(&["workers"])),
+            Cell::text(short(holder.silent)),
+            Cell::number(holder.deliveries),
+        ]);
+    }
+    table
+}

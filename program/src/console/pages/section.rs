@@ -1,0 +1,103 @@
+//! The sections of the navigation.
+
+use crate::console::access::Role;
+
+/// A section of the navigation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    Overview,
+    Jobs,
+    Running,
+    Decisions,
+    Campaigns,
+    Gates,
+    Recurring,
+    Workers,
+    Submit,
+    Audit,
+}
+
+impl Section {
+    /// All sections, in the order of the navigation.
+    pub(super) const ALL: [Self; 10] = [
+        Self::Overview,
+        Self::Jobs,
+        Self::Running,
+        Self::Decisions,
+        Self::Campaigns,
+        Self::Gates,
+        Self::Recurring,
+        Self::Workers,
+        Self::Submit,
+        Self::Audit,
+    ];
+
+    /// The address of its page.
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Overview => "/",
+            Self::Jobs => "/jobs",
+            Self::Running => "/running",
+            Self::Decisions => "/decisions",
+            Self::Campaigns => "/campaigns",
+            Self::Gates => "/gates",
+            Self::Recurring => "/recurring",
+            Self::Workers => "/workers",
+            Self::Submit => "/submit",
+            Self::Audit => "/audit",
+        }
+    }
+
+    /// Whether the navigation is there.
+    pub(super) fn is_at(self, at: &Option<Self>) -> bool {
+        *at == Some(self)
+    }
+
+    /// The key of its name.
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Self::Overview => "nav.overview",
+            Self::Jobs => "nav.jobs",
+            Self::Running => "nav.running",
+            Self::Decisions => "nav.decisions",
+            Self::Campaigns => "nav.campaigns",
+            Self::Gates => "nav.gates",
+            Self::Recurring => "nav.recurring",
+            Self::Workers => "nav.workers",
+            Self::Submit => "nav.submit",
+            Self::Audit => "nav.audit",
+        }
+    }
+
+    /// The key that leads there after `g`.
+    pub(super) const fn shortcut(self) -> char {
+        match self {
+            Self::Overview => 'o',
+            Self::Jobs => 'j',
+            Self::Running => 'r',
+            Self::Decisions => 'd',
+            Self::Campaigns => 'c',
+            Self::Gates => 'g',
+            Self::Recurring => 'e',
+            Self::Workers => 'w',
+            Self::Submit => 's',
+            Self::Audit => 'a',
+        }
+    }
+
+    /// Who sees it.
+    pub(super) const fn role(self) -> Role {
+        match self {
+            Self::Submit => Role::Submitter,
+            Self::Overview
+            | Self::Jobs
+            | Self::Running
+            | Self::Decisions
+            | Self::Campaigns
+            | Self::Gates
+            | Self::Recurring
+            | Self::Workers
+            | Self::Audit => Role::Viewer,
+        }
+    }
+}

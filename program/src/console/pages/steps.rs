@@ -1,0 +1,204 @@
+//! The steps of a job, and what a person decides about those with an unknown outcome.
+
+use askama::Template;
+use axum::Form as Body;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use serde::Deserialize;
+use streamfleet::admin::{Action, DecideError, Decided, Decider, StepsStatus};
+use streamfleet::job::{
+    JobId, Plan, PlannedStep, Standing, StepKind, StepName, StepRecord, StepState, Verdict,
+};
+
+use super::action::{Done, noted};
+use super::form::{Field, Form, reason};
+use super::frame::{Frame, lead_to, utc};
+use super::link::Link;
+use super::section::Section;
+use super::table::{step_key, step_look};
+use super::target;
+use crate::console::access::Person;
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+
+/// The steps with their verdicts.
+#[derive(Debug, Template)]
+#[template(path = "steps.html")]
+pub(super) struct Verdicts {
+    steps: Vec<Line>,
+    /// What the columns and links are called.
+    frame: Frame,
+}
+
+impl askama::filters::HtmlSafe for Verdicts {}
+
+/// One step.
+#[derive(Debug)]
+struct Line {
+    name: String,
+    kind: &'static str,
+    class: &'static str,
+    state: &'static str,
+    attempts: u32,
+    when: String,
+    error: String,
+    decision: String,
+    /// What somebody may decide: the key of its name, and where.
+    choices: Vec<(&'static str, String)>,
+}
+
+impl Verdicts {
+    /// The steps of a job; `None` without a plan. `decides` says whether the person may decide.
+    pub(super) fn of(
+        frame: &Frame,
+        (queue, id): (&str, &str),
+        steps: &StepsStatus,
+        decides: bool,
+    ) -> Option<Self> {
+        let plan = steps.ledger.plan.as_ref()?;
+        let line = |step: &PlannedStep| line(frame, (steps, plan, step), (queue, id), decides);
+        Some(Self { steps: plan.steps().iter().map(line).collect(), frame: frame.clone() })
+    }
+}
+
+fn line(
+    frame: &Frame,
+    (steps, plan, step): (&StepsStatus, &Plan, &PlannedStep),
+    (queue, id): (&str, &str),
+    decides: bool,
+) -> Line {
+    let none = StepRecord::default();
+    let record = steps.ledger.get(&step.name).unwrap_or(&none);
+    let (class, key) = match plan.standing(&steps.ledger, &step.name) {
+        Standing::As(state) => step_look(state),
+        Standing::Skipped => ("state cancelled", "step.skipped"),
+    };
+    let link = |verdict: Verdict| {
+        Link::queue(queue, &["jobs", id, "steps", step.name.as_str(), "decide"])
+            .with("verdict", verdict.as_str())
+    };
+    let choices = Verdict::ALL.map(|verdict| (verdict_key(verdict), link(verdict).to_string()));
+    let error = record.errors.last().filter(|_| frame.sees_payloads()).map(|error| error.text.clone());
+    let decision = record.decision.as_ref().map(|decision| {
+        let reason = if decision.reason.is_empty() { "" } else { ": " };
+        let verdict = frame.t(verdict_key(decision.verdict));
+        format!("{verdict} · {}{reason}{}", decision.by, decision.reason)
+    });
+    Line {
+        name: step.name.to_string(),
+        kind: frame.t(step_key(step.kind)),
+        class,
+        state: frame.t(key),
+        attempts: record.attempts,
+        when: record.since.map(|since| frame.distance(since, steps.now)).unwrap_or_default(),
+        error: error.unwrap_or_default(),
+        decision: decision.unwrap_or_default(),
+        choices: if decides && waits(step.kind, record.state, steps.dead.is_some()) {
+            choices.into()
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+/// Whether a step waits for a person, or may be decided about.
+pub(super) fn waits(kind: StepKind, state: StepState, is_dead: bool) -> bool {
+    match state {
+        StepState::Failed | StepState::Unknown | StepState::Exhausted => true,
+        StepState::Started => kind == StepKind::Once && is_dead,
+        StepState::Pending | StepState::Done | StepState::GivenUp => false,
+    }
+}
+
+/// The key of a verdict's name.
+fn verdict_key(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Done => "verdict.done",
+        Verdict::Run => "verdict.run",
+        Verdict::GiveUp => "verdict.give_up",
+    }
+}
+
+/// The key of what a verdict means.
+fn meaning(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Done => "verdict.done_line",
+        Verdict::Run => "verdict.run_line",
+        Verdict::GiveUp => "verdict.give_up_line",
+    }
+}
+
+/// What is to be decided.
+#[derive(Debug, Deserialize)]
+pub(super) struct Order {
+    verdict: String,
+    #[serde(default)]
+    reason: String,
+}
+
+fn verdict(name: &str) -> Result<Verdict, Problem> {
+    let known = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == name);
+    known.ok_or_else(|| Problem::field("verdict", "a verdict must be done, run or give-up"))
+}
+
+/// Asks before a decision, and shows the evidence.
+pub(super) async fn ask(
+    State(site): State<Site>,
+    frame: Frame,
+    Path((name, id, step)): Path<(String, String, String)>,
+    Query(order): Query<Order>,
+) -> Result<Response, Problem> {
+    let (queue, verdict) = (target::queue(&site, &name)?, verdict(&order.verdict)?);
+    let (id, step): (JobId, StepName) = (target::job(&id)?, target::part("step", &step)?);
+    let steps = queue.steps().of(&id).await;
+    let steps = steps.map_err(|error| target::redis("the steps could not be read", &queue, &error))?;
+    let steps = steps.ok_or_else(|| Problem::not_found(format!("the job {id} has no steps")))?;
+    let record = steps.ledger.get(&step).cloned().unwrap_or_default();
+    let back = Link::job(&name, &id.to_string());
+    let to = Link::queue(&name, &["jobs", &id.to_string(), "steps", step.as_str(), "decide"]);
+    let values = [("step", step.as_str()), ("job", &*id.to_string())];
+    let (_, state) = step_look(record.state);
+    let worker = [("state", frame.t(state)), ("worker", record.worker.as_str())];
+    let mut form = Form::new(&frame, frame.fill("verdict.title", &values), (&to, &back))
+        .line(frame.t(meaning(verdict)))
+        .line(frame.fill("verdict.evidence", &worker));
+    for error in record.errors.iter().filter(|_| frame.sees_payloads()) {
+        form = form.line(format!("{} · {}: {}", utc(error.at), error.kind, error.text));
+    }
+    let form = form.field(Field::hidden("verdict", verdict.as_str())).field(Field::reason(&frame));
+    Ok(form.button(verdict_key(verdict)).drastic().page(Section::Decisions))
+}
+
+/// Decides.
+pub(super) async fn act(
+    State(site): State<Site>,
+    frame: Frame,
+    person: Person,
+    Path((name, id, step)): Path<(String, String, String)>,
+    Body(order): Body<Order>,
+) -> Result<Response, Problem> {
+    let (queue, verdict) = (target::queue(&site, &name)?, verdict(&order.verdict)?);
+    let (id, step): (JobId, StepName) = (target::job(&id)?, target::part("step", &step)?);
+    let why = reason(&order.reason);
+    let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
+    let decider = Decider::new(person.name(), &why);
+    let decided = queue.steps().decide(&id, (&step, verdict), &decider, retention).await;
+    let back = Link::job(&name, &id.to_string());
+    let decided = match decided {
+        Ok(decided) => decided,
+        Err(DecideError::Redis(error)) => {
+            return Err(target::redis("the decision was not written", &queue, &error));
+        }
+        Err(error) => return Ok(lead_to(&back, &Done::not(error.to_string()).message())),
+    };
+    let key = match decided {
+        Decided::Written => "verdict.written",
+        Decided::Replayed(_) => "verdict.replayed",
+        Decided::Done => "verdict.is_done",
+    };
+    let action = Action::new("steps decide", person.name()).why(why);
+    let action = action.target(format!("{id} {step} {}", verdict.as_str())).count(1_u64);
+    let unnoted = noted(&queue, &action).await;
+    let text = frame.fill(key, &[("step", step.as_str())]);
+    Ok(lead_to(&back, &Done::new(text).unnoted(&frame, unnoted).message()))
+}

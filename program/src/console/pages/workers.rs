@@ -1,0 +1,195 @@
+//! The live workers, as they report themselves, and consumers whose worker is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use futures_util::{StreamExt as _, stream};
+use streamfleet::Queue;
+use streamfleet::admin::WorkerInfo;
+use streamfleet::job::{Lane, QueueName};
+
+use super::frame::Frame;
+use super::link::Link;
+use super::section::Section;
+use super::table::{Cell, Table};
+use super::target;
+use crate::console::access::Role;
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+use crate::times::short;
+
+/// How many queues are read at once.
+const AT_ONCE: usize = 8;
+
+/// The most workers of a page.
+const MOST: usize = 200;
+
+/// The most consumers without a worker.
+const MAX_STALE: usize = 50;
+
+#[derive(Template)]
+#[template(path = "workers.html")]
+struct Workers<'a> {
+    frame: &'a Frame,
+    summary: String,
+    live: Table,
+    stale: Table,
+    remarks: Vec<String>,
+}
+
+/// A consumer whose worker is gone.
+struct Stale {
+    consumer: String,
+    queue: QueueName,
+    pending: u64,
+    idle: Duration,
+}
+
+/// Shows the page.
+pub(super) async fn show(State(site): State<Site>, frame: Frame) -> Result<Response, Problem> {
+    // The groups are read first: a worker that stops in between is then in neither list, rather than in the wrong one.
+    let queues = target::visible(&site, &frame).await?;
+    let reading = stream::iter(queues).map(consumers).buffered(AT_ONCE);
+    let read: Vec<_> = reading.collect().await;
+    let known = site.known().await?;
+    let workers: Vec<&WorkerInfo> =
+        known.workers.iter().filter(|worker| is_visible(&frame, worker)).collect();
+    let live: BTreeSet<&str> = known.workers.iter().map(|worker| worker.consumer.as_str()).collect();
+    let (mut gone, mut remarks) = (Vec::new(), Vec::new());
+    for (stale, errors) in read {
+        gone.extend(stale.into_iter().filter(|stale| !live.contains(stale.consumer.as_str())));
+        remarks.extend(errors);
+    }
+    remarks.extend(known.missing.iter().cloned());
+    remarks.extend(differing(&frame, &workers));
+    gone.truncate(MAX_STALE);
+    let count = |name: &str| workers.iter().map(|worker| number(worker, name)).fold(0, u64::saturating_add);
+    let (running, slots) = (count("running").to_string(), count("slots").to_string());
+    let workers_shown = workers.len().to_string();
+    let values = [("workers", &*workers_shown), ("running", &*running), ("slots", &*slots)];
+    let page = Workers {
+        summary: frame.fill("workers.summary", &values),
+        live: table(&frame, &workers),
+        stale: stale_table(&frame, &gone),
+        remarks,
+        frame: &frame,
+    };
+    Ok(frame.page(frame.t("nav.workers"), Some(Section::Workers), &page))
+}
+
+/// The consumers of a queue with their pending entries, and why some could not be listed.
+async fn consumers(queue: Queue) -> (Vec<Stale>, Vec<String>) {
+    let (mut members, mut errors): (BTreeMap<String, (u64, Duration)>, _) = (BTreeMap::new(), Vec::new());
+    for lane in Lane::ALL {
+        match queue.consumers(lane).await {
+            Ok(consumers) => {
+                for consumer in consumers {
+                    let (pending, idle) = members.entry(consumer.name).or_insert((0, Duration::MAX));
+                    *pending += consumer.pending;
+                    *idle = consumer.idle.min(*idle);
+                }
+            }
+            Err(error) => errors.push(format!("{} {lane}: {}", queue.name(), queue.with_keys(&error))),
+        }
+    }
+    let stale = members.into_iter().map(|(consumer, (pending, idle))| Stale {
+        consumer,
+        queue: queue.name().clone(),
+        pending,
+        idle,
+    });
+    (stale.collect(), errors)
+}
+
+fn fact<'a>(worker: &'a WorkerInfo, name: &str) -> &'a str {
+    worker.facts.get(name).map_or("", String::as_str)
+}
+
+fn number(worker: &WorkerInfo, name: &str) -> u64 {
+    fact(worker, name).parse().unwrap_or(0)
+}
+
+fn list<'a>(worker: &'a WorkerInfo, name: &str) -> impl Iterator<Item = &'a str> {
+    fact(worker, name).split(',').filter(|item| !item.is_empty())
+}
+
+/// Whether somebody sees one of the queues of a worker.
+fn is_visible(frame: &Frame, worker: &WorkerInfo) -> bool {
+    list(worker, "queues").any(|name| name.parse().is_ok_and(|name| frame.may(Role::Viewer, &name)))
+}
+
+fn table(frame: &Frame, workers: &[&WorkerInfo]) -> Table {
+    let columns = [
+        ("column.worker", ""),
+        ("column.state", "short"),
+        ("column.running_slots", "number"),
+        ("column.queues", ""),
+        ("column.types", "clip"),
+        ("column.version", "short"),
+    ];
+    let mut table = Table::new(frame, "nav.workers", &columns).or(frame.t("workers.none"));
+    for worker in workers.iter().take(MOST) {
+        let state = match fact(worker, "state") {
+            "draining" => Cell::like(frame.t("worker.draining"), "state retrying"),
+            _ => Cell::like(frame.t("worker.running"), "state done"),
+        };
+        let queues = list(worker, "queues")
+            .filter(|name| name.parse().is_ok_and(|name| frame.may(Role::Viewer, &name)));
+        let running = Link::to(&["running"]).with("worker", &worker.consumer);
+        let slots = format!("{} / {}", number(worker, "running"), number(worker, "slots"));
+        table.add([
+            Cell::like(&worker.consumer, "mono"),
+            state,
+            Cell::link(slots, &running),
+            Cell::text(queues.collect::<Vec<_>>().join(", ")),
+            Cell::text(list(worker, "types").collect::<Vec<_>>().join(", ")),
+            Cell::text(fact(worker, "version")),
+        ]);
+    }
+    table
+}
+
+fn stale_table(frame: &Frame, gone: &[Stale]) -> Table {
+    let columns = [
+        ("column.worker", ""),
+        ("column.queue", "short"),
+        ("column.pending", "number"),
+        ("column.silent", "short"),
+    ];
+    let mut table = Table::new(frame, "workers.stale", &columns).or(frame.t("workers.no_stale"));
+    for stale in gone {
+        let queue = stale.queue.as_str();
+        table.add([
+            Cell::like(&stale.consumer, "mono"),
+            Cell::link(queue, &Link::queue(queue, &[])),
+            Cell::number(stale.pending),
+            Cell::text(short(stale.idle)),
+        ]);
+    }
+    table
+}
+
+/// What differs between workers that serve the same queue: their versions, or the types that they know.
+fn differing(frame: &Frame, workers: &[&WorkerInfo]) -> Vec<String> {
+    let mut queues: BTreeMap<&str, Vec<&WorkerInfo>> = BTreeMap::new();
+    for worker in workers {
+        for queue in list(worker, "queues")
+            .filter(|name| name.parse().is_ok_and(|name| frame.may(Role::Viewer, &name)))
+        {
+            queues.entry(queue).or_default().push(worker);
+        }
+    }
+    let mut remarks = Vec::new();
+    for (queue, workers) in queues {
+        for (name, key) in [("version", "workers.versions"), ("types", "workers.types")] {
+            let values: BTreeSet<&str> = workers.iter().map(|worker| fact(worker, name)).collect();
+            if values.len() > 1 {
+                remarks.push(frame.fill(key, &[("queue", queue), ("count", &values.len().to_string())]));
+            }
+        }
+    }
+    remarks
+}

@@ -1,0 +1,99 @@
+//! What went wrong, as a problem document of [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457).
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use streamfleet::RedisError;
+
+/// What went wrong with a request.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Problem {
+    /// The status of the answer.
+    #[serde(serialize_with = "as_number")]
+    status: StatusCode,
+    /// What kind of problem it is, in a few words that never change.
+    title: &'static str,
+    /// What was wrong in this request, and what to do.
+    detail: String,
+    /// The fields that were wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldError>,
+    /// After how many seconds to try again.
+    #[serde(skip)]
+    retry_after: Option<u64>,
+}
+
+/// What is wrong with one field of a request.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct FieldError {
+    /// Where the field is: `query.limit`, `path.queue`, `body` or a JSON pointer into the body, such as `/payload/to`.
+    pub(super) at: String,
+    /// What is wrong with it.
+    pub(super) detail: String,
+}
+
+impl Problem {
+    /// A problem of this kind.
+    pub(super) fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
+    }
+
+    /// One field of the request is wrong.
+    pub(super) fn field(at: impl Into<String>, detail: impl Into<String>) -> Self {
+        let error = FieldError { at: at.into(), detail: detail.into() };
+        let text = format!("{}: {}", error.at, error.detail);
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "a field is not valid", text);
+        Self { errors: vec![error], ..problem }
+    }
+
+    /// What was asked for does not exist.
+    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not found", detail)
+    }
+
+    /// Redis is unreachable, or refused the request. What was asked may or may not have been done.
+    pub(super) fn redis(what: &str, error: &RedisError) -> Self {
+        tracing::warn!(what, %error, "redis did not do what the console asked for");
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "redis did not answer as hoped",
+            format!("{what}: {error}"),
+        )
+    }
+
+    /// Says after how many seconds to try again.
+    pub(super) fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn title(&self) -> &'static str {
+        self.title
+    }
+
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(&self)).into_response();
+        let form = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, form);
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        // Pages show the same problem as HTML.
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+fn as_number<S: serde::Serializer>(status: &StatusCode, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u16(status.as_u16())
+}

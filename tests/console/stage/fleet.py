@@ -1,0 +1,175 @@
+"""A real fleet: a private Redis with the logins of deploy/redis, a worker, the console with accounts, and jobs in every state."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+
+from proof.process import Wrong, answers, free_ports, until
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[2]
+CONFIG = HERE / "streamfleet.toml"
+# This machine may be busy with other checks.
+SOON = 120
+# How many dead letters of one kind there are.
+DEAD = 12
+# What a hostile producer writes. A page that takes it for HTML runs it, which the browser reports.
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}'
+
+
+class Stage:
+    """Redis, a worker and the console. Every process is in `programs`, which stops them."""
+
+    def __init__(self, programs, program, redis_server):
+        self.programs, self.program, self.folder = programs, str(program), programs.folder
+        self.redis_cli = redis_server.replace("-server", "-cli")
+        self.redis_port, self.port = free_ports(2)
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.logins, self.people, self.tokens = self.folder / "logins", {}, {}
+        self._start_redis(redis_server)
+        shutil.copytree(ROOT / "sdk/python/streamfleet", self.folder / "streamfleet")
+        shutil.copy(HERE / "handlers.py", self.folder)
+        self.worker = self._serve("worker", "worker", ["worker"], TELEMETRY__LISTEN="off", TELEMETRY__LOG="warn")
+        self._accounts()
+        self.console = self._serve(
+            "console",
+            "console",
+            ["console", "--listen", f"127.0.0.1:{self.port}"],
+            CONSOLE__ACCOUNTS_FILE=self.logins / "accounts.toml",
+            CONSOLE__SESSION_KEY_FILE=self.logins / "session-key",
+            CONSOLE__REQUESTS_PER_SECOND="1000",
+        )
+        until("console", lambda: self.get("/healthz") == 200, SOON)
+
+    # Commands.
+
+    def streamfleet(self, *words, given=None):
+        """Runs a command of the program as an operator, and returns its output."""
+        command = [self.program, "--config", str(CONFIG), *words]
+        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator"}
+        piped = {"input": given, "capture_output": True, "text": True, "timeout": SOON}
+        done = subprocess.run(command, check=False, env=known, cwd=self.folder, **piped)
+        if done.returncode:
+            raise Wrong(f"streamfleet {' '.join(words)} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def redis(self, *words):
+        """Sends a command to Redis, as nobody but this stage may."""
+        command = [self.redis_cli, "-p", str(self.redis_port), "--no-auth-warning", "--user", "stage", "--pass", "stage", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=True).stdout
+
+    def refusals(self):
+        """Returns what Redis refused to a login so far. Nothing may be refused, not even what a client ignores."""
+        log = self.redis("--json", "ACL", "LOG")
+        return [f"{each['username']}: {each['reason']}: {each['object']}" for each in json.loads(log)]
+
+    def get(self, path):
+        """Returns the status of a page without a login, or None if nothing answers."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+                return answer.status
+        except urllib.error.HTTPError as refused:
+            return refused.code
+        except OSError:
+            return None
+
+    def address(self, login):
+        """Returns the address of Redis with a login."""
+        return f"redis://{login}:{(self.logins / login).read_text()}@127.0.0.1:{self.redis_port}/0"
+
+    def ids(self, queue, *states):
+        """Returns the jobs of a queue in these states."""
+        return self.streamfleet("jobs", "--queue", queue, "--state", ",".join(states), "-o", "name").split()
+
+    def until_state(self, queue, state, count=1):
+        """Waits for so many jobs of a queue to be in a state."""
+        until(f"{count} jobs of {queue} that are {state}", lambda: len(self.ids(queue, state)) >= count, SOON)
+
+    def until_job(self, queue, job, state):
+        """Waits for a job to be in a state."""
+        until(f"{job} of {queue} to be {state}", lambda: job in self.ids(queue, state), SOON)
+
+    # Jobs in every state.
+
+    def fill(self):
+        """Submits jobs, and waits until each state has some."""
+        self.streamfleet("pause", "--queue", "imports", "--reason", "the warehouse counts its stock")
+        self._bulk("orders", [{"type": "order.import", "id": f"order-{n}", "payload": order(n)} for n in range(1, 31)])
+        self._bulk("orders", [{"type": "report.generate", "id": "report-november", "payload": {"region": "east", "month": 11}}])
+        self._bulk("orders", [{"type": "shop.sync", "id": f"sync-{n}", "payload": {"shop": n}} for n in range(1, 6)])
+        self._bulk("orders", [{"type": "order.import", "id": f"later-{n}", "delay": f"{n}h", "payload": order(n)} for n in range(1, 9)])
+        self._bulk("orders", [{"type": "webhook.call", "payload": {"url": f"https://shop.example.com/{n}"}} for n in range(1, 6)])
+        self._bulk("orders", [{"type": "unknown.type", "payload": {}}])
+        self._bulk("orders", [{"type": "payment.settle", "id": f"payment-{n}", "payload": {"order": n, "cents": 1999}} for n in range(1, 5)])
+        self._bulk("mail", [mail(n) for n in range(1, DEAD + 1)])
+        self._bulk("imports", [{"type": "order.import", "id": f"import-{n}", "payload": order(n)} for n in range(1, 13)])
+        lane = "sf:{mail}:jobs"
+        hostile = ["payload", json.dumps({"note": HOSTILE}), "h.tenant", HOSTILE, "tracking", "all"]
+        self.redis("XADD", lane, "*", "type", "cache.warm", "id", "hostile-1", *hostile)
+        self.redis("XADD", lane, "*", "type", HOSTILE, "payload", HOSTILE)
+        for queue, state, count in [
+            ("orders", "done", 30),
+            ("orders", "running", 1),
+            ("orders", "retrying", 5),
+            ("orders", "scheduled", 8),
+            ("orders", "waiting", 4),
+            ("orders", "dead", 4),
+            ("mail", "dead", DEAD + 1),
+            ("imports", "waiting", 12),
+        ]:
+            self.until_state(queue, state, count)
+        rules = ["--rate", "1/h", "--yes", "--why", "the mail server is repaired"]
+        self.streamfleet("dead", "replay", "--queue", "mail", "--type", "mail.send", "--where", "payload.to=ann7@example.com", *rules)
+
+    def repair(self):
+        """Removes the cause of which the jobs of the type `mail.send` die."""
+        (self.folder / "repaired").touch()
+
+    def _bulk(self, queue, jobs):
+        self.streamfleet("enqueue", "--bulk", "--queue", queue, given="".join(json.dumps(job) + "\n" for job in jobs))
+
+    # Processes.
+
+    def _start_redis(self, redis_server):
+        subprocess.run([ROOT / "deploy/redis/passwords.sh", self.logins], check=True, timeout=SOON)
+        users = self.logins / "users.acl"
+        users.write_text(users.read_text() + "user stage on >stage ~* &* +@all\n")
+        limits = ["--maxmemory", "256mb", "--maxmemory-policy", "noeviction", "--save", "", "--appendonly", "no"]
+        self.programs.start("redis", [redis_server, "--bind", "127.0.0.1", "--port", self.redis_port, "--aclfile", users, *limits])
+        until("redis", lambda: answers(self.redis_port), SOON)
+
+    def _serve(self, name, login, words, **settings):
+        """Starts a command of the program in the background, with a login to Redis and further settings."""
+        settings = {f"STREAMFLEET__{key}": str(value) for key, value in settings.items()}
+        environment = {"STREAMFLEET__REDIS__URL": self.address(login), **settings}
+        return self.programs.start(name, [self.program, "--config", CONFIG, *words], **environment)
+
+    def _accounts(self):
+        """Creates a person and a token for each role. `people` has their passwords, and `tokens` the tokens."""
+        for role in ("admin", "operator", "submitter", "viewer"):
+            made = self._output([ROOT / "deploy/console/account.sh", self.logins, role, role, self.program])
+            self.people[role] = made.rpartition(": ")[2].strip()
+            token, digest = self._output([self.program, "console", "token"]).split("\n")[:2]
+            self.tokens[role] = token.split()[1]
+            with open(self.logins / "accounts.toml", "a", encoding="utf-8") as file:
+                file.write(f'[tokens.{role}]\nsha256 = "{digest.split()[1]}"\nrole = "{role}"\n\n')
+
+    def _output(self, command):
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SOON, check=False, cwd=self.folder)
+        if done.returncode:
+            raise Wrong(f"{command[0]} ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+
+def order(number):
+    """Returns the payload of an order."""
+    return {"customer": number % 5 + 1, "lines": number % 4 + 1, "note": "leave it with the neighbours"}
+
+
+def mail(number):
+    """Returns a job that dies."""
+    payload = {"to": f"ann{number}@example.com", "subject": "Your order has been sent", "password": "hunter2"}
+    return {"type": "mail.send", "id": f"mail-{number}", "payload": payload, "headers": {"tenant": f"shop-{number % 3}"}}

@@ -1,0 +1,7 @@
+//! The console: the real program, asked over HTTP.
+
+mod browser;
+mod client;
+mod login;
+mod pages;
+mod slow;

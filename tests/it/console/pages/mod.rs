@@ -1,0 +1,7 @@
+//! The pages of the console.
+
+mod actions;
+mod every;
+mod hostile;
+mod large;
+mod scene;
