@@ -119,7 +119,7 @@ impl Broker {
     ///
     /// [`Error`] if Redis does not answer; for a cluster, if no server answers.
     pub async fn ping(&self) -> Result<(), Error> {
-        let ping = async |link: Link| {
+        let ping = |link: Link| async move {
             let client = link.client();
             link.ask("ping", client.ping::<Value>(None)).await.map(|_| vec![()])
         };
@@ -162,20 +162,22 @@ impl Broker {
     ///
     /// [`Error`] if Redis does not answer or refuses; for a cluster, if its servers are unknown.
     pub async fn servers(&self) -> Result<Listed<Server>, Error> {
-        let info = async |link: Link| {
+        let is_clustered = self.is_clustered();
+        let info = |link: Link| async move {
             let client = link.client();
             let reply = link.ask("info", client.info::<Value>(None)).await?;
             let node = link.locator().current().hosts().first().map(ToString::to_string);
-            Ok(vec![Server {
-                node: node.filter(|_| self.is_clustered()),
-                ..Server::read(&decode::text(&reply))
-            }])
+            Ok(vec![Server { node: node.filter(|_| is_clustered), ..Server::read(&decode::text(&reply)) }])
         };
         self.of_all(info).await
     }
 
     /// Asks the only server, or concurrently all servers of a cluster that have slots, each over a separate connection.
-    async fn of_all<T>(&self, ask: impl AsyncFn(Link) -> Result<Vec<T>, Error>) -> Result<Listed<T>, Error> {
+    // An `AsyncFn` would make futures that no task can run: nothing shows that they can be sent to another thread.
+    async fn of_all<T, F>(&self, ask: impl Fn(Link) -> F) -> Result<Listed<T>, Error>
+    where
+        F: Future<Output = Result<Vec<T>, Error>>,
+    {
         let Some(cluster) = self.shared.link.locator().cluster() else {
             return Ok(Listed { found: ask(self.shared.link.clone()).await?, missing: Vec::new() });
         };
@@ -183,7 +185,10 @@ impl Broker {
         if let Err(error) = cluster.refresh(None).await {
             tracing::debug!(%error, "failed to refresh the list of servers; using the last known one");
         }
-        let of = async |node: Node| (node.to_string(), ask(self.shared.link.to_server(node)).await);
+        let of = |node: Node| {
+            let (name, asked) = (node.to_string(), ask(self.shared.link.to_server(node)));
+            async move { (name, asked.await) }
+        };
         let mut listed = Listed { found: Vec::new(), missing: Vec::new() };
         for (node, answer) in join_all(cluster.masters().into_iter().map(of)).await {
             match answer {
@@ -223,7 +228,10 @@ impl Broker {
     pub async fn queues(&self) -> Result<Listed<QueueName>, Error> {
         let pattern = keys::queues(self.namespace());
         let mut listed = self
-            .of_all(async |link: Link| scan(&link, &pattern).await)
+            .of_all(|link: Link| {
+                let pattern = pattern.as_str();
+                async move { scan(&link, pattern).await }
+            })
             .await?
             .map(|key| keys::queue_of(self.namespace(), &key.as_str_lossy()));
         listed.found.sort();
@@ -247,9 +255,10 @@ impl Broker {
     /// [`Error`] if Redis does not answer or refuses; for a cluster, if its servers are unknown.
     pub async fn workers(&self) -> Result<Listed<WorkerInfo>, Error> {
         let pattern = keys::workers(self.namespace());
-        let workers = async |link: Link| {
+        let pattern = pattern.as_str();
+        let workers = |link: Link| async move {
             let mut workers = Vec::new();
-            for key in scan(&link, &pattern).await? {
+            for key in scan(&link, pattern).await? {
                 let consumer = key.as_str_lossy().rsplit(':').next().unwrap_or_default().to_owned();
                 let facts = hash(&link, key).await?;
                 // An empty hash expired between the two commands.
