@@ -33,15 +33,15 @@
 //! ```
 
 pub use crate::broker::{
-    Action, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs, BulkPage,
-    BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns, Cancellation,
-    Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError,
-    Decided, Decider, Delayed, DeletedPage, DeletionLog, Due, EditError, EventStream, Evicted, FoundJob,
-    GateStatus, Gates, Holdings, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept, KeptBack, KeyCursor,
-    LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, Part,
-    PastAction, PastEvent, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, SelectedPage,
-    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, UnknownType, Unread, Upcoming,
-    WIRE_VERSION, WorkerInfo, stream_name,
+    Action, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs,
+    BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,
+    Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters,
+    DecideError, Decided, Decider, Delayed, DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Due,
+    EditError, EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, JobCursor, JobHolder, JobPage,
+    JobSearch, Joined, Kept, KeptBack, KeyCursor, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine,
+    MAX_ENTRIES, Members, Missing, Noted, Part, PastAction, PastEvent, Progress, QueueSnapshot, QueueUse,
+    RedisMemory, Replayed, Room, SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers,
+    StepsStatus, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};

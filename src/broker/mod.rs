@@ -80,6 +80,7 @@ pub use maintenance::cron::{Cron, CronStatus, CronTable, Kept, MAX_ENTRIES};
 pub(crate) use maintenance::orphans::MAX_RECLAIMED;
 pub(crate) use maintenance::promote::Promoted;
 pub use rehearse::Step;
+pub use submit::amend::{Amended, DelayedEdit, DelayedJob};
 pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
 pub use submit::enqueue::Due;

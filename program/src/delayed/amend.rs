@@ -37,7 +37,7 @@ pub(super) async fn run(
     change: Change,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let producer = enqueue::producer(queue.clone(), context);
+    let producer = enqueue::producer(queue.clone(), &context.effective);
     let amended = match change {
         Change::Due(due) => producer.reschedule(id, due).await,
         Change::Payload(payload, encoding) => producer.edit(id, payload, encoding).await,

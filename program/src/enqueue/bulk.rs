@@ -146,7 +146,8 @@ impl<R: Read> Reading<R> {
         if text.len() as u64 >= LONGEST_LINE {
             return Err(format!("the line is longer than {LONGEST_LINE} bytes"));
         }
-        line::parse(text, self.max_payload, self.clock.0.after(self.clock.1.elapsed()))
+        let now = self.clock.0.after(self.clock.1.elapsed());
+        line::parse(text, self.max_payload, now).map_err(|invalid| invalid.to_string())
     }
 }
 
