@@ -195,10 +195,9 @@ impl Command {
     /// Whether a signal stops it gracefully.
     fn serves(&self) -> bool {
         let is_bulk = matches!(self, Self::Cancel(_) | Self::RunNow(_) | Self::Move(_));
+        let is_console = matches!(self, Self::Console(args) if args.serves());
         let is_drastic = matches!(self, Self::Queues(args) if args.serves());
-        is_bulk
-            || is_drastic
-            || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Console(_) | Self::Jobs(_))
+        is_bulk || is_console || is_drastic || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {

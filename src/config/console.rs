@@ -1,8 +1,16 @@
 //! The section `[console]`, as the file writes it.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::values;
+use crate::job::duration;
 
 /// The settings of `streamfleet console`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -11,10 +19,138 @@ use serde::{Deserialize, Serialize};
 pub struct ConsoleSection {
     /// The address that the console listens on.
     pub listen: SocketAddr,
+    /// The address under which people reach it, such as `https://jobs.example.com`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
+    /// The file of people and tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accounts_file: Option<PathBuf>,
+    /// A file with the key that signs sessions: at least 32 bytes. Consoles that share it accept each other's sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key_file: Option<PathBuf>,
+    /// How long people stay logged in.
+    #[serde(with = "duration")]
+    pub session_lifetime: Duration,
+    /// How many requests a second a person or a token may send.
+    #[serde(deserialize_with = "values::count")]
+    pub requests_per_second: u32,
+    /// The names of payload fields and headers whose values nobody sees, such as `password`.
+    pub mask: Vec<String>,
+    /// A proxy that logs people in.
+    pub proxy: ProxySection,
 }
 
 impl Default for ConsoleSection {
     fn default() -> Self {
-        Self { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9470)) }
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9470)),
+            public_url: None,
+            accounts_file: None,
+            session_key_file: None,
+            session_lifetime: Duration::from_secs(12 * 3600),
+            requests_per_second: 100,
+            mask: Vec::new(),
+            proxy: ProxySection::default(),
+        }
+    }
+}
+
+/// A proxy that logs people in and is trusted to name them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ProxySection {
+    /// The networks that it sends from, such as `10.1.0.0/16`. Its headers are ignored from elsewhere.
+    pub from: Vec<Network>,
+    /// The header with the name of the person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_header: Option<String>,
+    /// The header with the person's groups, separated by commas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups_header: Option<String>,
+    /// The role of each group: `viewer`, `submitter`, `operator` or `admin`. The group `*` is everybody.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, String>,
+}
+
+/// A network of IP addresses, such as `10.1.0.0/16`. An address alone is a network of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Network {
+    /// Returns true if the address is part of the network. An IPv4 address may be written as IPv6 (`::ffff:10.1.0.1`).
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let ignored = 32 - u32::from(self.bits);
+                (network.to_bits() ^ address.to_bits()).checked_shr(ignored).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let ignored = 128 - u32::from(self.bits);
+                (network.to_bits() ^ address.to_bits()).checked_shr(ignored).unwrap_or(0) == 0
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no network; write an address and its bits, such as 10.1.0.0/16");
+        let (address, bits) =
+            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(most), str::parse::<u8>).map_err(|_| wrong())?;
+        if bits > most { Err(wrong()) } else { Ok(Self { address, bits }) }
+    }
+}
+
+impl TryFrom<String> for Network {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}/{}", self.address, self.bits)
+    }
+}
+
+impl From<Network> for String {
+    fn from(network: Network) -> Self {
+        network.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_contains_its_addresses() {
+        for (network, inside, outside) in [
+            ("10.1.0.0/16", "10.1.255.1", "10.2.0.1"),
+            ("10.1.0.7", "10.1.0.7", "10.1.0.8"),
+            ("10.1.0.0/16", "::ffff:10.1.0.1", "::1"),
+            ("fd00::/8", "fd12::1", "fe80::1"),
+        ] {
+            let network: Network = network.parse().unwrap();
+            assert!(network.contains(inside.parse().unwrap()), "{network}");
+            assert!(!network.contains(outside.parse().unwrap()), "{network}");
+        }
+        assert!("0.0.0.0/0".parse::<Network>().unwrap().contains("203.0.113.9".parse().unwrap()));
+        for wrong in ["", "10.1", "10.1.0.0/33", "::/129", "10.1.0.0/x", "jobs.example.com"] {
+            assert!(wrong.parse::<Network>().unwrap_err().contains("is no network"), "{wrong}");
+        }
     }
 }

@@ -20,7 +20,7 @@ mod steps;
 mod tree;
 mod values;
 
-pub use console::ConsoleSection;
+pub use console::{ConsoleSection, Network, ProxySection};
 pub use limits::{BreakerSection, KeyName, LimitsSection};
 pub use objectives::ObjectivesSection;
 pub use problem::{Invalid, Problem, nearest};

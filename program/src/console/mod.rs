@@ -8,60 +8,87 @@ mod api;
 mod pages;
 mod problem;
 mod routes;
+mod server;
 mod site;
 
+use std::io::{self, IsTerminal as _, Read as _};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
-use tokio::net::TcpListener;
+use secrecy::SecretString;
 
+use self::access::Gatekeeper;
 use self::routes::Routes;
+use self::server::Server;
 use self::site::Site;
-use super::Context;
 use super::exit::Exit;
+use super::{Context, Wrong};
 
-/// How long requests in progress may take once the process is asked to stop.
-const DRAIN: Duration = Duration::from_secs(5);
+/// The longest password.
+const MAX_PASSWORD_BYTES: u64 = 1024;
 
 /// How `console` is used.
 const EXAMPLES: &str = "\
 Examples:
   streamfleet console
-  streamfleet console --listen 127.0.0.1:9000";
+  streamfleet console --listen 127.0.0.1:9000
+  streamfleet console password < password.txt
+  streamfleet console token";
 
 /// The arguments of `console`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     /// The address to listen on, instead of the configured one. Port 0 means any free port.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
 
+/// What to do instead of serving.
+#[derive(clap::Subcommand)]
+enum What {
+    /// Read a password from standard input, and print its hash for the file of accounts.
+    Password,
+    /// Draw a token for a program, and print it with its hash for the file of accounts.
+    Token,
+}
+
+impl Args {
+    /// Whether a signal stops it gracefully.
+    pub(crate) fn serves(&self) -> bool {
+        self.what.is_none()
+    }
+}
+
 /// Serves until stopped.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let listen = args.listen.unwrap_or(context.effective.config.console.listen);
-    let site = Site::new(context.broker().await?, context.effective.clone());
-    let listener = TcpListener::bind(listen).await;
-    let listener = listener.with_context(|| {
-        format!("console.listen: {listen} cannot be used; choose another port with --listen")
-    })?;
-    let address = listener.local_addr().context("failed to read the address of the listener")?;
-    context.output.line(&format!("console: http://{address}/"))?;
-    let stopping = context.shutdown.clone();
-    let stopped = async move { stopping.requested().await };
-    let serving = axum::serve(listener, router(site)).with_graceful_shutdown(stopped);
-    let grace = async {
-        context.shutdown.requested().await;
-        tokio::time::sleep(DRAIN).await;
-    };
-    tokio::select! {
-        served = async { serving.await } => served.context("the console's listener ended")?,
-        () = grace => {}
+    match args.what {
+        Some(What::Password) => return password(context),
+        Some(What::Token) => return token(context),
+        None => {}
     }
+    let section = &context.effective.config.console;
+    let listen = args.listen.unwrap_or(section.listen);
+    let gatekeeper = Gatekeeper::open(section, listen).map_err(|error| Wrong(error.to_string()))?;
+    let site = Site::new(context.broker().await?, context.effective.clone(), gatekeeper);
+    let server = Server::open(listen).await?;
+    context.output.line(&greeting(&site, server.address()))?;
+    server.run(router(site), context.shutdown.clone()).await;
     Ok(Exit::Done)
+}
+
+/// Where the console is. If nobody has an account, the address logs its reader in.
+fn greeting(site: &Site, address: SocketAddr) -> String {
+    let public = site.effective().config.console.public_url.as_deref();
+    let url =
+        public.map_or_else(|| format!("http://{address}"), |public| public.trim_end_matches('/').to_owned());
+    match site.gatekeeper().link() {
+        Some(key) => format!("console: http://{address}/login?key={key}"),
+        None => format!("console: {url}/"),
+    }
 }
 
 /// All routes with their rules.
@@ -71,4 +98,32 @@ fn routes() -> Routes {
 
 fn router(site: Site) -> Router {
     access::protected(routes().into_router(), &site).with_state(site)
+}
+
+/// Prints the hash of a password.
+fn password(context: &Context) -> anyhow::Result<Exit> {
+    if io::stdin().is_terminal() {
+        let how = "standard input is a terminal, which would show the password; use: streamfleet console password < FILE";
+        return Err(Wrong(how.to_owned()).into());
+    }
+    let mut text = String::new();
+    let read = io::stdin().lock().take(MAX_PASSWORD_BYTES + 1).read_to_string(&mut text);
+    let bytes = read.context("failed to read the password")? as u64;
+    let password = text.trim_end_matches(['\r', '\n']);
+    if bytes > MAX_PASSWORD_BYTES || password.chars().count() < 8 {
+        return Err(Wrong(format!(
+            "a password has at least 8 characters and at most {MAX_PASSWORD_BYTES} bytes"
+        ))
+        .into());
+    }
+    context.output.line(&access::hash_password(&SecretString::from(password.to_owned()))?)?;
+    Ok(Exit::Done)
+}
+
+/// Prints a new token and its hash.
+fn token(context: &Context) -> anyhow::Result<Exit> {
+    let token = access::random_text();
+    let digest: String = access::digest(&token).iter().map(|byte| format!("{byte:02x}")).collect();
+    context.output.line(&format!("token:  {token}\nsha256: {digest}"))?;
+    Ok(Exit::Done)
 }

@@ -1,10 +1,8 @@
 //! Routes with their rules: none can be added without saying who may use it. Those of the API also describe themselves.
 
 use axum::Router;
-use axum::extract::Request;
 use axum::handler::Handler;
 use axum::http::Method;
-use axum::middleware::{Next, from_fn};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use utoipa::openapi::path::PathItem;
 use utoipa::openapi::{RefOr, Schema};
@@ -58,8 +56,7 @@ impl Routes {
         needs: Needs,
         answers: MethodRouter<Site>,
     ) -> Self {
-        let guard = from_fn(move |request: Request, next: Next| access::guard(needs, request, next));
-        self.router = self.router.route(path, answers.route_layer(guard));
+        self.router = self.router.route(path, access::guarded(needs, answers));
         self.table.push(Route { method, path: path.to_owned(), needs });
         self
     }

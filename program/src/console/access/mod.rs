@@ -1,17 +1,37 @@
 //! Who asks, and what they may do.
+//!
+//! `Gatekeeper` finds out who asks: by a token, by the header of a trusted proxy, or by the cookie of a session (`session`),
+//! which `login` begins. `accounts` has the people and tokens of a file. A change that a browser asks for must come from our own
+//! pages (`origin`). `guard` then checks the rule of the route. `limiter` bounds how often anybody may try.
 
+mod accounts;
+mod gatekeeper;
+mod headers;
+mod limiter;
+mod login;
+mod mask;
+mod origin;
 mod person;
+mod proxy;
 mod role;
+mod session;
 
 use axum::Router;
-use axum::extract::{RawPathParams, Request};
-use axum::http::StatusCode;
+use axum::extract::{FromRequestParts as _, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::MethodRouter;
 use streamfleet::job::QueueName;
 
-pub(super) use self::person::{Grants, Person};
+pub(super) use self::accounts::{Accounts, InvalidAccounts, digest};
+pub(super) use self::gatekeeper::Gatekeeper;
+pub(super) use self::login::hash_password;
+pub(super) use self::mask::Mask;
+pub(super) use self::person::{Csrf, Grants, Person};
 pub(super) use self::role::{Needs, Role};
+pub(super) use self::session::random_text;
 use super::problem::Problem;
 use super::routes::Routes;
 use super::site::Site;
@@ -19,28 +39,31 @@ use super::site::Site;
 /// The routes to log in and out.
 pub(super) fn routes() -> Routes {
     Routes::default()
+        .add(Method::GET, "/login", Needs::Nothing, login::page)
+        .add(Method::POST, "/login", Needs::Nothing, login::log_in)
+        .add(Method::POST, "/logout", Needs::Nothing, login::log_out)
 }
 
 /// Puts what every request must pass in front of the routes.
 pub(super) fn protected(router: Router<Site>, site: &Site) -> Router<Site> {
-    router.layer(from_fn_with_state(site.clone(), identified))
+    router.layer(from_fn_with_state(site.clone(), gatekeeper::identified))
 }
 
-/// Finds out who asks. Handlers get the `Person` from the request's extensions.
-async fn identified(mut request: Request, next: Next) -> Response {
-    request.extensions_mut().insert(Person::local());
-    next.run(request).await
+/// Puts the rule of a route in front of it.
+pub(super) fn guarded(needs: Needs, answers: MethodRouter<Site>) -> MethodRouter<Site> {
+    answers.route_layer(axum::middleware::from_fn(move |request: Request, next: Next| {
+        guard(needs, request, next)
+    }))
 }
 
 /// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names.
-pub(super) async fn guard(needs: Needs, request: Request, next: Next) -> Response {
+async fn guard(needs: Needs, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let queue = match queue_of(&mut parts).await {
         Ok(queue) => queue,
         Err(problem) => return problem.into_response(),
     };
-    let person = parts.extensions.get::<Person>();
-    match may(person, needs, queue.as_ref()) {
+    match may(parts.extensions.get::<Person>(), needs, queue.as_ref()) {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(problem) => problem.into_response(),
     }
@@ -49,15 +72,14 @@ pub(super) async fn guard(needs: Needs, request: Request, next: Next) -> Respons
 fn may(person: Option<&Person>, needs: Needs, queue: Option<&QueueName>) -> Result<(), Problem> {
     let Needs::Role(role) = needs else { return Ok(()) };
     let Some(person) = person else {
-        let why = "log in, or send a token in the header Authorization";
+        let why = "log in, or send a token: Authorization: Bearer <token>";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "not logged in", why));
     };
     person.check(role, queue)
 }
 
 /// The queue that the path names, if it names one.
-async fn queue_of(parts: &mut axum::http::request::Parts) -> Result<Option<QueueName>, Problem> {
-    use axum::extract::FromRequestParts as _;
+async fn queue_of(parts: &mut Parts) -> Result<Option<QueueName>, Problem> {
     let Ok(parameters) = RawPathParams::from_request_parts(parts, &()).await else { return Ok(None) };
     let named = parameters.iter().find(|(name, _)| *name == "queue");
     let parsed = named.map(|(_, value)| value.parse::<QueueName>());

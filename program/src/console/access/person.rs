@@ -1,6 +1,7 @@
 //! The person or program that asks.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -32,12 +33,6 @@ impl Person {
     /// A person with these rights.
     pub(in crate::console) fn new(name: impl Into<String>, grants: Grants) -> Self {
         Self { name: name.into(), grants }
-    }
-
-    /// Whoever uses a console that asks nobody to log in.
-    pub(in crate::console) fn local() -> Self {
-        let grants = Grants { everywhere: Some(Role::Admin), queues: BTreeMap::new(), payloads: true };
-        Self::new(crate::actor::user(), grants)
     }
 
     /// The name, for the audit.
@@ -76,6 +71,25 @@ impl Person {
         let place = queue.map_or_else(String::new, |queue| format!(" on the queue {queue}"));
         let why = format!("this needs the role {}{place}, which {} does not have", role.as_str(), self.name);
         Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why))
+    }
+}
+
+impl Grants {
+    /// Everything, on every queue.
+    pub(super) fn all() -> Self {
+        Self { everywhere: Some(Role::Admin), queues: BTreeMap::new(), payloads: true }
+    }
+}
+
+/// The token that the forms of a page contain, in a hidden field `csrf`. Empty for programs, which need none.
+#[derive(Debug, Clone, Default)]
+pub(in crate::console) struct Csrf(pub(in crate::console) String);
+
+impl<S: Sync> FromRequestParts<S> for Csrf {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
     }
 }
 

@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
-use ring::digest::{SHA256, digest};
+use sha2::{Digest as _, Sha256};
 
 use crate::console::problem::Problem;
 
@@ -17,8 +17,8 @@ pub(super) struct Revision(String);
 impl Revision {
     /// The revision of something whose state these bytes are.
     pub(super) fn of(state: &[u8]) -> Self {
-        let hash = digest(&SHA256, state);
-        let hex: String = hash.as_ref().iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect();
+        let hash = Sha256::digest(state);
+        let hex: String = hash.iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect();
         Self(format!("\"{hex}\""))
     }
 

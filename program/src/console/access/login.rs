@@ -1,0 +1,246 @@
+//! Logging in and out.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use argon2::Argon2;
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier as _};
+use axum::body::{self, Body};
+use axum::extract::{ConnectInfo, Form, Query, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+
+use super::gatekeeper::{Gatekeeper, foreign};
+use super::limiter::Limiter;
+use super::session::Way;
+use crate::console::pages;
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+
+/// The largest form. A job's payload may be in it, with every byte written as three.
+const MAX_FORM_BYTES: usize = 26 * 1024 * 1024;
+
+/// The header that a script of our pages sends in place of a form's field.
+const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
+
+/// A hash that no password has, so that unknown names take as long as known ones.
+const NOBODY: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$c3RyZWFtZmxlZXQtbm9ib2R5$ZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmZmY";
+
+/// The bytes of a salt, as RFC 9106 recommends.
+const SALT_BYTES: usize = 16;
+
+/// How often logins may fail.
+pub(super) struct Limits {
+    /// For one name from one address.
+    pair: Limiter<(String, IpAddr)>,
+    /// For all names from one address.
+    address: Limiter<IpAddr>,
+    /// For one name from anywhere. Many, so that nobody can lock others out easily.
+    name: Limiter<String>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            pair: Limiter::new(5, Duration::from_secs(60)),
+            address: Limiter::new(20, Duration::from_secs(30)),
+            name: Limiter::new(100, Duration::from_secs(30)),
+        }
+    }
+}
+
+impl Limits {
+    /// Takes an attempt.
+    fn take(&self, name: &str, client: IpAddr) -> Result<(), Duration> {
+        self.pair.take((name.to_owned(), client))?;
+        self.address.take(client)?;
+        self.name.take(name.to_owned())
+    }
+
+    /// Gives it back: it was right.
+    fn give_back(&self, name: &str, client: IpAddr) {
+        self.pair.give_back(&(name.to_owned(), client));
+        self.address.give_back(&client);
+        self.name.give_back(&name.to_owned());
+    }
+}
+
+/// What the login page is asked with.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    /// Where to go afterwards.
+    next: Option<String>,
+    /// The secret of the link that the console printed.
+    key: Option<SecretString>,
+}
+
+/// What the login form sends.
+#[derive(Deserialize)]
+pub(super) struct Credentials {
+    name: String,
+    password: SecretString,
+    next: Option<String>,
+}
+
+/// The address of the login page from which people return to what they asked for.
+pub(super) fn address(asked_for: &str) -> String {
+    let next: String = asked_for.bytes().map(encoded).collect();
+    format!("/login?next={next}")
+}
+
+fn encoded(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+        char::from(byte).to_string()
+    } else {
+        format!("%{byte:02X}")
+    }
+}
+
+/// A path of this console, or `/`. A browser takes `//host` and `/\host` for another site.
+fn local(next: Option<&str>) -> &str {
+    let is_path = |next: &str| {
+        next.starts_with('/')
+            && !next.starts_with("//")
+            && !next.contains('\\')
+            && !next.chars().any(char::is_control)
+    };
+    next.filter(|next| is_path(next) && next.is_ascii()).unwrap_or("/")
+}
+
+/// Shows the form, or logs in whoever has the link.
+pub(super) async fn page(
+    State(site): State<Site>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Response {
+    let (gatekeeper, next) = (site.gatekeeper(), local(asked.next.as_deref()));
+    match (gatekeeper.link(), asked.key) {
+        (Some(link), Some(key)) if is_same(link, key.expose_secret()) => {
+            begun(gatekeeper, &headers, (&crate::actor::user(), Way::Link, link.as_bytes()), next)
+        }
+        (Some(_), _) => pages::login(next, Some(pages::LoginRemark::UseLink)),
+        (None, _) => pages::login(next, None),
+    }
+}
+
+fn is_same(one: &str, other: &str) -> bool {
+    // Compared by digest, so that the time it takes tells nothing.
+    super::digest(one) == super::digest(other)
+}
+
+/// Checks name and password.
+pub(super) async fn log_in(
+    State(site): State<Site>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+    Form(credentials): Form<Credentials>,
+) -> Response {
+    let (gatekeeper, Credentials { name, password, next }) = (site.gatekeeper(), credentials);
+    let (next, client) = (local(next.as_deref()), gatekeeper.client(peer.ip(), &headers));
+    if let Err(wait) = gatekeeper.logins.take(&name, client) {
+        let mut response = pages::login(next, Some(pages::LoginRemark::Wait(wait)));
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+        return response;
+    }
+    let known = gatekeeper.accounts().person(&name).and_then(|account| account.password.clone());
+    let hash = known.clone().unwrap_or_else(|| NOBODY.into());
+    let is_right = verified(gatekeeper, hash.clone(), password).await && known.is_some();
+    if !is_right {
+        tracing::warn!(%client, "a login to the console failed");
+        let mut response = pages::login(next, Some(pages::LoginRemark::Wrong));
+        *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+        return response;
+    }
+    gatekeeper.logins.give_back(&name, client);
+    begun(gatekeeper, &headers, (&name, Way::Password, hash.expose_secret().as_bytes()), next)
+}
+
+/// Checks a password, which takes long on purpose.
+async fn verified(gatekeeper: &Gatekeeper, hash: SecretString, password: SecretString) -> bool {
+    let Ok(_permit) = gatekeeper.checking.acquire().await else { return false };
+    let check = move || {
+        let hash = PasswordHash::new(hash.expose_secret());
+        let right = |hash| Argon2::default().verify_password(password.expose_secret().as_bytes(), &hash);
+        hash.is_ok_and(|hash| right(hash).is_ok())
+    };
+    tokio::task::spawn_blocking(check).await.unwrap_or(false)
+}
+
+/// Returns the hash of a password, for the file of accounts.
+///
+/// # Errors
+///
+/// If the password cannot be hashed.
+pub(in crate::console) fn hash_password(password: &SecretString) -> anyhow::Result<String> {
+    let salt = super::random_text();
+    let argon2 = Argon2::default();
+    let hash = PasswordHasher::<PasswordHash>::hash_password_with_salt(
+        &argon2,
+        password.expose_secret().as_bytes(),
+        &salt.as_bytes()[..SALT_BYTES],
+    );
+    Ok(hash.map_err(|error| anyhow::anyhow!("failed to hash the password: {error}"))?.to_string())
+}
+
+/// Begins a session, and leads on.
+fn begun(
+    gatekeeper: &Gatekeeper,
+    headers: &HeaderMap,
+    (name, way, secret): (&str, Way, &[u8]),
+    next: &str,
+) -> Response {
+    let value = gatekeeper.sessions.begin(name, way, secret);
+    let age = gatekeeper.sessions.lifetime().as_secs();
+    with_cookie(gatekeeper, headers, &value, age, Redirect::to(next).into_response())
+}
+
+fn with_cookie(
+    gatekeeper: &Gatekeeper,
+    headers: &HeaderMap,
+    value: &str,
+    age: u64,
+    mut response: Response,
+) -> Response {
+    let secure = if gatekeeper.is_secure(headers) { "; Secure" } else { "" };
+    let name = gatekeeper.cookie_name(headers);
+    let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}");
+    let cookie = HeaderValue::from_str(&cookie).expect("it has only base64 and fixed texts");
+    response.headers_mut().append(header::SET_COOKIE, cookie);
+    response
+}
+
+/// Ends the session.
+pub(super) async fn log_out(State(site): State<Site>, headers: HeaderMap) -> Response {
+    let gatekeeper = site.gatekeeper();
+    if let Some(session) = gatekeeper.session(&headers) {
+        gatekeeper.sessions.end(&session);
+    }
+    with_cookie(gatekeeper, &headers, "", 0, Redirect::to("/login").into_response())
+}
+
+/// Checks the token of a change that a browser asks for: it is in a header, or in the field `csrf` of a form.
+pub(super) async fn with_csrf(request: Request, is_right: impl Fn(&str) -> bool) -> Result<Request, Problem> {
+    let refused = || foreign("the form has expired; load the page again");
+    if let Some(token) = request.headers().get(CSRF_HEADER) {
+        return if token.to_str().is_ok_and(is_right) { Ok(request) } else { Err(refused()) };
+    }
+    let form = request.headers().get(header::CONTENT_TYPE).and_then(|form| form.to_str().ok());
+    if !form.is_some_and(|form| form.starts_with("application/x-www-form-urlencoded")) {
+        return Err(refused());
+    }
+    let (parts, sent) = request.into_parts();
+    let bytes = body::to_bytes(sent, MAX_FORM_BYTES).await.map_err(|_| {
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large", "send large payloads to the API")
+    })?;
+    let token = form_urlencoded::parse(&bytes).find(|(name, _)| name == "csrf").map(|(_, token)| token);
+    if token.is_some_and(|token| is_right(&token)) {
+        Ok(Request::from_parts(parts, Body::from(bytes)))
+    } else {
+        Err(refused())
+    }
+}

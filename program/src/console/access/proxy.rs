@@ -1,0 +1,76 @@
+//! A proxy that logs people in, and passes their names on in a header.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, HeaderName};
+use streamfleet::config::{Network, ProxySection};
+
+use super::{Grants, Role};
+
+/// The longest name that a proxy may pass on.
+const MAX_NAME_BYTES: usize = 128;
+
+/// A proxy that is trusted.
+#[derive(Debug, Clone)]
+pub(super) struct Proxy {
+    from: Vec<Network>,
+    user: Option<HeaderName>,
+    groups: Option<HeaderName>,
+    roles: BTreeMap<String, Role>,
+}
+
+impl Proxy {
+    /// # Errors
+    ///
+    /// The key that is wrong, and why.
+    pub(super) fn new(section: &ProxySection) -> Result<Self, String> {
+        let header = |key: &str, name: &Option<String>| {
+            let parsed = name.as_deref().map(str::parse::<HeaderName>).transpose();
+            parsed.map_err(|_| format!("console.proxy.{key}: is not the name of a header"))
+        };
+        let mut roles = BTreeMap::new();
+        for (group, role) in &section.roles {
+            let known = Role::ALL.into_iter().find(|known| known.as_str() == role);
+            let role = known.ok_or_else(|| {
+                format!("console.proxy.roles.{group}: is {role:?}, but must be viewer, submitter, operator or admin")
+            })?;
+            roles.insert(group.clone(), role);
+        }
+        Ok(Self {
+            from: section.from.clone(),
+            user: header("user_header", &section.user_header)?,
+            groups: header("groups_header", &section.groups_header)?,
+            roles,
+        })
+    }
+
+    /// Returns true if the proxy sent what comes from this address.
+    pub(super) fn is_at(&self, address: IpAddr) -> bool {
+        self.from.iter().any(|network| network.contains(address))
+    }
+
+    /// The address of the client, as the proxy says.
+    pub(super) fn client(&self, headers: &HeaderMap) -> Option<IpAddr> {
+        // The proxy appends the address that it sees. What is before that may be the client's invention.
+        let listed = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+        listed.rsplit(',').next()?.trim().parse().ok()
+    }
+
+    /// The person whom the proxy has logged in; `None` if there is none, or if no group gives a role.
+    pub(super) fn person(&self, headers: &HeaderMap) -> Option<(String, Grants)> {
+        let name = headers.get(self.user.as_ref()?)?.to_str().ok()?.trim();
+        if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            return None;
+        }
+        let groups = self.groups.as_ref().map(|groups| headers.get_all(groups));
+        let groups = groups.iter().flatten().filter_map(|value| value.to_str().ok());
+        let groups = groups.flat_map(|value| value.split(',')).map(str::trim);
+        // `*` is everybody who is logged in.
+        let role = groups.chain(["*"]).filter_map(|group| self.roles.get(group)).copied().max();
+        role.map(|role| {
+            let payloads = role >= Role::Operator;
+            (name.to_owned(), Grants { everywhere: Some(role), queues: BTreeMap::new(), payloads })
+        })
+    }
+}

@@ -1,0 +1,220 @@
+//! Sessions of people who logged in. A session is a cookie that the console signs, and nothing else: any console with the
+//! same key accepts it.
+//!
+//! The signature covers a secret of the account, so a session ends when the password changes. It also ends after its lifetime,
+//! and, for this process, when the person logs out.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use rand::Rng as _;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+/// The longest cookie that is looked at.
+const MAX_BYTES: usize = 1024;
+
+/// The most ended sessions that are remembered.
+const MAX_ENDED: usize = 10_000;
+
+/// A key that signs sessions.
+#[derive(Clone)]
+pub(super) struct Key(Vec<u8>);
+
+impl Key {
+    /// The fewest bytes of a key from a file.
+    pub(super) const LEAST_BYTES: usize = 32;
+
+    /// A key that nobody else has.
+    pub(super) fn random() -> Self {
+        Self(random::<32>().to_vec())
+    }
+
+    /// The key of a file; `None` if it is too short.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.trim_ascii();
+        (bytes.len() >= Self::LEAST_BYTES).then(|| Self(bytes.to_vec()))
+    }
+
+    fn sign(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("any length will do");
+        for part in parts {
+            // With its length before it, no part can pass for the beginning of the next.
+            mac.update(&part.len().to_be_bytes());
+            mac.update(part);
+        }
+        mac
+    }
+}
+
+/// How somebody logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Way {
+    /// With name and password.
+    Password,
+    /// With the link that the console printed.
+    Link,
+}
+
+/// Somebody who is logged in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Session {
+    pub(super) name: String,
+    pub(super) way: Way,
+    /// In seconds since 1970.
+    ends: u64,
+    nonce: String,
+}
+
+/// Signs sessions and checks them.
+pub(super) struct Sessions {
+    key: Key,
+    lifetime: Duration,
+    /// The nonces of sessions whose person logged out, and when they would have ended.
+    ended: Mutex<HashMap<String, u64>>,
+}
+
+impl Sessions {
+    pub(super) fn new(key: Key, lifetime: Duration) -> Self {
+        Self { key, lifetime, ended: Mutex::default() }
+    }
+
+    /// How long a session lasts.
+    pub(super) fn lifetime(&self) -> Duration {
+        self.lifetime
+    }
+
+    /// Begins a session; returns its cookie. `secret` is the secret of the account.
+    pub(super) fn begin(&self, name: &str, way: Way, secret: &[u8]) -> String {
+        let ends = now().saturating_add(self.lifetime.as_secs());
+        let session = Session { name: name.to_owned(), way, ends, nonce: BASE64.encode(random::<16>()) };
+        let text = serde_json::to_vec(&session).expect("a session has only texts and numbers");
+        let signature = self.key.sign(&[b"session", &text, secret]).finalize().into_bytes();
+        format!("{}.{}", BASE64.encode(&text), BASE64.encode(signature))
+    }
+
+    /// Returns the session of a cookie, if it is signed with the secret that `secret_of` returns for it, and has not ended.
+    pub(super) fn check(
+        &self,
+        cookie: &str,
+        secret_of: impl FnOnce(&Session) -> Option<Vec<u8>>,
+    ) -> Option<Session> {
+        if cookie.len() > MAX_BYTES {
+            return None;
+        }
+        let (text, signature) = cookie.split_once('.')?;
+        let (text, signature) = (BASE64.decode(text).ok()?, BASE64.decode(signature).ok()?);
+        let session: Session = serde_json::from_slice(&text).ok()?;
+        let secret = secret_of(&session)?;
+        self.key.sign(&[b"session", &text, &secret]).verify_slice(&signature).ok()?;
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        (session.ends > now() && !ended.contains_key(&session.nonce)).then_some(session)
+    }
+
+    /// Ends a session.
+    pub(super) fn end(&self, session: &Session) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.len() >= MAX_ENDED {
+            let now = now();
+            ended.retain(|_, ends| *ends > now);
+        }
+        if ended.len() < MAX_ENDED {
+            ended.insert(session.nonce.clone(), session.ends);
+        }
+    }
+
+    /// The token that every form of a session contains. Another site cannot know it.
+    pub(super) fn csrf(&self, of: &[u8]) -> String {
+        BASE64.encode(self.key.sign(&[b"csrf", of]).finalize().into_bytes())
+    }
+
+    /// Returns true if this is the token.
+    pub(super) fn is_csrf(&self, of: &[u8], token: &str) -> bool {
+        let token = BASE64.decode(token).unwrap_or_default();
+        self.key.sign(&[b"csrf", of]).verify_slice(&token).is_ok()
+    }
+}
+
+impl Session {
+    /// What its forms are bound to.
+    pub(super) fn binding(&self) -> &[u8] {
+        self.nonce.as_bytes()
+    }
+}
+
+/// Random bytes, as text.
+pub(in crate::console) fn random_text() -> String {
+    BASE64.encode(random::<32>())
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    rand::rng().fill_bytes(&mut bytes);
+    bytes
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn sessions(lifetime: Duration) -> Sessions {
+        Sessions::new(Key::of(&[7; 32]).unwrap(), lifetime)
+    }
+
+    #[test]
+    fn a_session_is_what_was_signed() {
+        let sessions = sessions(HOUR);
+        let cookie = sessions.begin("ann", Way::Password, b"hash");
+        let check = |cookie: &str, secret: &[u8]| sessions.check(cookie, |_| Some(secret.to_vec()));
+        let session = check(&cookie, b"hash").unwrap();
+        assert_eq!((session.name.as_str(), session.way), ("ann", Way::Password));
+        assert_eq!(check(&cookie, b"another password"), None);
+        let (text, signature) = cookie.split_once('.').unwrap();
+        let forged = String::from_utf8(BASE64.decode(text).unwrap()).unwrap().replace("ann", "bob");
+        assert_eq!(check(&format!("{}.{signature}", BASE64.encode(forged)), b"hash"), None);
+        for broken in ["", ".", "a.b", &cookie[1..], &"x".repeat(2 * MAX_BYTES)] {
+            assert_eq!(check(broken, b"hash"), None, "{broken}");
+        }
+        assert_ne!(sessions.begin("ann", Way::Password, b"hash"), cookie, "each login begins a new session");
+    }
+
+    #[test]
+    fn a_session_ends_with_a_logout_or_its_time() {
+        let brief = sessions(Duration::ZERO);
+        let cookie = brief.begin("ann", Way::Link, b"");
+        assert_eq!(brief.check(&cookie, |_| Some(Vec::new())), None);
+        let sessions = sessions(HOUR);
+        let cookie = sessions.begin("ann", Way::Link, b"");
+        let session = sessions.check(&cookie, |_| Some(Vec::new())).unwrap();
+        sessions.end(&session);
+        assert_eq!(sessions.check(&cookie, |_| Some(Vec::new())), None);
+    }
+
+    #[test]
+    fn a_csrf_token_belongs_to_one_session() {
+        let sessions = sessions(HOUR);
+        let token = sessions.csrf(b"one");
+        assert!(sessions.is_csrf(b"one", &token));
+        assert!(
+            !sessions.is_csrf(b"two", &token)
+                && !sessions.is_csrf(b"one", "")
+                && !sessions.is_csrf(b"one", "A")
+        );
+    }
+
+    #[test]
+    fn a_short_key_is_refused() {
+        assert!(Key::of(&[b'x'; 31]).is_none() && Key::of(b"  x  ").is_none());
+    }
+}
