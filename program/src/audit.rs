@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
+use streamfleet::Queue;
 use streamfleet::admin::PastAction;
 use streamfleet::job::{EntryId, QueueName};
 
@@ -10,6 +11,9 @@ use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View};
 use super::queues;
 use super::times::{Clock, rfc3339};
+
+/// What the error says if Redis fails.
+const FAILED: &str = "failed to read the audit";
 
 /// How `audit` is used.
 const EXAMPLES: &str = "\
@@ -39,18 +43,20 @@ pub(crate) struct Args {
 }
 
 /// A page of actions, for JSON output. `next` is the value of `--after` for the next page.
-type Page = List<Noted, Facts>;
+pub(crate) type Page = List<Noted, Facts>;
 
 /// What is known about all actions, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AuditFacts)]
+pub(crate) struct Facts {
     /// `null` for the list of queues that were deleted.
     queue: Option<String>,
 }
 
 /// One action, for JSON output.
-#[derive(Serialize)]
-struct Noted {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AuditNote)]
+pub(crate) struct Noted {
     entry: String,
     at: String,
     at_ms: u64,
@@ -72,23 +78,31 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
     let queue = broker.queue(args.queue);
     let look = async || {
-        let past = if args.deletions {
-            broker.deletions().recent(args.after, args.limit).await
+        let page = if args.deletions {
+            let past = broker.deletions().recent(args.after, args.limit).await;
+            page(past.context(FAILED)?, None, args.limit)
         } else {
-            queue.audit().recent(args.after, args.limit).await
+            of_queue(&queue, args.after, args.limit).await?
         };
-        let past = past.context("failed to read the audit")?;
-        if past.is_empty() && !args.deletions && queues::report_unknown(&broker, queue.name(), context).await
-        {
+        let is_empty = page.items.is_empty() && !args.deletions;
+        if is_empty && queues::report_unknown(&broker, queue.name(), context).await {
             return Ok(Listing::not_found());
         }
-        let next = past.last().filter(|_| past.len() as u64 == args.limit).map(|past| past.entry.to_string());
-        let facts = Facts { queue: (!args.deletions).then(|| queue.name().to_string()) };
-        let page = Page { items: past.into_iter().map(noted).collect(), next, facts, former: None };
         let names = |page: &Page| page.items.iter().map(|noted| noted.entry.clone()).collect();
         Ok(Listing::new(context.output.rendered(&page, names, |page| show(page, &context.clock))?))
     };
     args.repeat.run(context.output, look).await
+}
+
+/// Reads a page of what people did to a queue, newest first.
+pub(crate) async fn of_queue(queue: &Queue, after: Option<EntryId>, limit: u64) -> anyhow::Result<Page> {
+    let past = queue.audit().recent(after, limit).await.context(FAILED)?;
+    Ok(page(past, Some(queue.name().to_string()), limit))
+}
+
+fn page(past: Vec<PastAction>, queue: Option<String>, limit: u64) -> Page {
+    let next = past.last().filter(|_| past.len() as u64 == limit).map(|past| past.entry.to_string());
+    Page { items: past.into_iter().map(noted).collect(), next, facts: Facts { queue }, former: None }
 }
 
 fn noted(past: PastAction) -> Noted {

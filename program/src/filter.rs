@@ -260,7 +260,8 @@ mod tests {
         letters.set("group", "0123456789abcdef").unwrap();
         assert!(letters.set("reason", "bored").is_err() && letters.set("kind", "bored").is_err());
         let shown = letters.add_to(filter.filter().unwrap()).unwrap().to_string();
-        for flag in ["--type mail", "--older-than 2h", "--where h.tenant=9", "--reason fatal", "--kind panic"] {
+        for flag in ["--type mail", "--older-than 2h", "--where h.tenant=9", "--reason fatal", "--kind panic"]
+        {
             assert!(shown.contains(flag), "{flag} is not in {shown}");
         }
         assert_eq!(filter.prying(), Some("where"));

@@ -4,6 +4,9 @@ mod delete;
 mod pace;
 mod purge;
 
+pub(crate) use delete::{Deleted, delete, in_use};
+pub(crate) use purge::{Parts, Purged, purge};
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -87,11 +87,7 @@ impl Problem {
     /// Redis is unreachable, or refused the request. What was asked may or may not have been done.
     pub(super) fn redis(what: &str, error: &RedisError) -> Self {
         tracing::warn!(what, %error, "redis did not do what the console asked for");
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "redis failed",
-            format!("{what}: {error}"),
-        )
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "redis failed", format!("{what}: {error}"))
     }
 
     pub(super) fn status(&self) -> StatusCode {

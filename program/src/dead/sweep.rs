@@ -107,13 +107,14 @@ impl SweepAction {
 }
 
 /// What became of the letters, for JSON output.
-#[derive(Serialize, Default)]
-struct Swept {
-    queue: String,
-    replayed: u64,
-    dropped: u64,
+#[derive(Serialize, utoipa::ToSchema, Default)]
+#[schema(as = Swept)]
+pub(crate) struct Swept {
+    pub(crate) queue: String,
+    pub(crate) replayed: u64,
+    pub(crate) dropped: u64,
     /// Letters that somebody else replayed or dropped meanwhile, and ids without a letter.
-    gone: u64,
+    pub(crate) gone: u64,
     /// Letters that were left alone because the filter cannot judge them: their payload is too large or unreadable.
     undecided: u64,
 }

@@ -211,7 +211,9 @@ impl Line<'_> {
             timeout: timeout.map_err(|rule| Invalid::rule("timeout", rule))?,
             expires_at,
             unique,
-            durability: durability.map_err(|rule: &str| Invalid::rule("durability", rule))?.unwrap_or_default(),
+            durability: durability
+                .map_err(|rule: &str| Invalid::rule("durability", rule))?
+                .unwrap_or_default(),
             follow: Follow {
                 on_success: self.on_success,
                 on_failure: self.on_failure,
@@ -235,7 +237,8 @@ impl Line<'_> {
         if self.lane.is_some() && self.priority.is_some() {
             return Err(Invalid::key("priority", "lane and priority cannot be used together"));
         }
-        let priority = self.priority.as_ref().map(|number| number.to_string().parse::<Priority>()).transpose();
+        let priority =
+            self.priority.as_ref().map(|number| number.to_string().parse::<Priority>()).transpose();
         let priority = priority.map_err(|error| Invalid::key("priority", error))?;
         Ok((named("lane", self.lane.as_deref())?.unwrap_or_default(), priority))
     }

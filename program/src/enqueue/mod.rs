@@ -15,13 +15,13 @@ use bulk::BadLine;
 pub(crate) use draft::{Draft, encode, refused};
 use draft::{Follow, When};
 pub(crate) use line::{Invalid, Length, NewJob, draft as draft_of};
-pub(crate) use wait::Report as Outcome;
 use serde::Serialize;
 use streamfleet::config::{Effective, QueueSection};
 use streamfleet::job::{
     Encoding, JobId, JobType, Lane, Priority, QueueName, State, Timestamp, TraceContext, UniqueKey,
 };
 use streamfleet::{Accepted, Durability, Producer, Queue, SubmitError, Submitted, UniqueMode, UniqueScope};
+pub(crate) use wait::Report as Outcome;
 
 use super::exit::Exit;
 use super::output;
