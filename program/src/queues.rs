@@ -146,7 +146,7 @@ struct LaneReport {
 #[schema(as = UnservedType)]
 pub(crate) struct UnservedReport {
     #[serde(rename = "type")]
-    job_type: String,
+    pub(crate) job_type: String,
     jobs: u64,
     unserved_for_ms: u64,
     /// A similar type that a live worker knows.
@@ -259,6 +259,12 @@ pub(crate) async fn read_queue(queue: Queue, with_memory: bool) -> Report {
 }
 
 impl Report {
+    /// Returns true if the queue has no jobs and nobody serves it, as far as is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        let counts = [self.waiting, self.running, self.delayed, self.dead];
+        counts.iter().all(|count| *count == Some(0)) && self.consumers == Some(0) && self.leader.is_none()
+    }
+
     /// Returns how fast the queue has emptied since the last look.
     fn pace(&self, looks: &Looks) -> Option<Pace> {
         looks.note(&self.queue, self.now?, self.waiting?)

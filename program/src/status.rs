@@ -269,7 +269,7 @@ pub(crate) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Sta
 
 /// Returns the status of a job that something points to. An entry id means the normal lane, but XADD returns such an id for
 /// the other lanes too, so they are tried as well.
-async fn known(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
+pub(crate) async fn known(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     let mut candidates = vec![id.clone()];
     if let Some((entry, Lane::Normal)) = id.origin() {
         candidates.extend([Lane::High, Lane::Low].map(|lane| JobId::derived(entry, lane)));

@@ -73,10 +73,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let section = &context.effective.config.console;
     let listen = args.listen.unwrap_or(section.listen);
     let gatekeeper = Gatekeeper::open(section, listen).map_err(|error| Wrong(error.to_string()))?;
-    let site = Site::new(context.broker().await?, context.effective.clone(), gatekeeper);
+    let (broker, stopping) = (context.broker().await?, context.shutdown.clone());
+    let site = Site::new(broker, context.effective.clone(), gatekeeper, stopping);
     let server = Server::open(listen).await?;
     context.output.line(&greeting(&site, server.address()))?;
-    server.run(router(site), context.shutdown.clone()).await;
+    server.run(router(site.clone()), context.shutdown.clone()).await;
+    site.desk().finish().await;
     Ok(Exit::Done)
 }
 

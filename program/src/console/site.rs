@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use streamfleet::config::Effective;
 use streamfleet::job::QueueName;
-use streamfleet::{Broker, Queue};
+use streamfleet::{Broker, Queue, Shutdown};
 
 use super::access::{Gatekeeper, Mask};
+use super::api::Desk;
+use crate::Context;
+use crate::output::{Format, Output};
+use crate::times::Clock;
 
 /// What all requests share. Cloning is cheap.
 #[derive(Clone)]
@@ -17,13 +21,21 @@ struct Shared {
     effective: Effective,
     gatekeeper: Gatekeeper,
     mask: Mask,
+    desk: Desk,
+    stopping: Shutdown,
 }
 
 impl Site {
-    /// Serves what this broker has.
-    pub(super) fn new(broker: Broker, effective: Effective, gatekeeper: Gatekeeper) -> Self {
+    /// Serves what this broker has, until the shutdown is requested.
+    pub(super) fn new(
+        broker: Broker,
+        effective: Effective,
+        gatekeeper: Gatekeeper,
+        stopping: Shutdown,
+    ) -> Self {
         let mask = Mask::new(&effective.config.console.mask);
-        Self(Arc::new(Shared { broker, effective, gatekeeper, mask }))
+        let desk = Desk::default();
+        Self(Arc::new(Shared { broker, effective, gatekeeper, mask, desk, stopping }))
     }
 
     /// Who may use the console.
@@ -44,6 +56,22 @@ impl Site {
     /// One queue.
     pub(super) fn queue(&self, name: QueueName) -> Queue {
         self.broker().queue(name)
+    }
+
+    /// The work that requests share or wait for.
+    pub(super) fn desk(&self) -> &Desk {
+        &self.0.desk
+    }
+
+    /// The shutdown that stops the console.
+    pub(super) fn stopping(&self) -> &Shutdown {
+        &self.0.stopping
+    }
+
+    /// What the functions of the command line receive. They stop when `stop` is requested.
+    pub(super) fn context(&self, stop: Shutdown) -> Context {
+        let (output, clock) = (Output::new(Format::Json), Clock::utc());
+        Context { shutdown: stop, output, clock, effective: self.effective().clone() }
     }
 
     /// The configuration in effect.

@@ -110,13 +110,25 @@ impl SweepAction {
 #[derive(Serialize, utoipa::ToSchema, Default)]
 #[schema(as = Swept)]
 pub(crate) struct Swept {
-    pub(crate) queue: String,
-    pub(crate) replayed: u64,
-    pub(crate) dropped: u64,
+    queue: String,
+    replayed: u64,
+    dropped: u64,
     /// Letters that somebody else replayed or dropped meanwhile, and ids without a letter.
-    pub(crate) gone: u64,
+    gone: u64,
     /// Letters that were left alone because the filter cannot judge them: their payload is too large or unreadable.
     undecided: u64,
+}
+
+impl Swept {
+    /// One letter was replayed.
+    pub(crate) fn replayed(queue: &Queue) -> Self {
+        Self { queue: queue.name().to_string(), replayed: 1, ..Self::default() }
+    }
+
+    /// One letter was dropped.
+    pub(crate) fn dropped(queue: &Queue) -> Self {
+        Self { queue: queue.name().to_string(), dropped: 1, ..Self::default() }
+    }
 }
 
 /// Replays or drops.

@@ -188,7 +188,9 @@ mod tests {
 
     #[test]
     fn every_wrong_parameter_is_named() {
-        for (query, at) in [("limit=0", "query.limit"), ("limit=501", "query.limit"), ("limit=a", "query.limit")] {
+        for (query, at) in
+            [("limit=0", "query.limit"), ("limit=501", "query.limit"), ("limit=a", "query.limit")]
+        {
             assert!(asked(query).limit().unwrap_err().detail().starts_with(at), "{query}");
         }
         assert!(asked("limit=1&limit=2").limit().unwrap_err().detail().contains("only once"));

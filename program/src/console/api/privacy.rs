@@ -15,8 +15,7 @@ use crate::console::site::Site;
 const HIDDEN: &str = "***";
 
 /// The keys whose values come from producers or handlers.
-const PRIVATE: [&str; 8] =
-    ["payload", "headers", "result", "error", "errors", "text", "note", "fields"];
+const PRIVATE: [&str; 8] = ["payload", "headers", "result", "error", "errors", "text", "note", "fields"];
 
 /// What a person may see.
 pub(super) struct View<'a> {
@@ -89,7 +88,7 @@ fn forbidden(what: &str) -> Problem {
 
 /// Hides the values of private keys, wherever they are. Each keeps its type, so that it still has the shape that OpenAPI
 /// describes.
-fn hide(value: &mut Value) {
+pub(super) fn hide(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(hide),
         Value::Object(members) => hide_members(members),

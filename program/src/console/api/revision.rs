@@ -32,6 +32,11 @@ impl Revision {
 pub(super) struct IfMatch(Option<String>);
 
 impl IfMatch {
+    /// Returns true if the request has the header.
+    pub(super) fn is_given(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Refuses the change if it is based on another revision. Without the header, it is based on any.
     ///
     /// # Errors
