@@ -82,7 +82,7 @@ pub(crate) struct Draft {
     pub(super) durability: Durability,
     pub(super) follow: Follow,
     pub(crate) track: bool,
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 impl Draft {

@@ -331,7 +331,7 @@ impl Args {
 
 /// Reads and encodes the payload that an argument specifies.
 pub(super) fn payload(payload: String, encoding: Encoding) -> anyhow::Result<Vec<u8>> {
-    draft::encode(read(payload)?, encoding).map_err(|why| Wrong(why).into())
+    encode(read(payload)?, encoding).map_err(|why| Wrong(why).into())
 }
 
 /// Reads the payload's bytes from the source that the argument names.

@@ -265,6 +265,8 @@ impl Queue {
         let (by, retention) = (&terms.by, terms.retention);
         let cancelling =
             found.iter().map(|(job, fields)| self.cancel_found((job, fields.clone()), by, retention));
+        // Collected, because nothing shows that a lazy one could be sent to another thread.
+        let cancelling: Vec<_> = cancelling.collect();
         let mut cancelled = stream::iter(cancelling).buffer_unordered(AT_ONCE);
         let mut outcomes = Vec::with_capacity(found.len());
         while let Some(answer) = cancelled.next().await {

@@ -35,7 +35,7 @@ impl Place {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Place {
+impl<S: Send + Sync> FromRequestParts<S> for Place {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

@@ -196,7 +196,7 @@ impl Batch {
         let mut answers = answers.into_iter();
         for (line, read) in group.lines {
             let fate = match read {
-                Ok(read) => self.accepted(read, answers.next(), sent.as_ref().err()).await,
+                Ok(read) => accepted(&self.target.queue, read, answers.next(), sent.as_ref().err()).await,
                 Err(problem) => Err(problem),
             };
             let (job, problem) = match fate {
@@ -214,27 +214,27 @@ impl Batch {
         }
         sent
     }
+}
 
-    /// What became of a job. Without an answer, it may have been submitted nevertheless.
-    async fn accepted(
-        &self,
-        (place, marked): Read,
-        answer: Option<Submitted>,
-        error: Option<&Problem>,
-    ) -> Result<Report, Problem> {
-        let Some(submitted) = answer else {
-            let why = error.map_or("there was no answer", |error| error.detail());
-            return Err(Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the outcome is not known",
-                format!("the job may or may not be submitted: {why}"),
-            ));
-        };
-        if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
-            marked.check(&self.target.queue, &submitted.id).await?;
-        }
-        Ok(Report::of(&submitted, self.target.queue.name(), place))
+/// What became of a job. Without an answer, it may have been submitted nevertheless.
+async fn accepted(
+    queue: &Queue,
+    (place, marked): Read,
+    answer: Option<Submitted>,
+    error: Option<&Problem>,
+) -> Result<Report, Problem> {
+    let Some(submitted) = answer else {
+        let why = error.map_or("there was no answer", |error| error.detail());
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the outcome is not known",
+            format!("the job may or may not be submitted: {why}"),
+        ));
+    };
+    if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
+        marked.check(queue, &submitted.id).await?;
     }
+    Ok(Report::of(&submitted, queue.name(), place))
 }
 
 fn broken_off(broken: &Broken) -> Problem {
