@@ -15,6 +15,8 @@ mod cluster;
 #[cfg(test)]
 mod concurrency;
 #[cfg(test)]
+mod console;
+#[cfg(test)]
 mod cron;
 #[cfg(test)]
 mod dead;

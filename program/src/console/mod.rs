@@ -16,9 +16,11 @@ use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
 use secrecy::SecretString;
 
 use self::access::Gatekeeper;
+use self::problem::Problem;
 use self::routes::Routes;
 use self::server::Server;
 use self::site::Site;
@@ -99,7 +101,19 @@ fn routes() -> Routes {
 }
 
 fn router(site: Site) -> Router {
-    access::protected(routes().into_router(), &site).with_state(site)
+    let router = routes().into_router().fallback(nowhere).method_not_allowed_fallback(impossible);
+    access::protected(router, &site).with_state(site)
+}
+
+/// Answers requests for paths that do not exist.
+async fn nowhere(uri: Uri) -> Problem {
+    Problem::not_found(format!("there is nothing at {}", uri.path()))
+}
+
+/// Answers requests with a method that a path does not have.
+async fn impossible(method: Method, uri: Uri) -> Problem {
+    let why = format!("{} does not work with {method}; the header Allow has the methods that do", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed", why)
 }
 
 /// Prints the hash of a password.

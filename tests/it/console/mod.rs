@@ -1,0 +1,3 @@
+//! `streamfleet console`, as programs and browsers use it.
+
+mod api;
