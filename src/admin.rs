@@ -36,16 +36,16 @@
 //! ```
 
 pub use crate::broker::{
-    Acknowledgment, Action, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs,
-    BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,
+    Acknowledgment, Action, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError,
+    BulkJobs, BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,
     Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters,
-    DecideError, Decided, Decider, Delayed, DeletedPage, DeletionLog, Due, EditError, EventStream, Evicted,
-    FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept,
-    KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES,
-    Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent, PastIncident, Progress,
-    QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage, Selection, SelectionPlan,
-    Server, Status, Step, StepLedgers, StepsStatus, TypeFigures, TypeStats, UnknownType, Unread, Upcoming,
-    WIRE_VERSION, WorkerInfo, stream_name,
+    DecideError, Decided, Decider, Delayed, DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Due,
+    EditError, EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder,
+    JobPage, JobSearch, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit,
+    LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction,
+    PastEvent, PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample,
+    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures,
+    TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
 pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
 pub use crate::job::distribution::Distribution;

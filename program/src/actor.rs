@@ -26,8 +26,13 @@ impl ActorArgs {
     /// Describes what this person is about to do.
     pub(crate) fn action(&self, what: &str) -> Action {
         let who = self.name.clone().filter(|name| !name.trim().is_empty()).unwrap_or_else(user);
-        Action::new(what, plain(&who)).why(plain(self.why.as_deref().unwrap_or_default()))
+        action(&who, what, self.why.as_deref().unwrap_or_default())
     }
+}
+
+/// Describes what this person is about to do, and why.
+pub(crate) fn action(who: &str, what: &str, why: &str) -> Action {
+    Action::new(what, plain(who)).why(plain(why))
 }
 
 /// Notes an action. If that fails, the action goes on all the same: a full Redis must not keep anybody from cleaning it up.

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
+use streamfleet::Queue;
 use streamfleet::admin::PastAction;
 use streamfleet::job::{EntryId, QueueName};
 
@@ -10,6 +11,9 @@ use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View};
 use super::queues;
 use super::times::{Clock, rfc3339};
+
+/// What the error says if Redis fails.
+const FAILED: &str = "failed to read the audit";
 
 /// How `audit` is used.
 const EXAMPLES: &str = "\
@@ -43,11 +47,12 @@ pub(crate) struct Args {
 }
 
 /// A page of actions, for JSON output. `next` is the value of `--after` for the next page.
-type Page = List<Noted, Facts>;
+pub(crate) type Page = List<Noted, Facts>;
 
 /// What is known about all actions, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AuditFacts)]
+pub(crate) struct Facts {
     /// `null` for the list of queues that were deleted, and for the actions on incidents.
     queue: Option<String>,
     #[serde(skip)]
@@ -55,8 +60,9 @@ struct Facts {
 }
 
 /// One action, for JSON output.
-#[derive(Serialize)]
-struct Noted {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AuditNote)]
+pub(crate) struct Noted {
     entry: String,
     at: String,
     at_ms: u64,
@@ -78,28 +84,36 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
     let queue = broker.queue(args.queue);
     let look = async || {
-        let past = if args.deletions {
-            broker.deletions().recent(args.after, args.limit).await
+        let page = if args.deletions {
+            let past = broker.deletions().recent(args.after, args.limit).await;
+            page(past.context(FAILED)?, Err("no queue was deleted"), args.limit)
         } else if args.alerts {
-            broker.incidents().audit(args.after, args.limit).await
+            let past = broker.incidents().audit(args.after, args.limit).await;
+            page(past.context(FAILED)?, Err("nobody acknowledged an incident"), args.limit)
         } else {
-            queue.audit().recent(args.after, args.limit).await
+            of_queue(&queue, args.after, args.limit).await?
         };
-        let past = past.context("failed to read the audit")?;
-        let of_queue = !args.deletions && !args.alerts;
-        if past.is_empty() && of_queue && queues::report_unknown(&broker, queue.name(), context).await {
+        let is_empty = page.items.is_empty() && !args.deletions && !args.alerts;
+        if is_empty && queues::report_unknown(&broker, queue.name(), context).await {
             return Ok(Listing::not_found());
         }
-        let next = past.last().filter(|_| past.len() as u64 == args.limit).map(|past| past.entry.to_string());
-        let facts = Facts {
-            queue: of_queue.then(|| queue.name().to_string()),
-            none: if args.alerts { "nobody acknowledged an incident" } else { "no queue was deleted" },
-        };
-        let page = Page { items: past.into_iter().map(noted).collect(), next, facts, former: None };
         let names = |page: &Page| page.items.iter().map(|noted| noted.entry.clone()).collect();
         Ok(Listing::new(context.output.rendered(&page, names, |page| show(page, &context.clock))?))
     };
     args.repeat.run(context.output, look).await
+}
+
+/// Reads a page of what people did to a queue, newest first.
+pub(crate) async fn of_queue(queue: &Queue, after: Option<EntryId>, limit: u64) -> anyhow::Result<Page> {
+    let past = queue.audit().recent(after, limit).await.context(FAILED)?;
+    Ok(page(past, Ok(queue.name().to_string()), limit))
+}
+
+/// A page of the audit of a queue, or of a list that says this if it is empty.
+fn page(past: Vec<PastAction>, of: Result<String, &'static str>, limit: u64) -> Page {
+    let facts = Facts { none: of.as_ref().err().copied().unwrap_or_default(), queue: of.ok() };
+    let next = past.last().filter(|_| past.len() as u64 == limit).map(|past| past.entry.to_string());
+    Page { items: past.into_iter().map(noted).collect(), next, facts, former: None }
 }
 
 fn noted(past: PastAction) -> Noted {

@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin;
 use streamfleet::job::{BatchId, QueueName, Timestamp};
+use streamfleet::{Queue, admin};
 
 use super::Context;
 use super::exit::Exit;
@@ -27,8 +27,9 @@ pub(crate) struct Args {
 }
 
 /// A batch, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Batch)]
+pub(crate) struct Report {
     name: String,
     queue: String,
     state: String,
@@ -42,7 +43,8 @@ struct Report {
 }
 
 /// A member that the batch waits for: the job that stands for it, and the state of that job.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AwaitedMember)]
 struct Awaited {
     member: String,
     job: String,
@@ -69,8 +71,7 @@ impl Awaited {
 /// Looks up the batch.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
-    let found = queue.batch_status(&args.name).await.context("failed to look up the batch")?;
-    let Some(batch) = found else {
+    let Some(report) = look_up(&queue, &args.name).await? else {
         output::print_stderr(&format!(
             "the queue {} has no batch {}; a batch is deleted 30 days after its last member was added",
             queue.name(),
@@ -78,8 +79,19 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ));
         return Ok(Exit::NotFound);
     };
-    let report = Report {
-        name: args.name.to_string(),
+    context.output.print_named(
+        &report,
+        |report| vec![report.name.clone()],
+        |report| show(report, &context.clock),
+    )?;
+    Ok(Exit::Done)
+}
+
+/// Returns the progress of a batch; `None` if the queue does not have it.
+pub(crate) async fn look_up(queue: &Queue, name: &BatchId) -> anyhow::Result<Option<Report>> {
+    let found = queue.batch_status(name).await.context("failed to look up the batch")?;
+    Ok(found.map(|batch| Report {
+        name: name.to_string(),
         queue: queue.name().to_string(),
         state: batch.state,
         members: batch.size,
@@ -88,13 +100,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         created_at: batch.created,
         waiting_for: batch.waiting_for.iter().map(|awaited| awaited.member.clone()).collect(),
         awaited: batch.waiting_for.into_iter().map(Awaited::from).collect(),
-    };
-    context.output.print_named(
-        &report,
-        |report| vec![report.name.clone()],
-        |report| show(report, &context.clock),
-    )?;
-    Ok(Exit::Done)
+    }))
 }
 
 fn show(report: &Report, clock: &Clock) -> View {

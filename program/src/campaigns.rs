@@ -67,17 +67,19 @@ struct Change {
 }
 
 /// The campaigns, for JSON output.
-type Page = List<Report, Facts>;
+pub(crate) type Page = List<Report, Facts>;
 
 /// What is known about all campaigns, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = CampaignFacts)]
+pub(crate) struct Facts {
     queue: String,
 }
 
 /// One campaign, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Campaign)]
+pub(crate) struct Report {
     id: String,
     state: &'static str,
     /// Why it was paused or stopped.
@@ -165,22 +167,28 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
+/// Reads the campaigns, the newest first. The remarks are about those that cannot be read.
+pub(crate) async fn page(queue: &Queue) -> anyhow::Result<(Page, Vec<String>)> {
     const FAILED: &str = "failed to read the campaigns";
-    let mut found = Vec::new();
+    let (mut found, mut remarks) = (Vec::new(), Vec::new());
     for id in queue.campaigns().ids().await.context(FAILED)?.keys() {
         match queue.campaigns().get(id).await {
             Ok(campaign) => found.extend(campaign.map(Report::from)),
             // One campaign of another version must not hide the others.
             Err(error) if error.kind() == "contract" => {
-                output::print_stderr(&format!("the campaign {id} cannot be read: {error}"));
+                remarks.push(format!("the campaign {id} cannot be read: {error}"));
             }
             Err(error) => return Err(error).context(FAILED),
         }
     }
     found.sort_by_key(|report| std::cmp::Reverse(report.created_ms));
-    let page =
-        Page { items: found, next: None, facts: Facts { queue: queue.name().to_string() }, former: None };
+    let facts = Facts { queue: queue.name().to_string() };
+    Ok((Page { items: found, next: None, facts, former: None }, remarks))
+}
+
+async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
+    let (page, remarks) = page(queue).await?;
+    remarks.iter().for_each(|remark| output::print_stderr(remark));
     let names = |page: &Page| page.items.iter().map(|report| report.id.clone()).collect();
     Ok(Listing::new(context.output.rendered(&page, names, |page| table(page, &context.clock))?))
 }

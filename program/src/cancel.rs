@@ -46,17 +46,21 @@ pub(crate) struct Args {
 }
 
 /// What became of the job, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Cancelled)]
+pub(crate) struct Report {
     id: String,
     queue: String,
     /// The state of the job.
     state: &'static str,
     /// True if it is running and was asked to stop.
-    cancelling: bool,
+    pub(crate) cancelling: bool,
     /// The queue that has the job, if it was moved there. It goes on there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    moved_to: Option<String>,
+    pub(crate) moved_to: Option<String>,
+    /// The state in which the job had ended before.
+    #[serde(skip)]
+    pub(crate) ended: Option<State>,
 }
 
 /// Cancels the job, or all that the filter matches.
@@ -88,35 +92,49 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// Cancels one job. Its record is kept for as long as other records of this queue.
-pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) -> anyhow::Result<Exit> {
+/// Cancels one job, and returns what became of it; `None` if the queue does not know it. Its record is kept for as long as
+/// other records of this queue.
+pub(crate) async fn cancel(
+    queue: &Queue,
+    id: &JobId,
+    by: &str,
+    context: &Context,
+) -> anyhow::Result<Option<Report>> {
+    const FAILED: &str = "failed to cancel the job";
     let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
-    let cancel = async |id: &JobId| queue.cancel(id, by, retention).await.context("failed to cancel the job");
-    let (mut id, mut cancellation) = (id.clone(), cancel(id).await?);
+    let mut id = id.clone();
+    let mut cancellation = queue.cancel(&id, by, retention).await.context(FAILED)?;
     // The job may be in another lane than the entry id implies.
     if cancellation == Cancellation::Unknown
         && let Some(status) = status::find(queue, &id).await?
     {
         id = status.id;
-        cancellation = cancel(&id).await?;
+        cancellation = queue.cancel(&id, by, retention).await.context(FAILED)?;
     }
     let (state, cancelling) = match cancellation {
         Cancellation::Done => (State::Cancelled, false),
         Cancellation::Requested => (State::Running, true),
         Cancellation::Ended(state) => (state, false),
-        Cancellation::Unknown => return Ok(status::unknown(queue, &id)),
+        Cancellation::Unknown => return Ok(None),
     };
     let is_cancelled = cancellation == Cancellation::Ended(State::Cancelled);
     let moved_to = if is_cancelled { moved_to(queue, &id).await? } else { None };
-    let report = Report {
+    let ended = matches!(cancellation, Cancellation::Ended(State::Done | State::Dead)).then_some(state);
+    Ok(Some(Report {
         id: id.to_string(),
         queue: queue.name().to_string(),
         state: state.as_str(),
         cancelling,
         moved_to,
-    };
-    let has_ended = matches!(cancellation, Cancellation::Ended(State::Done | State::Dead));
-    let ended_otherwise = has_ended || report.moved_to.is_some();
+        ended,
+    }))
+}
+
+/// Cancels one job, and prints what became of it.
+pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) -> anyhow::Result<Exit> {
+    let Some(report) = cancel(queue, id, by, context).await? else { return Ok(status::unknown(queue, id)) };
+    let id = report.id.clone();
+    let ended_otherwise = report.ended.is_some() || report.moved_to.is_some();
     if context.output.is_json() || !ended_otherwise {
         context.output.print_named(&report, |report| vec![report.id.clone()], summary)?;
     }
@@ -127,7 +145,7 @@ pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) 
         return Ok(Exit::Failed);
     }
     if ended_otherwise {
-        output::print_stderr(&format!("{id} is already {state}; nothing was changed"));
+        output::print_stderr(&format!("{id} is already {}; nothing was changed", report.state));
         return Ok(Exit::Failed);
     }
     Ok(Exit::Done)

@@ -48,17 +48,19 @@ pub(crate) struct Args {
 }
 
 /// A page of events, for JSON output. `next` is the value of `--after` for the next page, now or later.
-type Page = List<Report, Facts>;
+pub(crate) type Page = List<Report, Facts>;
 
 /// What is known about all events, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = EventFacts)]
+pub(crate) struct Facts {
     queue: String,
 }
 
 /// One event, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Event)]
+pub(crate) struct Report {
     entry: String,
     at: String,
     at_ms: u64,
@@ -130,7 +132,8 @@ fn print_events(context: &Context, events: &[PastEvent]) -> anyhow::Result<bool>
     Ok(true)
 }
 
-fn report(event: &PastEvent, clock: &Clock) -> Report {
+/// Describes an event.
+pub(crate) fn report(event: &PastEvent, clock: &Clock) -> Report {
     let facts = event.fields.fields().map(|(name, value)| {
         let (name, text) = (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value));
         let count = is_count(&name).then(|| text.parse::<u64>().ok()).flatten();

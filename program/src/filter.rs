@@ -63,7 +63,51 @@ pub(crate) struct LetterArgs {
 const KINDS: [&str; 9] =
     ["error", "timeout", "panic", "unknown", "lost", "expired", "malformed", "unroutable", "invalid"];
 
+/// What `set` answers about a condition that is given twice.
+const ONCE: &str = "it must be given only once";
+
 impl FilterArgs {
+    /// The names that [`FilterArgs::set`] knows.
+    pub(crate) const NAMES: [&str; 9] =
+        ["type", "where", "header", "text", "error", "id_prefix", "since", "until", "older_than"];
+
+    /// Adds the condition of this name.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the value.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "type" => put(&mut self.job_type, value.to_owned()),
+            "text" => put(&mut self.text, value.to_owned()),
+            "error" => put(&mut self.error, value.to_owned()),
+            "id_prefix" => put(&mut self.id_prefix, value.to_owned()),
+            "since" => put(&mut self.since, times::instant(value)?),
+            "until" => put(&mut self.until, times::instant(value)?),
+            "older_than" => put(&mut self.older_than, times::duration(value)?),
+            "where" => {
+                self.conditions.push(value.to_owned());
+                Ok(())
+            }
+            "header" => {
+                self.headers.push(value.to_owned());
+                Ok(())
+            }
+            _ => Err("there is no such condition".to_owned()),
+        }
+    }
+
+    /// The condition that looks into payloads, headers or errors, if there is one.
+    pub(crate) fn prying(&self) -> Option<&'static str> {
+        let conditions = [
+            ("where", !self.conditions.is_empty()),
+            ("header", !self.headers.is_empty()),
+            ("text", self.text.is_some()),
+            ("error", self.error.is_some()),
+        ];
+        conditions.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
     /// Converts the arguments.
     ///
     /// # Errors
@@ -106,7 +150,30 @@ impl FilterArgs {
     }
 }
 
+/// Sets a value that is not set yet.
+fn put<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
+    if place.replace(value).is_some() { Err(ONCE.to_owned()) } else { Ok(()) }
+}
+
 impl LetterArgs {
+    /// The names that [`LetterArgs::set`] knows.
+    pub(crate) const NAMES: [&str; 3] = ["reason", "kind", "group"];
+
+    /// Adds the condition of this name.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the value.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "reason" => put(&mut self.reason, reason(value)?),
+            "kind" if KINDS.contains(&value) => put(&mut self.kind, value.to_owned()),
+            "kind" => Err(format!("a kind must be one of {}", KINDS.join(", "))),
+            "group" => put(&mut self.group, value.to_owned()),
+            _ => Err("there is no such condition".to_owned()),
+        }
+    }
+
     /// Returns true if none of them is given.
     pub(crate) fn is_empty(&self) -> bool {
         self.reason.is_none() && self.kind.is_none() && self.group.is_none()
@@ -172,6 +239,33 @@ mod tests {
         assert_eq!(parse(&args).unwrap().to_string(), args.join(" "));
         assert_eq!(parse(&["--header", "tenant=a=b"]).unwrap().to_string(), "--where h.tenant=a=b");
         assert!(parse(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_condition_set_by_its_name_is_that_of_the_argument() {
+        let (mut filter, mut letters) = (FilterArgs::default(), LetterArgs::default());
+        for name in FilterArgs::NAMES {
+            let value = match name {
+                "since" | "until" => "2026-12-01T10:00:00.000Z",
+                "older_than" => "2h",
+                "where" => "payload.a=1",
+                "header" => "tenant=9",
+                _ => "mail",
+            };
+            filter.set(name, value).unwrap();
+            assert_eq!(filter.set(name, value).is_ok(), matches!(name, "where" | "header"), "{name}");
+        }
+        letters.set("reason", "fatal").unwrap();
+        letters.set("kind", "panic").unwrap();
+        letters.set("group", "0123456789abcdef").unwrap();
+        assert!(letters.set("reason", "bored").is_err() && letters.set("kind", "bored").is_err());
+        let shown = letters.add_to(filter.filter().unwrap()).unwrap().to_string();
+        for flag in ["--type mail", "--older-than 2h", "--where h.tenant=9", "--reason fatal", "--kind panic"]
+        {
+            assert!(shown.contains(flag), "{flag} is not in {shown}");
+        }
+        assert_eq!(filter.prying(), Some("where"));
+        assert_eq!(FilterArgs::default().prying(), None);
     }
 
     #[test]

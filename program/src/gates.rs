@@ -75,7 +75,7 @@ struct Concurrency(u32);
 
 /// A breaker as an argument.
 #[derive(Debug, Clone, Copy)]
-struct BreakerArg(Breaker);
+pub(crate) struct BreakerArg(pub(crate) Breaker);
 
 fn some<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<OrNone<T>, String> {
     if text == "none" {
@@ -109,8 +109,9 @@ impl std::str::FromStr for BreakerArg {
 }
 
 /// One gate, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Gate)]
+pub(crate) struct Report {
     gate: String,
     /// `open`, `paused` or `tripped`; `unreadable` if nothing passes until its rule is set again; `ignored` if the rule is one of
     /// too many, and stops nobody; `shared` for the line that says how the queue is shared.
@@ -133,8 +134,9 @@ struct Report {
 }
 
 /// What became of a gate's limits, for JSON output.
-#[derive(Serialize)]
-struct Changed {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = GateChanged)]
+pub(crate) struct Changed {
     queue: String,
     gate: String,
     /// `set` or `cleared`.
@@ -187,7 +189,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// The limits in effect for a gate.
-async fn current(queue: &Queue, gate: &GateName) -> anyhow::Result<Limits> {
+pub(crate) async fn current(queue: &Queue, gate: &GateName) -> anyhow::Result<Limits> {
     let rules = queue.gates().rules().await.context("failed to read the rules")?;
     Ok(rules.get(gate).map(streamfleet::job::Rule::limits).unwrap_or_default())
 }
@@ -198,17 +200,29 @@ fn print(
     (done, changed, limits): (&'static str, bool, Limits),
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let changed = Changed {
-        queue: queue.name().to_string(),
-        gate: gate.to_string(),
-        done,
-        changed,
-        concurrency: limits.concurrency,
-        rate: limits.rate.map(|rate| rate.to_string()),
-        breaker: limits.breaker.map(|breaker| breaker.to_string()),
-    };
+    let changed = Changed::of((queue, gate), done, changed, limits);
     context.output.print_named(&changed, |changed| vec![changed.gate.clone()], line)?;
     Ok(Exit::Done)
+}
+
+impl Changed {
+    /// The limits that are in effect after a change.
+    pub(crate) fn of(
+        (queue, gate): (&Queue, &GateName),
+        done: &'static str,
+        changed: bool,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            queue: queue.name().to_string(),
+            gate: gate.to_string(),
+            done,
+            changed,
+            concurrency: limits.concurrency,
+            rate: limits.rate.map(|rate| rate.to_string()),
+            breaker: limits.breaker.map(|breaker| breaker.to_string()),
+        }
+    }
 }
 
 fn line(changed: &Changed) -> String {
@@ -224,7 +238,7 @@ fn line(changed: &Changed) -> String {
 }
 
 /// Limits, as people read them.
-fn shown_limits(limits: Limits) -> String {
+pub(crate) fn shown_limits(limits: Limits) -> String {
     let (rate, breaker) =
         (limits.rate.map(|rate| rate.to_string()), limits.breaker.map(|breaker| breaker.to_string()));
     shown(limits.concurrency, rate.as_deref(), breaker.as_deref())
@@ -237,7 +251,8 @@ fn shown(concurrency: Option<u32>, rate: Option<&str>, breaker: Option<&str>) ->
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
-async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
+/// Reads the gates that have a rule, and the time.
+pub(crate) async fn page(queue: &Queue) -> anyhow::Result<(List<Report>, Timestamp)> {
     let handle = queue.gates();
     let listed = tokio::try_join!(handle.list(), handle.rules(), queue.clock());
     let (gates, rules, now) = listed.context("failed to list the gates")?;
@@ -246,9 +261,14 @@ async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
         let snapshot = queue.snapshot().await.context("failed to count the jobs that wait for their turn")?;
         reports.push(shared(share, snapshot.in_fair_rooms));
     }
+    Ok((List::from(reports), now))
+}
+
+async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
+    let (page, now) = page(queue).await?;
     let names = |all: &List<Report>| all.items.iter().map(|one| one.gate.clone()).collect();
     let show = |all: &List<Report>| show(&all.items, queue, (&context.clock, now));
-    Ok(Listing::new(context.output.rendered(&List::from(reports), names, show)?))
+    Ok(Listing::new(context.output.rendered(&page, names, show)?))
 }
 
 fn report(GateStatus { rule, held, waiting, tripped_until, .. }: &GateStatus, now: Timestamp) -> Report {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
+use streamfleet::Queue;
+use streamfleet::admin::Action;
 use streamfleet::job::{GateName, JobType, QueueName};
 
 use super::actor::{ActorArgs, note};
@@ -69,8 +71,9 @@ pub(crate) struct ResumeArgs {
 }
 
 /// What became of it, for JSON output.
-#[derive(Serialize)]
-struct Changed {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Paused)]
+pub(crate) struct Changed {
     queue: String,
     gate: String,
     /// `paused` or `resumed`.
@@ -82,7 +85,7 @@ struct Changed {
 }
 
 /// Reads the gate of a field, or of one of its values.
-fn key(text: &str) -> Result<GateName, String> {
+pub(crate) fn key(text: &str) -> Result<GateName, String> {
     format!("key:{text}").parse().map_err(|_| {
         "expected a field and a value of at most 128 bytes, such as h.tenant=9 or limit_key=a".to_owned()
     })
@@ -112,29 +115,39 @@ pub(crate) async fn pause(args: PauseArgs, context: &Context) -> anyhow::Result<
     let PauseArgs { target, time, by, reason } = args;
     let (queue, gate) = target.gate()?;
     let queue = context.broker().await?.queue(queue);
-    let actor = ActorArgs::of(by, reason.clone());
-    let action = actor.action("pause").target(gate.to_string());
-    queue
-        .gates()
-        .close(&gate, &action.who, &reason, time)
-        .await
-        .with_context(|| format!("{gate} was not paused"))?;
-    note(&queue, &action).await;
+    print(&close(&queue, &gate, &ActorArgs::of(by, reason).action("pause"), time).await?, context)
+}
+
+/// Pauses what has passed this gate so far, and notes it in the audit.
+pub(crate) async fn close(
+    queue: &Queue,
+    gate: &GateName,
+    action: &Action,
+    time: Option<Duration>,
+) -> anyhow::Result<Changed> {
+    let closed = queue.gates().close(gate, &action.who, &action.why, time).await;
+    closed.with_context(|| format!("{gate} was not paused"))?;
+    note(queue, &action.clone().target(gate.to_string())).await;
     let for_ms = time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let (queue, gate) = (queue.name().to_string(), gate.to_string());
-    print(&Changed { queue, gate, done: "paused", changed: true, for_ms }, context)
+    Ok(Changed { queue, gate, done: "paused", changed: true, for_ms })
 }
 
 /// Resumes.
 pub(crate) async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
     let (queue, gate) = args.target.gate()?;
     let queue = context.broker().await?.queue(queue);
-    let changed = queue.gates().open(&gate).await.with_context(|| format!("{gate} was not resumed"))?;
+    print(&open(&queue, &gate, &args.actor.action("resume")).await?, context)
+}
+
+/// Resumes what this gate has paused, and notes it in the audit.
+pub(crate) async fn open(queue: &Queue, gate: &GateName, action: &Action) -> anyhow::Result<Changed> {
+    let changed = queue.gates().open(gate).await.with_context(|| format!("{gate} was not resumed"))?;
     if changed {
-        note(&queue, &args.actor.action("resume").target(gate.to_string())).await;
+        note(queue, &action.clone().target(gate.to_string())).await;
     }
     let (queue, gate) = (queue.name().to_string(), gate.to_string());
-    print(&Changed { queue, gate, done: "resumed", changed, for_ms: None }, context)
+    Ok(Changed { queue, gate, done: "resumed", changed, for_ms: None })
 }
 
 fn print(changed: &Changed, context: &Context) -> anyhow::Result<Exit> {

@@ -21,7 +21,8 @@ const JSON_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 64;
 
 /// What a job got, for JSON output.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = JobInput)]
 pub(crate) struct Input {
     /// Null if it is too large.
     payload: Value,

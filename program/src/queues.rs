@@ -4,6 +4,9 @@ mod delete;
 mod pace;
 mod purge;
 
+pub(crate) use delete::{Deleted, delete, in_use};
+pub(crate) use purge::{Parts, Purged, purge};
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -78,8 +81,9 @@ impl Args {
 }
 
 /// One queue, for JSON output. A count is missing if its key cannot be read.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Queue)]
+pub(crate) struct Report {
     queue: String,
     waiting: Option<u64>,
     running: Option<u64>,
@@ -117,6 +121,7 @@ struct Report {
     unserved_types: Vec<UnservedReport>,
     /// The keys that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<UnreadKey>)]
     unread: Vec<Unread>,
     /// Why the queue cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +133,8 @@ struct Report {
 }
 
 /// One lane, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = QueueLane)]
 struct LaneReport {
     lane: &'static str,
     waiting: Option<u64>,
@@ -136,15 +142,24 @@ struct LaneReport {
 }
 
 /// A type whose jobs wait because no live worker knows it, for JSON output.
-#[derive(Serialize)]
-struct UnservedReport {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = UnservedType)]
+pub(crate) struct UnservedReport {
     #[serde(rename = "type")]
-    job_type: String,
+    pub(crate) job_type: String,
     jobs: u64,
     unserved_for_ms: u64,
     /// A similar type that a live worker knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     did_you_mean: Option<String>,
+}
+
+/// A key that cannot be read, and why: what [`Unread`] looks like in JSON.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "it only describes a type of the library")]
+struct UnreadKey {
+    key: String,
+    error: String,
 }
 
 /// Counts the jobs of the queues, or empties or deletes one.
@@ -193,9 +208,7 @@ async fn look_once(broker: &Broker, named: &[QueueName], looks: &Looks) -> anyho
         [] => broker.queues().await.context("failed to list the queues")?.found,
         named => named.to_vec(),
     };
-    let reading = stream::iter(names).map(|name| read_queue(broker.queue(name), false)).buffered(AT_ONCE);
-    let reports: Vec<Report> = reading.collect().await;
-    for report in &reports {
+    for report in &reports(broker, names, false).await {
         report.pace(looks);
     }
     Ok(())
@@ -209,9 +222,7 @@ async fn list(broker: &Broker, args: &Args, looks: &Looks, context: &Context) ->
     }
     let Listed { found: known, missing } = listed;
     let names = if named.is_empty() { known } else { named.to_vec() };
-    // A queue that cannot be read does not hide the others.
-    let read = |name| read_queue(broker.queue(name), args.memory);
-    let mut reports: Vec<Report> = stream::iter(names).map(read).buffered(AT_ONCE).collect().await;
+    let mut reports = reports(broker, names, args.memory).await;
     for report in &mut reports {
         report.pace = report.pace(looks);
     }
@@ -223,8 +234,14 @@ async fn list(broker: &Broker, args: &Args, looks: &Looks, context: &Context) ->
     Ok(if failed { listing.exit(Exit::Redis) } else { listing })
 }
 
+/// Counts the jobs of these queues. A queue that cannot be read does not hide the others.
+pub(crate) async fn reports(broker: &Broker, names: Vec<QueueName>, with_memory: bool) -> Vec<Report> {
+    let queues: Vec<Queue> = names.into_iter().map(|name| broker.queue(name)).collect();
+    stream::iter(queues).map(|queue| read_queue(queue, with_memory)).buffered(AT_ONCE).collect().await
+}
+
 /// Counts the jobs of one queue.
-async fn read_queue(queue: Queue, with_memory: bool) -> Report {
+pub(crate) async fn read_queue(queue: Queue, with_memory: bool) -> Report {
     let looking = async {
         let snapshot = queue.snapshot().await?;
         let consumers = consumers(&queue, &snapshot.unread).await?;
@@ -242,6 +259,12 @@ async fn read_queue(queue: Queue, with_memory: bool) -> Report {
 }
 
 impl Report {
+    /// Returns true if the queue has no jobs and nobody serves it, as far as is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        let counts = [self.waiting, self.running, self.delayed, self.dead];
+        counts.iter().all(|count| *count == Some(0)) && self.consumers == Some(0) && self.leader.is_none()
+    }
+
     /// Returns how fast the queue has emptied since the last look.
     fn pace(&self, looks: &Looks) -> Option<Pace> {
         looks.note(&self.queue, self.now?, self.waiting?)
@@ -249,7 +272,7 @@ impl Report {
 }
 
 /// The types of waiting jobs that no live worker knows, at most [`MAX_TYPES`]. Without the right to ask, nothing is shown.
-async fn unserved_types(queue: &Queue) -> Vec<UnservedReport> {
+pub(crate) async fn unserved_types(queue: &Queue) -> Vec<UnservedReport> {
     let unknown = queue.unknown_types(MAX_TYPES).await.unwrap_or_default();
     if unknown.iter().all(|unknown| unknown.unserved_for.is_none()) {
         return Vec::new();

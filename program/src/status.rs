@@ -53,8 +53,9 @@ pub(crate) struct Args {
 const LOG_SHOWN: usize = 20;
 
 /// A job, for JSON output.
-#[derive(Serialize)]
-pub(super) struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Job)]
+pub(crate) struct Report {
     id: String,
     queue: String,
     state: &'static str,
@@ -90,7 +91,8 @@ pub(super) struct Report {
 }
 
 /// One attempt, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Attempt)]
 struct AttemptReport {
     started: String,
     started_ms: u64,
@@ -103,7 +105,8 @@ struct AttemptReport {
 }
 
 /// The progress of a job, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Progress)]
 struct ProgressReport {
     percent: u8,
     note: String,
@@ -112,7 +115,8 @@ struct ProgressReport {
 }
 
 /// A line that a job logged, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = LogLine)]
 struct LineReport {
     at: String,
     at_ms: u64,
@@ -134,21 +138,34 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.watch {
         return watch::run(&queue, status, context).await;
     }
-    let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
-    let steps = steps.as_ref().and_then(steps::summary);
-    let fields = queue.fields(&status).await.unwrap_or_else(|error| {
-        output::print_stderr(&format!("the job's payload cannot be read: {}", queue.with_keys(&error)));
-        None
-    });
-    let input = fields.map(|fields| Input::of(&fields, args.full));
-    let unserved = remark_on_type(&queue, &status).await;
-    let report = Report { steps, unserved, input, ..report(&queue, &status) };
+    let (report, remark) = gather(&queue, &status, args.full).await?;
+    if let Some(remark) = remark {
+        output::print_stderr(&remark);
+    }
     let show = |report: &Report| {
         let view = show(&queue, &status, report.steps.clone(), &context.clock);
         view.then(report.input.as_ref().map(Input::view)).then(report.unserved.clone())
     };
     context.output.print_named(&report, |report| vec![report.id.clone()], show)?;
     Ok(Exit::Done)
+}
+
+/// Adds to a job's status its steps, and what it got; `is_full` adds a large payload too. The remark says why the payload is
+/// missing, if it cannot be read.
+pub(crate) async fn gather(
+    queue: &Queue,
+    status: &Status,
+    is_full: bool,
+) -> anyhow::Result<(Report, Option<String>)> {
+    let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
+    let steps = steps.as_ref().and_then(steps::summary);
+    let (fields, remark) = match queue.fields(status).await {
+        Ok(fields) => (fields, None),
+        Err(error) => (None, Some(format!("the job's payload cannot be read: {}", queue.with_keys(&error)))),
+    };
+    let input = fields.map(|fields| Input::of(&fields, is_full));
+    let unserved = remark_on_type(queue, status).await;
+    Ok((Report { steps, unserved, input, ..report(queue, status) }, remark))
 }
 
 /// Finds a job in the queue `default`, or else in any other queue. Without the right to list queues, it looks in the
@@ -243,7 +260,7 @@ pub(super) fn unknown(queue: &Queue, id: &JobId) -> Exit {
 }
 
 /// Finds a job's status. A job that nothing points to is searched for among the newest entries.
-pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
+pub(crate) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     match known(queue, id).await? {
         Some(status) => Ok(Some(status)),
         None => queue.seek(id, MAX_SEARCHED).await.context("failed to look up the job"),
@@ -252,7 +269,7 @@ pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Sta
 
 /// Returns the status of a job that something points to. An entry id means the normal lane, but XADD returns such an id for
 /// the other lanes too, so they are tried as well.
-async fn known(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
+pub(crate) async fn known(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     let mut candidates = vec![id.clone()];
     if let Some((entry, Lane::Normal)) = id.origin() {
         candidates.extend([Lane::High, Lane::Low].map(|lane| JobId::derived(entry, lane)));
@@ -265,7 +282,7 @@ async fn known(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     Ok(None)
 }
 
-pub(super) fn report(queue: &Queue, status: &Status) -> Report {
+pub(crate) fn report(queue: &Queue, status: &Status) -> Report {
     Report {
         id: status.id.to_string(),
         queue: queue.name().to_string(),

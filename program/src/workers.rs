@@ -16,11 +16,12 @@ use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::short;
 
 /// The live workers, for JSON output.
-type Report = List<Live, Facts>;
+pub(crate) type Report = List<Live, Facts>;
 
 /// What is known besides the live workers, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = WorkerFacts)]
+pub(crate) struct Facts {
     stale: Vec<Stale>,
     /// The lanes whose consumers could not be listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -28,7 +29,8 @@ struct Facts {
 }
 
 /// A lane whose consumers could not be listed, and why.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = UnlistedLane)]
 struct Unlisted {
     queue: String,
     lane: &'static str,
@@ -36,8 +38,9 @@ struct Unlisted {
 }
 
 /// A live worker.
-#[derive(Serialize)]
-struct Live {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Worker)]
+pub(crate) struct Live {
     consumer: String,
     state: String,
     queues: Vec<String>,
@@ -48,7 +51,8 @@ struct Live {
 }
 
 /// A consumer that a group knows, but whose worker is not live.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = StaleConsumer)]
 struct Stale {
     consumer: String,
     queue: String,
@@ -76,7 +80,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     args.repeat.run(context.output, async || list(&broker, context).await).await
 }
 
-async fn list(broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
+/// Reads the workers, and names the servers that could not be asked.
+pub(crate) async fn page(broker: &Broker) -> anyhow::Result<(Report, Vec<Missing>)> {
     // The groups are read first: a worker that stops in between is then in neither list, rather than in the wrong one.
     let Known { consumers: known, unlisted, mut missing } = known(broker).await?;
     let Listed { found: live, missing: more } =
@@ -88,7 +93,28 @@ async fn list(broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
     let stale = known.into_iter().filter(|consumer| !names.contains(&consumer.consumer)).collect();
     let facts = Facts { stale, unlisted };
     let items = live.into_iter().map(live_report).collect();
-    let report = Report { items, next: None, facts, former: Some("live") };
+    Ok((Report { items, next: None, facts, former: None }, missing))
+}
+
+impl Facts {
+    /// Leaves out what is about other queues than these.
+    pub(crate) fn retain(&mut self, is_shown: impl Fn(&str) -> bool) {
+        self.stale.retain(|stale| is_shown(&stale.queue));
+        self.unlisted.retain(|unlisted| is_shown(&unlisted.queue));
+    }
+}
+
+impl Live {
+    /// Leaves out other queues than these, and returns whether any are left.
+    pub(crate) fn retain(&mut self, is_shown: impl Fn(&str) -> bool) -> bool {
+        self.queues.retain(|queue| is_shown(queue));
+        !self.queues.is_empty()
+    }
+}
+
+async fn list(broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
+    let (report, missing) = page(broker).await?;
+    let report = Report { former: Some("live"), ..report };
     let names = |report: &Report| report.items.iter().map(|worker| worker.consumer.clone()).collect();
     Ok(Listing::new(context.output.rendered(&report, names, show)?).without(&missing))
 }

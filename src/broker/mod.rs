@@ -88,6 +88,7 @@ pub use rehearse::Step;
 pub use statistics::samples::Sample;
 pub(crate) use statistics::tally::{MAX_TYPES as MAX_TALLIED_TYPES, Tallied, Tally, TallyReport};
 pub use statistics::type_stats::{TypeFigures, TypeStats};
+pub use submit::amend::{Amended, DelayedEdit, DelayedJob};
 pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
 pub use submit::enqueue::Due;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Producer, SubmitError};
-use crate::broker::Due;
+use crate::broker::{Amended, DelayedEdit, DelayedJob, Due};
 use crate::job::{Encoding, JobId, Timestamp};
 
 impl Producer {
@@ -65,5 +65,37 @@ impl Producer {
             return Ok(None);
         }
         Ok(self.queue.replace_payload(job, &payload, encoding).await?)
+    }
+
+    /// Changes when a delayed job or a retry is due, or its payload, or both in one step, if nobody has changed it since it was
+    /// read. All its other fields stay as they are.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use streamfleet::Producer;
+    /// use streamfleet::admin::{Amended, DelayedEdit, Due};
+    ///
+    /// let Some(read) = queue.delayed().get(&"reminder-17".parse()?).await? else { return Ok(()) };
+    /// let edit = DelayedEdit::default().due(Due::In(Duration::from_secs(3600)));
+    /// match Producer::new(queue).amend(&read, &edit).await? {
+    ///     Amended::Done(due) => println!("due in {:?}", due.since(read.due)),
+    ///     Amended::Gone => println!("it is too late to change it"),
+    ///     Amended::Changed => println!("somebody else changed it: read it again"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::edit`].
+    pub async fn amend(&self, read: &DelayedJob, edit: &DelayedEdit) -> Result<Amended, SubmitError> {
+        if let Some((payload, _)) = &edit.payload
+            && payload.len() > self.max_payload
+        {
+            return Err(SubmitError::TooLarge { bytes: payload.len(), limit: self.max_payload });
+        }
+        Ok(self.queue.amend_as_read(read, edit).await?)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use self::hasten::Args as RunNowArgs;
 pub(crate) use self::hasten::run as run_now;
 pub(crate) use self::relocate::Args as MoveArgs;
 pub(crate) use self::relocate::run as move_jobs;
-use self::report::Report;
+pub(crate) use self::report::Report;
 use super::actor::{self, ActorArgs};
 use super::exit::Exit;
 use super::filter::FilterArgs;
@@ -63,7 +63,7 @@ impl BulkArgs {
     }
 
     /// Refuses what nobody can have meant.
-    fn check(&self, filter: &Filter, action: &BulkAction) -> Result<(), Wrong> {
+    pub(crate) fn check(&self, filter: &Filter, action: &BulkAction) -> Result<(), Wrong> {
         if filter.is_empty() && !self.all {
             return Err(Wrong("select jobs by a filter, or add --all for all jobs of the queue".to_owned()));
         }
@@ -117,8 +117,8 @@ pub(crate) async fn run(
     Ok(if report.is_complete() { Exit::Done } else { Exit::Failed })
 }
 
-/// Makes the plan; `None` if a signal came.
-async fn planned(
+/// Makes the plan; `None` if the shutdown was requested before it was complete.
+pub(crate) async fn planned(
     queue: &Queue,
     selection: &BulkSelection,
     context: &Context,
@@ -134,7 +134,7 @@ async fn planned(
 }
 
 /// Does it, and notes it in the audit: once before, and once with the outcome.
-async fn carry_out(
+pub(crate) async fn carry_out(
     order: &Order<'_>,
     selection: &BulkSelection,
     queue: &Queue,

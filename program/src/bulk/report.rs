@@ -16,8 +16,9 @@ const SHOWN: usize = 10;
 const MAX_ASKED: usize = 20;
 
 /// The plan and its outcome, for JSON output.
-#[derive(Debug, Serialize)]
-pub(super) struct Report {
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = BulkReport)]
+pub(crate) struct Report {
     queue: String,
     /// The queue that gets the jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,7 +26,7 @@ pub(super) struct Report {
     filter: String,
     dry_run: bool,
     /// How many jobs matched beforehand.
-    pub(super) planned: u64,
+    pub(crate) planned: u64,
     types: Vec<Count>,
     states: Vec<Count>,
     /// The first of them.
@@ -39,6 +40,7 @@ pub(super) struct Report {
     /// How many had ended or moved by themselves.
     gone: u64,
     /// How many were left alone, by reason.
+    #[schema(value_type = BTreeMap<String, u64>)]
     kept: BTreeMap<&'static str, u64>,
     failed: u64,
     errors: Vec<String>,
@@ -50,14 +52,16 @@ pub(super) struct Report {
 }
 
 /// How many jobs have a type or a state.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = BulkCount)]
 struct Count {
     name: String,
     jobs: u64,
 }
 
 /// One job of the sample.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = BulkSample)]
 struct Sample {
     id: String,
     #[serde(rename = "type")]
@@ -66,7 +70,7 @@ struct Sample {
 }
 
 impl Report {
-    pub(super) fn new(queue: &Queue, selection: &BulkSelection, plan: &BulkPlan, dry_run: bool) -> Self {
+    pub(crate) fn new(queue: &Queue, selection: &BulkSelection, plan: &BulkPlan, dry_run: bool) -> Self {
         let to = match &selection.action {
             BulkAction::Move(to) => Some(to.to_string()),
             BulkAction::Cancel | BulkAction::RunNow => None,
@@ -102,7 +106,7 @@ impl Report {
     }
 
     /// Remarks on types that no live worker of the other queue knows.
-    pub(super) async fn note_unserved(&mut self, to: &Queue) {
+    pub(crate) async fn note_unserved(&mut self, to: &Queue) {
         for count in self.types.iter().take(MAX_ASKED) {
             if let Ok(job_type) = count.name.parse::<JobType>()
                 && let Some(remark) = unserved::remark(to, &job_type).await
@@ -113,7 +117,7 @@ impl Report {
     }
 
     /// Takes what became of the jobs.
-    pub(super) fn take(&mut self, tally: BulkTally, interrupted: bool) {
+    pub(crate) fn take(&mut self, tally: BulkTally, interrupted: bool) {
         (self.changed, self.requested, self.gone) = (tally.changed, tally.requested, tally.gone);
         self.kept =
             tally.kept.into_iter().map(|(why, count): (KeptBack, u64)| (why.as_str(), count)).collect();
@@ -123,7 +127,7 @@ impl Report {
     }
 
     /// Returns true if nothing failed and nothing was left out by accident.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         !self.interrupted && self.failed == 0 && self.unread.is_empty()
     }
 

@@ -17,10 +17,12 @@ use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn;
 use secrecy::SecretString;
 
 use self::access::Gatekeeper;
+use self::problem::Problem;
 use self::routes::Routes;
 use self::server::Server;
 use self::site::Site;
@@ -75,10 +77,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let section = &context.effective.config.console;
     let listen = args.listen.unwrap_or(section.listen);
     let gatekeeper = Gatekeeper::open(section, listen).map_err(|error| Wrong(error.to_string()))?;
-    let site = Site::new(context.broker().await?, context.effective.clone(), gatekeeper);
+    let (broker, stopping) = (context.broker().await?, context.shutdown.clone());
+    let site = Site::new(broker, context.effective.clone(), gatekeeper, stopping);
     let server = Server::open(listen).await?;
     context.output.line(&greeting(&site, server.address()))?;
-    server.run(router(site), context.shutdown.clone()).await;
+    server.run(router(site.clone()), context.shutdown.clone()).await;
+    site.desk().finish().await;
     Ok(Exit::Done)
 }
 
@@ -99,8 +103,14 @@ fn routes() -> Routes {
 }
 
 fn router(site: Site) -> Router {
-    let routes = routes().into_router().fallback(pages::nowhere);
-    access::protected(routes.layer(from_fn(pages::readable)), &site).with_state(site)
+    let router = routes().into_router().fallback(pages::nowhere).method_not_allowed_fallback(impossible);
+    access::protected(router.layer(from_fn(pages::readable)), &site).with_state(site)
+}
+
+/// Answers requests with a method that a path does not have.
+async fn impossible(method: Method, uri: Uri) -> Problem {
+    let why = format!("{} does not work with {method}; the header Allow has the methods that do", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed", why)
 }
 
 /// Prints the hash of a password.

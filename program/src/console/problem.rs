@@ -7,10 +7,21 @@ use serde::Serialize;
 use streamfleet::RedisError;
 
 /// What went wrong with a request.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[schema(examples(json!({
+    "type": "urn:streamfleet:problem:a-field-is-not-valid",
+    "title": "a field is not valid",
+    "status": 422,
+    "detail": "query.limit: it must be a number from 1 to 500",
+    "errors": [{"at": "query.limit", "detail": "it must be a number from 1 to 500"}]
+})))]
 pub(super) struct Problem {
+    /// Names the kind of problem. It never changes.
+    #[serde(rename = "type")]
+    kind: String,
     /// The status of the answer.
     #[serde(serialize_with = "as_number")]
+    #[schema(value_type = u16, minimum = 400, maximum = 599)]
     status: StatusCode,
     /// What kind of problem it is, in a few words that never change.
     title: &'static str,
@@ -25,7 +36,7 @@ pub(super) struct Problem {
 }
 
 /// What is wrong with one field of a request.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub(super) struct FieldError {
     /// Where the field is: `query.limit`, `path.queue`, `body` or a JSON pointer into the body, such as `/payload/to`.
     pub(super) at: String,
@@ -36,7 +47,8 @@ pub(super) struct FieldError {
 impl Problem {
     /// A problem of this kind.
     pub(super) fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
+        let kind = format!("urn:streamfleet:problem:{}", title.replace(' ', "-"));
+        Self { kind, status, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
     }
 
     /// One field of the request is wrong.
@@ -47,6 +59,26 @@ impl Problem {
         Self { errors: vec![error], ..problem }
     }
 
+    /// The same problem with another status.
+    pub(super) fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    /// The same problem, and after how many seconds the request may be sent again.
+    pub(super) fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    /// There is too much to do right now. Nothing was done.
+    pub(super) fn busy(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too many requests", detail).retry_after(1)
+    }
+
+    /// Something changed in the meantime, or is not in the state that the request needs. Nothing was done.
+    pub(super) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", detail)
+    }
+
     /// What was asked for does not exist.
     pub(super) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not found", detail)
@@ -55,16 +87,7 @@ impl Problem {
     /// Redis is unreachable, or refused the request. What was asked may or may not have been done.
     pub(super) fn redis(what: &str, error: &RedisError) -> Self {
         tracing::warn!(what, %error, "redis did not do what the console asked for");
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "redis did not answer as hoped",
-            format!("{what}: {error}"),
-        )
-    }
-
-    /// Says after how many seconds to try again.
-    pub(super) fn retry_after(self, seconds: u64) -> Self {
-        Self { retry_after: Some(seconds), ..self }
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "redis failed", format!("{what}: {error}"))
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -86,7 +109,7 @@ impl IntoResponse for Problem {
         let form = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, form);
         if let Some(seconds) = self.retry_after {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         // Pages show the same problem as HTML.
         response.extensions_mut().insert(self);

@@ -1,9 +1,12 @@
-//! Routes with their rules: none can be added without saying who may use it.
+//! Routes with their rules: none can be added without saying who may use it. Those of the API also describe themselves.
 
 use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use utoipa::openapi::path::PathItem;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::access::{self, Needs};
 use super::site::Site;
@@ -13,6 +16,16 @@ use super::site::Site;
 pub(super) struct Routes {
     router: Router<Site>,
     table: Vec<Route>,
+    described: Described,
+}
+
+/// What the routes of the API say about themselves.
+#[derive(Default)]
+pub(super) struct Described {
+    /// Paths with their operations, and who may use them.
+    pub(super) operations: Vec<(String, PathItem, Needs)>,
+    /// The schemas that they name.
+    pub(super) schemas: Vec<(String, RefOr<Schema>)>,
 }
 
 /// One route, and who may use it.
@@ -48,11 +61,31 @@ impl Routes {
         self
     }
 
+    /// Adds an operation of the API, whose method and path are those that it describes.
+    pub(super) fn describe(mut self, described: UtoipaMethodRouter<Site>, needs: Needs) -> Self {
+        let (schemas, paths, answers) = described;
+        self.described.schemas.extend(schemas);
+        for (path, item) in paths.paths {
+            for method in methods(&item) {
+                self = self.add_methods(method, &path, needs, answers.clone());
+            }
+            self.described.operations.push((path, item, needs));
+        }
+        self
+    }
+
     /// Adds other routes.
     pub(super) fn with(mut self, other: Self) -> Self {
         self.router = self.router.merge(other.router);
         self.table.extend(other.table);
+        self.described.operations.extend(other.described.operations);
+        self.described.schemas.extend(other.described.schemas);
         self
+    }
+
+    /// What the routes say about themselves.
+    pub(super) fn described(&self) -> &Described {
+        &self.described
     }
 
     /// The routes, and who may use them.
@@ -63,4 +96,16 @@ impl Routes {
     pub(super) fn into_router(self) -> Router<Site> {
         self.router
     }
+}
+
+/// The methods of the operations of a path.
+fn methods(item: &PathItem) -> impl Iterator<Item = Method> + use<> {
+    let known = [
+        (Method::GET, item.get.is_some()),
+        (Method::PUT, item.put.is_some()),
+        (Method::POST, item.post.is_some()),
+        (Method::DELETE, item.delete.is_some()),
+        (Method::PATCH, item.patch.is_some()),
+    ];
+    known.into_iter().filter(|(_, is_there)| *is_there).map(|(method, _)| method)
 }

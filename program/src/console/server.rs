@@ -10,6 +10,7 @@ use axum::extract::ConnectInfo;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
 use streamfleet::Shutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -26,6 +27,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A pause within a body may be this long.
 const BODY_PAUSE: Duration = Duration::from_secs(20);
+
+/// How long a client may read nothing of an answer that has come, in milliseconds.
+const UNREAD_MS: u32 = 60_000;
 
 /// The largest head of a request, roughly.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -103,6 +107,10 @@ impl Server {
 }
 
 async fn serve(stream: TcpStream, peer: SocketAddr, routes: Router, stopping: CancellationToken) {
+    // A client that does not read its answer loses the connection.
+    if let Err(error) = sockopt::set_tcp_user_timeout(&stream, UNREAD_MS) {
+        tracing::debug!(%error, "the console cannot bound how long a client may read nothing");
+    }
     let service = routes.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
         request.map(axum::body::Body::new)

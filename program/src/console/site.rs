@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use streamfleet::config::Effective;
 use streamfleet::job::QueueName;
-use streamfleet::{Broker, Queue};
+use streamfleet::{Broker, Queue, Shutdown};
 
 use super::access::{Gatekeeper, Mask};
+use super::api::Desk;
 use super::directory::{Directory, Known};
 use super::problem::Problem;
+use crate::Context;
+use crate::output::{Format, Output};
+use crate::times::Clock;
 
 /// What all requests share. Cloning is cheap.
 #[derive(Clone)]
@@ -20,13 +24,21 @@ struct Shared {
     gatekeeper: Gatekeeper,
     mask: Mask,
     directory: Directory,
+    desk: Desk,
+    stopping: Shutdown,
 }
 
 impl Site {
-    /// Serves what this broker has.
-    pub(super) fn new(broker: Broker, effective: Effective, gatekeeper: Gatekeeper) -> Self {
+    /// Serves what this broker has, until the shutdown is requested.
+    pub(super) fn new(
+        broker: Broker,
+        effective: Effective,
+        gatekeeper: Gatekeeper,
+        stopping: Shutdown,
+    ) -> Self {
         let mask = Mask::new(&effective.config.console.mask);
-        Self(Arc::new(Shared { broker, effective, gatekeeper, mask, directory: Directory::default() }))
+        let (directory, desk) = (Directory::default(), Desk::default());
+        Self(Arc::new(Shared { broker, effective, gatekeeper, mask, directory, desk, stopping }))
     }
 
     /// Who may use the console.
@@ -47,6 +59,22 @@ impl Site {
     /// One queue.
     pub(super) fn queue(&self, name: QueueName) -> Queue {
         self.broker().queue(name)
+    }
+
+    /// The work that requests share or wait for.
+    pub(super) fn desk(&self) -> &Desk {
+        &self.0.desk
+    }
+
+    /// The shutdown that stops the console.
+    pub(super) fn stopping(&self) -> &Shutdown {
+        &self.0.stopping
+    }
+
+    /// What the functions of the command line receive. They stop when `stop` is requested.
+    pub(super) fn context(&self, stop: Shutdown) -> Context {
+        let (output, clock) = (Output::new(Format::Json), Clock::utc());
+        Context { shutdown: stop, output, clock, effective: self.effective().clone() }
     }
 
     /// The configuration in effect.

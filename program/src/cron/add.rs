@@ -50,8 +50,9 @@ pub(super) struct Args {
 }
 
 /// What was saved, for JSON output.
-#[derive(Serialize)]
-struct Added {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = RecurringAdded)]
+pub(crate) struct Added {
     name: String,
     queue: String,
     /// `added`, `replaced` or `unchanged`.
@@ -103,18 +104,7 @@ impl Args {
             }
             Kept::Added | Kept::Replaced | Kept::Unchanged => {}
         }
-        let now =
-            queue.cron().table().await.context("the recurring job is saved, but reading it back failed")?.now;
-        let tick = entry.schedule().next(now);
-        let added = Added {
-            name: entry.name().to_string(),
-            queue: queue.name().to_string(),
-            done: kept.to_string(),
-            next: tick.map(rfc3339),
-            next_ms: tick.map(Timestamp::as_ms),
-            now,
-            tick,
-        };
+        let added = Added::of(queue, entry, kept).await?;
         context.output.print_named(
             &added,
             |added| vec![added.name.clone()],
@@ -132,6 +122,22 @@ pub(super) fn check_schema(entry: &Entry, context: &Context) -> Result<(), Wrong
 }
 
 impl Added {
+    /// Says what became of a recurring job that was saved, and when it is due next.
+    pub(crate) async fn of(queue: &Queue, entry: &Entry, kept: Kept) -> anyhow::Result<Self> {
+        let table = queue.cron().table().await;
+        let now = table.context("the recurring job is saved, but reading it back failed")?.now;
+        let tick = entry.schedule().next(now);
+        Ok(Self {
+            name: entry.name().to_string(),
+            queue: queue.name().to_string(),
+            done: kept.to_string(),
+            next: tick.map(rfc3339),
+            next_ms: tick.map(Timestamp::as_ms),
+            now,
+            tick,
+        })
+    }
+
     fn line(&self, clock: &Clock) -> String {
         let next = self.tick.map_or_else(|| "never".to_owned(), |tick| clock.with_age(tick, self.now));
         format!("{} is {} in the queue {}; next: {next}", self.name, self.done, self.queue)

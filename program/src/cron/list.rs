@@ -12,8 +12,9 @@ use crate::output::{self, Column, List, Listing, View, harmless};
 use crate::times::{Clock, rfc3339};
 
 /// One recurring job, for JSON output.
-#[derive(Serialize)]
-struct Recurring {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = RecurringJob)]
+pub(crate) struct Recurring {
     queue: String,
     name: String,
     /// Why this program cannot read it; if set, most other fields are missing.
@@ -87,7 +88,8 @@ pub(super) async fn look(
     Ok(listing.without(&missing))
 }
 
-fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize) -> Recurring {
+/// Describes a recurring job, with this many of its next ticks.
+pub(crate) fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize) -> Recurring {
     let CronStatus { name, entry, handled, paused, .. } = status;
     let (entry, error) = match entry {
         Ok(entry) => (Some(entry), None),

@@ -3,6 +3,9 @@
 mod add;
 mod list;
 
+pub(crate) use add::Added;
+pub(crate) use list::{Recurring, recurring};
+
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
@@ -67,17 +70,18 @@ enum Action {
 }
 
 /// What became of a recurring job, for JSON output.
-#[derive(Serialize)]
-struct Changed {
-    name: String,
-    queue: String,
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = RecurringChanged)]
+pub(crate) struct Changed {
+    pub(crate) name: String,
+    pub(crate) queue: String,
     /// `paused`, `resumed`, `submitted` or `removed`.
-    done: &'static str,
+    pub(crate) done: &'static str,
     /// False if it was already so.
-    changed: bool,
+    pub(crate) changed: bool,
     /// The job that was submitted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
+    pub(crate) id: Option<String>,
 }
 
 /// Runs the subcommand.

@@ -68,12 +68,13 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// The new campaign, for JSON output.
-#[derive(Serialize)]
-struct Report {
-    campaign: String,
-    queue: String,
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = CampaignBegun)]
+pub(crate) struct Report {
+    pub(crate) campaign: String,
+    pub(crate) queue: String,
     /// How many letters match, if they were counted.
-    planned: Option<u64>,
+    pub(crate) planned: Option<u64>,
 }
 
 /// Begins a campaign.

@@ -50,13 +50,14 @@ pub(super) struct Args {
 }
 
 /// The edited letter, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = LetterEdited)]
+pub(crate) struct Report {
     /// The letter that took the place of the other one.
-    letter: String,
-    former: String,
-    id: String,
-    queue: String,
+    pub(crate) letter: String,
+    pub(crate) former: String,
+    pub(crate) id: String,
+    pub(crate) queue: String,
 }
 
 /// Edits the letter. Without any change in the arguments, an editor shows its payload.
@@ -150,7 +151,7 @@ fn check_schema(edit: &LetterEdit, letter: &DeadLetter, context: &Context) -> Re
 }
 
 /// The encoding that a letter names. One that does not exist is treated as raw bytes.
-fn encoding(letter: &DeadLetter) -> Encoding {
+pub(crate) fn encoding(letter: &DeadLetter) -> Encoding {
     match letter.text("encoding").as_str() {
         "" => Encoding::Json,
         name => Encoding::parse(name).unwrap_or(Encoding::Raw),

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{DeadGroup, DeadGroups};
+use streamfleet::admin::DeadGroup;
 use streamfleet::job::{DeadReason, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
 
@@ -20,7 +20,7 @@ Examples:
   streamfleet dead list --group 0b5ff10951f305e7";
 
 /// The name of the group that counts the letters of all groups beyond the table's size.
-pub(super) const OTHER: &str = "other";
+pub(crate) const OTHER: &str = "other";
 
 /// The arguments of `dead groups`.
 #[derive(clap::Args)]
@@ -37,11 +37,12 @@ pub(super) struct Args {
 }
 
 /// The groups, for JSON output.
-type Page = List<Group, Facts>;
+pub(crate) type Page = List<Group, Facts>;
 
 /// What is known about all groups, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DeadGroupFacts)]
+pub(crate) struct Facts {
     queue: String,
     /// How many dead letters the queue has.
     total: u64,
@@ -55,8 +56,9 @@ struct Facts {
 }
 
 /// One group, for JSON output.
-#[derive(Serialize)]
-struct Group {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DeadGroup)]
+pub(crate) struct Group {
     group: String,
     count: u64,
     deaths: u64,
@@ -103,10 +105,18 @@ async fn recount(queue: &Queue, context: &Context) -> anyhow::Result<()> {
 
 async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     let now = queue.snapshot().await.context("failed to ask for the time")?.now;
-    let dead = queue.dead_letters().groups().await.context("failed to read the groups")?;
-    if dead.letters == 0 && queues::report_unknown(broker, queue.name(), context).await {
+    let page = page(queue, args.limit).await?;
+    if page.facts.total == 0 && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
+    let names = |page: &Page| page.items.iter().map(|group| group.group.clone()).collect();
+    let text = context.output.rendered(&page, names, |page| show(page, now))?;
+    Ok(remarks(&page).into_iter().fold(Listing::new(text), Listing::remark))
+}
+
+/// Reads the largest groups, at most this many.
+pub(crate) async fn page(queue: &Queue, limit: u64) -> anyhow::Result<Page> {
+    let dead = queue.dead_letters().groups().await.context("failed to read the groups")?;
     let facts = Facts {
         queue: queue.name().to_string(),
         total: dead.letters,
@@ -114,17 +124,13 @@ async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) ->
         uncounted: dead.uncounted(),
         overcounted: dead.overcounted(),
     };
-    let page = Page { items: page(dead, args.limit), next: None, facts, former: None };
-    let names = |page: &Page| page.items.iter().map(|group| group.group.clone()).collect();
-    let text = context.output.rendered(&page, names, |page| show(page, now))?;
-    Ok(remarks(&page).into_iter().fold(Listing::new(text), Listing::remark))
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let items = dead.groups.into_iter().take(limit).map(group).collect();
+    Ok(Page { items, next: None, facts, former: None })
 }
 
-fn page(dead: DeadGroups, limit: u64) -> Vec<Group> {
-    dead.groups.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)).map(group).collect()
-}
-
-fn group(group: DeadGroup) -> Group {
+/// Converts a group for JSON output.
+pub(crate) fn group(group: DeadGroup) -> Group {
     Group {
         group: group.fingerprint.unwrap_or_else(|| OTHER.to_owned()),
         count: group.count,

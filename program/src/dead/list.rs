@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::admin::{DeadLetter, Filter, Match};
 use streamfleet::job::{EntryId, QueueName, Timestamp};
-use streamfleet::{Broker, Queue};
+use streamfleet::{Broker, Queue, Shutdown};
 
 use super::Letters;
 use crate::Context;
@@ -43,21 +43,35 @@ pub(super) struct Args {
 }
 
 /// A page of letters, for JSON output. `next` is the value of `--after` for the next page.
-type Page = List<Letter, Facts>;
+pub(crate) type Page = List<Letter, Facts>;
 
 /// What is known about all letters, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DeadLetterFacts)]
+pub(crate) struct Facts {
     queue: String,
     /// How many letters the queue has, regardless of the filter.
     total: u64,
     /// How many letters of this page are left out because the filter cannot read their payloads.
     undecided: u64,
+    /// True if the search was interrupted before it found enough; `next` goes on where it ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    interrupted: bool,
+}
+
+/// Which letters to list.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) filter: Filter,
+    pub(crate) limit: u64,
+    pub(crate) after: Option<EntryId>,
+    pub(crate) oldest_first: bool,
 }
 
 /// One letter, for JSON output.
-#[derive(Serialize)]
-pub(super) struct Letter {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DeadLetter)]
+pub(crate) struct Letter {
     pub(super) letter: String,
     pub(super) id: String,
     #[serde(rename = "type")]
@@ -88,26 +102,24 @@ pub(super) async fn run(
     context: &Context,
 ) -> anyhow::Result<Exit> {
     let (queue, filter) = (broker.queue(queue), args.letters.filter()?);
-    let look = async || list(&args, &filter, (broker, &queue), context).await;
-    args.repeat.run(context.output, look).await
+    let Args { limit, after, oldest_first, repeat, .. } = args;
+    let wanted = Wanted { filter, limit, after, oldest_first };
+    let look = async || list(&wanted, (broker, &queue), context).await;
+    repeat.run(context.output, look).await
 }
 
 async fn list(
-    args: &Args,
-    filter: &Filter,
+    wanted: &Wanted,
     (broker, queue): (&Broker, &Queue),
     context: &Context,
 ) -> anyhow::Result<Listing> {
-    let snapshot = queue.snapshot().await.context("failed to count the dead letters")?;
-    if snapshot.dead == 0 && queues::report_unknown(broker, queue.name(), context).await {
+    let (page, now) = page(wanted, queue, &context.shutdown).await?;
+    if page.facts.total == 0 && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
-    let found = page(args, (filter, snapshot.now), queue).await?;
-    let next = found.letters.last().filter(|_| found.more).map(|letter| letter.letter.clone());
-    let facts = Facts { queue: queue.name().to_string(), total: snapshot.dead, undecided: found.undecided };
-    let page = Page { items: found.letters, next, facts, former: Some("letters") };
+    let page = Page { former: Some("letters"), ..page };
     let names = |page: &Page| page.items.iter().map(|letter| letter.letter.clone()).collect();
-    let text = context.output.rendered(&page, names, |page| show(page, filter, snapshot.now))?;
+    let text = context.output.rendered(&page, names, |page| show(page, &wanted.filter, now))?;
     let listing = Listing::new(text);
     Ok(match page.facts.undecided {
         0 => listing,
@@ -120,26 +132,41 @@ async fn list(
 #[derive(Default)]
 struct Found {
     letters: Vec<Letter>,
-    /// Whether there may be more.
-    more: bool,
+    /// Where the next page begins, if there may be more.
+    next: Option<EntryId>,
     undecided: u64,
+    interrupted: bool,
 }
 
-async fn page(args: &Args, (filter, now): (&Filter, Timestamp), queue: &Queue) -> anyhow::Result<Found> {
-    let wanted = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let (mut found, mut at) = (Found::default(), args.after);
+/// Reads a page of letters, and the time. When the shutdown is requested, it returns what it has found so far.
+pub(crate) async fn page(
+    wanted: &Wanted,
+    queue: &Queue,
+    stop: &Shutdown,
+) -> anyhow::Result<(Page, Timestamp)> {
+    let snapshot = queue.snapshot().await.context("failed to count the dead letters")?;
+    let Found { letters, next, undecided, interrupted } = find(wanted, snapshot.now, queue, stop).await?;
+    let facts = Facts { queue: queue.name().to_string(), total: snapshot.dead, undecided, interrupted };
+    let next = next.map(|letter| letter.to_string());
+    Ok((Page { items: letters, next, facts, former: None }, snapshot.now))
+}
+
+async fn find(wanted: &Wanted, now: Timestamp, queue: &Queue, stop: &Shutdown) -> anyhow::Result<Found> {
+    let most = usize::try_from(wanted.limit).unwrap_or(usize::MAX);
+    let (mut found, mut at, mut last) = (Found::default(), wanted.after, None);
     // Those after the last letter shown belong to the next page.
     let mut undecided = 0;
-    let dead = queue.dead_letters().wanting(filter, now);
+    let dead = queue.dead_letters().wanting(&wanted.filter, now);
     loop {
-        let read = if args.oldest_first { dead.later(at, READ).await } else { dead.recent(at, READ).await };
+        let read = if wanted.oldest_first { dead.later(at, READ).await } else { dead.recent(at, READ).await };
         let read = read.context("failed to read the dead letters")?;
         let is_last = read.is_empty();
         at = read.last().map(|letter| letter.entry).or(at);
         for dead in &read {
-            match dead.check(filter, now) {
-                Match::Yes if found.letters.len() == wanted => return Ok(Found { more: true, ..found }),
+            match dead.check(&wanted.filter, now) {
+                Match::Yes if found.letters.len() == most => return Ok(Found { next: last, ..found }),
                 Match::Yes => {
+                    last = Some(dead.entry);
                     found.letters.push(letter(dead));
                     found.undecided += std::mem::take(&mut undecided);
                 }
@@ -147,8 +174,10 @@ async fn page(args: &Args, (filter, now): (&Filter, Timestamp), queue: &Queue) -
                 Match::TooLarge | Match::Unreadable => undecided += 1,
             }
         }
-        if is_last {
+        found.interrupted = !is_last && stop.is_requested();
+        if is_last || found.interrupted {
             found.undecided += undecided;
+            found.next = at.filter(|_| found.interrupted);
             return Ok(found);
         }
     }

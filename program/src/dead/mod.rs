@@ -11,6 +11,13 @@ mod show;
 mod sweep;
 mod watch;
 
+pub(crate) use campaign::Report as CampaignBegun;
+pub(crate) use edit::{Report as LetterEdited, encoding};
+pub(crate) use groups::{Group, Page as GroupPage, group, page as groups_page};
+pub(crate) use list::{Page as LetterPage, Wanted as WantedLetters, page as letters_page};
+pub(crate) use show::{Report as LetterReport, report as letter_report};
+pub(crate) use sweep::Swept;
+
 use anyhow::Context as _;
 use streamfleet::admin::{DeadLetter, Filter};
 use streamfleet::job::{EntryId, JobId, QueueName};
@@ -110,7 +117,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Finds the letter with this id, or of the job with this id.
-async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
+pub(crate) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
     const FAILED: &str = "failed to read the dead letter";
     if let Ok(entry) = id.to_string().parse::<EntryId>()
         && let Some(letter) = queue.dead_letters().get(entry).await.context(FAILED)?

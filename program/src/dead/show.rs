@@ -12,8 +12,9 @@ use crate::output::harmless;
 use crate::times::Clock;
 
 /// A letter with all its fields, for JSON output.
-#[derive(Serialize)]
-pub(super) struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DeadLetterFields)]
+pub(crate) struct Report {
     #[serde(flatten)]
     letter: Letter,
     queue: String,
@@ -21,7 +22,8 @@ pub(super) struct Report {
 }
 
 /// One field, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = LetterField)]
 struct Field {
     name: String,
     /// `utf8`, or `hex` if the value is not text.
@@ -44,7 +46,7 @@ pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow:
 }
 
 /// Converts a letter with all its fields for JSON output.
-pub(super) fn report(dead: &DeadLetter, queue: &Queue) -> Report {
+pub(crate) fn report(dead: &DeadLetter, queue: &Queue) -> Report {
     Report { letter: list::letter(dead), queue: queue.name().to_string(), fields: fields(dead) }
 }
 

@@ -107,8 +107,9 @@ impl SweepAction {
 }
 
 /// What became of the letters, for JSON output.
-#[derive(Serialize, Default)]
-struct Swept {
+#[derive(Serialize, utoipa::ToSchema, Default)]
+#[schema(as = Swept)]
+pub(crate) struct Swept {
     queue: String,
     replayed: u64,
     dropped: u64,
@@ -116,6 +117,18 @@ struct Swept {
     gone: u64,
     /// Letters that were left alone because the filter cannot judge them: their payload is too large or unreadable.
     undecided: u64,
+}
+
+impl Swept {
+    /// One letter was replayed.
+    pub(crate) fn replayed(queue: &Queue) -> Self {
+        Self { queue: queue.name().to_string(), replayed: 1, ..Self::default() }
+    }
+
+    /// One letter was dropped.
+    pub(crate) fn dropped(queue: &Queue) -> Self {
+        Self { queue: queue.name().to_string(), dropped: 1, ..Self::default() }
+    }
 }
 
 /// Replays or drops.

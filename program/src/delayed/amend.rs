@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::admin::Due;
-use streamfleet::job::{Encoding, JobId};
+use streamfleet::job::{Encoding, JobId, Timestamp};
 
 use crate::Context;
 use crate::enqueue;
@@ -22,12 +22,20 @@ pub(super) enum Change {
 }
 
 /// The job after the change.
-#[derive(Serialize)]
-struct Amended {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Amended)]
+pub(crate) struct Amended {
     id: String,
     queue: String,
     due: String,
     due_ms: u64,
+}
+
+impl Amended {
+    /// The job is due then.
+    pub(crate) fn of(queue: &Queue, id: &JobId, due: Timestamp) -> Self {
+        Self { id: id.to_string(), queue: queue.name().to_string(), due: rfc3339(due), due_ms: due.as_ms() }
+    }
 }
 
 /// Changes the job. A job that is not in the delayed set counts as not found.
@@ -37,7 +45,7 @@ pub(super) async fn run(
     change: Change,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let producer = enqueue::producer(queue.clone(), context);
+    let producer = enqueue::producer(queue.clone(), &context.effective);
     let amended = match change {
         Change::Due(due) => producer.reschedule(id, due).await,
         Change::Payload(payload, encoding) => {
@@ -46,12 +54,7 @@ pub(super) async fn run(
     };
     let amended = amended.map_err(enqueue::refused).context("the job was not changed")?;
     if let Some(due) = amended {
-        let amended = Amended {
-            id: id.to_string(),
-            queue: queue.name().to_string(),
-            due: rfc3339(due),
-            due_ms: due.as_ms(),
-        };
+        let amended = Amended::of(queue, id, due);
         let show = |amended: &Amended| format!("{} is due {}", amended.id, context.clock.time(due));
         context.output.print_named(&amended, |amended| vec![amended.id.clone()], show)?;
         return Ok(Exit::Done);

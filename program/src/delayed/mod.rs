@@ -2,6 +2,8 @@
 
 mod amend;
 
+pub(crate) use amend::Amended;
+
 use std::time::Duration;
 
 use anyhow::Context as _;

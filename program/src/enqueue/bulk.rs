@@ -149,7 +149,7 @@ impl<R: Read> Reading<R> {
             return Err(format!("the line is longer than {LONGEST_LINE} bytes"));
         }
         let now = self.clock.0.after(self.clock.1.elapsed());
-        let submission = line::parse(text, self.max_payload, now)?;
+        let submission = line::parse(text, self.max_payload, now).map_err(|invalid| invalid.to_string())?;
         submission.fits_schema(&self.schemas).map_err(|error| error.to_string())?;
         Ok(submission)
     }

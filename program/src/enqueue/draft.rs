@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
 use streamfleet::job::{
-    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, Timestamp, Tracking, UniqueKey,
+    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, State, Timestamp, Tracking, UniqueKey,
 };
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 
@@ -63,12 +63,12 @@ impl Follow {
 
 /// A job to be submitted.
 #[derive(Debug, Clone)]
-pub(super) struct Draft {
-    pub(super) job_type: String,
+pub(crate) struct Draft {
+    pub(crate) job_type: String,
     /// The payload's bytes in their encoding.
-    pub(super) payload: Option<Vec<u8>>,
-    pub(super) encoding: Encoding,
-    pub(super) id: Option<JobId>,
+    pub(crate) payload: Option<Vec<u8>>,
+    pub(crate) encoding: Encoding,
+    pub(crate) id: Option<JobId>,
     /// For how long the id is remembered.
     pub(super) window: Option<Duration>,
     pub(super) lane: Lane,
@@ -81,13 +81,19 @@ pub(super) struct Draft {
     pub(super) unique: Option<(UniqueKey, UniqueScope, UniqueMode)>,
     pub(super) durability: Durability,
     pub(super) follow: Follow,
-    pub(super) track: bool,
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) track: bool,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 impl Draft {
+    /// The lane of the job, and its state once it is accepted.
+    pub(crate) fn place(&self) -> (Lane, State) {
+        let state = if self.when == When::Now { State::Waiting } else { State::Scheduled };
+        (self.priority.map_or(self.lane, Priority::lane), state)
+    }
+
     /// Returns the submission of this job. Its payload may have at most `max_payload` bytes.
-    pub(super) fn submission(self, max_payload: usize) -> Result<Submission, SubmitError> {
+    pub(crate) fn submission(self, max_payload: usize) -> Result<Submission, SubmitError> {
         let mut submission = Submission::new(&self.job_type)?.lane(self.lane);
         if let Some(priority) = self.priority {
             submission = submission.priority(priority);
@@ -139,7 +145,7 @@ impl Draft {
 
 /// Returns a payload's bytes as they are sent: JSON is checked and, for MessagePack, converted. Bytes that are already
 /// MessagePack are sent as they are.
-pub(super) fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, String> {
+pub(crate) fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, String> {
     match encoding {
         Encoding::Raw => Ok(bytes),
         Encoding::Json => match serde_json::from_slice::<IgnoredAny>(&bytes) {

@@ -3,69 +3,152 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use streamfleet::job::{Encoding, InvalidName, Priority, Timestamp, UniqueKey};
-use streamfleet::{Submission, UniqueMode, UniqueScope};
+use streamfleet::job::{Encoding, InvalidName, JobType, Lane, Priority, Timestamp, UniqueKey};
+use streamfleet::{Submission, SubmitError, UniqueMode, UniqueScope};
 
 use super::draft::{Draft, Follow, When, chain, encode, mode, scope, timeout_in_bounds};
 use crate::times;
 
+/// A job to be submitted: a line of `enqueue --bulk`, and what the API takes.
+pub(crate) type NewJob = Line<'static>;
+
 /// The keys of a line.
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Line<'a> {
+#[schema(as = NewJob, examples(json!({"type": "mail.send", "payload": {"to": "ann@example.com"}, "id": "order-7"})))]
+pub(crate) struct Line<'a> {
+    /// The job's type, which selects the handler.
     #[serde(rename = "type", borrow)]
     job_type: Cow<'a, str>,
-    /// Kept as it was written: numbers of any size, keys in their order.
+    /// The payload, sent as it is written: numbers of any size, keys in their order. With the encoding `raw`, a string whose
+    /// UTF-8 bytes are sent. At most 8 MiB.
     #[serde(borrow)]
+    #[schema(value_type = Option<Value>)]
     payload: Option<&'a RawValue>,
+    /// `json` (the default), `msgpack` (the JSON is converted) or `raw`.
     #[serde(borrow)]
     encoding: Option<Cow<'a, str>>,
+    /// An id of your choice. A job with an id is accepted once.
     #[serde(borrow)]
     id: Option<Cow<'a, str>>,
+    /// `high`, `normal` (the default) or `low`.
     #[serde(borrow)]
     lane: Option<Cow<'a, str>>,
+    /// In place of a lane, a number from 1 to 10.
+    #[schema(value_type = Option<u8>, minimum = 1, maximum = 10)]
     priority: Option<serde_json::Number>,
+    /// For how long another job with this id is not accepted, even if the first one ends sooner: 24 hours by default, at most a
+    /// year.
     idempotent_for: Option<Length>,
+    /// The job runs after this long.
     delay: Option<Length>,
+    /// The job runs at this instant, such as `2026-12-01T10:00:00Z`.
     #[serde(borrow)]
     at: Option<Cow<'a, str>>,
+    /// After how many failures the job becomes a dead letter, instead of its type's limit.
+    #[schema(value_type = Option<u32>, minimum = 1)]
     max_attempts: Option<NonZeroU32>,
+    /// How long one attempt may run, instead of its type's limit.
     timeout: Option<Length>,
+    /// The job does not start at or after this instant.
     #[serde(borrow)]
     expires_at: Option<Cow<'a, str>>,
+    /// The job does not start later than this long from now.
     expires_in: Option<Length>,
+    /// Where the job must be stored before it counts as submitted: `memory` (the default), `replicas:N` or `aof`.
     #[serde(borrow)]
     durability: Option<Cow<'a, str>>,
+    /// A unique key: while a job holds it, others with the same key are not accepted.
     #[serde(borrow)]
     unique: Option<Cow<'a, str>>,
+    /// How long the job holds its key: `waiting`, `running` (the default) or a length.
     #[serde(borrow)]
     unique_scope: Option<Cow<'a, str>>,
+    /// What happens to this job if another one holds the key: `reject` (the default), `replace` or `debounce`.
     #[serde(borrow)]
     unique_mode: Option<Cow<'a, str>>,
+    /// The type of a job to submit if this one succeeds.
     on_success: Option<String>,
+    /// The type of a job to submit if this one dies.
     on_failure: Option<String>,
+    /// Jobs to run one after the other if this one succeeds, each with a `type` and a `payload`.
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<Object>>)]
     then: Option<&'a RawValue>,
+    /// Keeps a record of the job even if it never fails.
     #[serde(default)]
     track: bool,
+    /// Headers for the handler.
     #[serde(default)]
     headers: BTreeMap<String, String>,
 }
 
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct Invalid {
+    /// The key; none if the line as a whole is wrong.
+    pub(crate) key: Option<String>,
+    /// What is wrong. It also names the key.
+    pub(crate) why: String,
+}
+
+impl Invalid {
+    /// This key is wrong; `why` says what about it.
+    fn key(key: &str, why: impl ToString) -> Self {
+        Self { key: Some(key.to_owned()), why: why.to_string() }
+    }
+
+    /// The value of this key breaks this rule.
+    fn rule(key: &str, rule: impl std::fmt::Display) -> Self {
+        Self::key(key, format!("{key}: {rule}"))
+    }
+
+    /// The line is not a JSON object with these keys.
+    fn shape(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
+        let key = error.path().to_string().split('.').next().map(str::to_owned);
+        // To the parser, every line is line 1; the caller knows its number.
+        let why = error.into_inner().to_string().replace(" at line 1 column ", " at column ");
+        Self { key: key.filter(|key| !matches!(key.as_str(), "" | "." | "?")), why }
+    }
+
+    /// The job cannot be submitted.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other error is about the job as a whole")]
+    fn job(error: &SubmitError) -> Self {
+        let key = match error {
+            SubmitError::Payload(_) | SubmitError::TooLarge { .. } => Some("payload"),
+            SubmitError::TooManyFields { .. } | SubmitError::Header(_) => Some("headers"),
+            SubmitError::DerivedId { .. } => Some("id"),
+            SubmitError::Chain { .. } | SubmitError::ChainTooLarge { .. } => Some("then"),
+            _ => None,
+        };
+        Self { key: key.map(str::to_owned), why: error.to_string() }
+    }
+}
+
 /// A duration: milliseconds as a number, or text with a unit.
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::ToSchema)]
+#[schema(as = Length)]
 #[serde(untagged, expecting = "a duration must be a number of milliseconds, or text such as \"10s\"")]
-enum Length {
+pub(crate) enum Length {
+    /// Milliseconds.
     Ms(u64),
+    /// A number with a unit, such as `10s` or `1h30m`.
     Text(String),
 }
 
 impl Length {
-    fn read(&self) -> Result<Duration, String> {
+    /// Returns the duration.
+    ///
+    /// # Errors
+    ///
+    /// Says what a valid text looks like.
+    pub(crate) fn read(&self) -> Result<Duration, String> {
         match self {
             Self::Ms(ms) => Ok(Duration::from_millis(*ms)),
             Self::Text(text) => times::duration(text),
@@ -78,96 +161,136 @@ impl Length {
 /// # Errors
 ///
 /// If the line is not a valid job; the error names the key.
-pub(super) fn parse(text: &[u8], max_payload: usize, now: Timestamp) -> Result<Submission, String> {
-    let line: Line<'_> = serde_json::from_slice(text).map_err(|error| {
-        // To the parser, every line is line 1; the caller knows its number.
-        error.to_string().replace(" at line 1 column ", " at column ")
-    })?;
-    line.draft(now)?.submission(max_payload).map_err(|error| error.to_string())
+pub(crate) fn parse(text: &[u8], max_payload: usize, now: Timestamp) -> Result<Submission, Invalid> {
+    draft(text, now)?.submission(max_payload).map_err(|error| Invalid::job(&error))
+}
+
+/// Reads one line. `now` is the time of the server.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub(crate) fn draft(text: &[u8], now: Timestamp) -> Result<Draft, Invalid> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let line: Line<'_> = serde_path_to_error::deserialize(&mut json).map_err(Invalid::shape)?;
+    json.end().map_err(|error| Invalid { key: None, why: error.to_string().replace(" at line 1", "") })?;
+    line.draft(now)
 }
 
 impl Line<'_> {
-    fn draft(self, now: Timestamp) -> Result<Draft, String> {
+    fn draft(self, now: Timestamp) -> Result<Draft, Invalid> {
+        for (key, name) in [
+            ("type", Some(&*self.job_type)),
+            ("on_success", self.on_success.as_deref()),
+            ("on_failure", self.on_failure.as_deref()),
+        ] {
+            name.map(str::parse::<JobType>).transpose().map_err(|error| Invalid::key(key, error))?;
+        }
         let encoding = match self.encoding.as_deref() {
             None => Encoding::default(),
-            Some(name) => Encoding::parse(name)
-                .ok_or_else(|| format!("encoding {name:?} is not one of json, msgpack, raw"))?,
+            Some(name) => Encoding::parse(name).ok_or_else(|| {
+                Invalid::key("encoding", format!("encoding {name:?} is not one of json, msgpack, raw"))
+            })?,
         };
-        let when = match (&self.delay, &self.at) {
-            (None, None) => When::Now,
-            (Some(delay), None) => When::In(delay.read().map_err(|rule| format!("delay: {rule}"))?),
-            (None, Some(at)) => When::At(times::instant(at).map_err(|rule| format!("at: {rule}"))?),
-            (Some(_), Some(_)) => return Err("delay and at cannot be used together".to_owned()),
-        };
-        let timeout =
-            self.timeout.as_ref().map(|timeout| timeout.read().and_then(timeout_in_bounds)).transpose();
-        let unique = self.unique()?;
-        let expires_at = self.expires(now)?;
-        let window = self.idempotent_for.as_ref().map(Length::read).transpose();
+        let (when, unique, expires_at) = (self.when()?, self.unique()?, self.expires(now)?);
+        let timeout = read("timeout", self.timeout.as_ref())?;
+        let timeout = timeout.map(timeout_in_bounds).transpose();
         let durability = self.durability.as_deref().map(str::parse).transpose();
-        let then = self.then.map(|then| chain(then.get())).transpose()?;
-        let named = |error: InvalidName| error.to_string();
-        if self.lane.is_some() && self.priority.is_some() {
-            return Err("lane and priority cannot be used together".to_owned());
-        }
-        let priority = self.priority.map(|number| number.to_string().parse::<Priority>()).transpose();
+        let then = self.then.map(|then| chain(then.get())).transpose();
+        let (lane, priority) = self.lane()?;
         Ok(Draft {
             payload: self.payload.map(|payload| bytes(payload, encoding)).transpose()?,
             encoding,
-            id: self.id.map(|id| id.parse()).transpose().map_err(named)?,
-            window: window.map_err(|rule| format!("idempotent_for: {rule}"))?,
-            lane: self.lane.map(|lane| lane.parse()).transpose().map_err(named)?.unwrap_or_default(),
-            priority: priority.map_err(named)?,
+            id: named("id", self.id)?,
+            window: read("idempotent_for", self.idempotent_for.as_ref())?,
+            lane,
+            priority,
             job_type: self.job_type.into_owned(),
             when,
             max_attempts: self.max_attempts,
-            timeout: timeout.map_err(|rule| format!("timeout: {rule}"))?,
+            timeout: timeout.map_err(|rule| Invalid::rule("timeout", rule))?,
             expires_at,
             unique,
-            durability: durability.map_err(|rule: &str| format!("durability: {rule}"))?.unwrap_or_default(),
-            follow: Follow { on_success: self.on_success, on_failure: self.on_failure, then },
+            durability: durability
+                .map_err(|rule: &str| Invalid::rule("durability", rule))?
+                .unwrap_or_default(),
+            follow: Follow {
+                on_success: self.on_success,
+                on_failure: self.on_failure,
+                then: then.map_err(|why| Invalid::key("then", why))?,
+            },
             track: self.track,
             headers: self.headers.into_iter().collect(),
         })
     }
-}
 
-impl Line<'_> {
-    fn expires(&self, now: Timestamp) -> Result<Option<Timestamp>, String> {
-        match (&self.expires_at, &self.expires_in) {
-            (Some(_), Some(_)) => Err("expires_at and expires_in cannot be used together".to_owned()),
-            (Some(time), None) => {
-                times::instant(time).map(Some).map_err(|rule| format!("expires_at: {rule}"))
-            }
-            (None, Some(length)) => {
-                let length = length.read().map_err(|rule| format!("expires_in: {rule}"))?;
-                Ok(Some(now.after(length)))
-            }
-            (None, None) => Ok(None),
+    fn when(&self) -> Result<When, Invalid> {
+        match (&self.delay, &self.at) {
+            (None, None) => Ok(When::Now),
+            (Some(delay), None) => delay.read().map(When::In).map_err(|rule| Invalid::rule("delay", rule)),
+            (None, Some(at)) => times::instant(at).map(When::At).map_err(|rule| Invalid::rule("at", rule)),
+            (Some(_), Some(_)) => Err(Invalid::key("at", "delay and at cannot be used together")),
         }
     }
 
-    fn unique(&self) -> Result<Option<(UniqueKey, UniqueScope, UniqueMode)>, String> {
+    fn lane(&self) -> Result<(Lane, Option<Priority>), Invalid> {
+        if self.lane.is_some() && self.priority.is_some() {
+            return Err(Invalid::key("priority", "lane and priority cannot be used together"));
+        }
+        let priority =
+            self.priority.as_ref().map(|number| number.to_string().parse::<Priority>()).transpose();
+        let priority = priority.map_err(|error| Invalid::key("priority", error))?;
+        Ok((named("lane", self.lane.as_deref())?.unwrap_or_default(), priority))
+    }
+
+    fn expires(&self, now: Timestamp) -> Result<Option<Timestamp>, Invalid> {
+        match (&self.expires_at, &self.expires_in) {
+            (Some(_), Some(_)) => {
+                Err(Invalid::key("expires_in", "expires_at and expires_in cannot be used together"))
+            }
+            (Some(time), None) => {
+                times::instant(time).map(Some).map_err(|rule| Invalid::rule("expires_at", rule))
+            }
+            (None, length) => Ok(read("expires_in", length.as_ref())?.map(|length| now.after(length))),
+        }
+    }
+
+    fn unique(&self) -> Result<Option<(UniqueKey, UniqueScope, UniqueMode)>, Invalid> {
         let scope = self.unique_scope.as_deref().map(scope).transpose();
         let mode = self.unique_mode.as_deref().map(mode).transpose();
-        let scope = scope.map_err(|rule| format!("unique_scope: {rule}"))?;
-        let mode = mode.map_err(|rule| format!("unique_mode: {rule}"))?;
-        let Some(key) = &self.unique else {
+        let scope = scope.map_err(|rule| Invalid::rule("unique_scope", rule))?;
+        let mode = mode.map_err(|rule| Invalid::rule("unique_mode", rule))?;
+        let Some(key) = named("unique", self.unique.as_deref())? else {
             let alone = scope.is_some() || mode.is_some();
-            return if alone { Err("unique_scope and unique_mode need unique".to_owned()) } else { Ok(None) };
+            let why = || Invalid::key("unique", "unique_scope and unique_mode need unique");
+            return if alone { Err(why()) } else { Ok(None) };
         };
-        let key = key.parse().map_err(|error: InvalidName| error.to_string())?;
         Ok(Some((key, scope.unwrap_or(UniqueScope::Running), mode.unwrap_or_default())))
     }
 }
 
+/// Reads the duration that a key has.
+fn read(key: &str, length: Option<&Length>) -> Result<Option<Duration>, Invalid> {
+    length.map(Length::read).transpose().map_err(|rule| Invalid::rule(key, rule))
+}
+
+/// Reads the name that a key has.
+fn named<T>(key: &str, name: Option<impl AsRef<str>>) -> Result<Option<T>, Invalid>
+where
+    T: FromStr<Err = InvalidName>,
+{
+    let name = name.map(|name| name.as_ref().parse::<T>()).transpose();
+    name.map_err(|error| Invalid::key(key, error))
+}
+
 /// Returns the payload's bytes: JSON as it was written or, for `raw`, the text of a JSON string.
-fn bytes(payload: &RawValue, encoding: Encoding) -> Result<Vec<u8>, String> {
+fn bytes(payload: &RawValue, encoding: Encoding) -> Result<Vec<u8>, Invalid> {
     if encoding != Encoding::Raw {
-        return encode(payload.get().as_bytes().to_vec(), encoding);
+        let encoded = encode(payload.get().as_bytes().to_vec(), encoding);
+        return encoded.map_err(|why| Invalid::key("payload", why));
     }
     let text: String = serde_json::from_str(payload.get()).map_err(|_| {
-        "payload: with the encoding raw, it must be a string, whose UTF-8 bytes are sent".to_owned()
+        Invalid::rule("payload", "with the encoding raw, it must be a string, whose UTF-8 bytes are sent")
     })?;
     Ok(text.into_bytes())
 }
@@ -245,7 +368,7 @@ mod tests {
             (r#"{"type":"a","id":"two words"}"#, "job id \"two words\""),
         ];
         for (line, want) in wrong {
-            let error = parse(line.as_bytes(), 100, NOW).unwrap_err();
+            let error = parse(line.as_bytes(), 100, NOW).unwrap_err().to_string();
             assert!(error.contains(want), "{line}: {error}");
         }
     }

@@ -12,14 +12,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bulk::BadLine;
-pub(super) use draft::refused;
-use draft::{Draft, Follow, When};
+pub(crate) use draft::{Draft, encode, refused};
+use draft::{Follow, When};
+pub(crate) use line::{Invalid, Length, NewJob, draft as draft_of};
 use serde::Serialize;
-use streamfleet::config::QueueSection;
+use streamfleet::config::{Effective, QueueSection};
 use streamfleet::job::{
     Encoding, JobId, JobType, Lane, Priority, QueueName, State, Timestamp, TraceContext, UniqueKey,
 };
 use streamfleet::{Accepted, Durability, Producer, Queue, SubmitError, Submitted, UniqueMode, UniqueScope};
+pub(crate) use wait::Report as Outcome;
 
 use super::exit::Exit;
 use super::output;
@@ -158,14 +160,15 @@ const SINGLE: [&str; 21] = [
 ];
 
 /// What was submitted.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Submitted)]
+pub(crate) struct Report {
     id: String,
     queue: String,
     lane: &'static str,
     state: &'static str,
     /// True if the job existed already, with this id or this unique key.
-    existing: bool,
+    pub(crate) existing: bool,
     /// The job that held the unique key and was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     replaced: Option<String>,
@@ -190,23 +193,28 @@ impl Target {
         context: &Context,
     ) -> anyhow::Result<Self> {
         let queue = context.broker().await?.queue(name.clone());
-        let producer = producer(queue.clone(), context).confirm_within(longest);
+        let producer = producer(queue.clone(), &context.effective).confirm_within(longest);
         let producer = match trace {
             Some(trace) => producer.within(trace),
             None => producer,
         };
-        let max_payload = limits(&name, context).max_payload;
+        let max_payload = max_payload(&name, &context.effective);
         Ok(Self { name, queue, producer, max_payload })
     }
 }
 
-fn limits(queue: &QueueName, context: &Context) -> QueueSection {
-    context.effective.config.queues.get(queue).cloned().unwrap_or_default()
+fn limits(queue: &QueueName, effective: &Effective) -> QueueSection {
+    effective.config.queues.get(queue).cloned().unwrap_or_default()
+}
+
+/// The most bytes that a payload for this queue may have.
+pub(crate) fn max_payload(queue: &QueueName, effective: &Effective) -> usize {
+    limits(queue, effective).max_payload
 }
 
 /// Creates a producer with the configured limits of its queue.
-pub(super) fn producer(queue: Queue, context: &Context) -> Producer {
-    let QueueSection { max_depth, max_payload, .. } = limits(queue.name(), context);
+pub(crate) fn producer(queue: Queue, effective: &Effective) -> Producer {
+    let QueueSection { max_depth, max_payload, .. } = limits(queue.name(), effective);
     let producer = Producer::new(queue).max_payload(max_payload);
     match max_depth {
         Some(jobs) => producer.max_depth(jobs),
@@ -222,13 +230,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let target = Target::open(args.queue, args.confirm_within, trace, context).await?;
         return bulk::run(target, bad_line, context).await;
     }
-    let lane = args.priority.map_or(args.lane, Priority::lane);
     let (name, wait) = (args.queue.clone(), args.wait);
     let (expires_in, confirm_within) = (args.expires_in, args.confirm_within);
     let job_type = args.job_type.clone();
     let mut draft = args.draft()?;
-    let state = if draft.when == When::Now { State::Waiting } else { State::Scheduled };
-    let max_payload = limits(&name, context).max_payload;
+    let (lane, state) = draft.place();
+    let max_payload = max_payload(&name, &context.effective);
     // An invalid job is refused before connecting to Redis.
     let described = draft.clone().submission(max_payload).map_err(refused)?;
     described.fits_schema(&context.schemas()?).map_err(refused)?;
@@ -263,7 +270,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 impl Report {
-    fn of(submitted: &Submitted, queue: &QueueName, (lane, state): (Lane, State)) -> Self {
+    /// Reports on a job for this lane, which would be in this state if it is new.
+    pub(crate) fn of(submitted: &Submitted, queue: &QueueName, (lane, state): (Lane, State)) -> Self {
         let existing = submitted.existing();
         Self {
             id: submitted.id.to_string(),
@@ -324,7 +332,7 @@ impl Args {
 
 /// Reads and encodes the payload that an argument specifies.
 pub(super) fn payload(payload: String, encoding: Encoding) -> anyhow::Result<Vec<u8>> {
-    draft::encode(read(payload)?, encoding).map_err(|why| Wrong(why).into())
+    encode(read(payload)?, encoding).map_err(|why| Wrong(why).into())
 }
 
 /// Reads the payload's bytes from the source that the argument names.

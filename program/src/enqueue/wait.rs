@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::job::{QueueName, State};
+use streamfleet::job::{JobId, QueueName, State};
 use streamfleet::{Ended, Producer, Submission, WaitError};
 
 use super::draft;
@@ -14,14 +14,34 @@ use crate::times::short;
 use crate::{results, watch};
 
 /// A job and how it ended, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = JobOutcome)]
+pub(crate) struct Report {
     id: String,
     queue: String,
     /// The state of the job; null if it is not known.
     state: Option<&'static str>,
     result: Option<serde_json::Value>,
     error: Option<String>,
+}
+
+impl Report {
+    /// A job that has ended.
+    pub(crate) fn ended(ended: &Ended, queue: &QueueName) -> Self {
+        Self {
+            id: ended.job.to_string(),
+            queue: queue.to_string(),
+            state: Some(ended.state.as_str()),
+            result: ended.result.as_ref().map(|result| results::value(result.as_bytes())),
+            error: ended.error.clone(),
+        }
+    }
+
+    /// A job that has not ended yet, and its state, if that is known.
+    pub(crate) fn unfinished(job: &JobId, state: Option<State>, queue: &QueueName) -> Self {
+        let state = state.map(State::as_str);
+        Self { id: job.to_string(), queue: queue.to_string(), state, result: None, error: None }
+    }
 }
 
 /// Submits the job and waits for its end, at most for this long.
@@ -35,13 +55,7 @@ pub(super) async fn run(
         Ok(ended) => print_end(&ended, queue, output),
         Err(WaitError::Submit(error)) => Err(draft::refused(error)).context("the job was not submitted"),
         Err(WaitError::TimedOut { job, state, waited }) => {
-            let report = Report {
-                id: job.to_string(),
-                queue: queue.to_string(),
-                state: state.map(State::as_str),
-                result: None,
-                error: None,
-            };
+            let report = Report::unfinished(&job, state, queue);
             if output.is_json() {
                 output.print(&report, |_| String::new())?;
             }
@@ -57,13 +71,7 @@ pub(super) async fn run(
 }
 
 fn print_end(ended: &Ended, queue: &QueueName, output: Output) -> anyhow::Result<Exit> {
-    let report = Report {
-        id: ended.job.to_string(),
-        queue: queue.to_string(),
-        state: Some(ended.state.as_str()),
-        result: ended.result.as_ref().map(|result| results::value(result.as_bytes())),
-        error: ended.error.clone(),
-    };
+    let report = Report::ended(ended, queue);
     if output.is_json() || ended.state == State::Done {
         let result = |_: &Report| ended.result.clone().unwrap_or_default();
         output.print_named(&report, |report| vec![report.id.clone()], result)?;

@@ -5,10 +5,10 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::ProgressBar;
 use streamfleet::admin::{Filter, FoundJob, Holdings, JobCursor, JobPage, JobSearch, Listed, Missing};
 use streamfleet::job::{QueueName, State};
-use streamfleet::{Broker, Queue};
+use streamfleet::{Broker, Queue, Shutdown};
 
-use super::{Args, Facts, Row};
-use crate::{Context, Wrong, output, queues};
+use super::{Facts, Row, Start};
+use crate::Wrong;
 
 /// The most running jobs that are compared to find the longest.
 const MAX_COMPARED: usize = 10_000;
@@ -17,16 +17,21 @@ const MAX_COMPARED: usize = 10_000;
 const READ_AT_ONCE: usize = 8;
 
 /// Which jobs to find.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct Search {
     /// In these queues; in all if there are none.
-    pub(super) names: &'a [QueueName],
-    pub(super) states: &'a [State],
-    pub(super) filter: &'a Filter,
+    pub(crate) names: Vec<QueueName>,
+    pub(crate) states: Vec<State>,
+    pub(crate) filter: Filter,
+    /// Only the running ones, the longest first.
+    pub(crate) running: bool,
+    pub(crate) limit: u64,
+    /// Where the page begins, if it is not the first one.
+    pub(crate) after: Option<Start>,
 }
 
 /// What was found.
-pub(super) struct Found {
+pub(crate) struct Found {
     pub(super) jobs: Vec<Row>,
     pub(super) next: Option<String>,
     pub(super) facts: Facts,
@@ -35,56 +40,40 @@ pub(super) struct Found {
     pub(super) missing: Vec<Missing>,
 }
 
-/// Finds jobs; `None` if the queue does not exist, which has been reported.
-pub(super) async fn find(
-    args: &Args,
-    wanted: Wanted<'_>,
+/// Finds jobs. When the shutdown is requested, it returns what it has found so far.
+pub(crate) async fn find(
+    search: &Search,
     broker: &Broker,
-    context: &Context,
-) -> anyhow::Result<Option<Found>> {
-    let Wanted { names, states, filter } = wanted;
-    let mut listed = match names {
+    (stop, bar): (&Shutdown, &ProgressBar),
+) -> anyhow::Result<Found> {
+    let Search { names, states, filter, running, limit, after } = search;
+    let mut listed = match &names[..] {
         [] => broker.queues().await.context("failed to list the queues")?,
         names => Listed { found: names.to_vec(), missing: Vec::new() },
     };
     listed.found.sort();
     listed.found.dedup();
-    if let Some(start) = &args.after {
+    if let Some(start) = after {
         listed.found.retain(|name| *name >= start.queue);
         if listed.found.first() != Some(&start.queue) {
             return Err(Wrong(format!("--after names the queue {}, which is not listed", start.queue)).into());
         }
     }
     // To find the longest, nobody needs what all the others got.
-    let only_places = args.running && filter.is_empty();
-    let mut search = JobSearch::new().states(states.to_vec()).filter(filter.clone()).only_places(only_places);
+    let only_places = *running && filter.is_empty();
+    let mut sought = JobSearch::new().states(states.clone()).filter(filter.clone()).only_places(only_places);
     if states.contains(&State::Running) {
         let workers = broker.workers().await.context("failed to list the workers")?;
-        search = search.holdings(Holdings::of(&workers.found));
+        sought = sought.holdings(Holdings::of(&workers.found));
     }
-    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let most = if args.running { MAX_COMPARED } else { limit };
-    let mut walk = Walk { search, most, rows: Vec::new(), next: None, facts: Facts::default() };
-    let from = args.after.as_ref().and_then(|start| start.cursor);
-    // A list that is repainted in place has no room for it.
-    let bar = if args.repeat.repeats() {
-        ProgressBar::hidden()
-    } else {
-        output::progress(context.output, None, "jobs looked at")
-    };
-    let walked = walk.all(broker, &listed.found, from, (context, &bar)).await;
-    bar.finish_and_clear();
-    walked?;
+    let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
+    let most = if *running { MAX_COMPARED } else { limit };
+    let mut walk = Walk { search: sought, most, rows: Vec::new(), next: None, facts: Facts::default() };
+    let from = after.as_ref().and_then(|start| start.cursor);
+    walk.all(broker, &listed.found, from, (stop, bar)).await?;
     let Walk { mut rows, mut next, facts, .. } = walk;
     let mut remarks = Vec::new();
-    if rows.is_empty() {
-        for name in names {
-            if queues::report_unknown(broker, name, context).await {
-                return Ok(None);
-            }
-        }
-    }
-    if args.running {
+    if *running {
         if next.take().is_some() {
             remarks.push(format!(
                 "only {MAX_COMPARED} running jobs were compared; others may have run for longer"
@@ -94,11 +83,16 @@ pub(super) async fn find(
         rows.truncate(limit);
     }
     if only_places {
-        let reading = stream::iter(rows).map(|row| row.read(broker)).buffered(READ_AT_ONCE);
-        let read: Vec<Option<Row>> = reading.try_collect().await?;
-        rows = read.into_iter().flatten().collect();
+        rows = read(rows, broker).await?;
     }
-    Ok(Some(Found { jobs: rows, next, facts, remarks, missing: listed.missing }))
+    Ok(Found { jobs: rows, next, facts, remarks, missing: listed.missing })
+}
+
+/// Reads the entries of these jobs. Those that have ended since are left out.
+async fn read(rows: Vec<Row>, broker: &Broker) -> anyhow::Result<Vec<Row>> {
+    let reading: Vec<_> = rows.into_iter().map(|row| row.read(broker.clone())).collect();
+    let read: Vec<Option<Row>> = stream::iter(reading).buffered(READ_AT_ONCE).try_collect().await?;
+    Ok(read.into_iter().flatten().collect())
 }
 
 /// A walk over the queues.
@@ -118,14 +112,14 @@ impl Walk {
         broker: &Broker,
         names: &[QueueName],
         mut from: Option<JobCursor>,
-        (context, bar): (&Context, &ProgressBar),
+        (stop, bar): (&Shutdown, &ProgressBar),
     ) -> anyhow::Result<()> {
         for (at, name) in names.iter().enumerate() {
             let queue = broker.queue(name.clone());
             loop {
                 let page = tokio::select! {
                     biased;
-                    () = context.shutdown.requested() => {
+                    () = stop.requested() => {
                         self.facts.interrupted = true;
                         self.next = Some(start(name, from));
                         return Ok(());

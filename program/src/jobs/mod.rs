@@ -5,17 +5,18 @@ mod row;
 
 use std::str::FromStr;
 
+use indicatif::ProgressBar;
 use serde::Serialize;
 use streamfleet::Broker;
 use streamfleet::admin::{Filter, JobCursor};
 use streamfleet::job::{QueueName, State};
 
-use self::find::Found;
-use self::row::Row;
+pub(crate) use self::find::{Found, Search, find};
+pub(crate) use self::row::Row;
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
-use super::output::{List, Listing, Repeat};
-use super::{Context, Wrong};
+use super::output::{self, List, Listing, Repeat};
+use super::{Context, Wrong, queues};
 
 /// How `jobs` is used.
 const EXAMPLES: &str = "\
@@ -55,8 +56,8 @@ pub(crate) struct Args {
 
 /// Where a page begins: a queue, and a place in it.
 #[derive(Debug, Clone)]
-struct Start {
-    queue: QueueName,
+pub(crate) struct Start {
+    pub(crate) queue: QueueName,
     /// Nothing for its beginning.
     cursor: Option<JobCursor>,
 }
@@ -72,12 +73,17 @@ impl FromStr for Start {
     }
 }
 
+/// The states to look at if none is named.
+pub(crate) const USUAL_STATES: [State; 5] =
+    [State::Running, State::Waiting, State::Retrying, State::Scheduled, State::Dead];
+
 /// A page of jobs, for JSON output. `next` is the value of `--after` for the next page.
-type Page = List<Row, Facts>;
+pub(crate) type Page = List<Row, Facts>;
 
 /// What is known about the search as a whole, for JSON output.
-#[derive(Debug, Default, Serialize)]
-struct Facts {
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
+#[schema(as = JobSearchFacts)]
+pub(crate) struct Facts {
     /// How many jobs were looked at.
     read: u64,
     /// How many could not be decided because their payload is too large.
@@ -100,33 +106,55 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         () = context.shutdown.requested() => return Ok(Exit::Failed),
         broker = context.broker() => broker?,
     };
-    let look = async || {
-        let wanted = find::Wanted { names: &args.queue, states: &states, filter: &filter };
-        let Some(found) = find::find(&args, wanted, &broker, context).await? else {
-            return Ok(Listing::not_found());
-        };
-        listing(found, &filter, context)
-    };
-    if !args.repeat.repeats() {
+    let Args { queue, running, limit, after, repeat, .. } = args;
+    let search = Search { names: queue, states, filter, running, limit, after };
+    let look = async || look(&search, repeat, &broker, context).await;
+    if !repeat.repeats() {
         // A signal ends the search, and what was found is shown.
-        return args.repeat.run(context.output, look).await;
+        return repeat.run(context.output, look).await;
     }
     tokio::select! {
         biased;
         () = context.shutdown.requested() => Ok(Exit::Done),
-        exit = args.repeat.run(context.output, look) => exit,
+        exit = repeat.run(context.output, look) => exit,
     }
 }
 
+async fn look(
+    search: &Search,
+    repeat: Repeat,
+    broker: &Broker,
+    context: &Context,
+) -> anyhow::Result<Listing> {
+    // A list that is repainted in place has no room for it.
+    let bar = if repeat.repeats() {
+        ProgressBar::hidden()
+    } else {
+        output::progress(context.output, None, "jobs looked at")
+    };
+    let found = find(search, broker, (&context.shutdown, &bar)).await;
+    bar.finish_and_clear();
+    let found = found?;
+    if found.jobs.is_empty() {
+        for name in &search.names {
+            if queues::report_unknown(broker, name, context).await {
+                return Ok(Listing::not_found());
+            }
+        }
+    }
+    listing(found, &search.filter, context)
+}
+
 /// The jobs that run longest, shown again and again.
-pub(crate) struct Running(Args);
+pub(crate) struct Running {
+    limit: u64,
+    repeat: Repeat,
+}
 
 impl Running {
     /// Shows at most this many jobs.
     pub(crate) fn new(limit: u64, repeat: Repeat) -> Self {
-        let (filter, letters) = (FilterArgs::default(), LetterArgs::default());
-        let (queue, after, state) = (Vec::new(), None, Vec::new());
-        Self(Args { queue, state, running: true, limit, after, filter, letters, repeat })
+        Self { limit, repeat }
     }
 
     /// Lists those of these queues, or of all.
@@ -136,12 +164,10 @@ impl Running {
         broker: &Broker,
         context: &Context,
     ) -> anyhow::Result<Listing> {
-        let filter = Filter::new();
-        let wanted = find::Wanted { names, states: &[State::Running], filter: &filter };
-        match find::find(&self.0, wanted, broker, context).await? {
-            Some(found) => listing(found, &filter, context),
-            None => Ok(Listing::not_found()),
-        }
+        let (states, filter) = (vec![State::Running], Filter::new());
+        let names = names.to_vec();
+        let search = Search { names, states, filter, running: true, limit: self.limit, after: None };
+        look(&search, self.repeat, broker, context).await
     }
 }
 
@@ -149,9 +175,7 @@ impl Running {
 fn states(args: &Args) -> Result<Vec<State>, Wrong> {
     let wanted = if args.running { &[State::Running][..] } else { &args.state[..] };
     match (wanted, args.letters.is_empty()) {
-        ([], true) => {
-            Ok(vec![State::Running, State::Waiting, State::Retrying, State::Scheduled, State::Dead])
-        }
+        ([], true) => Ok(USUAL_STATES.to_vec()),
         ([] | [State::Dead], false) => Ok(vec![State::Dead]),
         (_, false) => Err(Wrong("--reason, --kind and --group only work with --state dead".to_owned())),
         (states, true) => Ok(states.to_vec()),
@@ -164,27 +188,44 @@ pub(crate) fn state(name: &str) -> Result<State, String> {
     name.parse().map_err(|()| format!("a state must be one of {names}"))
 }
 
+impl Found {
+    /// What else to know about the search.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        let facts = &self.facts;
+        let mut remarks = self.remarks.clone();
+        remarks.extend(facts.unread.iter().cloned());
+        if facts.too_large > 0 {
+            remarks.push(format!(
+                "{} more jobs match the other conditions, but their payload has more than {} bytes and was not looked at",
+                facts.too_large,
+                Filter::MAX_PAYLOAD_BYTES
+            ));
+        }
+        if facts.unreadable > 0 {
+            remarks.push(format!(
+                "{} more jobs may match, but their payload is not valid JSON or MessagePack or no longer exists, or their \
+                 record cannot be read",
+                facts.unreadable
+            ));
+        }
+        if facts.interrupted {
+            remarks.push(format!("interrupted after {} jobs were looked at", facts.read));
+        }
+        remarks
+    }
+
+    /// The page. Servers that could not be asked count as parts that cannot be read.
+    pub(crate) fn page(self) -> Page {
+        let Self { jobs, next, mut facts, missing, .. } = self;
+        facts.unread.extend(missing.iter().map(ToString::to_string));
+        Page { items: jobs, next, facts, former: None }
+    }
+}
+
 fn listing(found: Found, filter: &Filter, context: &Context) -> anyhow::Result<Listing> {
-    let Found { jobs, next, facts, mut remarks, missing } = found;
-    remarks.extend(facts.unread.iter().cloned());
-    if facts.too_large > 0 {
-        remarks.push(format!(
-            "{} more jobs match the other conditions, but their payload has more than {} bytes and was not looked at",
-            facts.too_large,
-            Filter::MAX_PAYLOAD_BYTES
-        ));
-    }
-    if facts.unreadable > 0 {
-        remarks.push(format!(
-            "{} more jobs may match, but their payload is not valid JSON or MessagePack or no longer exists, or their record \
-             cannot be read",
-            facts.unreadable
-        ));
-    }
+    let remarks = found.remarks();
+    let Found { jobs, next, facts, missing, .. } = found;
     let (failed, interrupted) = (!facts.unread.is_empty(), facts.interrupted);
-    if interrupted {
-        remarks.push(format!("interrupted after {} jobs were looked at", facts.read));
-    }
     let page = Page { items: jobs, next, facts, former: None };
     let names = |page: &Page| page.items.iter().map(|row| row.id.clone()).collect();
     let show = |page: &Page| row::show(page, filter, &context.clock);

@@ -13,8 +13,9 @@ use crate::output::{self, Column, View, harmless};
 use crate::times::{Clock, rfc3339, short};
 
 /// One job.
-#[derive(Debug, Serialize)]
-pub(super) struct Row {
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = JobRow)]
+pub(crate) struct Row {
     pub(super) id: String,
     queue: String,
     #[serde(rename = "type")]
@@ -88,7 +89,7 @@ impl Row {
     }
 
     /// Reads the job's entry, if only its place is known; `None` if the job has ended since.
-    pub(super) async fn read(self, broker: &Broker) -> anyhow::Result<Option<Self>> {
+    pub(super) async fn read(self, broker: Broker) -> anyhow::Result<Option<Self>> {
         let name = self.queue.parse::<QueueName>().context("a queue has no valid name")?;
         let queue = broker.queue(name.clone());
         let job = queue.read_found(self.job).await;

@@ -1,8 +1,12 @@
 //! Lists in JSON: one shape for every command.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
+use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 /// The version of the shape. It changes if a key is removed or gets another meaning, not if one is added.
 const VERSION: u32 = 1;
@@ -20,8 +24,43 @@ pub(crate) struct List<T, F = NoFacts, N = String> {
 }
 
 /// Nothing is known about the list as a whole.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct NoFacts {}
+
+/// A list as OpenAPI describes it: an object with the facts, the items and the cursor.
+impl<T: ToSchema, F: ToSchema, N: ToSchema> PartialSchema for List<T, F, N> {
+    fn schema() -> RefOr<Schema> {
+        let named = |name: Cow<'static, str>| RefOr::<Schema>::from(Ref::from_schema_name(name));
+        let next = OneOfBuilder::new().item(N::schema()).item(ObjectBuilder::new().schema_type(Type::Null));
+        let own = ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .property("version", u32::schema())
+            .required("version")
+            .property("items", ArrayBuilder::new().items(named(T::name())))
+            .required("items")
+            .property(
+                "next",
+                next.description(Some(
+                    "The value of `after` for the next page; null if this is the last one.",
+                )),
+            )
+            .required("next");
+        AllOfBuilder::new().item(named(F::name())).item(own).into()
+    }
+}
+
+impl<T: ToSchema, F: ToSchema, N: ToSchema> ToSchema for List<T, F, N> {
+    fn name() -> Cow<'static, str> {
+        format!("{}List", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        schemas.push((F::name().into_owned(), F::schema()));
+        T::schemas(schemas);
+        F::schemas(schemas);
+    }
+}
 
 impl<T> From<Vec<T>> for List<T> {
     fn from(items: Vec<T>) -> Self {

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{KeyCursor, QueueUse};
+use streamfleet::admin::{Action, KeyCursor, QueueUse};
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, Queue};
 
@@ -45,8 +45,9 @@ pub(crate) struct Args {
 }
 
 /// What became of the queue, for JSON output.
-#[derive(Debug, Default, Serialize)]
-struct Deleted {
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
+#[schema(as = QueueDeleted)]
+pub(crate) struct Deleted {
     queue: String,
     dry_run: bool,
     /// The live workers that serve it.
@@ -78,17 +79,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if !args.dry_run {
         must_be_idle(&args, &users)?;
     }
-    let snapshot = queue.snapshot().await.context("failed to count the jobs")?;
-    let mut deleted = Deleted {
-        queue: queue.name().to_string(),
-        dry_run: args.dry_run,
-        workers: users.workers.clone(),
-        running: users.running,
-        waiting: snapshot.waiting(),
-        delayed: snapshot.delayed,
-        dead: snapshot.dead,
-        ..Deleted::default()
-    };
+    let mut deleted = Deleted::plan(&queue, &users, args.dry_run).await?;
     if args.dry_run {
         context.output.print(&deleted, plan)?;
         return Ok(Exit::Done);
@@ -98,20 +89,38 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     confirm::queue_name(queue.name().as_str(), args.confirm.as_deref(), context).await?;
     must_be_unchanged(&args, (&broker, &queue), &deleted).await?;
-    delete(&args, (&broker, &queue), context, &mut deleted).await?;
+    let why = args.reason.clone().unwrap_or_default();
+    let action = ActorArgs::of(args.actor.clone(), why).action("queues delete");
+    delete(&action, (&broker, &queue), context, &mut deleted).await?;
     context.output.print(&deleted, show)?;
     Ok(if deleted.interrupted || deleted.in_use { Exit::Failed } else { Exit::Done })
 }
 
+impl Deleted {
+    /// Counts what would be deleted.
+    pub(crate) async fn plan(queue: &Queue, users: &QueueUse, dry_run: bool) -> anyhow::Result<Self> {
+        let snapshot = queue.snapshot().await.context("failed to count the jobs")?;
+        Ok(Self {
+            queue: queue.name().to_string(),
+            dry_run,
+            workers: users.workers.clone(),
+            running: users.running,
+            waiting: snapshot.waiting(),
+            delayed: snapshot.delayed,
+            dead: snapshot.dead,
+            ..Self::default()
+        })
+    }
+}
+
 /// Deletes the keys, and notes it outside of the queue: once before, and once with the outcome.
-async fn delete(
-    args: &Args,
+pub(crate) async fn delete(
+    action: &Action,
     (broker, queue): (&Broker, &Queue),
     context: &Context,
     deleted: &mut Deleted,
 ) -> anyhow::Result<()> {
-    let why = args.reason.clone().unwrap_or_default();
-    let action = ActorArgs::of(args.actor.clone(), why).action("queues delete").target(queue.name().as_str());
+    let action = action.clone().target(queue.name().as_str());
     let jobs = deleted.waiting + deleted.delayed + deleted.dead + deleted.running;
     let (action, log) = (action.count(jobs), broker.deletions());
     if let Err(error) = log.note(&action).await {
@@ -188,7 +197,7 @@ async fn must_be_unchanged(
 }
 
 /// Says who uses a queue.
-fn in_use(users: &QueueUse) -> String {
+pub(crate) fn in_use(users: &QueueUse) -> String {
     let workers = match &users.workers[..] {
         [] => "no live worker serves it".to_owned(),
         workers => format!("live workers serve it ({})", output::listed(workers)),

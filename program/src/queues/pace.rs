@@ -10,7 +10,7 @@ use streamfleet::job::Timestamp;
 use crate::times::short;
 
 /// How the number of waiting jobs changed between two looks, for JSON output.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
 pub(super) struct Pace {
     /// By how many jobs per second it shrank; negative if it grew.
     shrinks_per_second: f64,

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use streamfleet::admin::{BulkAction, DeadLetter, Filter, Selection};
+use streamfleet::admin::{Action, BulkAction, DeadLetter, Filter, Selection};
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Queue, RedisError};
 
@@ -54,14 +54,14 @@ pub(crate) struct Args {
 
 /// What to empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Parts {
-    waiting: bool,
-    delayed: bool,
-    dead: bool,
+pub(crate) struct Parts {
+    pub(crate) waiting: bool,
+    pub(crate) delayed: bool,
+    pub(crate) dead: bool,
 }
 
 impl Parts {
-    fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         !self.waiting && !self.delayed && !self.dead
     }
 
@@ -99,8 +99,9 @@ impl Parts {
 }
 
 /// What became of the queue, for JSON output.
-#[derive(Debug, Default, Serialize)]
-struct Purged {
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
+#[schema(as = QueuePurged)]
+pub(crate) struct Purged {
     queue: String,
     dry_run: bool,
     /// How many waiting jobs, delayed jobs and dead letters there were; `null` for what is not emptied.
@@ -130,15 +131,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let queue = broker.queue(args.name.clone());
     let parts = wanted(&args, context).await?;
-    let snapshot = queue.snapshot().await.context("failed to count the jobs")?;
-    let mut purged = Purged {
-        queue: queue.name().to_string(),
-        dry_run: args.dry_run,
-        waiting: parts.waiting.then(|| snapshot.waiting()),
-        delayed: parts.delayed.then_some(snapshot.delayed),
-        dead: parts.dead.then_some(snapshot.dead),
-        ..Purged::default()
-    };
+    let mut purged = Purged::plan(&queue, parts, args.dry_run).await?;
     if args.dry_run {
         context.output.print(&purged, plan)?;
         return Ok(Exit::Done);
@@ -147,7 +140,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         output::print_stderr(&plan(&purged));
     }
     confirm::queue_name(queue.name().as_str(), args.confirm.as_deref(), context).await?;
-    purge(&args, parts, &queue, context, &mut purged).await?;
+    let why = args.reason.clone().unwrap_or_default();
+    let action = ActorArgs::of(args.actor.clone(), why).action("queues purge");
+    purge(&action, parts, &queue, context, &mut purged).await?;
     context.output.print(&purged, show)?;
     let is_complete = !purged.interrupted && purged.failed == 0 && purged.unread.is_empty();
     Ok(if is_complete { Exit::Done } else { Exit::Failed })
@@ -168,18 +163,31 @@ async fn wanted(args: &Args, context: &Context) -> anyhow::Result<Parts> {
     parts.ok_or_else(|| anyhow::anyhow!("cancelled: nothing was changed"))
 }
 
+impl Purged {
+    /// Counts what would be emptied.
+    pub(crate) async fn plan(queue: &Queue, parts: Parts, dry_run: bool) -> anyhow::Result<Self> {
+        let snapshot = queue.snapshot().await.context("failed to count the jobs")?;
+        Ok(Self {
+            queue: queue.name().to_string(),
+            dry_run,
+            waiting: parts.waiting.then(|| snapshot.waiting()),
+            delayed: parts.delayed.then_some(snapshot.delayed),
+            dead: parts.dead.then_some(snapshot.dead),
+            ..Self::default()
+        })
+    }
+}
+
 /// Empties these parts, and notes it in the audit: once before, and once with the outcome.
-async fn purge(
-    args: &Args,
+pub(crate) async fn purge(
+    action: &Action,
     parts: Parts,
     queue: &Queue,
     context: &Context,
     purged: &mut Purged,
 ) -> anyhow::Result<()> {
     let planned = [purged.waiting, purged.delayed, purged.dead].into_iter().flatten().sum::<u64>();
-    let why = args.reason.clone().unwrap_or_default();
-    let action = ActorArgs::of(args.actor.clone(), why).action("queues purge").target(parts.flags());
-    let action = action.count(planned);
+    let action = action.clone().target(parts.flags()).count(planned);
     actor::note(queue, &action).await;
     let bar = output::progress(context.output, Some(planned), "jobs");
     let result = empty(parts, &action.who, queue, (context, &bar), purged).await;
@@ -233,7 +241,7 @@ async fn drop_letters(
             return Ok(());
         }
         let page = dead.selected(selection, after).await.context("failed to read the dead letters")?;
-        let dropping = page.letters.iter().map(|letter| drop_letter(queue, letter));
+        let dropping: Vec<_> = page.letters.iter().map(|letter| drop_letter(queue, letter)).collect();
         let mut dropping = stream::iter(dropping).buffer_unordered(AT_ONCE);
         while let Some(is_dropped) = dropping.next().await {
             if is_dropped.context("failed to drop a dead letter")? {

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
+use streamfleet::Queue;
 use streamfleet::admin::{DecideError, Decided, Decider};
 use streamfleet::job::{JobId, QueueName, StepName, Verdict};
 
@@ -35,8 +36,9 @@ pub(super) struct Args {
 }
 
 /// What a decision led to, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Decided)]
+pub(crate) struct Report {
     id: String,
     queue: String,
     step: String,
@@ -48,12 +50,10 @@ struct Report {
 /// Stores the decision.
 pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
-    let found = super::find(&queue, &args.id).await?;
-    let id = found.map_or_else(|| args.id.clone(), |(id, _)| id);
-    let decider = Decider::new(&current_user(), &args.reason);
-    let retention = context.effective.config.worker.retention;
-    let decided = match queue.steps().decide(&id, (&args.step, args.verdict), &decider, retention).await {
-        Ok(decided) => decided,
+    let order = Order { id: &args.id, step: &args.step, verdict: args.verdict };
+    let by = Decider::new(&current_user(), &args.reason);
+    let (report, decided) = match decide(&queue, order, &by, context).await? {
+        Ok(done) => done,
         Err(DecideError::Redis(error)) => return Err(error).context("failed to write the decision"),
         Err(error @ (DecideError::NoLedger { .. } | DecideError::NoStep { .. })) => {
             output::print_stderr(&error.to_string());
@@ -61,19 +61,45 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(error.into()),
     };
+    context.output.print_named(&report, |report| vec![report.id.clone()], |report| show(report, decided))?;
+    Ok(Exit::Done)
+}
+
+/// A decision about one step.
+#[derive(Clone, Copy)]
+pub(crate) struct Order<'a> {
+    /// The job.
+    pub(crate) id: &'a JobId,
+    pub(crate) step: &'a StepName,
+    pub(crate) verdict: Verdict,
+}
+
+/// Stores a decision, and returns what it led to. The inner error says why it was refused.
+pub(crate) async fn decide(
+    queue: &Queue,
+    Order { id, step, verdict }: Order<'_>,
+    by: &Decider,
+    context: &Context,
+) -> anyhow::Result<Result<(Report, Decided), DecideError>> {
+    let found = super::find(queue, id).await?;
+    let id = found.map_or_else(|| id.clone(), |(id, _)| id);
+    let retention = context.effective.config.worker.retention;
+    let decided = match queue.steps().decide(&id, (step, verdict), by, retention).await {
+        Ok(decided) => decided,
+        Err(error) => return Ok(Err(error)),
+    };
     let report = Report {
         id: id.to_string(),
         queue: queue.name().to_string(),
-        step: args.step.to_string(),
-        verdict: args.verdict.as_str(),
+        step: step.to_string(),
+        verdict: verdict.as_str(),
         job: match decided {
             Decided::Written => "written",
             Decided::Replayed(_) => "replayed",
             Decided::Done => "done",
         },
     };
-    context.output.print_named(&report, |report| vec![report.id.clone()], |report| show(report, decided))?;
-    Ok(Exit::Done)
+    Ok(Ok((report, decided)))
 }
 
 fn show(report: &Report, decided: Decided) -> String {

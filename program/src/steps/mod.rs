@@ -3,6 +3,7 @@
 mod decide;
 
 use anyhow::Context as _;
+pub(crate) use decide::{Order, Report as Decision, decide};
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::admin::StepsStatus;
@@ -42,8 +43,9 @@ enum Action {
 }
 
 /// The steps of a job, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = JobSteps)]
+pub(crate) struct Report {
     id: String,
     queue: String,
     /// True if the job is in the dead stream.
@@ -54,7 +56,8 @@ struct Report {
 }
 
 /// One step, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = JobStep)]
 struct Line {
     step: String,
     kind: &'static str,
@@ -72,7 +75,8 @@ struct Line {
 }
 
 /// One error of a step, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = StepError)]
 struct ErrorLine {
     at: String,
     at_ms: u64,
@@ -81,7 +85,8 @@ struct ErrorLine {
 }
 
 /// What a person decided, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = StepDecision)]
 struct DecisionLine {
     at: String,
     at_ms: u64,
@@ -110,20 +115,31 @@ async fn show_steps(id: &JobId, queue: QueueName, context: &Context) -> anyhow::
         return Ok(Exit::NotFound);
     };
     let plan = steps.ledger.plan.clone().context("the ledger has no plan")?;
-    let report = Report {
-        id: id.to_string(),
-        queue: queue.name().to_string(),
-        dead: steps.dead.is_some(),
-        needs_decision: undecided(&steps, &plan).next().is_some(),
-        steps: plan.steps().iter().map(|step| line(&steps, &plan, step)).collect(),
-    };
+    let report = report(&queue, &id, (&steps, &plan));
     let names = |report: &Report| report.steps.iter().map(|line| line.step.clone()).collect();
     context.output.print_named(&report, names, |report| show(report, (&steps, &plan), &context.clock))?;
     Ok(Exit::Done)
 }
 
+/// Returns the steps of a job; `None` if it has none, or if its ledger has expired.
+pub(crate) async fn look_up(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Report>> {
+    let Some((id, steps)) = find(queue, id).await? else { return Ok(None) };
+    let plan = steps.ledger.plan.clone().context("the ledger has no plan")?;
+    Ok(Some(report(queue, &id, (&steps, &plan))))
+}
+
+fn report(queue: &Queue, id: &JobId, (steps, plan): (&StepsStatus, &Plan)) -> Report {
+    Report {
+        id: id.to_string(),
+        queue: queue.name().to_string(),
+        dead: steps.dead.is_some(),
+        needs_decision: undecided(steps, plan).next().is_some(),
+        steps: plan.steps().iter().map(|step| line(steps, plan, step)).collect(),
+    }
+}
+
 /// Finds the ledger of a job by the job's id, or by the entry id that XADD returned.
-pub(super) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, StepsStatus)>> {
+pub(crate) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, StepsStatus)>> {
     const FAILED: &str = "failed to read the steps";
     if let Some(steps) = queue.steps().of(id).await.context(FAILED)? {
         return Ok(Some((id.clone(), steps)));

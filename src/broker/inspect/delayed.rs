@@ -8,7 +8,8 @@ use crate::broker::Queue;
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
-use crate::job::{Envelope, Lane, Timestamp};
+use crate::broker::submit::amend::DelayedJob;
+use crate::job::{Envelope, JobId, Lane, Timestamp};
 
 scripts! { UPCOMING "upcoming" }
 
@@ -87,7 +88,19 @@ impl Delayed<'_> {
         self.read(skip, count, Large::Restored).await
     }
 
-    /// Does the same, but leaves large fields where they are kept.
+    /// Returns one job of the delayed set, as [`Producer::amend`](crate::Producer::amend) needs it; `None` if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn get(self, id: &JobId) -> Result<Option<DelayedJob>, Error> {
+        let Some((due, lane, bare)) = self.queue.parked(id).await? else { return Ok(None) };
+        let mut fields = bare.clone();
+        self.queue.restore_fields(&self.queue.link, &mut fields).await?;
+        Ok(Some(DelayedJob { id: id.clone(), due, lane, fields, bare }))
+    }
+
+    /// Returns a page, but leaves large fields where they are kept.
     pub(super) async fn bare_page(self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
         self.read(skip, count, Large::Elsewhere).await
     }

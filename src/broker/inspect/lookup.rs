@@ -71,6 +71,15 @@ impl Queue {
         Ok((found.parked.filter(|_| found.due.is_some()), entry))
     }
 
+    /// Returns when a job of the delayed set is due, its lane, and its fields without those that are kept elsewhere.
+    pub(in crate::broker) async fn parked(
+        &self,
+        id: &JobId,
+    ) -> Result<Option<(Timestamp, Lane, Envelope)>, Error> {
+        let found = self.lookup(id, id.origin(), false).await?;
+        Ok(found.due.zip(found.parked).map(|(due, (fields, lane))| (due, lane, fields)))
+    }
+
     /// The result of one run of the script is a snapshot, and an entry that is found afterwards existed at that time
     /// too. Only if nothing is found may the job have moved in between; then it is looked up again.
     async fn lookup(

@@ -1,12 +1,12 @@
 -- amend: change when a job in the delayed set is due, or its fields, in one step. It begins with the write that a full
 -- Redis refuses, so it is refused as a whole.
 -- when: 'in' or 'at' this many ms, or '' to leave the time. read: the packed fields that were read, or '' to leave them.
--- wanted: the packed fields to replace them with, or ''.
--- returns {1, due ms} changed, {0} not in the delayed set, {2} its fields are not those that were read
+-- wanted: the packed fields to replace them with, or ''. was: the time in ms at which it was due when it was read, or '' for any.
+-- returns {1, due ms} changed, {0} not in the delayed set, {2} its fields or its time are not those that were read
 -- If the id has two lives, it changes the one in the record. A call that is sent twice gets its receipt as the answer: by then
 -- the job may have been due, and 'in' would count from a later time.
 local delayed, packs, record, wake, ledger, receipt = unpack(KEYS)
-local id, when, ms, read, wanted = unpack(ARGV)
+local id, when, ms, read, wanted, was = unpack(ARGV)
 local given = receipt_of(receipt)
 if given then return given end
 local now, told = now_ms(), redis.call('HMGET', record, 'life', 'member')
@@ -16,6 +16,7 @@ local life = due and told[1] and life_of(redis.call('HGET', packs, member) or ''
 if not due or (life and life ~= told[1]) then return { 0 } end
 local rank = rank_of(due)
 due = due - rank
+if (was or '') ~= '' and due ~= tonumber(was) then return { 2 } end
 if when == 'in' then due = now + tonumber(ms) end
 if when == 'at' then due = tonumber(ms) end
 if read ~= '' then

@@ -1,5 +1,6 @@
 //! The console: the real program, asked over HTTP.
 
+mod api;
 mod browser;
 mod client;
 mod login;

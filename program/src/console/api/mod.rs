@@ -1,8 +1,76 @@
 //! The API under `/api/v1`, for programs.
+//!
+//! A request is read by `place` (its path), `asked` (its query) and `sent` (its body), each of which names the field that is
+//! wrong. The handlers call the functions of the command line, and answer with its shapes, from which `privacy` hides what a person
+//! must not see. `desk` bounds the work that goes on at once, and `names` remembers the queues for a second. `feed` reads live
+//! events once for all clients. `document` describes all of it.
 
+mod asked;
+mod bulk;
+mod campaigns;
+mod changes;
+mod desk;
+mod document;
+mod emptying;
+mod events;
+mod failure;
+mod feed;
+mod fleet;
+mod gates;
+mod job;
+mod jobs;
+mod letter_edits;
+mod letters;
+mod names;
+mod pauses;
+mod place;
+mod privacy;
+mod queues;
+mod recurring;
+mod revision;
+mod selection;
+mod sent;
+mod steps;
+mod submit;
+
+use std::time::Duration;
+
+use axum::http::Method;
+
+pub(super) use self::desk::Desk;
+use super::access::Needs;
 use super::routes::Routes;
+
+/// How long a request may wait for the end of a job.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a change of many jobs may take. Then it stops between two pages, and says so.
+const CHANGE_FOR: Duration = Duration::from_secs(30);
 
 /// The routes of the API.
 pub(super) fn routes() -> Routes {
+    let operations = operations();
+    let document = document::of(operations.described());
+    operations.add(Method::GET, "/api/v1/openapi.json", Needs::Nothing, document::serving(&document))
+}
+
+/// The operations, which describe themselves.
+fn operations() -> Routes {
     Routes::default()
+        .with(queues::routes())
+        .with(emptying::routes())
+        .with(pauses::routes())
+        .with(submit::routes())
+        .with(jobs::routes())
+        .with(job::routes())
+        .with(changes::routes())
+        .with(steps::routes())
+        .with(bulk::routes())
+        .with(letters::routes())
+        .with(letter_edits::routes())
+        .with(campaigns::routes())
+        .with(gates::routes())
+        .with(recurring::routes())
+        .with(events::routes())
+        .with(fleet::routes())
 }

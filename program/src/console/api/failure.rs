@@ -1,0 +1,58 @@
+//! What goes wrong in the functions that the API shares with the command line, as a problem.
+
+use axum::http::StatusCode;
+use streamfleet::{RedisError, SubmitError};
+
+use crate::Wrong;
+use crate::console::problem::Problem;
+use crate::enqueue::Invalid;
+
+/// After how many seconds a submission to a full queue may be tried again.
+const FULL_FOR: u64 = 5;
+
+/// Converts the error of a shared function.
+pub(super) fn failed(error: anyhow::Error) -> Problem {
+    if let Some(Wrong(why)) = error.downcast_ref() {
+        return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the request is not valid", why.clone());
+    }
+    match error.chain().find_map(|cause| cause.downcast_ref::<RedisError>()) {
+        Some(redis) => Problem::redis(&error.to_string(), redis),
+        None => {
+            tracing::warn!(error = %format!("{error:#}"), "a request to the console failed");
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed", format!("{error:#}"))
+        }
+    }
+}
+
+/// Converts an error of Redis.
+pub(super) fn redis(what: &'static str) -> impl Fn(RedisError) -> Problem {
+    move |error| Problem::redis(what, &error)
+}
+
+/// Says which key of a job is wrong.
+pub(super) fn invalid(invalid: Invalid) -> Problem {
+    let at = invalid.key.as_deref().map_or_else(|| "body".to_owned(), |key| format!("/{key}"));
+    Problem::field(at, invalid.why)
+}
+
+/// Converts the error of a submission.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other error is about the job itself")]
+pub(super) fn refused(error: &SubmitError) -> Problem {
+    let text = error.to_string();
+    match error {
+        SubmitError::Broker(error) => Problem::redis("the job may or may not be submitted", error),
+        SubmitError::Full { .. } => {
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "the queue is full", text).retry_after(FULL_FOR)
+        }
+        SubmitError::Unconfirmed { .. } => {
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, "the durability is not confirmed", text)
+        }
+        SubmitError::NotOffered(_) => Problem::field("/durability", text),
+        SubmitError::Payload(_) | SubmitError::TooLarge { .. } => Problem::field("/payload", text),
+        SubmitError::TooManyFields { .. } | SubmitError::Header(_) => Problem::field("/headers", text),
+        SubmitError::DerivedId { .. } => Problem::field("/id", text),
+        SubmitError::Chain { .. } | SubmitError::ChainTooLarge { .. } => Problem::field("/then", text),
+        SubmitError::Contended { .. } | SubmitError::Refused { .. } => Problem::conflict(text),
+        _ => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the job is not valid", text),
+    }
+}

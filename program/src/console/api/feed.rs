@@ -1,0 +1,268 @@
+//! Live events, read once for all clients. One task per queue asks Redis for new events as long as anybody listens, and
+//! hands them to everybody over a bounded channel. A client that is too slow misses events and is told so.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use streamfleet::Queue;
+use streamfleet::admin::PastEvent;
+use streamfleet::job::{EntryId, QueueName};
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+
+use super::failure::redis;
+use super::privacy;
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+use crate::events;
+use crate::times::Clock;
+
+/// How often a queue is asked for new events.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// How many events are read at once.
+const PAGE: u64 = 500;
+
+/// The pause after an error.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// How many events a client may be behind.
+const BUFFERED: usize = 2048;
+
+/// How long a task goes on when nobody listens.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// How often those who listen to all queues get queues that are new.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// What clients receive.
+#[derive(Debug, Clone)]
+pub(super) enum Message {
+    /// Something happened.
+    Event(Arc<Live>),
+    /// The events of a queue cannot be read at present.
+    Failed(Arc<(QueueName, String)>),
+}
+
+/// An event, ready to be sent.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) queue: QueueName,
+    pub(super) entry: EntryId,
+    /// As JSON on one line, for those who see payloads …
+    full: String,
+    /// … and for others.
+    hidden: String,
+}
+
+impl Live {
+    /// Describes an event of a queue.
+    pub(super) fn of(queue: &QueueName, event: &PastEvent, site: &Site) -> Self {
+        let described = serde_json::to_value(events::report(event, &Clock::utc()));
+        let mut value = described.expect("an event is an object with texts as keys");
+        value["queue"] = queue.as_str().into();
+        let mut hidden = value.clone();
+        privacy::hide(&mut hidden);
+        let text = |mut value: Value| {
+            site.mask().apply(&mut value);
+            value.to_string()
+        };
+        Self { queue: queue.clone(), entry: event.entry, full: text(value), hidden: text(hidden) }
+    }
+
+    /// The event as JSON on one line.
+    pub(super) fn json(&self, sees_payloads: bool) -> &str {
+        if sees_payloads { &self.full } else { &self.hidden }
+    }
+}
+
+/// The tasks that read events.
+#[derive(Default)]
+pub(super) struct Feeds {
+    channels: Mutex<Channels>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+/// Where events go.
+#[derive(Default)]
+struct Channels {
+    queues: HashMap<QueueName, broadcast::Sender<Message>>,
+    /// The events of all queues.
+    all: Option<broadcast::Sender<Message>>,
+}
+
+impl Feeds {
+    /// Listens to a queue, from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if Redis does not answer.
+    pub(super) async fn listen(
+        &self,
+        site: &Site,
+        queue: &Queue,
+    ) -> Result<broadcast::Receiver<Message>, Problem> {
+        if let Some(sender) = self.channels().queues.get(queue.name()) {
+            return Ok(sender.subscribe());
+        }
+        let last = queue.events().last(1).await.map_err(redis("failed to read the events"))?;
+        Ok(self.read(site, queue, last.last().map(|event| event.entry)))
+    }
+
+    /// Listens to a queue that nobody has listened to, from this entry on. Somebody else may have begun meanwhile.
+    fn read(&self, site: &Site, queue: &Queue, last: Option<EntryId>) -> broadcast::Receiver<Message> {
+        let mut channels = self.channels();
+        if let Some(sender) = channels.queues.get(queue.name()) {
+            return sender.subscribe();
+        }
+        let (sender, receiver) = broadcast::channel(BUFFERED);
+        channels.queues.insert(queue.name().clone(), sender.clone());
+        drop(channels);
+        self.spawn(Reader { site: site.clone(), queue: queue.clone(), sender, last }.run());
+        receiver
+    }
+
+    /// Listens to all queues, from now on. Queues that are new are added.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if Redis does not answer.
+    pub(super) async fn listen_to_all(&self, site: &Site) -> Result<broadcast::Receiver<Message>, Problem> {
+        if let Some(sender) = &self.channels().all {
+            return Ok(sender.subscribe());
+        }
+        // The readers begin before the client gets its answer, so that it misses nothing that happens afterwards.
+        let mut kept = Vec::new();
+        for name in site.desk().names.all(site).await?.queues {
+            kept.push((name.clone(), self.listen(site, &site.queue(name)).await?));
+        }
+        let mut channels = self.channels();
+        if let Some(sender) = &channels.all {
+            return Ok(sender.subscribe());
+        }
+        let (sender, receiver) = broadcast::channel(BUFFERED);
+        channels.all = Some(sender.clone());
+        drop(channels);
+        self.spawn(watch_all(site.clone(), sender, kept));
+        Ok(receiver)
+    }
+
+    fn channels(&self) -> MutexGuard<'_, Channels> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    /// Stops reading.
+    pub(super) fn stop(&self) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+    }
+
+    /// Removes the channel of a queue, unless somebody listens to it.
+    fn close(&self, queue: &QueueName) -> bool {
+        let mut channels = self.channels();
+        let is_unused = channels.queues.get(queue).is_none_or(|sender| sender.receiver_count() == 0);
+        if is_unused {
+            channels.queues.remove(queue);
+        }
+        is_unused
+    }
+
+    /// Removes the channel of all queues, unless somebody listens to it.
+    fn close_all(&self) -> bool {
+        let mut channels = self.channels();
+        let is_unused = channels.all.as_ref().is_none_or(|sender| sender.receiver_count() == 0);
+        if is_unused {
+            channels.all = None;
+        }
+        is_unused
+    }
+}
+
+/// Reads the events of one queue.
+struct Reader {
+    site: Site,
+    queue: Queue,
+    sender: broadcast::Sender<Message>,
+    /// The last event that was read.
+    last: Option<EntryId>,
+}
+
+impl Reader {
+    async fn run(mut self) {
+        let (mut used, mut has_failed) = (Instant::now(), false);
+        loop {
+            let page = self.queue.events().page(self.last, PAGE).await;
+            let pause = match page {
+                Ok(events) => {
+                    has_failed = false;
+                    let is_full = events.len() as u64 >= PAGE;
+                    for event in events {
+                        self.last = Some(event.entry);
+                        let live = Live::of(self.queue.name(), &event, &self.site);
+                        self.send(&Message::Event(Arc::new(live)));
+                    }
+                    if is_full { Duration::ZERO } else { EVERY }
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut has_failed, true) {
+                        tracing::warn!(queue = %self.queue.name(), %error, "events cannot be read; trying again");
+                        let why = self.queue.with_keys(&error);
+                        self.send(&Message::Failed(Arc::new((self.queue.name().clone(), why))));
+                    }
+                    PAUSE
+                }
+            };
+            if self.sender.receiver_count() > 0 {
+                used = Instant::now();
+            } else if used.elapsed() >= LINGER && self.site.desk().feeds.close(self.queue.name()) {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Sends to those who listen to this queue, and to those who listen to all. That nobody does is no error.
+    fn send(&self, message: &Message) {
+        let all = self.site.desk().feeds.channels().all.clone();
+        for sender in all.iter().chain([&self.sender]) {
+            if sender.send(message.clone()).is_err() {
+                tracing::trace!("nobody listens");
+            }
+        }
+    }
+}
+
+/// Keeps all queues read as long as anybody listens to all of them.
+async fn watch_all(
+    site: Site,
+    sender: broadcast::Sender<Message>,
+    mut kept: Vec<(QueueName, broadcast::Receiver<Message>)>,
+) {
+    let mut used = Instant::now();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if sender.receiver_count() > 0 {
+            used = Instant::now();
+        } else if used.elapsed() >= LINGER && site.desk().feeds.close_all() {
+            return;
+        }
+        let Ok(found) = site.desk().names.all(&site).await else { continue };
+        if found.unread.is_empty() {
+            kept.retain(|(name, _)| found.queues.contains(name));
+        }
+        for name in found.queues {
+            if kept.iter().all(|(known, _)| *known != name) {
+                // The queue is new, so all its events are.
+                let receiver = site.desk().feeds.read(&site, &site.queue(name.clone()), None);
+                kept.push((name, receiver));
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One job: everything that is known about it, its payload and its result as they are.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
+use streamfleet::admin::Status;
+use streamfleet::job::{Encoding, Envelope, JobId};
+use streamfleet::{Producer, Queue, WaitError};
+use utoipa_axum::routes;
+
+use super::MAX_WAIT;
+use super::asked::Asked;
+use super::desk::Work;
+use super::failure::{failed, redis};
+use super::place::Place;
+use super::privacy::View;
+use super::revision::Revision;
+use crate::console::access::{Mask, Needs, Person, Role};
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+use crate::status::{self, Report};
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .describe(routes!(get_job), Needs::Role(Role::Viewer))
+        .describe(routes!(get_payload), Needs::Role(Role::Viewer))
+        .describe(routes!(get_result), Needs::Role(Role::Viewer))
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct JobParams {
+    /// Wait until the job has ended, at most this long, such as `30s`; at most `60s`. The answer then has the state of that time.
+    wait: Option<String>,
+    /// Show the whole payload, however large it is.
+    full: Option<bool>,
+}
+
+/// Shows everything that is known about a job.
+///
+/// A job that is delayed or waits for its retry has an `ETag`, with which it can be edited.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}", tag = "jobs", params(JobParams),
+    responses((status = 200, description = "The job", body = Report,
+        headers(("ETag" = String, description = "The revision of a delayed job, for If-Match")))))]
+async fn get_job(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    mut asked: Asked,
+) -> Result<Response, Problem> {
+    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
+    let (wait, full) = (asked.duration("wait", MAX_WAIT)?, asked.flag("full")?);
+    asked.end()?;
+    let mut status = found(&site, &queue, &id).await?;
+    if let Some(longest) = wait.filter(|_| !status.state.is_final()) {
+        wait_for(&site, &queue, &status.id, longest).await?;
+        status = found(&site, &queue, &id).await?;
+    }
+    let (report, remark) = status::gather(&queue, &status, full).await.map_err(failed)?;
+    if let Some(remark) = remark {
+        tracing::warn!(remark, "a job is shown without its payload");
+    }
+    let mut response = View::of(&person, &site).json(&report)?.into_response();
+    if status.due.is_some() {
+        let delayed = queue.delayed().get(&status.id).await.map_err(redis("failed to read the job"))?;
+        if let Some(job) = delayed {
+            response.headers_mut().insert(header::ETAG, Revision::of(&job.revision()).header());
+        }
+    }
+    Ok(response)
+}
+
+/// Waits for the end of a job. A job that has not ended, or has left no record, is no problem here.
+async fn wait_for(site: &Site, queue: &Queue, id: &JobId, longest: Duration) -> Result<(), Problem> {
+    let _permit = site.desk().begin(Work::Wait)?;
+    match Producer::new(queue.clone()).wait(id, longest).await {
+        Ok(_) | Err(WaitError::TimedOut { .. } | WaitError::Gone { .. }) => Ok(()),
+        Err(WaitError::Broker { source, .. }) => Err(Problem::redis("failed to look up the job", &source)),
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// Finds a job. One that nothing points to is searched for.
+///
+/// # Errors
+///
+/// [`Problem`] with the status 404 if the queue does not know it.
+pub(super) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<Status, Problem> {
+    if let Some(status) = status::known(queue, id).await.map_err(failed)? {
+        return Ok(status);
+    }
+    let _permit = site.desk().begin(Work::Search)?;
+    status::find(queue, id).await.map_err(failed)?.ok_or_else(|| unknown(queue, id))
+}
+
+/// The queue does not know a job.
+pub(super) fn unknown(queue: &Queue, id: &JobId) -> Problem {
+    Problem::not_found(format!(
+        "the queue {} does not know the job {id}. A plain job that succeeded leaves no record: submit it with `track` or an id to \
+         keep one",
+        queue.name()
+    ))
+}
+
+/// Returns the payload of a job as it is.
+///
+/// Its `Content-Type` tells how it is encoded: `application/json`, `application/msgpack` or `application/octet-stream`.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/payload", tag = "jobs",
+    responses((status = 200, description = "The bytes of the payload", content(
+        (Value = "application/json"), (Vec<u8> = "application/msgpack"), (Vec<u8> = "application/octet-stream")
+    ))))]
+async fn get_payload(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    asked.end()?;
+    View::of(&person, &site).check_payloads()?;
+    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
+    let status = found(&site, &queue, &id).await?;
+    let fields = queue.fields(&status).await.map_err(redis("failed to read the payload"))?;
+    let gone = || Problem::not_found(format!("the job {id} is {}, and its payload is gone", status.state));
+    let (payload, media_type) = masked(&fields.ok_or_else(gone)?, site.mask())?;
+    Ok(attachment(payload, media_type, "payload"))
+}
+
+/// The payload as it may be shown, and what it is.
+fn masked(fields: &Envelope, mask: &Mask) -> Result<(Vec<u8>, &'static str), Problem> {
+    let payload = fields.get(b"payload").unwrap_or_default();
+    let encoding = fields
+        .get(b"encoding")
+        .map_or(Some(Encoding::Json), |name| std::str::from_utf8(name).ok().and_then(Encoding::parse));
+    let media_type = match encoding {
+        Some(Encoding::Json) => "application/json",
+        Some(Encoding::Msgpack) => "application/msgpack",
+        Some(Encoding::Raw) | None => "application/octet-stream",
+    };
+    if mask.is_empty() || payload.is_empty() {
+        return Ok((payload.to_vec(), media_type));
+    }
+    let hidden = || {
+        let why = "fields are masked, and this payload cannot be read to find them";
+        Problem::new(StatusCode::FORBIDDEN, "not allowed", why)
+    };
+    let mut value: Value = match encoding {
+        Some(Encoding::Msgpack) => rmp_serde::from_slice(payload).map_err(|_| hidden())?,
+        Some(Encoding::Json | Encoding::Raw) | None => {
+            serde_json::from_slice(payload).map_err(|_| hidden())?
+        }
+    };
+    mask.apply(&mut value);
+    let written = match encoding {
+        Some(Encoding::Msgpack) => rmp_serde::to_vec_named(&value).map_err(|_| hidden())?,
+        Some(Encoding::Json | Encoding::Raw) | None => value.to_string().into_bytes(),
+    };
+    Ok((written, media_type))
+}
+
+/// Bytes that a browser saves and does not show.
+fn attachment(bytes: Vec<u8>, media_type: &'static str, name: &str) -> Response {
+    let mut response = bytes.into_response();
+    let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CONTENT_DISPOSITION, disposition.expect("a plain name is allowed in headers"));
+    response
+}
+
+/// Returns the result of a job that is done: the JSON that its handler returned.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/result", tag = "jobs", params(WaitParams),
+    responses((status = 200, description = "The result; null if there is none", body = Value)))]
+async fn get_result(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    mut asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let wait = asked.duration("wait", MAX_WAIT)?;
+    asked.end()?;
+    View::of(&person, &site).check_payloads()?;
+    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
+    let mut status = found(&site, &queue, &id).await?;
+    if let Some(longest) = wait.filter(|_| !status.state.is_final()) {
+        wait_for(&site, &queue, &status.id, longest).await?;
+        status = found(&site, &queue, &id).await?;
+    }
+    if status.state != streamfleet::job::State::Done {
+        return Err(Problem::conflict(format!("the job {id} is {}: it has no result", status.state)));
+    }
+    let mut value =
+        status.result.as_ref().map_or(Value::Null, |result| crate::results::value(result.as_bytes()));
+    site.mask().apply(&mut value);
+    Ok(Json(value))
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct WaitParams {
+    /// Wait until the job has ended, at most this long, such as `30s`; at most `60s`.
+    wait: Option<String>,
+}

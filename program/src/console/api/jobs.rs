@@ -1,0 +1,189 @@
+//! Lists of jobs, with the filters of the command `jobs`.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use indicatif::ProgressBar;
+use serde_json::Value;
+use streamfleet::Shutdown;
+use streamfleet::admin::Filter;
+use streamfleet::job::{QueueName, State as JobState};
+use utoipa_axum::routes;
+
+use super::asked::{Asked, Conditions, wrong};
+use super::desk::{Work, within};
+use super::failure::failed;
+use super::place::Place;
+use super::privacy::View;
+use crate::console::access::{Needs, Person, Role};
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+use crate::jobs::{self, Page, Search, Start};
+
+/// How long a search may take. Then it answers with what it has found, and says so.
+pub(super) const SEARCH_FOR: Duration = Duration::from_secs(10);
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .describe(routes!(list_jobs), Needs::Role(Role::Viewer))
+        .describe(routes!(list_queue_jobs), Needs::Role(Role::Viewer))
+}
+
+/// The conditions that select jobs.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+pub(super) struct FilterParams {
+    /// Only jobs of this type, or with `mail.*` of all types that begin like this.
+    r#type: Option<String>,
+    /// Only jobs whose payload or header fulfils a condition, such as `payload.customer=9`, `payload.total>100` or `h.tenant=9`.
+    /// May be repeated.
+    r#where: Option<Vec<String>>,
+    /// Only jobs with this header, such as `tenant=9`. May be repeated.
+    header: Option<Vec<String>>,
+    /// Only jobs whose payload or error contains this text.
+    text: Option<String>,
+    /// Only jobs whose last error contains this text.
+    error: Option<String>,
+    /// Only jobs whose id begins like this.
+    id_prefix: Option<String>,
+    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, such as `2026-12-01T10:00:00Z`.
+    since: Option<String>,
+    /// Only jobs that were accepted, or dead jobs that died, before this instant.
+    until: Option<String>,
+    /// Only jobs that were accepted, or dead jobs that died, longer ago than this, such as `2h`.
+    older_than: Option<String>,
+    /// Only dead letters with this reason, such as `exhausted`.
+    reason: Option<String>,
+    /// Only dead letters whose last failure was of this kind, such as `timeout`.
+    kind: Option<String>,
+    /// Only dead letters with this fingerprint.
+    group: Option<String>,
+}
+
+/// Which page of a list.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+pub(super) struct PageParams {
+    /// The most items of the page: 50 unless told otherwise.
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<u64>,
+    /// The `next` of an earlier page.
+    after: Option<String>,
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct StateParams {
+    /// Only jobs in these states, separated by commas: waiting, running, scheduled, retrying, dead, done, cancelled. Default: all
+    /// but the last two. Of these, only jobs with a record are found, by a scan of all keys of the server.
+    state: Option<String>,
+    /// Only running jobs, the longest first.
+    running: Option<bool>,
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct QueueParams {
+    /// Only this queue; may be repeated.
+    queue: Option<Vec<String>>,
+}
+
+/// Finds jobs in all queues.
+///
+/// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended.
+#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
+    params(QueueParams, StateParams, FilterParams, PageParams),
+    responses((status = 200, description = "A page of jobs", body = Page)))]
+async fn list_jobs(
+    State(site): State<Site>,
+    person: Person,
+    mut asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let wanted = asked.queues()?;
+    for queue in &wanted {
+        person.check(Role::Viewer, Some(queue))?;
+    }
+    let mut names = site.desk().names.visible(&site, &person).await?.queues;
+    names.retain(|name| wanted.is_empty() || wanted.contains(name));
+    search(&site, &person, asked, names).await
+}
+
+/// Finds jobs in one queue.
+///
+/// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs", tag = "jobs",
+    params(StateParams, FilterParams, PageParams),
+    responses((status = 200, description = "A page of jobs", body = Page)))]
+async fn list_queue_jobs(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let queue = place.get::<QueueName>("queue")?;
+    site.desk().names.must_have(&site, &queue).await?;
+    search(&site, &person, asked, vec![queue]).await
+}
+
+async fn search(
+    site: &Site,
+    person: &Person,
+    mut asked: Asked,
+    names: Vec<QueueName>,
+) -> Result<Json<Value>, Problem> {
+    let (limit, running) = (asked.limit()?, asked.flag("running")?);
+    let after = asked.one("after", str::parse::<Start>)?;
+    let states = asked.many("state").join(",");
+    let conditions = asked.conditions()?;
+    asked.end()?;
+    View::of(person, site).check(&conditions)?;
+    let states = states_of(&states, running, &conditions)?;
+    let filter = filter_of(&conditions, "query")?;
+    if running && after.is_some() {
+        return Err(wrong("after", "the longest running jobs have only one page"));
+    }
+    if let Some(start) = after.as_ref().filter(|start| !names.contains(&start.queue)) {
+        return Err(wrong("after", format!("it names the queue {}, which is not listed", start.queue)));
+    }
+    let search = Search { names, states, filter, running, limit, after };
+    View::of(person, site).json(&found(site, &search).await?)
+}
+
+/// Finds jobs in these queues, for a while.
+pub(super) async fn found(site: &Site, search: &Search) -> Result<Page, Problem> {
+    if search.names.is_empty() {
+        return Ok(Page { items: Vec::new(), next: None, facts: jobs::Facts::default(), former: None });
+    }
+    let _permit = site.desk().begin(Work::Search)?;
+    let (stop, bar) = (Shutdown::new(), ProgressBar::hidden());
+    let work = jobs::find(search, site.broker(), (&stop, &bar));
+    let found = within(SEARCH_FOR, (&stop, site.stopping()), work).await;
+    Ok(found.map_err(failed)?.page())
+}
+
+/// The states to look at.
+fn states_of(named: &str, running: bool, conditions: &Conditions) -> Result<Vec<JobState>, Problem> {
+    let names = named.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let states: Result<Vec<_>, _> = names.map(jobs::state).collect();
+    let states = states.map_err(|why| wrong("state", why))?;
+    match (&states[..], running, conditions.letters.is_empty()) {
+        ([_, ..], true, _) => Err(wrong("running", "it does not work with state")),
+        ([], true, true) => Ok(vec![JobState::Running]),
+        ([], false, true) => Ok(jobs::USUAL_STATES.to_vec()),
+        ([] | [JobState::Dead], false, false) => Ok(vec![JobState::Dead]),
+        ([_, ..], false, true) => Ok(states),
+        (_, _, false) => Err(wrong("state", "reason, kind and group only work with dead jobs")),
+    }
+}
+
+/// Converts conditions to a filter. `at` is where they are.
+pub(super) fn filter_of(conditions: &Conditions, at: &str) -> Result<Filter, Problem> {
+    let filter = conditions.jobs.filter().and_then(|filter| conditions.letters.add_to(filter));
+    filter.map_err(|error| Problem::field(at, error.to_string()))
+}

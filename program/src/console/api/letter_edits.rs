@@ -1,0 +1,145 @@
+//! Editing a dead letter before it is replayed.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use streamfleet::admin::{DeadLetter, EditError, LetterEdit, Patch};
+use streamfleet::job::{JobId, JobType};
+use utoipa_axum::routes;
+
+use super::asked::Asked;
+use super::changes::encoded;
+use super::letters::{found, revision};
+use super::place::Place;
+use super::privacy::View;
+use super::revision::IfMatch;
+use super::sent::Sent;
+use crate::actor;
+use crate::console::access::{Needs, Person, Role};
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+use crate::dead::{self, LetterEdited};
+
+/// The most changes of single values.
+const MAX_PATCHES: usize = 100;
+
+pub(super) fn routes() -> Routes {
+    Routes::default().describe(routes!(edit_letter), Needs::Role(Role::Operator))
+}
+
+/// What to change in a dead letter.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = LetterEdit, examples(json!({"set": ["payload.email=ann@example.com"], "reason": "the customer moved"})))]
+struct Edit {
+    /// The whole new payload, in the encoding that the letter has: JSON, which is converted for MessagePack, or a string for
+    /// raw bytes.
+    #[schema(value_type = Option<Value>)]
+    payload: Option<Box<RawValue>>,
+    /// Changes of single values, such as `payload.email=ann@example.com` or `payload.items[0].count=3`.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    set: Vec<String>,
+    /// Another type.
+    #[serde(rename = "type")]
+    job_type: Option<String>,
+    /// Other values of fields: headers (`h.tenant`), `max_attempts`, `timeout_ms` or `tracking`.
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+    /// Why it is done, for the audit.
+    #[serde(default)]
+    reason: String,
+}
+
+/// Changes the payload, the type or other fields of a dead letter.
+///
+/// The edited letter takes the place of the other one, and has a new id. With `If-Match`, the letter is only changed if nobody has
+/// edited it since its `ETag` was read.
+#[utoipa::path(patch, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters", request_body = Edit,
+    params(("If-Match" = Option<String>, Header, description = "The ETag of the letter")),
+    responses((status = 200, description = "The letter that took its place", body = LetterEdited),
+        (status = 412, description = "Somebody else edited, replayed or dropped the letter")))]
+async fn edit_letter(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+    based: IfMatch,
+    Sent(sent): Sent<Edit>,
+) -> Result<Json<Value>, Problem> {
+    asked.end()?;
+    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
+    let letter = match found(&site, &queue, &id).await {
+        // What the change is based on is gone.
+        Err(problem) if based.is_given() && problem.status() == StatusCode::NOT_FOUND => {
+            return Err(gone(problem.detail()));
+        }
+        letter => letter?,
+    };
+    based.check(&revision(&letter))?;
+    let edit = sent.edit(&letter)?;
+    let action = actor::action(person.name(), "dead edit", &sent.reason);
+    let edited = queue.dead_letters().edit(&letter, &edit, &action).await.map_err(|error| refused(&error))?;
+    if let Some(why) = &edited.unnoted {
+        tracing::warn!(why, "an edited letter is not noted in the audit");
+    }
+    let report = LetterEdited {
+        letter: edited.value.to_string(),
+        former: letter.entry.to_string(),
+        id: letter.job().to_string(),
+        queue: queue.name().to_string(),
+    };
+    View::of(&person, &site).json(&report)
+}
+
+impl Edit {
+    fn edit(&self, letter: &DeadLetter) -> Result<LetterEdit, Problem> {
+        let mut edit = LetterEdit::default();
+        if let Some(payload) = &self.payload {
+            edit = edit.payload(encoded(payload, dead::encoding(letter))?);
+        }
+        if let Some(name) = &self.job_type {
+            let job_type = name.parse::<JobType>();
+            edit = edit.job_type(job_type.map_err(|error| Problem::field("/type", error.to_string()))?);
+        }
+        if self.set.len() > MAX_PATCHES {
+            return Err(Problem::field("/set", format!("it may have at most {MAX_PATCHES} changes")));
+        }
+        for (at, patch) in self.set.iter().enumerate() {
+            let patch = patch.parse::<Patch>();
+            let patch = patch.map_err(|error| Problem::field(format!("/set/{at}"), error.to_string()))?;
+            edit = edit.patch(patch);
+        }
+        for (name, value) in &self.fields {
+            edit = edit.field(name, value);
+        }
+        if edit == LetterEdit::default() {
+            return Err(Problem::field("body", "say what to change: payload, set, type or fields"));
+        }
+        Ok(edit)
+    }
+}
+
+fn gone(detail: &str) -> Problem {
+    Problem::new(StatusCode::PRECONDITION_FAILED, "it has changed", detail)
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other error is about the change as a whole")]
+fn refused(error: &EditError) -> Problem {
+    let text = error.to_string();
+    match error {
+        EditError::Redis(error) => Problem::redis("the letter may or may not be edited", error),
+        EditError::Gone(_) | EditError::Edited(_) => gone(&text),
+        EditError::Field(name) => Problem::field(format!("/fields/{name}"), text),
+        EditError::Patch(_) => Problem::field("/set", text),
+        EditError::Encoding(_) | EditError::TooLarge(_) => Problem::field("/payload", text),
+        EditError::Unchanged | EditError::Lost | EditError::Packed => Problem::conflict(text),
+        _ => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the letter is not valid", text),
+    }
+}

@@ -1,0 +1,47 @@
+//! The parameters of a request's path.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use streamfleet::Queue;
+
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+
+/// The parameters of a request's path, decoded.
+pub(super) struct Place(Vec<(String, String)>);
+
+impl Place {
+    /// The parameter of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] that names the parameter, if its value breaks the rule for it.
+    pub(super) fn get<T: FromStr<Err: Display>>(&self, name: &str) -> Result<T, Problem> {
+        let value = self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value);
+        value.parse().map_err(|error: T::Err| Problem::field(format!("path.{name}"), error.to_string()))
+    }
+
+    /// The queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`Place::get`].
+    pub(super) fn queue(&self, site: &Site) -> Result<Queue, Problem> {
+        Ok(site.queue(self.get("queue")?))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Place {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let raw = RawPathParams::from_request_parts(parts, state).await.map_err(|error| {
+            Problem::new(StatusCode::BAD_REQUEST, "the path is not valid", error.body_text())
+        })?;
+        Ok(Self(raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
+    }
+}

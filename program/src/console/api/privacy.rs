@@ -1,0 +1,137 @@
+//! What a person may see of jobs: without the right to see payloads, everything that came from a producer or a handler is
+//! hidden. Fields whose names the configuration masks are hidden from everybody.
+
+use axum::Json;
+use axum::http::StatusCode;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::asked::Conditions;
+use crate::console::access::Person;
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+
+/// What stands in place of a hidden text.
+const HIDDEN: &str = "***";
+
+/// The keys whose values come from producers or handlers.
+const PRIVATE: [&str; 8] = ["payload", "headers", "result", "error", "errors", "text", "note", "fields"];
+
+/// What a person may see.
+pub(super) struct View<'a> {
+    person: &'a Person,
+    site: &'a Site,
+}
+
+impl<'a> View<'a> {
+    /// The view of this person.
+    pub(super) fn of(person: &'a Person, site: &'a Site) -> Self {
+        Self { person, site }
+    }
+
+    /// Converts what a request asked for into what this person may see of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if it is not JSON, which no shape of the API is.
+    pub(super) fn json(&self, shape: &impl Serialize) -> Result<Json<Value>, Problem> {
+        self.value(shape).map(Json)
+    }
+
+    /// Does the same, without the answer around it.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::json`].
+    pub(super) fn value(&self, shape: &impl Serialize) -> Result<Value, Problem> {
+        let mut value = serde_json::to_value(shape).map_err(|error| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written", error.to_string())
+        })?;
+        self.apply(&mut value);
+        Ok(value)
+    }
+
+    /// Hides what this person must not see.
+    pub(super) fn apply(&self, value: &mut Value) {
+        if !self.person.sees_payloads() {
+            hide(value);
+        }
+        self.site.mask().apply(value);
+    }
+
+    /// Refuses conditions that would tell what is in payloads, headers or errors.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] that names the condition.
+    pub(super) fn check(&self, conditions: &Conditions) -> Result<(), Problem> {
+        let Some(name) = conditions.jobs.prying().filter(|_| !self.person.sees_payloads()) else {
+            return Ok(());
+        };
+        Err(forbidden(&format!("the condition {name} looks into payloads, headers or errors")))
+    }
+
+    /// Refuses to show a payload or a result as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`].
+    pub(super) fn check_payloads(&self) -> Result<(), Problem> {
+        if self.person.sees_payloads() { Ok(()) } else { Err(forbidden("this shows a payload or a result")) }
+    }
+}
+
+fn forbidden(what: &str) -> Problem {
+    let why = format!("{what}, which you may not see: ask for the right to see payloads");
+    Problem::new(StatusCode::FORBIDDEN, "not allowed", why)
+}
+
+/// Hides the values of private keys, wherever they are. Each keeps its type, so that it still has the shape that OpenAPI
+/// describes.
+pub(super) fn hide(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::Object(members) => hide_members(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn hide_members(members: &mut Map<String, Value>) {
+    for (name, value) in members {
+        if name == "payload" || name == "result" {
+            *value = Value::Null;
+        } else if !PRIVATE.contains(&name.as_str()) {
+            hide(value);
+        } else {
+            match value {
+                Value::Array(items) => items.clear(),
+                Value::Object(members) => members.clear(),
+                Value::String(text) if !text.is_empty() => HIDDEN.clone_into(text),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_came_from_a_producer_or_a_handler_is_hidden() {
+        let mut job = json!({
+            "id": "order-7", "payload": {"to": "ann"}, "headers": {"tenant": "9"}, "result": 7, "error": "no ann",
+            "attempts": [{"worker": "w", "error": "no ann"}], "log": [{"text": "ann", "at_ms": 1}],
+            "progress": {"percent": 40, "note": "ann"}, "fields": [{"name": "payload", "value": "ann"}],
+        });
+        hide(&mut job);
+        let want = json!({
+            "id": "order-7", "payload": null, "headers": {}, "result": null, "error": "***",
+            "attempts": [{"worker": "w", "error": "***"}], "log": [{"text": "***", "at_ms": 1}],
+            "progress": {"percent": 40, "note": "***"}, "fields": [],
+        });
+        assert_eq!(job, want);
+    }
+}

@@ -1,0 +1,141 @@
+//! Queues: how many jobs they have, and which types.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa_axum::routes;
+
+use super::asked::Asked;
+use super::desk::Work;
+use super::failure::redis;
+use super::place::Place;
+use super::privacy::View;
+use crate::console::access::{Needs, Person, Role};
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+use crate::output::List;
+use crate::queues::{self, Report, UnservedReport};
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .describe(routes!(list_queues), Needs::Role(Role::Viewer))
+        .describe(routes!(get_queue), Needs::Role(Role::Viewer))
+        .describe(routes!(list_types), Needs::Role(Role::Viewer))
+}
+
+type QueueList = List<Report, Facts>;
+
+/// What is known about all queues.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = QueueListFacts)]
+struct Facts {
+    /// The servers of a cluster that could not be asked, and why; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unread: Vec<String>,
+}
+
+type TypeList = List<KnownType, TypeFacts>;
+
+/// A type of a queue.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = QueueType)]
+struct KnownType {
+    #[serde(rename = "type")]
+    job_type: String,
+    /// True if a live worker knows it; false if its jobs wait because none does.
+    served: bool,
+}
+
+/// What is known about all types of a queue.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = QueueTypeFacts)]
+struct TypeFacts {
+    queue: String,
+    /// False if it is not known which types the live workers know.
+    known: bool,
+    /// Types whose jobs wait because no live worker knows them.
+    unserved_types: Vec<UnservedReport>,
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct ListParams {
+    /// Only this queue; may be repeated.
+    queue: Option<Vec<String>>,
+    /// Estimate how much memory each queue takes.
+    memory: Option<bool>,
+}
+
+/// Counts the jobs of each queue.
+#[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(ListParams),
+    responses((status = 200, description = "The queues that you may see", body = QueueList)))]
+async fn list_queues(
+    State(site): State<Site>,
+    person: Person,
+    mut asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let (wanted, memory) = (asked.queues()?, asked.flag("memory")?);
+    asked.end()?;
+    let found = site.desk().names.visible(&site, &person).await?;
+    let is_wanted = |name: &_| wanted.is_empty() || wanted.contains(name);
+    let names = found.queues.into_iter().filter(is_wanted).collect();
+    let items = queues::reports(site.broker(), names, memory).await;
+    let page = QueueList { items, next: None, facts: Facts { unread: found.unread }, former: None };
+    View::of(&person, &site).json(&page)
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct QueueParams {
+    /// Estimate how much memory the queue takes.
+    memory: Option<bool>,
+}
+
+/// Counts the jobs of one queue.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}", tag = "queues", params(QueueParams),
+    responses((status = 200, description = "The queue", body = Report)))]
+async fn get_queue(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    mut asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let (queue, memory) = (place.queue(&site)?, asked.flag("memory")?);
+    asked.end()?;
+    let name = queue.name().clone();
+    let report = queues::read_queue(queue, memory).await;
+    if report.is_empty() {
+        site.desk().names.must_have(&site, &name).await?;
+    }
+    View::of(&person, &site).json(&report)
+}
+
+/// Lists the types that the live workers of a queue know, and those that none of them knows.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/types", tag = "queues",
+    responses((status = 200, description = "The types", body = TypeList)))]
+async fn list_types(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    asked.end()?;
+    let _permit = site.desk().begin(Work::Search)?;
+    let queue = place.queue(&site)?;
+    let known = queue.known_types().await.map_err(redis("failed to ask which types are known"))?;
+    let unserved_types = queues::unserved_types(&queue).await;
+    if known.is_none() && unserved_types.is_empty() {
+        site.desk().names.must_have(&site, queue.name()).await?;
+    }
+    let served = known.iter().flatten().map(|name| KnownType { job_type: name.to_string(), served: true });
+    let unserved = unserved_types.iter().map(|unserved| &unserved.job_type);
+    let unserved = unserved.map(|name| KnownType { job_type: name.clone(), served: false });
+    let mut items: Vec<KnownType> = served.chain(unserved).collect();
+    items.sort_by(|one, other| one.job_type.cmp(&other.job_type));
+    let facts = TypeFacts { queue: queue.name().to_string(), known: known.is_some(), unserved_types };
+    View::of(&person, &site).json(&TypeList { items, next: None, facts, former: None })
+}

@@ -1,0 +1,134 @@
+//! The body of a request: JSON of a bounded size that arrives in a bounded time.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
+
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+
+/// The most bytes of a body: the largest payload, and room for the rest of a job.
+pub(super) const MAX_BYTES: usize = (8 << 20) + (1 << 20);
+
+/// How long a body may take to arrive.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A body that is JSON of this shape. No body at all is an empty object.
+pub(super) struct Sent<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Site> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &Site) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let bytes = read(body).await?;
+        if bytes.is_empty() {
+            return parse(b"{}").map(Self);
+        }
+        must_be_json(&parts.headers)?;
+        parse(&bytes).map(Self)
+    }
+}
+
+/// Reads a body.
+///
+/// # Errors
+///
+/// [`Problem`] if it is too large or too slow, or breaks off.
+pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
+    let Ok(read) = tokio::time::timeout(LONGEST, to_bytes(body, MAX_BYTES)).await else {
+        let why = format!("the body did not arrive within {} s", LONGEST.as_secs());
+        return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body is too slow", why));
+    };
+    read.map_err(|error| {
+        if is_too_large(&error) {
+            let why = format!("the body has more than {MAX_BYTES} bytes");
+            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", why);
+        }
+        Problem::new(StatusCode::BAD_REQUEST, "the body broke off", error.to_string())
+    })
+}
+
+fn is_too_large(error: &axum::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("length limit exceeded") {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Refuses a body that does not say it is JSON. A form of another site cannot say so.
+///
+/// # Errors
+///
+/// [`Problem`].
+pub(super) fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
+    if media_type(headers).is_some_and(|name| name == "application/json") {
+        return Ok(());
+    }
+    let why = "send the body as JSON, with the header Content-Type: application/json";
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is not JSON", why))
+}
+
+/// What the body is, without parameters such as a character set.
+pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    Some(value.split(';').next()?.trim().to_ascii_lowercase())
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let at = pointer(error.path());
+        let inner = error.into_inner();
+        let problem = Problem::field(at, inner.to_string());
+        if inner.is_data() { problem } else { problem.with_status(StatusCode::BAD_REQUEST) }
+    })?;
+    let end = json.end();
+    end.map_err(|error| Problem::field("body", error.to_string()).with_status(StatusCode::BAD_REQUEST))?;
+    Ok(parsed)
+}
+
+/// The JSON pointer to a place in the body; `body` for all of it.
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    let mut pointer = String::new();
+    for segment in path {
+        let name = match segment {
+            Segment::Seq { index } => index.to_string(),
+            Segment::Map { key } => key.replace('~', "~0").replace('/', "~1"),
+            Segment::Enum { .. } | Segment::Unknown => continue,
+        };
+        pointer += &format!("/{name}");
+    }
+    if pointer.is_empty() { "body".to_owned() } else { pointer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its shape matters")]
+    struct Shape {
+        #[serde(default)]
+        counts: Vec<u8>,
+    }
+
+    #[test]
+    fn a_wrong_field_is_named_by_a_json_pointer() {
+        let refused = |text: &str| parse::<Shape>(text.as_bytes()).unwrap_err();
+        assert!(refused(r#"{"counts": [1, 700]}"#).detail().starts_with("/counts/1: "));
+        assert!(refused(r#"{"count": []}"#).detail().contains("unknown field `count`"));
+        assert_eq!(refused(r#"{"counts": [1"#).status(), StatusCode::BAD_REQUEST);
+        assert_eq!(refused("{} {}").status(), StatusCode::BAD_REQUEST);
+        assert_eq!(refused("[1]").status(), StatusCode::UNPROCESSABLE_ENTITY);
+    }
+}

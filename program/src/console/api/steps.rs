@@ -1,0 +1,98 @@
+//! The steps of a job, and what people decide about them.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::Value;
+use streamfleet::admin::{DecideError, Decider};
+use streamfleet::job::{JobId, StepName, Verdict};
+use utoipa_axum::routes;
+
+use super::asked::Asked;
+use super::failure::failed;
+use super::place::Place;
+use super::privacy::View;
+use super::sent::Sent;
+use crate::actor;
+use crate::console::access::{Needs, Person, Role};
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+use crate::steps::{self, Decision, Order, Report};
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .describe(routes!(get_steps), Needs::Role(Role::Viewer))
+        .describe(routes!(decide_step), Needs::Role(Role::Operator))
+}
+
+/// Shows the steps of a job.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/steps", tag = "jobs",
+    responses((status = 200, description = "The steps", body = Report)))]
+async fn get_steps(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    asked.end()?;
+    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
+    let steps = steps::look_up(&queue, &id).await.map_err(failed)?;
+    let none = || {
+        Problem::not_found(format!(
+            "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or the ledger has expired",
+            queue.name()
+        ))
+    };
+    View::of(&person, &site).json(&steps.ok_or_else(none)?)
+}
+
+/// What somebody decides about a step.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = StepVerdict, examples(json!({"verdict": "done", "reason": "receipt 17 of the bank"})))]
+struct Sentence {
+    /// `done`: its work is done. `run`: run it again. `give-up`: it will not be done, and neither will the steps after it.
+    verdict: String,
+    /// Why; the ledger keeps it.
+    #[serde(default)]
+    reason: String,
+}
+
+/// Decides about a step that failed, or that may or may not have done its work.
+#[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/steps/{step}/decide", tag = "jobs", request_body = Sentence,
+    responses((status = 200, description = "What the decision led to", body = Decision)))]
+async fn decide_step(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+    Sent(sent): Sent<Sentence>,
+) -> Result<Json<Value>, Problem> {
+    asked.end()?;
+    let (queue, id, step) = (place.queue(&site)?, place.get::<JobId>("id")?, place.get::<StepName>("step")?);
+    let verdict = sent.verdict.parse::<Verdict>();
+    let verdict = verdict.map_err(|error| Problem::field("/verdict", error.to_string()))?;
+    let order = Order { id: &id, step: &step, verdict };
+    let context = site.context(site.stopping().clone());
+    let by = Decider::new(person.name(), &sent.reason);
+    let (report, _) = steps::decide(&queue, order, &by, &context)
+        .await
+        .map_err(failed)?
+        .map_err(|error| refused(&error))?;
+    let action = actor::action(person.name(), "steps decide", &sent.reason);
+    actor::note(&queue, &action.target(format!("{id} {step} {}", verdict.as_str())).count(1)).await;
+    View::of(&person, &site).json(&report)
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "every other error says that the step is not in the right state"
+)]
+fn refused(error: &DecideError) -> Problem {
+    match error {
+        DecideError::Redis(error) => Problem::redis("failed to write the decision", error),
+        DecideError::NoLedger { .. } | DecideError::NoStep { .. } => Problem::not_found(error.to_string()),
+        _ => Problem::conflict(error.to_string()),
+    }
+}

@@ -1,0 +1,252 @@
+//! Many jobs in one body, one per line. The answer has a line for each, while the body still arrives, so the memory does not
+//! grow with the body. A line that is not a job stops nothing.
+
+use std::convert::Infallible;
+use std::time::Instant;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use futures_util::stream;
+use serde::Serialize;
+use streamfleet::job::{Lane, State, Timestamp};
+use streamfleet::{Queue, Submission, Submitted};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Target;
+use super::key::{Marked, Origin};
+use super::lines::{Broken, Line, Lines, More};
+use crate::console::api::desk::LongAnswer;
+use crate::console::api::failure::{invalid, redis, refused};
+use crate::console::problem::Problem;
+use crate::console::site::Site;
+use crate::enqueue::{self, Report};
+
+/// How many jobs are sent at once …
+const GROUP: usize = 250;
+
+/// … or how many bytes of lines.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// What became of a line.
+#[derive(Serialize)]
+struct Fate {
+    /// Its number, from 1.
+    line: u64,
+    /// The job, if it is accepted.
+    #[serde(flatten)]
+    job: Option<Report>,
+    /// Why it is not, or why that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+/// The last line of the answer.
+#[derive(Serialize)]
+struct Summary {
+    /// True if the whole body was read and every line has got its answer.
+    done: bool,
+    accepted: u64,
+    /// How many of the accepted jobs existed already.
+    existing: u64,
+    rejected: u64,
+    /// Why the rest was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+/// Submits the lines of a body.
+pub(super) async fn submit(
+    site: &Site,
+    queue: Queue,
+    origin: Option<Origin>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let place = site.desk().begin_answer(LongAnswer::Batch)?;
+    let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
+    let batch = Batch {
+        site: site.clone(),
+        target: Target::new(site, queue),
+        origin,
+        lines: Lines::of(body),
+        clock: (now, Instant::now()),
+        number: 0,
+        summary: Summary { done: false, accepted: 0, existing: 0, rejected: 0, problem: None },
+        _place: place,
+    };
+    let answers = stream::unfold(Some(batch), |batch| async move {
+        let mut batch = batch?;
+        let (text, is_last) = batch.next().await;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), (!is_last).then_some(batch)))
+    });
+    let mut response = Response::new(Body::from_stream(answers));
+    let form = HeaderValue::from_static("application/x-ndjson");
+    response.headers_mut().insert(header::CONTENT_TYPE, form);
+    Ok(response)
+}
+
+/// A body that is being submitted.
+struct Batch {
+    site: Site,
+    target: Target,
+    origin: Option<Origin>,
+    lines: Lines,
+    /// The time of the server, and the local instant at which it was read.
+    clock: (Timestamp, Instant),
+    /// The number of the last line.
+    number: u64,
+    summary: Summary,
+    _place: OwnedSemaphorePermit,
+}
+
+/// A job that a line describes: its lane, its state once it is accepted, and what its key made of it.
+type Read = ((Lane, State), Option<Marked>);
+
+/// Lines that are sent together.
+#[derive(Default)]
+struct Group {
+    /// Each line with its number, and what it describes, or why that is not a job.
+    lines: Vec<(u64, Result<Read, Problem>)>,
+    submissions: Vec<Submission>,
+    bytes: usize,
+}
+
+impl Group {
+    fn is_full(&self) -> bool {
+        self.lines.len() >= GROUP || self.bytes >= GROUP_BYTES
+    }
+}
+
+/// Why no further lines are read: the body has ended, or else something went wrong.
+type End = Result<(), Problem>;
+
+impl Batch {
+    /// Submits the lines that have arrived, or waits for some. Returns the next part of the answer, and whether it is the last.
+    async fn next(&mut self) -> (Vec<u8>, bool) {
+        let (group, mut end) = self.group().await;
+        let mut text = Vec::new();
+        if let Err(problem) = self.send(group, &mut text).await {
+            end = Some(Err(problem));
+        }
+        match end {
+            None => return (text, false),
+            Some(Ok(())) => self.summary.done = true,
+            Some(Err(problem)) => self.summary.problem = Some(problem),
+        }
+        write(&mut text, &self.summary);
+        (text, true)
+    }
+
+    /// Takes the lines that have arrived, or waits for some.
+    async fn group(&mut self) -> (Group, Option<End>) {
+        let mut group = Group::default();
+        if self.site.stopping().is_requested() {
+            return (group, Some(Err(Problem::busy("the console stops"))));
+        }
+        loop {
+            while let Some(line) = self.lines.ready() {
+                self.add(&mut group, line);
+                if group.is_full() {
+                    return (group, None);
+                }
+            }
+            // The next piece may take long, so what is here goes first.
+            if !group.lines.is_empty() {
+                return (group, None);
+            }
+            match self.lines.more().await {
+                Ok(More::Some) => {}
+                Ok(More::Last(text)) => self.add(&mut group, Line::Text(text)),
+                Ok(More::End) => return (group, Some(Ok(()))),
+                Err(broken) => return (group, Some(Err(broken_off(&broken)))),
+            }
+        }
+    }
+
+    fn add(&mut self, group: &mut Group, line: Line) {
+        self.number += 1;
+        let read = match line {
+            Line::TooLong => Err(Problem::field("body", "the line is longer than a job can be")),
+            Line::Text(text) if text.trim_ascii().is_empty() => return,
+            Line::Text(text) => {
+                group.bytes += text.len();
+                self.read(&text).map(|(read, submission)| {
+                    group.submissions.push(submission);
+                    read
+                })
+            }
+        };
+        group.lines.push((self.number, read));
+    }
+
+    fn read(&self, text: &[u8]) -> Result<(Read, Submission), Problem> {
+        let now = self.clock.0.after(self.clock.1.elapsed());
+        let mut draft = enqueue::draft_of(text, now).map_err(invalid)?;
+        let marked = self.origin.as_ref().and_then(|origin| origin.mark(&mut draft, self.number));
+        let place = draft.place();
+        let submission = draft.submission(self.target.max_payload).map_err(|error| refused(&error))?;
+        Ok(((place, marked), submission))
+    }
+
+    /// Submits a group, and writes what became of each line. After an error, the fate of some lines is not known.
+    async fn send(&mut self, group: Group, text: &mut Vec<u8>) -> End {
+        let mut answers = Vec::with_capacity(group.submissions.len());
+        let sent = self.target.producer.submit_or_find_all(group.submissions, |some| answers.extend(some));
+        let sent = sent.await.map_err(|error| refused(&error));
+        let mut answers = answers.into_iter();
+        for (line, read) in group.lines {
+            let fate = match read {
+                Ok(read) => accepted(&self.target.queue, read, answers.next(), sent.as_ref().err()).await,
+                Err(problem) => Err(problem),
+            };
+            let (job, problem) = match fate {
+                Ok(job) => (Some(job), None),
+                Err(problem) => (None, Some(problem)),
+            };
+            match &job {
+                Some(job) => {
+                    self.summary.accepted += 1;
+                    self.summary.existing += u64::from(job.existing);
+                }
+                None => self.summary.rejected += 1,
+            }
+            write(text, &Fate { line, job, problem });
+        }
+        sent
+    }
+}
+
+/// What became of a job. Without an answer, it may have been submitted nevertheless.
+async fn accepted(
+    queue: &Queue,
+    (place, marked): Read,
+    answer: Option<Submitted>,
+    error: Option<&Problem>,
+) -> Result<Report, Problem> {
+    let Some(submitted) = answer else {
+        let why = error.map_or("there was no answer", |error| error.detail());
+        return Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the outcome is not known",
+            format!("the job may or may not be submitted: {why}"),
+        ));
+    };
+    if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
+        marked.check(queue, &submitted.id).await?;
+    }
+    Ok(Report::of(&submitted, queue.name(), place))
+}
+
+fn broken_off(broken: &Broken) -> Problem {
+    let (status, title) = match broken {
+        Broken::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
+        Broken::Read(_) => (StatusCode::BAD_REQUEST, "the body broke off"),
+    };
+    Problem::new(status, title, broken.to_string())
+}
+
+/// Writes a value on a line of its own.
+fn write(text: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(&mut *text, value).expect("these shapes can be written to memory");
+    text.push(b'\n');
+}

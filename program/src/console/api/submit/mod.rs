@@ -1,0 +1,185 @@
+//! Submitting jobs: one as JSON (here), or many as NDJSON (`batch`, which reads `lines`). A request that has an
+//! `Idempotency-Key` (`key`) may be repeated.
+
+mod batch;
+mod key;
+mod lines;
+
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use streamfleet::job::{JobId, QueueName};
+use streamfleet::{Producer, Queue, WaitError};
+use utoipa_axum::routes;
+
+use self::key::{IdempotencyKey, Origin};
+use super::MAX_WAIT;
+use super::asked::Asked;
+use super::desk::Work;
+use super::failure::{invalid, redis, refused};
+use super::place::Place;
+use super::privacy::View;
+use super::sent;
+use crate::console::access::{Needs, Person, Role};
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+use crate::enqueue::{self, Draft, NewJob, Outcome, Report};
+
+/// What the answer has: the job that was submitted, or, after a wait, how it ended.
+#[derive(utoipa::ToSchema)]
+#[schema(as = SubmitAnswer)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it only describes answers")]
+enum Answered {
+    Submitted(Report),
+    Outcome(Outcome),
+}
+
+/// How long a requested durability may take to be confirmed.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+
+pub(super) fn routes() -> Routes {
+    Routes::default().describe(routes!(submit_job), Needs::Role(Role::Submitter))
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct SubmitParams {
+    /// Wait for the job's end, at most this long, such as `30s`; at most `60s`. The job then leaves a record. Only for one job.
+    wait: Option<String>,
+}
+
+/// Submits a job, or many.
+///
+/// As `application/json`, the body is one job. With `wait`, the answer is how the job ended (200), or that it has not ended yet
+/// (202). As `application/x-ndjson`, the body has one job per line, of up to 64 MiB together; the answer has a line for each of
+/// them, while the body still arrives, and a last line with `done`.
+///
+/// With an `Idempotency-Key`, a repeated request submits nothing more for 24 hours, or as long as `idempotent_for` says.
+#[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs", tag = "jobs",
+    params(SubmitParams, ("Idempotency-Key" = Option<String>, Header,
+        description = "A text of 1 to 255 visible ASCII characters, such as a UUID, that is the same if the request is repeated")),
+    request_body(content((NewJob = "application/json"), (String = "application/x-ndjson"))),
+    responses(
+        (status = 200, description = "The job existed already, or it has ended; or the fate of each line", content(
+            (Answered = "application/json"), (String = "application/x-ndjson"))),
+        (status = 201, description = "The job is accepted", body = Report,
+            headers(("Location" = String, description = "The job"))),
+        (status = 202, description = "The job is accepted, and has not ended within the wait", body = Outcome)))]
+async fn submit_job(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    mut asked: Asked,
+    key: Option<IdempotencyKey>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let queue = place.queue(&site)?;
+    let wait = asked.duration("wait", MAX_WAIT)?;
+    asked.end()?;
+    let origin = key.map(|key| key.origin(person.name()));
+    if sent::media_type(request.headers()).is_some_and(|name| name == "application/x-ndjson") {
+        if wait.is_some() {
+            return Err(Problem::field("query.wait", "it works only with one job, as application/json"));
+        }
+        return batch::submit(&site, queue, origin, request.into_body()).await;
+    }
+    sent::must_be_json(request.headers())?;
+    let body = sent::read(request.into_body()).await?;
+    let one = One::read(&site, queue, origin.as_ref(), &body).await?;
+    match wait {
+        Some(longest) => one.submit_and_wait(&site, &person, longest).await,
+        None => one.submit(&site, &person).await,
+    }
+}
+
+/// Where jobs go.
+struct Target {
+    queue: Queue,
+    producer: Producer,
+    max_payload: usize,
+}
+
+impl Target {
+    fn new(site: &Site, queue: Queue) -> Self {
+        let producer = enqueue::producer(queue.clone(), site.effective()).confirm_within(CONFIRM_WITHIN);
+        let max_payload = enqueue::max_payload(queue.name(), site.effective());
+        Self { queue, producer, max_payload }
+    }
+}
+
+/// One job that is about to be submitted.
+struct One {
+    target: Target,
+    draft: Draft,
+    /// What the key of the request makes of the job, if it has one.
+    marked: Option<key::Marked>,
+}
+
+impl One {
+    async fn read(site: &Site, queue: Queue, origin: Option<&Origin>, body: &[u8]) -> Result<Self, Problem> {
+        let read = Instant::now();
+        let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
+        let mut draft = enqueue::draft_of(body, now.after(read.elapsed())).map_err(invalid)?;
+        let marked = origin.and_then(|origin| origin.mark(&mut draft, 0));
+        Ok(Self { target: Target::new(site, queue), draft, marked })
+    }
+
+    async fn submit(self, site: &Site, person: &Person) -> Result<Response, Problem> {
+        let Self { target, draft, marked } = self;
+        let (place, name) = (draft.place(), target.queue.name().clone());
+        let submission = draft.submission(target.max_payload).map_err(|error| refused(&error))?;
+        let submitted = target.producer.submit_or_find(submission).await.map_err(|error| refused(&error))?;
+        if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
+            marked.check(&target.queue, &submitted.id).await?;
+        }
+        let report = Report::of(&submitted, &name, place);
+        let status = if report.existing { StatusCode::OK } else { StatusCode::CREATED };
+        let mut response = (status, View::of(person, site).json(&report)?).into_response();
+        response.headers_mut().insert(header::LOCATION, address(&name, &submitted.id));
+        Ok(response)
+    }
+
+    async fn submit_and_wait(
+        self,
+        site: &Site,
+        person: &Person,
+        longest: Duration,
+    ) -> Result<Response, Problem> {
+        let _permit = site.desk().begin(Work::Wait)?;
+        let Self { target, mut draft, marked } = self;
+        // Without a record, nobody would learn the job's end.
+        draft.track = true;
+        let name = target.queue.name().clone();
+        let submission = draft.submission(target.max_payload).map_err(|error| refused(&error))?;
+        let submitted = target.producer.submit_or_find(submission).await.map_err(|error| refused(&error))?;
+        let id = submitted.id.clone();
+        if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
+            marked.check(&target.queue, &id).await?;
+        }
+        let (status, outcome) = match target.producer.wait(&id, longest).await {
+            Ok(ended) => (StatusCode::OK, Outcome::ended(&ended, &name)),
+            Err(WaitError::TimedOut { state, .. }) => {
+                (StatusCode::ACCEPTED, Outcome::unfinished(&id, state, &name))
+            }
+            Err(WaitError::Broker { source, .. }) => {
+                return Err(Problem::redis(&format!("{id} is submitted, but cannot be looked up"), &source));
+            }
+            Err(error) => return Err(Problem::not_found(error.to_string())),
+        };
+        let mut response = (status, View::of(person, site).json(&outcome)?).into_response();
+        response.headers_mut().insert(header::LOCATION, address(&name, &id));
+        Ok(response)
+    }
+}
+
+/// The address of a job.
+fn address(queue: &QueueName, id: &JobId) -> HeaderValue {
+    let id: String = form_urlencoded::byte_serialize(id.to_string().as_bytes()).collect();
+    let address = HeaderValue::try_from(format!("/api/v1/queues/{queue}/jobs/{id}"));
+    address.expect("encoded bytes are allowed in headers")
+}

@@ -1,0 +1,133 @@
+//! Submitting many jobs in one body, and changing many at once.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use reqwest::{Body, Method};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::client::{Answer, Console, SOON, send, values};
+use crate::harness::redis_server::RedisServer;
+
+const PATH: &str = "queues/default/jobs";
+
+async fn post(console: &Console, key: Option<&str>, body: impl Into<Body>) -> Answer {
+    let request = console.ask(Method::POST, PATH).header("content-type", "application/x-ndjson").body(body);
+    send(match key {
+        Some(key) => request.header("Idempotency-Key", key),
+        None => request,
+    })
+    .await
+}
+
+fn lines(answer: &Answer) -> Vec<Value> {
+    assert_eq!(answer.header("content-type"), Some("application/x-ndjson"), "{answer:?}");
+    answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_line_gets_its_answer_and_a_bad_one_stops_nothing() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let body = "{\"type\":\"test\",\"id\":\"one\"}\n\n{oops\n{\"type\":\"test\",\"lane\":\"fast\"}\n{\"type\":\"test\"}\n{\"type\":\"test\",\"id\":\"one\"}";
+    let answer = post(&console, None, body).await;
+    let lines = lines(&answer);
+    let numbers: Vec<u64> = lines.iter().filter_map(|line| line["line"].as_u64()).collect();
+    assert_eq!(numbers, [1, 3, 4, 5, 6], "an empty line is no job");
+    assert_eq!((&lines[0]["id"], &lines[0]["existing"]), (&json!("one"), &json!(false)));
+    assert_eq!(lines[1]["problem"]["status"], 422);
+    assert_eq!(lines[2]["problem"]["errors"][0]["at"], "/lane");
+    assert_eq!(lines[3]["state"], "waiting");
+    assert_eq!(lines[4]["existing"], true);
+    let summary = json!({"done": true, "accepted": 3, "existing": 1, "rejected": 2});
+    assert_eq!(lines.last(), Some(&summary));
+    assert_eq!(console.get("queues/default").await.ok(200)["waiting"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_body_with_a_key_submits_nothing_more() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let body = "{\"type\":\"test\",\"payload\":1}\n{\"type\":\"test\",\"payload\":1}\n";
+    let first = lines(&post(&console, Some("batch-1"), body).await);
+    let again = lines(&post(&console, Some("batch-1"), body).await);
+    for line in 0..2 {
+        assert_eq!(first[line]["id"], again[line]["id"]);
+        assert_eq!((&first[line]["existing"], &again[line]["existing"]), (&json!(false), &json!(true)));
+    }
+    assert_ne!(first[0]["id"], first[1]["id"], "each line is a job of its own");
+    assert_eq!(console.get("queues/default").await.ok(200)["waiting"], 2);
+    let changed = lines(&post(&console, Some("batch-1"), "{\"type\":\"test\",\"payload\":2}\n").await);
+    assert_eq!(changed[0]["problem"]["errors"][0]["at"], "header.Idempotency-Key");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_is_answered_before_the_next_one_arrives() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let (sender, receiver) = mpsc::channel::<Bytes>(1);
+    let body = stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|piece| (Ok::<_, Infallible>(piece), receiver))
+    });
+    let request = console.ask(Method::POST, PATH).header("content-type", "application/x-ndjson");
+    sender.send(Bytes::from_static(b"{\"type\":\"test\",\"id\":\"first\"}\n")).await.unwrap();
+    let response = request.body(Body::wrap_stream(body)).send().await.unwrap();
+    assert_eq!(response.status().as_u16(), 200);
+    let mut answers = response.bytes_stream();
+    let piece = tokio::time::timeout(SOON, answers.next()).await.unwrap().unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&piece).contains("\"first\""), "{piece:?}");
+    sender.send(Bytes::from_static(b"{\"type\":\"test\",\"id\":\"second\"}\n")).await.unwrap();
+    drop(sender);
+    let mut rest = String::new();
+    while let Some(piece) = answers.next().await {
+        rest += &String::from_utf8_lossy(&piece.unwrap());
+    }
+    assert!(rest.contains("\"second\"") && rest.contains("\"done\":true"), "{rest}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_lines_are_accepted_in_one_body() {
+    const COUNT: usize = 10_000;
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let body: String = (0..COUNT).map(|n| format!("{{\"type\":\"test\",\"payload\":{n}}}\n")).collect();
+    let answer = post(&console, None, body).await;
+    assert_eq!(lines(&answer).len(), COUNT + 1);
+    assert_eq!(lines(&answer)[COUNT]["accepted"], COUNT);
+    assert_eq!(console.get("queues/default").await.ok(200)["waiting"], COUNT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for customer in [9, 9, 8] {
+        console.submit("default", &json!({"type": "test", "payload": {"customer": customer}})).await;
+    }
+    let path = "queues/default/bulk/cancel";
+    let filter = json!({"where": ["payload.customer=9"]});
+    let plan = console.post(path, &json!({"filter": filter, "dry_run": true})).await.ok(200);
+    assert_eq!((&plan["planned"], &plan["changed"]), (&json!(2), &json!(0)));
+    let done = console.post(path, &json!({"filter": filter, "reason": "the customer left"})).await.ok(200);
+    assert_eq!((&done["changed"], &done["interrupted"]), (&json!(2), &json!(false)));
+    let moved = console.post("queues/default/bulk/move", &json!({"to": "other", "all": true})).await.ok(200);
+    assert_eq!((&moved["changed"], &moved["to"]), (&json!(1), &json!("other")));
+    assert_eq!(console.get("queues/other").await.ok(200)["waiting"], 1);
+    let audit = console.get("queues/default/audit").await.ok(200);
+    assert_eq!(values(&audit, "what"), ["move", "move", "cancel", "cancel"]);
+    assert_eq!(audit["items"][0]["who"], "admin");
+    assert_eq!(console.post(path, &json!({})).await.wrong(422), "/filter");
+    let wrong = json!({"filter": {"where": ["payload."]}});
+    assert_eq!(console.post(path, &wrong).await.wrong(422), "/filter");
+    assert_eq!(console.post(path, &json!({"all": true, "state": ["bored"]})).await.wrong(422), "/state");
+    let same = json!({"to": "default", "all": true});
+    assert_eq!(console.post("queues/default/bulk/move", &same).await.wrong(422), "/to");
+    let foreign = console.ask_as("limited", Method::POST, "queues/mail/bulk/move");
+    send(foreign.json(&json!({"to": "default", "all": true}))).await.problem(403);
+    let due = json!({"type": "test", "delay": "1h", "id": "later"});
+    console.submit("default", &due).await;
+    let hastened = console.post("queues/default/bulk/run-now", &json!({"all": true})).await.ok(200);
+    assert_eq!(hastened["changed"], 1);
+}

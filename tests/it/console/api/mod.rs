@@ -1,0 +1,11 @@
+//! The HTTP API of the real program on a real server.
+
+mod client;
+mod events;
+mod fleet;
+mod jobs;
+mod letters;
+mod many;
+mod privacy;
+mod queues;
+mod submit;
