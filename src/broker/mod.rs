@@ -29,6 +29,7 @@ pub(crate) use attempt::cancel::GateNews;
 pub(crate) use attempt::group::{GroupMember, grouped, is_followed, settling_weight};
 pub(crate) use attempt::progress::{LOG_LINES, UnsentLine, UnsentReport};
 pub use attempt::read::{Consumer, Joined};
+pub(crate) use attempt::receipt::{Asked, GroupCall, Place, Receipt};
 pub(crate) use attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepRecord, TakenJob};
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
 pub(crate) use attempt::steps::{EndedRun, StepBegun, StepEnded, StepReported, StepRun};
