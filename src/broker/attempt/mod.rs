@@ -11,5 +11,6 @@ pub(super) mod progress;
 pub(super) mod read;
 pub(super) mod receipt;
 pub(super) mod settle;
+pub(super) mod step_runs;
 pub(super) mod steps;
 pub(super) mod take;

@@ -46,9 +46,20 @@ local function pending_of(stream, entry, ...)
   return not pending.err and pending[1] or nil
 end
 
--- The fence: claims the entry and returns true if it is still pending; false if another process settled it.
-local function hold(stream, consumer, entry)
-  return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
+-- The fence: claims these entries, of a list that it extends. Returns those that are still pending, as a set: another process
+-- settled the others.
+local function hold_all(stream, consumer, entries)
+  local held = {}
+  entries[#entries + 1] = 'JUSTID'
+  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
+  return held
+end
+
+-- What a function answers about one job of a call. If it fails, the text of its error: no other job is affected.
+local function answer_of(one, ...)
+  local done, answer = pcall(one, ...)
+  if done then return answer end
+  return type(answer) == 'table' and answer.err or tostring(answer)
 end
 
 -- Where the first job of a call stands among its arguments; see each_job.
@@ -86,17 +97,13 @@ local function each_job(stream, consumer, first_key, keys_each, one)
     entries[#entries + 1], lasts[#lasts + 1] = ARGV[at + 1], at + tonumber(ARGV[at])
     at = lasts[#lasts] + 1
   end
-  entries[#entries + 1] = 'JUSTID'
-  -- The fence of all of them.
-  local held, answers, key = {}, {}, first_key
-  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
+  local held, answers, key = hold_all(stream, consumer, entries), {}, first_key
   at = FIRST_JOB_AT
   for nth, last in ipairs(lasts) do
     local entry, life = ARGV[at + 1], ARGV[at + 2]
     nth_job = nth
-    local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)
-    if not done then answer = type(answer) == 'table' and answer.err or tostring(answer) end
-    answers[nth], held[entry] = answer, nil
+    answers[nth] = answer_of(one, held[entry], entry, life, key, at + 3, last)
+    held[entry] = nil
     key, at = key + keys_each, last + 1
   end
   return { 1, answers }
