@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::delivery::SettlerInput;
 use super::lease::EntryKey;
+use crate::broker::Place;
 use crate::job::{JobId, Outcome, Parking};
 
 /// The first and the longest pause.
@@ -26,6 +27,8 @@ const MAX_TASKS: usize = 100_000;
 pub(super) struct Task {
     pub(super) work: SettlerInput,
     pub(super) refused: u32,
+    /// The call that may have settled it already.
+    pub(super) place: Option<Place>,
 }
 
 /// Everything that waits.
@@ -42,7 +45,7 @@ impl Task {
             SettlerInput::NotStarted(delivery, _) => delivery.refusals.load(Ordering::Relaxed),
             SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..) => 0,
         };
-        Self { work, refused }
+        Self { work, refused, place: None }
     }
 
     /// Returns its entry.

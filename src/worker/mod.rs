@@ -22,6 +22,7 @@ mod heartbeat;
 mod held_leases;
 #[cfg(feature = "testing")]
 mod inline;
+mod job_error;
 mod joiner;
 mod lease;
 mod limits;
@@ -47,9 +48,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use archive::DeadArchive;
-pub use handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload, RawPayload};
+pub use handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload, RawPayload};
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Inline, InlineOptions, inline};
+pub use job_error::JobError;
 pub use middleware::{Handled, Middleware, Next};
 pub(crate) use process::{Served, Worker};
 pub(crate) use quota::Quota;

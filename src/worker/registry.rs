@@ -10,7 +10,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rustc_hash::FxHashMap;
 
-use super::handler::{Handler, JobContext, JobError, MAX_RESULT_BYTES, Payload};
+use super::handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload};
+use super::job_error::JobError;
 use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;

@@ -8,6 +8,7 @@ use fred::clients::Client;
 use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
+use crate::broker::attempt::receipt::Receipt;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
@@ -159,20 +160,22 @@ impl Queue {
         settled.ok_or_else(|| Error::contract("acknowledge", answer))
     }
 
-    /// Deletes the receipts of these entries, or all receipts of a consumer, because their answers have arrived.
+    /// Deletes these receipts, or all receipts of a consumer, because their answers have arrived.
     pub(crate) async fn forget_receipts(
         &self,
         link: &Link,
         consumer: &ConsumerName,
-        settled: &[(Lane, EntryId)],
+        answered: &[Receipt],
     ) -> Result<(), Error> {
         let (client, key) = (link.client(), self.keys.receipts(consumer.as_str()));
-        if settled.is_empty() {
+        if answered.is_empty() {
             return link.ask("del", client.del(key)).await;
         }
-        let field =
-            |(lane, entry): &(Lane, EntryId)| format!("{} {entry}", self.keys.stream(*lane).as_str_lossy());
-        let fields: Vec<String> = settled.iter().map(field).collect();
+        let field = |receipt: &Receipt| match receipt {
+            Receipt::Entry(lane, entry) => format!("{} {entry}", self.keys.stream(*lane).as_str_lossy()),
+            Receipt::Group(call) => call.to_string(),
+        };
+        let fields: Vec<String> = answered.iter().map(field).collect();
         link.ask("hdel", client.hdel(key, fields)).await
     }
 }

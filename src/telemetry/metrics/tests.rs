@@ -15,7 +15,7 @@ fn metrics(queue: &QueueName, types: &[JobType]) -> Metrics {
         types,
         types,
         &["php".parse().unwrap()],
-        &[],
+        &["chat".parse().unwrap()],
     )
 }
 
