@@ -176,23 +176,27 @@ impl Page {
     /// The text of everything that fits a selector.
     pub(crate) fn text(&self, selector: &str) -> String {
         let html = self.html();
-        let found = html.select(&Selector::parse(selector).unwrap());
+        let selector = Selector::parse(selector).unwrap();
+        let found = html.select(&selector);
         found.map(|element| element.text().collect::<String>()).collect::<Vec<_>>().join("\n")
     }
 
     /// What an attribute of everything that fits a selector says.
     pub(crate) fn attributes(&self, selector: &str, name: &str) -> Vec<String> {
         let html = self.html();
-        let found = html.select(&Selector::parse(selector).unwrap());
+        let selector = Selector::parse(selector).unwrap();
+        let found = html.select(&selector);
         found.filter_map(|element| element.attr(name)).map(str::to_owned).collect()
     }
 
     /// Where the form of the page is sent to, and its fields with their values.
     fn form(&self) -> (String, Vec<(String, String)>) {
         let html = self.html();
-        let form = html.select(&Selector::parse("main form[method=post]").unwrap()).next();
+        let forms = Selector::parse("main form[method=post]").unwrap();
+        let form = html.select(&forms).next();
         let form = form.unwrap_or_else(|| panic!("no form on {}: {}", self.path, self.body));
-        let fields = form.select(&Selector::parse("input[name], select[name], textarea[name]").unwrap());
+        let named = Selector::parse("input[name], select[name], textarea[name]").unwrap();
+        let fields = form.select(&named);
         let fields = fields.filter_map(|field| Some((field.attr("name")?.to_owned(), value(field)?)));
         (form.attr("action").unwrap().to_owned(), fields.collect())
     }
@@ -206,7 +210,8 @@ fn value(field: ElementRef<'_>) -> Option<String> {
             Some(text.strip_prefix('\n').unwrap_or(&text).to_owned())
         }
         "select" => {
-            let options: Vec<ElementRef<'_>> = field.select(&Selector::parse("option").unwrap()).collect();
+            let option = Selector::parse("option").unwrap();
+            let options: Vec<ElementRef<'_>> = field.select(&option).collect();
             let chosen = options.iter().find(|option| option.attr("selected").is_some()).or(options.first());
             chosen.and_then(|option| option.attr("value")).map(str::to_owned)
         }
