@@ -8,8 +8,15 @@ mod probe;
 use super::Context;
 use super::exit::Exit;
 
+/// How `alerts` is used.
+const EXAMPLES: &str = "\
+Examples:
+  streamfleet alerts list
+  streamfleet alerts list --all -o json";
+
 /// The arguments of `alerts`.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
