@@ -95,6 +95,9 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
     wrong.extend(dead(&config.dead));
     wrong.extend(events(&config.events));
     wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
+    wrong.extend(
+        super::console::check(&config.console).map(|(key, reason)| (path(&["console", key]), reason)),
+    );
     wrong
 }
 

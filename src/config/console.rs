@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,7 +11,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::values;
-use crate::job::duration;
+use crate::job::{duration, format_duration};
+
+const SESSION_LIFETIME: RangeInclusive<Duration> =
+    Duration::from_secs(60)..=Duration::from_secs(30 * 24 * 3600);
+const REQUESTS: RangeInclusive<u32> = 1..=1_000_000;
 
 /// The settings of `streamfleet console`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -130,6 +135,27 @@ impl From<Network> for String {
     fn from(network: Network) -> Self {
         network.to_string()
     }
+}
+
+/// Returns the keys that are wrong, and what is wrong with each.
+pub(super) fn check(section: &ConsoleSection) -> impl Iterator<Item = (&'static str, String)> + use<> {
+    let mut wrong = Vec::new();
+    if !SESSION_LIFETIME.contains(&section.session_lifetime) {
+        let (least, most) = (SESSION_LIFETIME.start(), SESSION_LIFETIME.end());
+        let bounds = format!("{} and {}", format_duration(*least), format_duration(*most));
+        let is = format_duration(section.session_lifetime);
+        wrong.push(("session_lifetime", format!("is {is}, but must be between {bounds}")));
+    }
+    if !REQUESTS.contains(&section.requests_per_second) {
+        let (is, most) = (section.requests_per_second, REQUESTS.end());
+        wrong.push(("requests_per_second", format!("is {is}, but must be between 1 and {most}")));
+    }
+    let has_name = section.proxy.user_header.is_some();
+    if has_name && (section.proxy.from.is_empty() || section.proxy.roles.is_empty()) {
+        let why = "names a header, but not whom to trust with it: set both `from` and `roles`";
+        wrong.push(("proxy", why.to_owned()));
+    }
+    wrong.into_iter()
 }
 
 #[cfg(test)]

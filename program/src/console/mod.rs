@@ -143,3 +143,6 @@ fn token(context: &Context) -> anyhow::Result<Exit> {
     context.output.line(&format!("token:  {token}\nsha256: {digest}"))?;
     Ok(Exit::Done)
 }
+
+#[cfg(test)]
+mod tests;

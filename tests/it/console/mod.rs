@@ -1,3 +1,6 @@
-//! `streamfleet console`, as programs and browsers use it.
+//! The console: the real program, asked over HTTP.
 
 mod api;
+mod client;
+mod login;
+mod slow;

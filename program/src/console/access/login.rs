@@ -244,3 +244,32 @@ pub(super) async fn with_csrf(request: Request, is_right: impl Fn(&str) -> bool)
         Err(refused())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hashed_password_is_verified() {
+        let hash = hash_password(&"correct horse".into()).unwrap();
+        let hash = PasswordHash::new(&hash).unwrap();
+        assert!(Argon2::default().verify_password(b"correct horse", &hash).is_ok());
+        assert!(Argon2::default().verify_password(b"wrong horse", &hash).is_err());
+        let nobody = PasswordHash::new(NOBODY).unwrap();
+        assert!(Argon2::default().verify_password(b"", &nobody).is_err());
+        assert_eq!(nobody.params.to_string(), hash.params.to_string(), "an unknown name takes as long");
+    }
+
+    #[test]
+    fn a_login_leads_only_to_pages_of_the_console() {
+        for path in ["/", "/queues/mail?tab=dead", "/jobs?where=payload.a%3D1"] {
+            assert_eq!(local(Some(path)), path);
+        }
+        for path in
+            ["//evil.example", "/\\evil.example", "https://evil.example", "evil", "", "/a\nb", "/\u{e9}"]
+        {
+            assert_eq!(local(Some(path)), "/", "{path}");
+        }
+        assert_eq!(address("/jobs?type=a b&x=1"), "/login?next=/jobs%3Ftype%3Da%20b%26x%3D1");
+    }
+}

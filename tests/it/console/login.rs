@@ -1,0 +1,95 @@
+//! Logging in, and what a session is good for.
+
+use super::client::{Answer, Console, SOON, accounts};
+use crate::harness::process::{Launch, run};
+use crate::harness::redis_server::RedisServer;
+use crate::harness::wait::until;
+
+/// The hash that the program prints for a password.
+fn hash(password: &str) -> String {
+    let printed = run(&["console", "password"], format!("{password}\n").as_bytes());
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    printed.stdout.trim().to_owned()
+}
+
+fn log_in(console: &Console, name: &str, password: &str) -> Answer {
+    console.post("/login", &[], &format!("name={name}&password={password}&next=%2Fjobs"))
+}
+
+#[test]
+fn whoever_has_the_printed_address_is_logged_in_and_nobody_else() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    let path = console.printed.split_once(&console.address).unwrap().1;
+    for wrong in ["/login", "/login?key=", "/login?key=AAAA"] {
+        assert_eq!(console.get(wrong, &[]).cookie(), None, "{wrong}");
+    }
+    let answer = console.get(path, &[]);
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{answer:?}");
+    let cookie = answer.header("set-cookie").unwrap();
+    for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(answer.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    let log = console.process.stderr();
+    assert!(!log.contains(path.split_once('=').unwrap().1), "{log}");
+}
+
+#[test]
+fn a_session_begins_with_the_password_and_ends_with_it() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &accounts(directory.path(), &hash("correct horse")));
+    for (name, password) in [("ann", "wrong horse"), ("bob", "correct+horse"), ("", "")] {
+        let answer = log_in(&console, name, password);
+        assert_eq!((answer.status, answer.cookie()), (422, None), "{name}");
+    }
+    // A cookie that somebody else has put into the browser is not taken over.
+    let planted = ("Cookie", "streamfleet=AAAA.AAAA");
+    let form = "name=ann&password=correct+horse&next=%2F%2Fevil.example";
+    let answer = console.post("/login", &[planted], form);
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{answer:?}");
+    let cookie = answer.cookie().unwrap();
+    assert!(!cookie.contains("AAAA.AAAA"));
+    let logged_in = || console.post("/logout", &[("Cookie", &cookie)], "").status == 403;
+    assert!(logged_in(), "a logout needs the form's token, too");
+    accounts(directory.path(), &hash("another horse"));
+    until("the old session to end", SOON, || !logged_in());
+    assert_eq!(log_in(&console, "ann", "another+horse").status, 303);
+}
+
+#[test]
+fn guessing_passwords_becomes_slow() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &accounts(directory.path(), &hash("correct horse")));
+    let guessed: Vec<u16> = (0..7).map(|_| log_in(&console, "ann", "wrong").status).collect();
+    assert_eq!(guessed[..5], [422; 5]);
+    assert!(guessed[5..].contains(&429), "{guessed:?}");
+    let answer = log_in(&console, "ann", "correct+horse");
+    assert_eq!(answer.status, 429, "even the right one waits");
+    assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+}
+
+#[test]
+fn another_sites_name_leads_nowhere() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80"] {
+        let answer = console.get("/login", &[("Host", host)]);
+        assert_eq!((answer.status, answer.cookie()), (421, None), "{host}");
+    }
+    let foreign = console.post("/login", &[("Origin", "https://evil.example")], "name=ann&password=x");
+    assert_eq!(foreign.status, 403, "{foreign:?}");
+}
+
+#[test]
+fn a_console_that_others_can_reach_needs_accounts() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let refused = Launch::new(&["--redis", &url, "console", "--listen", "0.0.0.0:0"]).output(SOON);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("console.listen: 0.0.0.0:0: others can reach this address"),
+        "{}",
+        refused.stderr
+    );
+}
