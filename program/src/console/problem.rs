@@ -94,10 +94,6 @@ impl Problem {
         self.status
     }
 
-    pub(super) fn title(&self) -> &'static str {
-        self.title
-    }
-
     pub(super) fn detail(&self) -> &str {
         &self.detail
     }

@@ -15,6 +15,7 @@ use super::site::Site;
 #[derive(Default)]
 pub(super) struct Routes {
     router: Router<Site>,
+    #[cfg(test)]
     table: Vec<Route>,
     described: Described,
 }
@@ -28,7 +29,8 @@ pub(super) struct Described {
     pub(super) schemas: Vec<(String, RefOr<Schema>)>,
 }
 
-/// One route, and who may use it.
+/// One route, and who may use it. Tests ask each route with each role.
+#[cfg(test)]
 #[derive(Debug, Clone)]
 pub(super) struct Route {
     pub(super) method: Method,
@@ -51,12 +53,14 @@ impl Routes {
     /// Adds what answers one method of a path.
     pub(super) fn add_methods(
         mut self,
+        #[cfg_attr(not(test), expect(unused_variables, reason = "only tests list the routes"))]
         method: Method,
         path: &str,
         needs: Needs,
         answers: MethodRouter<Site>,
     ) -> Self {
         self.router = self.router.route(path, access::guarded(needs, answers));
+        #[cfg(test)]
         self.table.push(Route { method, path: path.to_owned(), needs });
         self
     }
@@ -77,6 +81,7 @@ impl Routes {
     /// Adds other routes.
     pub(super) fn with(mut self, other: Self) -> Self {
         self.router = self.router.merge(other.router);
+        #[cfg(test)]
         self.table.extend(other.table);
         self.described.operations.extend(other.described.operations);
         self.described.schemas.extend(other.described.schemas);
@@ -89,6 +94,7 @@ impl Routes {
     }
 
     /// The routes, and who may use them.
+    #[cfg(test)]
     pub(super) fn table(&self) -> &[Route] {
         &self.table
     }

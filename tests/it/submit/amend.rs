@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::Due;
+use streamfleet::admin::{Amended, DelayedEdit, Due};
 use streamfleet::job::{Encoding, Envelope, JobId, Lane, State, Timestamp};
 use streamfleet::{JobError, Producer, Queue, SubmitError};
 
@@ -85,6 +85,47 @@ async fn a_retry_is_changed_and_keeps_its_attempts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_change_based_on_what_was_read_is_refused_if_somebody_else_was_faster() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let (producer, id) = scheduled(&queue).await;
+    let read = queue.delayed().get(&id).await.unwrap().unwrap();
+    assert_eq!((&read.id, read.fields.get(b"payload")), (&id, Some(b"old".as_slice())));
+    let both = DelayedEdit::default().due(Due::In(2 * LONG)).payload("new", Encoding::Raw);
+    let Amended::Done(due) = producer.amend(&read, &both).await.unwrap() else { panic!("not changed") };
+    let changed = queue.delayed().get(&id).await.unwrap().unwrap();
+    assert_eq!((changed.due, changed.fields.get(b"payload")), (due, Some(b"new".as_slice())));
+    assert_ne!(changed.revision(), read.revision());
+    // What was read first is stale, both in its time and in its payload.
+    for edit in
+        [both, DelayedEdit::default().due(Due::Now), DelayedEdit::default().payload("x", Encoding::Raw)]
+    {
+        assert_eq!(producer.amend(&read, &edit).await.unwrap(), Amended::Changed);
+    }
+    producer.reschedule(&id, Due::In(3 * LONG)).await.unwrap().unwrap();
+    let payload = DelayedEdit::default().payload("late", Encoding::Raw);
+    assert_eq!(
+        producer.amend(&changed, &payload).await.unwrap(),
+        Amended::Changed,
+        "only its time has changed"
+    );
+    let present = queue.delayed().get(&id).await.unwrap().unwrap();
+    assert_eq!(present.fields.get(b"payload"), Some(b"new".as_slice()));
+    let large = vec![b'x'; 1 << 20];
+    let grown = DelayedEdit::default().payload(large.clone(), Encoding::Raw);
+    assert!(matches!(producer.amend(&present, &grown).await.unwrap(), Amended::Done(_)));
+    let grown = queue.delayed().get(&id).await.unwrap().unwrap();
+    assert_eq!(
+        grown.fields.get(b"payload"),
+        Some(&large[..]),
+        "large fields are read from where they are kept"
+    );
+    queue.cancel(&id, "a test", LONG).await.unwrap();
+    assert_eq!(producer.amend(&grown, &DelayedEdit::default().due(Due::Now)).await.unwrap(), Amended::Gone);
+    assert_eq!(queue.delayed().get(&id).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edit_has_a_submissions_limits_and_changes_the_encoding() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
@@ -117,6 +158,13 @@ fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
     let before = scripts.digest();
     assert_eq!(scripts.call(source("amend"), &KEYS, &stale).0, 2);
     assert_eq!(scripts.call(source("amend"), &KEYS, &["k", "in", "0", "", ""]).0, 0);
+    for was in ["6", "9999999999999"] {
+        assert_eq!(
+            scripts.call(source("amend"), &KEYS, &["j", "in", "0", "", "", was]).0,
+            2,
+            "due at another time"
+        );
+    }
     assert_eq!(scripts.digest(), before);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     for args in [["j", "in", "0", "", ""], ["j", "", "", "new", "newer"]] {

@@ -202,12 +202,12 @@ mod tests {
 
     #[test]
     fn conditions_are_read_by_their_names() {
-        let mut asked = asked("type=mail.*&where=payload.a%3D1&where=h.b%3D2&reason=fatal");
-        let conditions = asked.conditions().unwrap();
-        asked.end().unwrap();
+        assert!(asked("since=noon").conditions().is_err());
+        let mut query = asked("type=mail.*&where=payload.a%3D1&where=h.b%3D2&reason=fatal");
+        let conditions = query.conditions().unwrap();
+        query.end().unwrap();
         let filter = conditions.letters.add_to(conditions.jobs.filter().unwrap()).unwrap();
         assert_eq!(filter.to_string(), "--type mail.* --where payload.a=1 --where h.b=2 --reason fatal");
-        assert!(super::tests::asked("since=noon").conditions().is_err());
     }
 
     #[test]

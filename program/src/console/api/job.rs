@@ -122,9 +122,9 @@ async fn get_payload(
     asked: Asked,
 ) -> Result<Response, Problem> {
     asked.end()?;
-    View::of(&person, &site).check_payloads()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let status = found(&site, &queue, &id).await?;
+    View::of(&person, &site).check_payloads()?;
     let fields = queue.fields(&status).await.map_err(redis("failed to read the payload"))?;
     let gone = || Problem::not_found(format!("the job {id} is {}, and its payload is gone", status.state));
     let (payload, media_type) = masked(&fields.ok_or_else(gone)?, site.mask())?;
@@ -184,9 +184,9 @@ async fn get_result(
 ) -> Result<Json<Value>, Problem> {
     let wait = asked.duration("wait", MAX_WAIT)?;
     asked.end()?;
-    View::of(&person, &site).check_payloads()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let mut status = found(&site, &queue, &id).await?;
+    View::of(&person, &site).check_payloads()?;
     if let Some(longest) = wait.filter(|_| !status.state.is_final()) {
         wait_for(&site, &queue, &status.id, longest).await?;
         status = found(&site, &queue, &id).await?;

@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use reqwest::{Method, RequestBuilder};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client::{Console, SOON, send};
 use crate::harness::redis_server::RedisServer;
@@ -68,7 +68,7 @@ async fn all_clients_get_every_event_and_redis_is_asked_once() {
     const CLIENTS: usize = 50;
     let server = RedisServer::start();
     let console = Console::start(&server).await;
-    publish(&server, "default", "before");
+    console.submit("default", &json!({"type": "test"})).await;
     let mut listeners = Vec::new();
     for _ in 0..CLIENTS {
         listeners.push(Listener::start(console.ask(Method::GET, "queues/default/events")).await);
@@ -99,6 +99,7 @@ async fn all_clients_get_every_event_and_redis_is_asked_once() {
 async fn a_client_that_comes_again_gets_what_it_has_missed() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;
+    console.submit("default", &json!({"type": "test"})).await;
     publish(&server, "default", "zero");
     let path = "queues/default/events";
     let mut listener = Listener::start(console.ask(Method::GET, path)).await;
@@ -125,7 +126,7 @@ async fn the_events_of_all_queues_come_in_one_stream() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;
     for queue in ["mail", "default"] {
-        publish(&server, queue, "before");
+        console.submit(queue, &json!({"type": "test"})).await;
     }
     // The list of queues is remembered for a moment.
     until_async("both queues to be listed", SOON, async || {
@@ -165,7 +166,8 @@ async fn the_events_of_all_queues_come_in_one_stream() {
 async fn errors_in_events_are_hidden_from_those_who_see_no_payloads() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;
-    publish(&server, "default", "before");
+    console.submit("default", &json!({"type": "test"})).await;
+    publish(&server, "default", "one");
     let path = "queues/default/events?after=0-0";
     let mut listener = Listener::start(console.ask_as("viewer", Method::GET, path)).await;
     assert_eq!(listener.next().await.data["error"], "***");
