@@ -183,6 +183,7 @@ async fn the_documented_commands_show_how_a_job_ended() {
     let cancelled = until_state(&server, "cancel-7", State::Cancelled).await;
     let facts = [("error", "cancelled by ann"), ("cancelled_by", "ann"), ("type", "mail.send")];
     assert_record(&cancelled, &[&facts[..], &[("state", "cancelled")]].concat());
-    assert!((1..=3_600_000).contains(&stays(&server, "cancel-7")));
+    // Its id is accepted only once for longer than its record is kept.
+    assert!(stays(&server, "cancel-7") >= 1);
     fleet.stop().await;
 }
