@@ -76,6 +76,7 @@ fn another_sites_name_leads_nowhere() {
     for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80"] {
         let answer = console.get("/login", &[("Host", host)]);
         assert_eq!((answer.status, answer.cookie()), (421, None), "{host}");
+        assert!(answer.body.contains("console.public_url"), "{}", answer.body);
     }
     let foreign = console.post("/login", &[("Origin", "https://evil.example")], "name=ann&password=x");
     assert_eq!(foreign.status, 403, "{foreign:?}");
