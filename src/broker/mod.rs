@@ -34,12 +34,9 @@ pub(crate) use attempt::cancel::GateNews;
 pub(crate) use attempt::group::{GroupMember, grouped, is_followed, settling_weight};
 pub(crate) use attempt::progress::{LOG_LINES, UnsentLine, UnsentReport};
 pub use attempt::read::{Consumer, Joined};
-pub(crate) use attempt::receipt::{Asked, GroupCall, Place, Receipt};
 pub(crate) use attempt::settle::{Applied, AttemptSummary, EndedAttempt, KeepRecord, TakenJob};
-pub(crate) use attempt::step_runs::{
-    EndedRun, StepAnswer, StepBegun, StepCall, StepEnded, StepReported, StepRun, StepScript,
-};
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
+pub(crate) use attempt::steps::{EndedRun, StepBegun, StepEnded, StepReported, StepRun};
 pub(crate) use attempt::take::{MAX_TAKEN, MAX_TYPES, Overdue};
 pub use bulk::carry_out::{BulkCursor, BulkError, BulkPage, BulkTally, BulkTerms};
 pub use bulk::relocate::KeptBack;

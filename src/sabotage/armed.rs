@@ -65,10 +65,15 @@ const EDITS: &[Edit] = &[
     edit(
         FenceIgnored,
         "prelude",
-        "answers[nth] = answer_of(one, held[entry], entry, life, key, at + 3, last)",
-        "answers[nth] = answer_of(one, true, entry, life, key, at + 3, last)",
+        "local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)",
+        "local done, answer = pcall(one, true, entry, life, key, at + 3, last)",
     ),
-    edit(FenceIgnored, "step_end", "if held[entry] then", "if true then"),
+    edit(
+        FenceIgnored,
+        "prelude",
+        "return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1",
+        "return redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') ~= nil",
+    ),
     edit(
         PendingForgotten,
         "reap",

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::delivery::SettlerInput;
 use super::lease::EntryKey;
-use crate::broker::Place;
 use crate::job::{JobId, Outcome, Parking};
 
 /// The first and the longest pause.
@@ -27,8 +26,6 @@ const MAX_TASKS: usize = 100_000;
 pub(super) struct Task {
     pub(super) work: SettlerInput,
     pub(super) refused: u32,
-    /// The call that may have settled it already.
-    pub(super) place: Option<Place>,
 }
 
 /// Everything that waits.
@@ -45,7 +42,7 @@ impl Task {
             SettlerInput::NotStarted(delivery, _) => delivery.refusals.load(Ordering::Relaxed),
             SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..) => 0,
         };
-        Self { work, refused, place: None }
+        Self { work, refused }
     }
 
     /// Returns its entry.

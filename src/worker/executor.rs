@@ -41,7 +41,6 @@ pub(crate) struct Executor {
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) beginner: Beginner,
-    pub(super) recorder: steps::Recorder,
     pub(crate) admission: Arc<Admission>,
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,

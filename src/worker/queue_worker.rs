@@ -24,7 +24,6 @@ use super::reporter::{Reporter, Reports};
 use super::rooms::Rooms;
 use super::settler::Settler;
 use super::sharer::Sharer;
-use super::steps::{Recorder, record};
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
@@ -127,7 +126,7 @@ impl Shared {
         &self,
         queue: &Queue,
         (parts, slots): (&Parts, usize),
-    ) -> (JoinSet<()>, Arc<Reporter>, (Beginner, Recorder)) {
+    ) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
         let (mut tasks, name) = (JoinSet::new(), queue.name());
         let reporter = Arc::new(self.reporter(queue.clone()));
         let reporting = Arc::clone(&reporter).run();
@@ -136,9 +135,6 @@ impl Shared {
         let beginning =
             beginner::answer(queue.clone(), self.consumer.clone(), questions, self.events.clone());
         tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
-        let (recorder, tidings) = Recorder::new(slots);
-        let recording = record(queue.clone(), self.consumer.clone(), tidings);
-        tasks.spawn(self.liveness.watch(format!("the recorder of {name}"), recording));
         if parts.dispatcher.is_limited() {
             let (dispatcher, outbox) = (Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
             let relieving = relieve(dispatcher, outbox, name.clone(), self.events.clone());
@@ -155,19 +151,18 @@ impl Shared {
             events: self.events.clone(),
         };
         tasks.spawn(self.liveness.watch(format!("the sharer of {name}"), sharer.run()));
-        (tasks, reporter, (beginner, recorder))
+        (tasks, reporter, beginner)
     }
 
     fn executor(
         &self,
         queue: Queue,
         (parts, lease): (&Parts, Duration),
-        (own, reporter, (beginner, recorder)): (&QueueConfig, &Arc<Reporter>, (Beginner, Recorder)),
+        (own, reporter, beginner): (&QueueConfig, &Arc<Reporter>, Beginner),
     ) -> Executor {
         Executor {
             queue,
             beginner,
-            recorder,
             admission: Arc::clone(&parts.admission),
             starts_within: Lease::of(lease).starts_within(),
             tracking: own.tracking,
@@ -257,8 +252,8 @@ impl QueueWorker {
         let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
         settler.spawn(liveness.watch(format!("the settler of {name}"), settling_loop));
-        let (serving, reporter, asking) = shared.serving(&settling, (&parts, own.concurrency));
-        let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, asking)));
+        let (serving, reporter, beginner) = shared.serving(&settling, (&parts, own.concurrency));
+        let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, beginner)));
         for _ in 0..own.concurrency {
             let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
             executors.spawn(liveness.watch(format!("a slot of {name}"), slot));

@@ -21,8 +21,9 @@ use super::clock::ServerClock;
 use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
+use super::lease::EntryKey;
 use super::outbox::{MIN_BATCH, Outbox};
-use crate::broker::{Error, Queue, Receipt, grouped};
+use crate::broker::{Error, Queue, grouped};
 use crate::event::{Event, Events};
 use crate::health::Monitor;
 use crate::job::{ConsumerName, Outcome, Policies, Tracking};
@@ -30,7 +31,7 @@ use crate::job::{ConsumerName, Outcome, Policies, Tracking};
 /// The most batches and groups in flight, so that Redis need not wait while the next one is put together.
 const UNDER_WAY: usize = 4;
 
-/// The number of receipts that are forgotten in one command.
+/// The number of settlements whose receipts are forgotten in one command.
 const RECEIPTS: usize = 100;
 
 /// The most settlements that are sent alone at the same time, because their group was not answered or refused.
@@ -107,11 +108,11 @@ impl Settler {
     }
 
     /// Notes what became of one settlement. Returns it if it must be sent again, alone.
-    fn note(&self, fate: Fate, answered: &mut Vec<Receipt>, aside: &mut Aside) -> Option<Single> {
+    fn note(&self, fate: Fate, answered: &mut Vec<EntryKey>, aside: &mut Aside) -> Option<Single> {
         match fate {
-            Fate::Settled(held, receipts) => {
+            Fate::Settled(held) => {
                 self.held_leases.remove(std::iter::once(&held));
-                answered.extend(receipts.into_iter().flatten());
+                answered.push(held);
                 None
             }
             Fate::Alone(decided) => Some(Single::Attempt(decided)),
@@ -124,7 +125,7 @@ impl Settler {
 
     /// Forgets the receipts of settlements whose answers have arrived. Asks until Redis has done so: what is left goes
     /// only with the consumer, and a worker may live for months.
-    async fn forget_receipts(&self, answered: Vec<Receipt>) {
+    async fn forget_receipts(&self, answered: Vec<EntryKey>) {
         let mut backoff = RedisBackoff::new();
         while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &answered).await
         {
@@ -161,7 +162,7 @@ impl Settler {
     /// Offers a delivery that could not begin to the slots again. Returns what must be settled instead: other work, and
     /// deliveries that come too late.
     fn requeue(&self, task: Task) -> Option<Task> {
-        let Task { work, refused, place } = task;
+        let Task { work, refused } = task;
         let work = match work {
             SettlerInput::NotStarted(delivery, _) => {
                 let not_started = self.dispatcher.requeue(delivery).err()?;
@@ -171,6 +172,6 @@ impl Settler {
                 work
             }
         };
-        Some(Task { work, refused, place })
+        Some(Task { work, refused })
     }
 }

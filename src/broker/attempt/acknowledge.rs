@@ -8,7 +8,6 @@ use fred::clients::Client;
 use fred::interfaces::{ClientLike, HashesInterface, KeysInterface, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
-use crate::broker::attempt::receipt::Receipt;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
@@ -160,22 +159,20 @@ impl Queue {
         settled.ok_or_else(|| Error::contract("acknowledge", answer))
     }
 
-    /// Deletes these receipts, or all receipts of a consumer, because their answers have arrived.
+    /// Deletes the receipts of these entries, or all receipts of a consumer, because their answers have arrived.
     pub(crate) async fn forget_receipts(
         &self,
         link: &Link,
         consumer: &ConsumerName,
-        answered: &[Receipt],
+        settled: &[(Lane, EntryId)],
     ) -> Result<(), Error> {
         let (client, key) = (link.client(), self.keys.receipts(consumer.as_str()));
-        if answered.is_empty() {
+        if settled.is_empty() {
             return link.ask("del", client.del(key)).await;
         }
-        let field = |receipt: &Receipt| match receipt {
-            Receipt::Entry(lane, entry) => format!("{} {entry}", self.keys.stream(*lane).as_str_lossy()),
-            Receipt::Group(call) => call.to_string(),
-        };
-        let fields: Vec<String> = answered.iter().map(field).collect();
+        let field =
+            |(lane, entry): &(Lane, EntryId)| format!("{} {entry}", self.keys.stream(*lane).as_str_lossy());
+        let fields: Vec<String> = settled.iter().map(field).collect();
         link.ask("hdel", client.hdel(key, fields)).await
     }
 }

@@ -4,7 +4,6 @@
 use fred::types::{Key, Value};
 
 use crate::broker::Queue;
-use crate::broker::attempt::receipt::Asked;
 use crate::broker::attempt::settle::text;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
@@ -31,12 +30,7 @@ impl JobsCall {
         shared: &[&Key],
     ) -> Self {
         let keys = shared.iter().copied().cloned().collect();
-        Self { script, keys, args: vec![consumer.as_str().into(), lane.as_str().into(), "".into()], jobs: 0 }
-    }
-
-    /// Says where the script keeps its answers.
-    pub(in crate::broker) fn keep_answers(&mut self, asked: Asked<'_>) {
-        self.args[2] = asked.name().into();
+        Self { script, keys, args: vec![consumer.as_str().into(), lane.as_str().into()], jobs: 0 }
     }
 
     /// Adds a job with its own keys and arguments.

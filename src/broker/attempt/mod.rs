@@ -9,8 +9,6 @@ pub(super) mod followup;
 pub(super) mod group;
 pub(super) mod progress;
 pub(super) mod read;
-pub(super) mod receipt;
 pub(super) mod settle;
-pub(super) mod step_runs;
 pub(super) mod steps;
 pub(super) mod take;

@@ -8,7 +8,6 @@ use fred::types::{Key, Value};
 use crate::broker::attempt::bury::Letter;
 use crate::broker::attempt::call::{JobsCall, only};
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::attempt::receipt::{Asked, Place};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::{Script, scripts};
 use crate::broker::submit::enqueue::optional;
@@ -110,18 +109,7 @@ impl Queue {
         consumer: &ConsumerName,
         ended: EndedAttempt<'_>,
     ) -> Result<Applied, Error> {
-        self.apply_alone(consumer, None, ended).await
-    }
-
-    /// The same with one that may have been in a group before.
-    pub(crate) async fn apply_alone(
-        &self,
-        consumer: &ConsumerName,
-        place: Option<&Place>,
-        ended: EndedAttempt<'_>,
-    ) -> Result<Applied, Error> {
-        let asked = place.map_or(Asked::Each, Asked::Again);
-        only("settle", self.apply_all(consumer, asked, &[ended]).await?)
+        only("settle", self.apply_all(consumer, &[ended]).await?)
     }
 
     /// Carries out decisions of one kind about attempts of one lane, in one script. Returns for each what became of it, or
@@ -130,16 +118,12 @@ impl Queue {
     /// If the cancellation of a job that failed or was released was requested, the script changes nothing, and a second
     /// one cancels the job. A process that dies in between leaves the entry pending, and the request to the process that
     /// claims it.
-    ///
-    /// If the reply is lost, ask about each alone, as [`Asked::Again`] if they were a group. The answers about those that a
-    /// second script cancels are kept one by one.
     pub(crate) async fn apply_all(
         &self,
         consumer: &ConsumerName,
-        asked: Asked<'_>,
         ended: &[EndedAttempt<'_>],
     ) -> Result<Vec<Result<Applied, Error>>, Error> {
-        let answers = self.settle_all(consumer, asked, ended).await?;
+        let answers = self.settle_all(consumer, ended).await?;
         let is_unwanted =
             |answer: &Result<Answer, Error>| answer.as_ref().is_ok_and(|answer| answer.status == 3);
         let unwanted = ended.iter().zip(&answers).filter(|(_, answer)| is_unwanted(answer));
@@ -147,7 +131,7 @@ impl Queue {
         let cancels: Vec<_> =
             unwanted.iter().map(|(ended, settlement)| EndedAttempt { settlement, ..**ended }).collect();
         // An error here is not one of the others.
-        let cancelled = self.settle_all(consumer, Asked::Each, &cancels).await;
+        let cancelled = self.settle_all(consumer, &cancels).await;
         let mut cancelled = cancelled
             .unwrap_or_else(|error| cancels.iter().map(|_| Err(error.clone())).collect())
             .into_iter();
@@ -167,7 +151,6 @@ impl Queue {
     async fn settle_all(
         &self,
         consumer: &ConsumerName,
-        asked: Asked<'_>,
         ended: &[EndedAttempt<'_>],
     ) -> Result<Vec<Result<Answer, Error>>, Error> {
         let Some(first) = ended.first() else { return Ok(Vec::new()) };
@@ -183,7 +166,6 @@ impl Queue {
             Settlement::Bury(_) => self.burial_call(consumer, lane),
             Settlement::Cancel(_) => begun(&CANCELLED, &[&own.cancels, &own.cancel_places]),
         };
-        call.keep_answers(asked);
         for ended in ended {
             match ended.settlement {
                 Settlement::Ack => self.add_completion(&mut call, ended),

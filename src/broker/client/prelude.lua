@@ -61,27 +61,13 @@ local function pending_of(stream, entry, ...)
   return not pending.err and pending[1] or nil
 end
 
--- The fence: claims these entries, of a list that it extends. Returns those that are still pending, as a set: another process
--- settled the others.
-local function hold_all(stream, consumer, entries)
-  local held = {}
-  entries[#entries + 1] = 'JUSTID'
-  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
-  return held
-end
-
--- What a function answers about one job of a call. If it fails, the text of its error: no other job is affected.
-local function answer_of(one, ...)
-  local done, answer = pcall(one, ...)
-  if done then return answer end
-  return type(answer) == 'table' and answer.err or tostring(answer)
+-- The fence: claims the entry and returns true if it is still pending; false if another process settled it.
+local function hold(stream, consumer, entry)
+  return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
 end
 
 -- Where the first job of a call stands among its arguments; see each_job.
-local FIRST_JOB_AT = 4
-
--- Which of the jobs of a call is handled now.
-local nth_job = 0
+local FIRST_JOB_AT = 3
 
 -- This value of each job of a call: 1 for its entry, and so on.
 local function value_of_each(nth)
@@ -102,23 +88,25 @@ local function any_exists(first_key, keys_each)
 end
 
 -- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its life, and the
--- positions of its first key and of its first and last value. The arguments of the call are the consumer, the lane, and the
--- name of the call (see call_and_place), then for each job the number of its values, and these: its entry, its life, and
--- others. A job that fails keeps no other from being handled: the text of its error is its answer. Returns {1, {the answer
--- of each job}}.
+-- positions of its first key and of its first and last value. The arguments of the call are the consumer and the lane,
+-- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no
+-- other from being handled: the text of its error is its answer. Returns {1, {the answer of each job}}.
 local function each_job(stream, consumer, first_key, keys_each, one)
   local entries, lasts, at, most = {}, {}, FIRST_JOB_AT, #ARGV
   while at <= most do
     entries[#entries + 1], lasts[#lasts + 1] = ARGV[at + 1], at + tonumber(ARGV[at])
     at = lasts[#lasts] + 1
   end
-  local held, answers, key = hold_all(stream, consumer, entries), {}, first_key
+  entries[#entries + 1] = 'JUSTID'
+  -- The fence of all of them.
+  local held, answers, key = {}, {}, first_key
+  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
   at = FIRST_JOB_AT
   for nth, last in ipairs(lasts) do
     local entry, life = ARGV[at + 1], ARGV[at + 2]
-    nth_job = nth
-    answers[nth] = answer_of(one, held[entry], entry, life, key, at + 3, last)
-    held[entry] = nil
+    local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)
+    if not done then answer = type(answer) == 'table' and answer.err or tostring(answer) end
+    answers[nth], held[entry] = answer, nil
     key, at = key + keys_each, last + 1
   end
   return { 1, answers }
@@ -148,45 +136,11 @@ local function count_last_end()
   if to_count.campaign then count_end(to_count.campaign, to_count.life, to_count.how) end
 end
 
--- The name of a group's call, whose answers one receipt of that name keeps; or, with the place of the only job in it, from 1,
--- if the job was settled in that group and is now alone. '' for any other call. The answers of such a call and of a job that
--- is alone are kept by their entries.
-local function call_and_place()
-  local call, place = string.match(ARGV[3], '^(%S*) ?(%d*)$')
-  return call, tonumber(place)
-end
-
--- What the receipt of a call's name keeps, once it has been read: a character for each job, '-' if it keeps no answer.
-local kept_answers = nil
-
--- The same, read once per script. '' if there is none, or another script wrote it.
-local function answers_of(receipts, call, script)
-  if not kept_answers then
-    local receipt = redis.pcall('HGET', receipts, call)
-    local by, answers = string.match(type(receipt) == 'string' and receipt or '', '^(%S+) (%S+)$')
-    kept_answers = by == script and answers or ''
-  end
-  return kept_answers
-end
-
--- Keeps these answers of a group, by the places of their jobs, beside those that the same call got before. Most answers are 1.
-local function keep_answers(receipts, script, call, given, jobs, ones)
-  local text = ones == jobs and string.rep('1', jobs)
-  if not text then
-    local before, texts = kept_answers or '', {}
-    for nth = 1, jobs do texts[nth] = given[nth] or string.match(before, '^%d', nth) or '-' end
-    text = table.concat(texts)
-  end
-  redis.pcall('HSET', receipts, call, script .. ' ' .. text)
-end
-
 -- Settles each job of a call. `one` returns its answer, then 'end' if its entry ends now, or 'keep' if only the answer is
 -- kept. `insert`, if given, then writes what belongs to all of them. In case the reply is lost, receipts keep the answers
 -- for the same consumer, which may ask again.
 local function settle_each(script, stream, receipts, consumer, first_key, keys_each, one, insert)
-  local ended, counts, answered, in_stream = {}, {}, {}, stream .. ' '
-  local call, place = call_and_place()
-  local is_group, given, ones = call ~= '' and not place, {}, 0
+  local ended, answered, counts, receipt_of_answer, in_stream = {}, {}, {}, {}, stream .. ' '
   redis.call('XACK', stream, 'fleet', NO_ENTRY)
   redis.call('XDEL', stream, NO_ENTRY)
   local answers = each_job(stream, consumer, first_key, keys_each, function(held, entry, ...)
@@ -194,11 +148,9 @@ local function settle_each(script, stream, receipts, consumer, first_key, keys_e
     local answer, what = one(held, entry, ...)
     if what == 'end' then ended[#ended + 1] = entry end
     if to_count.campaign then counts[#counts + 1] = { to_count.campaign, to_count.life, to_count.how } end
-    if what and is_group then
-      given[nth_job] = answer
-      if answer == 1 then ones = ones + 1 end
-    elseif what then
-      add_pair(answered, in_stream .. entry, script .. ' ' .. answer)
+    if what then
+      receipt_of_answer[answer] = receipt_of_answer[answer] or script .. ' ' .. answer
+      add_pair(answered, in_stream .. entry, receipt_of_answer[answer])
     end
     return answer
   end)
@@ -208,7 +160,6 @@ local function settle_each(script, stream, receipts, consumer, first_key, keys_e
     redis.call('XACK', stream, 'fleet', unpack(ended))
     redis.call('XDEL', stream, unpack(ended))
   end
-  if next(given) then keep_answers(receipts, script, call, given, #answers[2], ones) end
   if answered[1] then redis.pcall('HSET', receipts, unpack(answered)) end
   return answers
 end
@@ -217,11 +168,6 @@ end
 -- same answer. 3 if the entry was cancelled after such an answer: asked again, that script gives its own. Otherwise 0,
 -- because another process settled the entry.
 local function answer_before(receipts, stream, entry, script)
-  local call, place = call_and_place()
-  if call ~= '' then
-    local answer = string.match(answers_of(receipts, call, script), '^%d', place or nth_job)
-    if answer then return tonumber(answer) end
-  end
   local receipt = redis.pcall('HGET', receipts, stream .. ' ' .. entry)
   local by, answer = string.match(type(receipt) == 'string' and receipt or '', '^(%S+) (%d)$')
   if by == script then return tonumber(answer) end

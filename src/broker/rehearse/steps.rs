@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::{DecideError, Decided, Decider, EndedRun, StepAnswer, StepBegun, StepEnded, StepRun};
+use super::super::{DecideError, Decided, Decider, EndedRun, StepBegun, StepEnded, StepRun};
 use super::{Error, LIVES, Rehearsal, State, expect_same, job, parsed};
 use crate::broker::{Cancellation, Due, NewJob};
 use crate::job::{
@@ -44,17 +44,12 @@ impl Rehearsal<'_> {
         self.begin(&job).await?;
         let step = self.step();
         let run = StepRun { step: &step, kind: StepKind::Once, run };
-        let begin = self.queue.steps().begin(&job, run, (PLAN, true));
-        let begun = self.queue.steps().tell_one(&self.consumer, begin).await?;
-        expect_same("step_begin", begun, StepAnswer::Begun(StepBegun::Start))?;
+        let begun = self.queue.steps().begin(&self.consumer, &job, run, (PLAN, true)).await?;
+        expect_same("step_begin", begun, StepBegun::Start)?;
         let error = Some(("error", "rehearsed".to_owned()));
         let end = StepEnd { state: StepState::Failed, attempts: 1, delay: None, error, result: None };
         let ended = EndedRun { run, end: &end, dropped: None, next: None };
-        let reported =
-            self.queue.steps().tell_one(&self.consumer, self.queue.steps().end(&job, ended)).await?;
-        let StepAnswer::Reported(reported) = reported else {
-            return Err(Error::contract("step_end", reported));
-        };
+        let reported = self.queue.steps().end(&job, ended).await?;
         expect_same("step_end", reported.ended, StepEnded::Recorded)?;
         let error = "rehearsed".to_owned();
         let burial = Burial { reason: DeadReason::NeedsDecision, error, attempts: 1 };

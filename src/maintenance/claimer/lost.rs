@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use futures_util::stream::iter;
 
 use crate::broker::{
-    Applied, Asked, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, SilentEntry,
-    TakenJob, grouped, is_followed, settling_weight,
+    Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, SilentEntry, TakenJob,
+    grouped, is_followed, settling_weight,
 };
 use crate::event::{Event, Finished};
 use crate::job::{Envelope, JobId, JobSpec, Lane, Malformed, Outcome, Settlement, settle};
@@ -137,7 +137,7 @@ fn job_of(entry: &Entry) -> Result<JobSpec, Malformed> {
 /// Settles a group with one script. Returns what must be sent again alone.
 async fn settle_group(context: &Context, group: Vec<LostJob>) -> Vec<LostJob> {
     let ended: Vec<_> = group.iter().map(|lost| lost.ended(context)).collect();
-    let results = match context.queue.apply_all(&context.consumer, Asked::Each, &ended).await {
+    let results = match context.queue.apply_all(&context.consumer, &ended).await {
         Ok(results) => results,
         Err(error) => {
             context.events.redis_error(error.kind(), &error);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::{Settler, Single};
 use crate::broker::{
-    Applied, Asked, AttemptSummary, EndedAttempt, Entry, Error, GroupCall, GroupMember, KeepRecord, Place,
-    Receipt, TakenJob, is_followed, settling_weight,
+    Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, TakenJob, is_followed,
+    settling_weight,
 };
 use crate::event::{Event, Finished};
 use crate::job::{Envelope, Failure, Outcome, Parking, Settlement, settle};
@@ -41,8 +41,8 @@ impl Decided {
 
 /// What became of a settlement.
 pub(super) enum Fate {
-    /// Redis has answered, and nobody needs these receipts any more: its own, and that of its group.
-    Settled(EntryKey, [Option<Receipt>; 2]),
+    /// Redis has answered.
+    Settled(EntryKey),
     /// Redis did not answer, or refused its group or this one: it must be sent alone.
     Alone(Decided),
     /// Redis refuses it for its own reasons: a person must fix that.
@@ -101,21 +101,12 @@ impl Settler {
     }
 
     /// Settles a group with one script.
-    pub(super) async fn settle_group(&self, mut group: Vec<Decided>) -> Vec<Fate> {
-        if group.len() > 1 {
-            let call = GroupCall::new();
-            for (nth, decided) in group.iter_mut().enumerate() {
-                decided.task.place = Some(Place { call: call.clone(), nth });
-            }
-        }
-        let asked = group.first().and_then(|decided| decided.task.place.as_ref());
-        let asked = asked.map_or(Asked::Each, |place| Asked::Group(&place.call));
+    pub(super) async fn settle_group(&self, group: Vec<Decided>) -> Vec<Fate> {
         let ended: Vec<_> = group.iter().filter_map(|decided| self.ended(decided)).collect();
-        let sent = self.queue.apply_all(&self.consumer, asked, &ended);
+        let sent = self.queue.apply_all(&self.consumer, &ended);
         match self.monitor.ask(Duration::ZERO, sent).await {
             Ok(results) => {
-                let fates = group.into_iter().zip(results);
-                fates.map(|(decided, result)| self.fate(decided, result, false)).collect()
+                group.into_iter().zip(results).map(|(decided, result)| self.fate(decided, result)).collect()
             }
             Err(error) => {
                 self.events.redis_error(error.kind(), &error);
@@ -124,21 +115,12 @@ impl Settler {
         }
     }
 
-    fn fate(&self, decided: Decided, result: Result<Applied, Error>, is_alone: bool) -> Fate {
+    fn fate(&self, decided: Decided, result: Result<Applied, Error>) -> Fate {
         match result {
             Ok(applied) => {
                 self.report(&decided, applied);
                 self.leave(&decided.task);
-                let held = decided.task.key();
-                // Cancelling one of a group leaves a receipt of its own.
-                let has_own = match applied {
-                    Applied::Cancelled | Applied::Late => true,
-                    Applied::Moved | Applied::Stale | Applied::Untraced => {
-                        is_alone || decided.task.place.is_none()
-                    }
-                };
-                let own = has_own.then_some(Receipt::Entry(held.0, held.1));
-                Fate::Settled(held, [own, decided.task.place.and_then(Place::answered)])
+                Fate::Settled(decided.task.key())
             }
             Err(error) => {
                 self.events.redis_error(error.kind(), &error);
@@ -151,22 +133,21 @@ impl Settler {
     pub(super) async fn settle_alone(&self, single: Single) -> Fate {
         match single {
             Single::Attempt(decided) => {
-                let Some(ended) = self.ended(&decided) else { return nothing_left(&decided.task) };
-                let place = decided.task.place.as_ref();
-                match self.retry(|| self.queue.apply_alone(&self.consumer, place, ended)).await {
-                    Ok(applied) => self.fate(decided, Ok(applied), true),
+                let Some(ended) = self.ended(&decided) else { return Fate::Settled(decided.task.key()) };
+                match self.retry(|| self.queue.apply(&self.consumer, ended)).await {
+                    Ok(applied) => self.fate(decided, Ok(applied)),
                     Err(error) => Fate::Refused(decided.task, error),
                 }
             }
-            Single::Other(Task { work: SettlerInput::Malformed(entry, why), refused, .. }) => {
+            Single::Other(Task { work: SettlerInput::Malformed(entry, why), refused }) => {
                 self.bury_malformed(entry, why, refused).await
             }
             // There is nothing to settle.
-            Single::Other(Task { work: SettlerInput::NotStarted(delivery, error), refused, place }) => {
+            Single::Other(Task { work: SettlerInput::NotStarted(delivery, error), refused }) => {
                 let work = SettlerInput::NotStarted(delivery, error.clone());
-                Fate::Refused(Task { work, refused, place }, error)
+                Fate::Refused(Task { work, refused }, error)
             }
-            Single::Other(task) => nothing_left(&task),
+            Single::Other(task) => Fate::Settled(task.key()),
         }
     }
 
@@ -252,12 +233,9 @@ impl Settler {
                 if let Some(job) = job {
                     self.events.emit(&Event::Finished(Finished::malformed(self.queue.name(), &job, &why)));
                 }
-                Fate::Settled((entry.lane, entry.id), [Some(Receipt::Entry(entry.lane, entry.id)), None])
+                Fate::Settled((entry.lane, entry.id))
             }
-            Err(error) => {
-                let work = SettlerInput::Malformed(entry, why);
-                Fate::Refused(Task { work, refused, place: None }, error)
-            }
+            Err(error) => Fate::Refused(Task { work: SettlerInput::Malformed(entry, why), refused }, error),
         }
     }
 
@@ -288,11 +266,6 @@ impl Settler {
         let finished_event = Finished::new(self.queue.name(), job, settlement, (finished.elapsed, age));
         self.events.emit(&Event::Finished(finished_event));
     }
-}
-
-/// The fate of what needs no settling.
-fn nothing_left(task: &Task) -> Fate {
-    Fate::Settled(task.key(), [None, None])
 }
 
 /// Returns in one word how an attempt ended, for the ring of attempts.

@@ -199,7 +199,7 @@ impl Attempt<'_> {
         // If this cannot be recorded, the attempt is over.
         self.ledger.ended(run.step, &end, self.now);
         let next = self.next_after(&end);
-        let following = next.map(|at| steps.run(at, &name));
+        let following = next.map(|at| (&self.executor.consumer, steps.run(at, &name)));
         let reported = self.record_end(EndedRun { run, end: &end, dropped, next: following }).await;
         match reported {
             Some(StepReported { ended: StepEnded::Recorded, now, begun }) => {
@@ -261,8 +261,9 @@ impl Attempt<'_> {
     /// Asks until there is an answer: without one, the step must not start.
     async fn begin(&self, run: StepRun<'_>) -> Option<StepBegun> {
         let (executor, job) = (self.executor, &self.delivery.job);
-        let call = executor.queue.steps().begin(job, run, (self.steps.text.as_str(), true));
-        let begun = self.retry(|| executor.recorder.begin(call.clone())).await;
+        let send =
+            || executor.queue.steps().begin(&executor.consumer, job, run, (self.steps.text.as_str(), true));
+        let begun = self.retry(send).await;
         if begun.is_none() {
             self.report_not_run(run).await;
         }
@@ -273,8 +274,7 @@ impl Attempt<'_> {
     async fn report_not_run(&self, run: StepRun<'_>) {
         let end = self.nothing_done(run);
         let ended = EndedRun { run, end: &end, dropped: None, next: None };
-        let call = self.executor.queue.steps().end(&self.delivery.job, ended);
-        let recorded = self.executor.recorder.end(call).await;
+        let recorded = self.executor.queue.steps().end(&self.delivery.job, ended).await;
         tracing::debug!(step = %run.step, ?recorded, "a step may be recorded as started, but did not run");
     }
 
@@ -363,8 +363,7 @@ impl Attempt<'_> {
     /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says so.
     async fn record_end(&self, ended: EndedRun<'_>) -> Option<StepReported> {
         let EndedRun { run, end, dropped, .. } = ended;
-        let call = self.executor.queue.steps().end(&self.delivery.job, ended);
-        let send = || self.executor.recorder.end(call.clone());
+        let send = || self.executor.queue.steps().end(&self.delivery.job, ended);
         let interrupted = end.state == StepState::Pending && end.delay.is_none() && dropped.is_none();
         if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
             return send().await.ok();

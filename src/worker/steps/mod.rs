@@ -2,12 +2,10 @@
 //! survives any crash. [`Steps`] is put together here; `attempt` runs what is ready.
 
 mod attempt;
-mod recorder;
 
 use std::time::Duration;
 
 pub(super) use attempt::{Attempt, begin};
-pub(super) use recorder::{Recorder, record};
 
 use super::handler::Handler;
 use super::registry::{Erased, ErasedMiddleware};

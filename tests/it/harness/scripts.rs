@@ -85,18 +85,7 @@ pub(crate) fn status_and_rest(answer: Value) -> (i64, Vec<Value>) {
 /// Returns the arguments of a script that handles several jobs per call: the consumer and the lane, then the values of each
 /// job, which begin with its entry and its life.
 pub(crate) fn jobs_args(consumer: &str, lane: &str, jobs: &[&[impl AsRef<[u8]>]]) -> Vec<Vec<u8>> {
-    group_args(consumer, lane, "", jobs)
-}
-
-/// The same for a call whose answers are kept by this name: that of a group, or that of a group and the place of its only
-/// job in it.
-pub(crate) fn group_args(
-    consumer: &str,
-    lane: &str,
-    call: &str,
-    jobs: &[&[impl AsRef<[u8]>]],
-) -> Vec<Vec<u8>> {
-    let mut args = Vec::from([consumer, lane, call].map(|text| text.as_bytes().to_vec()));
+    let mut args = Vec::from([consumer, lane].map(|text| text.as_bytes().to_vec()));
     for values in jobs {
         args.push(values.len().to_string().into_bytes());
         args.extend(values.iter().map(|value| value.as_ref().to_vec()));

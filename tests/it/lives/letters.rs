@@ -8,7 +8,6 @@ use streamfleet::admin::{DeadLetter, Evicted, LetterLimits, Replayed};
 use streamfleet::job::{JobId, State};
 
 use crate::harness::fleet::{Running, config, quick, until_state};
-use crate::harness::scripts::{jobs_args, reply, source};
 use crate::harness::wait::until_async;
 use crate::steps::scene::{Scene, Walks};
 
@@ -176,12 +175,12 @@ async fn a_job_dropped_by_a_once_step_is_cancelled_though_its_worker_died() {
     let (stream, ledger) = ("sf:{default}:jobs", format!("sf:{{default}}:steps:{job}"));
     scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", stream, ">"]);
     let id = job.to_string();
-    let keys = [stream, &ledger];
-    let id = id.as_str();
-    let begin = [id, id, "1", "charge", "once", "charge once\nmail auto charge", ""];
-    reply(&scene.server, source("step_begin"), &keys, &jobs_args("ghost", "normal", &[&begin[..]]));
-    let end = [id, id, "charge", "1", "pending", "0", "", "", "", "", "a duplicate", "", ""];
-    reply(&scene.server, source("step_end"), &keys, &jobs_args("ghost", "normal", &[&end[..]]));
+    let begin = ["ghost", &id, "1", "charge", "once", &id, "charge once\nmail auto charge"];
+    let source = crate::harness::scripts::source("step_begin");
+    scene.server.cmd(&[&["EVAL", source, "2", stream, &ledger][..], &begin].concat());
+    let end = ["charge", "1", "pending", "0", "", "", "", "", "a duplicate", &id, "", "", "", ""];
+    let source = crate::harness::scripts::source("step_end");
+    scene.server.cmd(&[&["EVAL", source, "2", &ledger, stream][..], &end].concat());
     let handler = Walks::well();
     let fleet = scene.fleet(quick(3), steps(&handler));
     let status = until_state(&scene.queue, &job, State::Cancelled).await;

@@ -11,7 +11,7 @@ const LEDGER: &str = "sf:{q}:steps:j";
 const RECORD: &str = "sf:{q}:job:j";
 const DEAD: &str = "sf:{q}:dead";
 const BEGIN_KEYS: [&str; 2] = [STREAM, LEDGER];
-const END_KEYS: [&str; 2] = [STREAM, LEDGER];
+const END_KEYS: [&str; 2] = [LEDGER, STREAM];
 const DECIDE_KEYS: [&str; 10] = [
     LEDGER,
     RECORD,
@@ -26,21 +26,21 @@ const DECIDE_KEYS: [&str; 10] = [
 ];
 
 fn begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 7] {
-    [entry, "1700", run, "charge", kind, "charge once", ""]
+    ["me", entry, run, "charge", kind, "1700", "charge once"]
 }
 
-fn end<'a>(run: &'a str, state: &'a str) -> [&'a str; 13] {
-    ["0-1", "1700", "charge", run, state, "1", "", "error", "no", "", "", "", ""]
+fn end<'a>(run: &'a str, state: &'a str) -> [&'a str; 14] {
+    ["charge", run, state, "1", "", "error", "no", "", "", "1700", "", "", "", ""]
 }
 
 /// The success of a run of `charge`, after which the same run starts `mail`.
-fn end_and_begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 13] {
-    [entry, "1700", "charge", run, "done", "1", "", "", "", "", "", "mail", kind]
+fn end_and_begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 14] {
+    ["charge", run, "done", "1", "", "", "", "", "", "1700", "mail", kind, "me", entry]
 }
 
 /// Says so, and returns the answers about `charge` and `mail`.
 fn ended_and_begun(scripts: &Scripts, keys: &[&str], args: &[&str]) -> [i64; 2] {
-    let (ended, mut rest) = scripts.call_one(source("step_end"), keys, args);
+    let (ended, mut rest) = scripts.call(source("step_end"), keys, args);
     [ended, redis::from_redis_value(rest.remove(1)).unwrap()]
 }
 
@@ -55,8 +55,8 @@ fn field(scripts: &Scripts, name: &str) -> String {
 /// Returns a dead letter of `j`, whose step `charge` failed in the run `1`.
 fn buried(scripts: &Scripts) -> String {
     let entry = scripts.delivered();
-    assert_eq!(scripts.call_one(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once")).0, 1);
-    assert_eq!(scripts.call_one(source("step_end"), &END_KEYS, &end("1", "failed")).0, 1);
+    assert_eq!(scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once")).0, 1);
+    assert_eq!(scripts.call(source("step_end"), &END_KEYS, &end("1", "failed")).0, 1);
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
     let add = [
@@ -81,79 +81,22 @@ fn buried(scripts: &Scripts) -> String {
 fn a_run_that_has_not_read_the_ledger_starts_only_if_there_is_none() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    let [own, other] = ["1", "2"].map(|run| [&begin(&entry, run, "auto")[..6], &["1"]].concat());
-    scripts.one_twice(source("step_begin"), &BEGIN_KEYS, &own, [1, 1]);
-    scripts.one_twice(source("step_begin"), &BEGIN_KEYS, &other, [2, 2]);
+    let [own, other] = ["1", "2"].map(|run| [&begin(&entry, run, "auto")[..], &["1"]].concat());
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &own, [1, 1]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &other, [2, 2]);
     assert_eq!((field(&scripts, "charge:run"), field(&scripts, "v")), ("1".to_owned(), "1".to_owned()));
-}
-
-#[test]
-fn a_call_about_several_runs_answers_each() {
-    let scripts = Scripts::new();
-    let entries: [String; 4] = std::array::from_fn(|_| scripts.delivered());
-    let ledgers = ["a", "gone", "broken", "b"].map(|id| format!("sf:{{q}}:steps:{id}"));
-    scripts.server.cmd(&["XACK", STREAM, "fleet", &entries[1]]);
-    scripts.server.cmd(&["SET", &ledgers[2], "x"]);
-    let keys = [&[STREAM][..], &ledgers.each_ref().map(String::as_str)].concat();
-    let refused = |answer: &Value| format!("{answer:?}").contains("WRONGTYPE");
-    let state = |ledger: &str, step: &str| -> Option<String> {
-        redis::from_redis_value(scripts.server.cmd(&["HGET", ledger, &format!("{step}:state")])).unwrap()
-    };
-    let begins = entries.each_ref().map(|entry| begin(entry, "1", "once"));
-    for _ in 0..2 {
-        let begun = scripts.call_each(source("step_begin"), &keys, &begins.each_ref().map(|own| &own[..]));
-        assert_eq!([&begun[0], &begun[1], &begun[3]], [1, 0, 1].map(Value::Int).each_ref());
-        assert!(refused(&begun[2]), "{begun:?}");
-    }
-    assert_eq!(scripts.int(&["EXISTS", &ledgers[1]]), 0);
-    // The last one has lost its entry since, and ends all the same.
-    scripts.server.cmd(&["XACK", STREAM, "fleet", &entries[3]]);
-    let ends = entries.each_ref().map(|entry| end_and_begin(entry, "1", "auto"));
-    for _ in 0..2 {
-        let ended = scripts.call_each(source("step_end"), &keys, &ends.each_ref().map(|own| &own[..]));
-        assert!(refused(&ended[2]), "{ended:?}");
-        let told = |answer: &Value| -> [i64; 2] {
-            let (ended, _, begun): (i64, i64, i64) = redis::from_redis_value(answer.clone()).unwrap();
-            [ended, begun]
-        };
-        assert_eq!([0, 1, 3].map(|nth| told(&ended[nth])), [[1, 1], [0, -1], [1, 0]]);
-    }
-    let states = [0, 3].map(|nth: usize| ["charge", "mail"].map(|step| state(&ledgers[nth], step)));
-    let [done, started] = ["done", "started"].map(|state| Some(state.to_owned()));
-    assert_eq!(states, [[done.clone(), started], [done, None]]);
-}
-
-#[test]
-fn two_runs_in_one_ledger_end_in_one_call() {
-    let scripts = Scripts::new();
-    let entry = scripts.delivered();
-    let mut mail = begin(&entry, "1", "once");
-    mail[3] = "mail";
-    for values in [&begin(&entry, "1", "once"), &mail] {
-        assert_eq!(scripts.call_one(source("step_begin"), &BEGIN_KEYS, values).0, 1);
-    }
-    let mut mailed = end("1", "failed");
-    mailed[2] = "mail";
-    let ends = [end("1", "done"), mailed, end("1", "failed")];
-    let keys = [STREAM, LEDGER, LEDGER, LEDGER];
-    let ended = scripts.call_each(source("step_end"), &keys, &ends.each_ref().map(|own| &own[..]));
-    let told = |answer: &Value| redis::from_redis_value::<(i64, i64, i64)>(answer.clone()).unwrap().0;
-    // The third one finds that the first one has ended that run.
-    assert_eq!(ended.iter().map(told).collect::<Vec<_>>(), [1, 1, 1]);
-    let fields = ["charge:state", "mail:state", "v"].map(|name| field(&scripts, name));
-    assert_eq!(fields, ["done", "failed", "4"].map(str::to_owned));
 }
 
 #[test]
 fn a_begin_sent_twice_starts_one_run() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    scripts.one_twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [1, 1]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [1, 1]);
     assert_eq!((field(&scripts, "charge:state"), field(&scripts, "v")), ("started".into(), "1".into()));
-    scripts.one_twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "2", "once"), [3, 2]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "2", "once"), [3, 2]);
     assert_eq!(field(&scripts, "charge:state"), "unknown");
     // What the first run reports late counts, and counts once.
-    scripts.one_twice(source("step_end"), &END_KEYS, &end("1", "failed"), [2, 1]);
+    scripts.twice(source("step_end"), &END_KEYS, &end("1", "failed"), [2, 1]);
     assert_eq!(
         (field(&scripts, "charge:state"), field(&scripts, "charge:noted")),
         ("failed".into(), "2".into())
@@ -165,12 +108,12 @@ fn an_auto_step_that_another_run_started_runs_again() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     for run in ["1", "2"] {
-        scripts.one_twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "auto"), [1, 1]);
+        scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "auto"), [1, 1]);
     }
     // The first run no longer counts.
-    scripts.one_twice(source("step_end"), &END_KEYS, &end("1", "done"), [0, 0]);
-    scripts.one_twice(source("step_end"), &END_KEYS, &end("2", "done"), [1, 1]);
-    scripts.one_twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "3", "auto"), [2, 2]);
+    scripts.twice(source("step_end"), &END_KEYS, &end("1", "done"), [0, 0]);
+    scripts.twice(source("step_end"), &END_KEYS, &end("2", "done"), [1, 1]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "3", "auto"), [2, 2]);
 }
 
 #[test]
@@ -178,7 +121,7 @@ fn nothing_begins_for_a_settled_entry() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
-    scripts.one_twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [0, 0]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [0, 0]);
     assert_eq!(scripts.int(&["EXISTS", LEDGER]), 0);
 }
 
@@ -187,7 +130,7 @@ fn an_end_that_starts_the_next_step_starts_it_once() {
     for kind in ["auto", "once"] {
         let scripts = Scripts::new();
         let entry = scripts.delivered();
-        scripts.call_one(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"));
+        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"));
         let args = end_and_begin(&entry, "1", kind);
         assert_eq!(ended_and_begun(&scripts, &END_KEYS, &args), [1, 1], "{kind}");
         let states = [field(&scripts, "charge:state"), field(&scripts, "mail:state")];
@@ -203,7 +146,7 @@ fn an_end_that_is_late_or_stale_starts_no_other_step() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     for run in ["1", "2"] {
-        scripts.call_one(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "once"));
+        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "once"));
     }
     let stale = end_and_begin(&entry, "2", "auto");
     assert_eq!(ended_and_begun(&scripts, &END_KEYS, &stale), [0, -1]);
@@ -228,14 +171,14 @@ fn an_end_is_noted_though_the_next_step_may_not_start() {
         let scripts = Scripts::new();
         let entry = scripts.delivered();
         scripts.server.cmd(&["SET", other, "x"]);
-        scripts.call_one(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"));
+        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"));
         if state.is_empty() {
             scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
         } else {
             scripts.server.cmd(&["HSET", LEDGER, "mail:state", state, "mail:run", "0"]);
         }
         let args = end_and_begin(&entry, "1", "once");
-        assert_eq!(ended_and_begun(&scripts, &[stream, LEDGER], &args), want, "{stream} {state}");
+        assert_eq!(ended_and_begun(&scripts, &[LEDGER, stream], &args), want, "{stream} {state}");
         assert_eq!([field(&scripts, "charge:state"), field(&scripts, "mail:state")], ["done", after]);
     }
 }
@@ -261,7 +204,7 @@ fn a_decision_based_on_stale_state_changes_nothing() {
     scripts.twice(source("decide"), &DECIDE_KEYS, &decide("2", "1-1", "b", "replay"), [0, 0]);
     assert_eq!(scripts.call(source("decide"), &DECIDE_KEYS, &decide("2", &letter, "c", "replay")).0, 2);
     // The run that was decided on is over, whatever its worker reports.
-    scripts.one_twice(source("step_end"), &END_KEYS, &end("1", "unknown"), [0, 0]);
+    scripts.twice(source("step_end"), &END_KEYS, &end("1", "unknown"), [0, 0]);
     assert_eq!(field(&scripts, "charge:state"), "done");
 }
 
@@ -270,12 +213,12 @@ fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);
     let entry = scripts.delivered();
-    let other = |run| [entry.as_str(), "1700", run, "mail", "once", "charge once\nmail once", ""];
+    let other = |run| [&["me", &entry, run, "mail", "once", "1700", "charge once\nmail once"][..]].concat();
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    scripts.one_twice(source("step_begin"), &BEGIN_KEYS, &other("5"), [1, 1]);
+    scripts.twice(source("step_begin"), &BEGIN_KEYS, &other("5"), [1, 1]);
     let ended =
-        [entry.as_str(), "1700", "mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "pack", "auto"];
-    scripts.one_twice(source("step_end"), &END_KEYS, &ended, [1, 1]);
+        ["mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "1700", "pack", "auto", "me", &entry];
+    scripts.twice(source("step_end"), &END_KEYS, &ended, [1, 1]);
     assert_eq!(
         (field(&scripts, "mail:state"), field(&scripts, "mail:result")),
         ("done".into(), "\"receipt\"".into())

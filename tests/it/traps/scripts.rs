@@ -8,7 +8,7 @@ use super::attempts::{
     Attempt, BEGIN_KEYS, BURY_KEYS, CANCELLED_KEYS, COMPLETE_KEYS, DEFER_KEYS, RELEASE_KEYS, Values,
 };
 use crate::harness::redis_server::RedisServer;
-use crate::harness::scripts::{answers, group_args, jobs_args, only_answer, reply, source, status_and_rest};
+use crate::harness::scripts::{answers, jobs_args, only_answer, reply, source, status_and_rest};
 
 pub(super) const STREAM: &str = "sf:{q}:jobs";
 const HIGH: &str = "sf:{q}:jobs:high";
@@ -52,17 +52,6 @@ impl Scripts {
         answers(reply(&self.server, source, keys, &jobs_args("me", "normal", jobs)))
     }
 
-    /// The same in a call of this name, by which the answers are kept.
-    pub(super) fn call_group(
-        &self,
-        source: &str,
-        keys: &[&str],
-        call: &str,
-        jobs: &[&[impl AsRef<[u8]>]],
-    ) -> Vec<Value> {
-        answers(reply(&self.server, source, keys, &group_args("me", "normal", call, jobs)))
-    }
-
     /// The same about one job. Returns the status and the rest of its answer.
     pub(crate) fn call_one(
         &self,
@@ -85,7 +74,7 @@ impl Scripts {
     }
 
     /// The same with a script that handles several jobs per call, about one job.
-    pub(crate) fn one_twice(&self, source: &str, keys: &[&str], values: &[impl AsRef<[u8]>], want: [i64; 2]) {
+    fn one_twice(&self, source: &str, keys: &[&str], values: &[impl AsRef<[u8]>], want: [i64; 2]) {
         self.same_twice(want, || self.call_one(source, keys, values).0);
     }
 

@@ -1,14 +1,12 @@
 //! The scripts that begin and end attempts, called about several jobs at once: each job has an answer of its own, and none
 //! keeps another from being handled.
 
-use std::collections::BTreeMap;
-
 use redis::Value;
 
 use super::attempts::{
     Attempt, BEGIN_KEYS, BURY_KEYS, CANCELLED_KEYS, COMPLETE_KEYS, DEFER_KEYS, RELEASE_KEYS, Values,
 };
-use super::scripts::{DEAD, DELAYED, FIELDS, RECEIPTS, RECORD, STREAM, Scripts, followed};
+use super::scripts::{DEAD, DELAYED, FIELDS, RECORD, STREAM, Scripts, followed};
 use crate::harness::scripts::source;
 
 struct Script {
@@ -72,11 +70,6 @@ impl Job {
 impl Script {
     /// Calls it about these jobs. Returns their answers.
     fn call(&self, scripts: &Scripts, jobs: &[Job]) -> Vec<Value> {
-        self.call_as("", scripts, jobs)
-    }
-
-    /// The same in a call of this name.
-    fn call_as(&self, name: &str, scripts: &Scripts, jobs: &[Job]) -> Vec<Value> {
         let shared = self.keys.iter().position(|key| *key == RECORD).unwrap();
         let (shared, own) = self.keys.split_at(shared);
         let (mut keys, mut values): (Vec<&str>, Vec<Values>) = (shared.to_vec(), Vec::new());
@@ -86,7 +79,7 @@ impl Script {
             values.push((self.values)(&attempt));
         }
         let values: Vec<&[Vec<u8>]> = values.iter().map(Vec::as_slice).collect();
-        scripts.call_group(source(self.name), &keys, name, &values)
+        scripts.call_each(source(self.name), &keys, &values)
     }
 
     fn ends_attempts(&self) -> bool {
@@ -176,73 +169,6 @@ fn a_call_about_several_jobs_that_is_sent_twice_gets_the_same_answers() {
             assert_eq!(scripts.digest(), between, "{}", script.name);
         }
         script.check(&scripts, &jobs);
-    }
-}
-
-/// What the receipts of `me` keep.
-fn receipts(scripts: &Scripts) -> BTreeMap<String, String> {
-    redis::from_redis_value(scripts.server.cmd(&["HGETALL", RECEIPTS])).unwrap()
-}
-
-#[test]
-fn a_group_leaves_one_receipt_which_answers_it_again_and_each_of_its_jobs_alone() {
-    for script in SCRIPTS.iter().filter(|script| script.ends_attempts()) {
-        let (scripts, jobs) = held(&["a", "b", "c", "d"]);
-        scripts.server.cmd(&["XACK", STREAM, "fleet", &jobs[1].entry]);
-        scripts.server.cmd(&["DEL", &jobs[2].record]);
-        scripts.server.cmd(&["SET", &jobs[2].record, "x"]);
-        let first = script.call_as("call", &scripts, &jobs);
-        let [one, stale, refused, last] = &first[..] else { panic!("{first:?}") };
-        assert_eq!((one, last), (&Value::Int(1), &Value::Int(1)), "{}", script.name);
-        assert!(!matches!(refused, Value::Int(_)), "{}: {refused:?}", script.name);
-        let kept = BTreeMap::from([("call".to_owned(), format!("{} 1--1", script.name))]);
-        assert_eq!(receipts(&scripts), kept);
-        let between = scripts.digest();
-        let again = script.call_as("call", &scripts, &jobs);
-        assert_eq!([&again[0], &again[1], &again[3]], [one, stale, last], "{}", script.name);
-        assert_eq!(scripts.digest(), between, "{}", script.name);
-        for nth in [0, 1, 3] {
-            let alone =
-                script.call_as(&format!("call {}", nth + 1), &scripts, std::slice::from_ref(&jobs[nth]));
-            assert_eq!(alone, [first[nth].clone()], "{} {nth}", script.name);
-        }
-        assert_eq!(scripts.digest(), between, "{}", script.name);
-        // Nothing is known about another call, or another script of this name.
-        let other = script.call_as("other", &scripts, &jobs[..1]);
-        assert_ne!(other, [Value::Int(1)], "{}", script.name);
-    }
-}
-
-#[test]
-fn a_group_that_is_sent_again_keeps_its_answers_beside_new_ones() {
-    for script in SCRIPTS.iter().filter(|script| script.ends_attempts()) {
-        let (scripts, jobs) = held(&["a", "b", "c"]);
-        scripts.server.cmd(&["DEL", &jobs[1].record]);
-        scripts.server.cmd(&["SET", &jobs[1].record, "x"]);
-        script.call_as("call", &scripts, &jobs);
-        scripts.server.cmd(&["DEL", &jobs[1].record]);
-        assert_eq!(script.call_as("call", &scripts, &jobs), [1; 3].map(Value::Int), "{}", script.name);
-        assert_eq!(receipts(&scripts)["call"], format!("{} 111", script.name));
-        assert_eq!(script.call_as("call", &scripts, &jobs), [1; 3].map(Value::Int), "{}", script.name);
-    }
-}
-
-#[test]
-fn a_job_settled_alone_after_its_group_has_a_receipt_of_its_own() {
-    for script in SCRIPTS.iter().filter(|script| script.ends_attempts()) {
-        let (scripts, jobs) = held(&["a", "b"]);
-        // The group was never executed.
-        let second = &jobs[1..];
-        for _ in 0..2 {
-            assert_eq!(script.call_as("call 2", &scripts, second), [Value::Int(1)], "{}", script.name);
-        }
-        let own = format!("{STREAM} {}", jobs[1].entry);
-        assert_eq!(receipts(&scripts), BTreeMap::from([(own, format!("{} 1", script.name))]));
-        // It is executed late, when nobody waits for it any more.
-        assert_eq!(script.call_as("call", &scripts, &jobs), [1; 2].map(Value::Int), "{}", script.name);
-        assert_eq!(receipts(&scripts)["call"], format!("{} 1-", script.name));
-        let first = script.call_as("call 1", &scripts, &jobs[..1]);
-        assert_eq!(first, [Value::Int(1)], "{}", script.name);
     }
 }
 

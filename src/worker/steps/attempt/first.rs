@@ -25,8 +25,9 @@ impl Attempt<'_> {
             return Ok(false);
         };
         let run = steps.run(at, &name);
-        let call = executor.queue.steps().begin(job, run, (steps.text.as_str(), false));
-        let begun = self.ask_first(|| executor.recorder.begin(call.clone())).await;
+        let send =
+            || executor.queue.steps().begin(&executor.consumer, job, run, (steps.text.as_str(), false));
+        let begun = self.ask_first(send).await;
         match begun {
             Ok(Some(StepBegun::Start)) => {
                 self.tried.insert(at);
