@@ -196,11 +196,11 @@ fn is_console(url: &str) -> bool {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SinkKind {
-    /// A robot of a DingTalk group.
+    /// A robot of a `DingTalk` group.
     Dingtalk,
     /// A bot of a Feishu or Lark group.
     Feishu,
-    /// A robot of a WeCom group.
+    /// A robot of a `WeCom` group.
     Wecom,
     /// An incoming webhook of Slack.
     Slack,

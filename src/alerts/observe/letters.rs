@@ -95,9 +95,8 @@ impl QueueCheck<'_> {
     async fn check_rate(&mut self, groups: &[DeadGroup], now: Timestamp) -> Result<(), Error> {
         let news_since = self.news_since(now);
         let figures = groups.iter().map(|group| {
-            let counts = !self.is_told_otherwise(group)
-                && !self.has_incident(group)
-                && !(group.fingerprint.is_some() && group.first > news_since);
+            let is_new = group.fingerprint.is_some() && group.first > news_since;
+            let counts = !(self.is_told_otherwise(group) || self.has_incident(group) || is_new);
             (group.fingerprint.clone().unwrap_or_else(|| OTHERS.to_owned()), group.deaths, counts)
         });
         let figures: Vec<_> = figures.collect();

@@ -1,4 +1,4 @@
-//! Robots of DingTalk groups. The signature stands in the address; errors come with the status 200. Messages are plain text,
+//! Robots of `DingTalk` groups. The signature stands in the address; errors come with the status 200. Messages are plain text,
 //! so nothing in them is markup or mentions anybody.
 
 use secrecy::SecretString;

@@ -1,4 +1,4 @@
-//! Robots of WeCom groups. The key in the address is all that protects them; errors come with the status 200. Messages are plain
+//! Robots of `WeCom` groups. The key in the address is all that protects them; errors come with the status 200. Messages are plain
 //! text, so nothing in them is markup or mentions anybody.
 
 use serde_json::json;
