@@ -105,6 +105,11 @@ impl Console {
         Self { _process: process, address, http: Client::new(), _folder: folder }
     }
 
+    /// The address of the console, such as `http://127.0.0.1:9470`.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Prepares a request of the administrator.
     pub(super) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
         self.ask_as("admin", method, path)
