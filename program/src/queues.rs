@@ -3,6 +3,7 @@
 mod delete;
 mod pace;
 mod purge;
+mod unserved;
 
 pub(crate) use delete::{Deleted, delete, in_use};
 pub(crate) use purge::{Parts, Purged, purge};
@@ -13,9 +14,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, UnknownType, Unread};
+use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
 use streamfleet::config::nearest;
-use streamfleet::job::{EntryId, JobType, Lane, QueueName, Timestamp};
+use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, RedisError};
 
 use super::Context;
@@ -23,12 +24,10 @@ use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{self, Clock, rfc3339, short};
 use pace::{Looks, Pace};
+pub(crate) use unserved::{UnservedReport, unserved_types};
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 16;
-
-/// The most types of one queue that are named because no live worker knows them.
-const MAX_TYPES: usize = 100;
 
 /// How `queues` is used.
 const EXAMPLES: &str = "\
@@ -139,19 +138,6 @@ struct LaneReport {
     lane: &'static str,
     waiting: Option<u64>,
     running: Option<u64>,
-}
-
-/// A type whose jobs wait because no live worker knows it, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = UnservedType)]
-pub(crate) struct UnservedReport {
-    #[serde(rename = "type")]
-    pub(crate) job_type: String,
-    jobs: u64,
-    unserved_for_ms: u64,
-    /// A similar type that a live worker knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    did_you_mean: Option<String>,
 }
 
 /// A key that cannot be read, and why: what [`Unread`] looks like in JSON.
@@ -269,26 +255,6 @@ impl Report {
     fn pace(&self, looks: &Looks) -> Option<Pace> {
         looks.note(&self.queue, self.now?, self.waiting?)
     }
-}
-
-/// The types of waiting jobs that no live worker knows, at most [`MAX_TYPES`]. Without the right to ask, nothing is shown.
-pub(crate) async fn unserved_types(queue: &Queue) -> Vec<UnservedReport> {
-    let unknown = queue.unknown_types(MAX_TYPES).await.unwrap_or_default();
-    if unknown.iter().all(|unknown| unknown.unserved_for.is_none()) {
-        return Vec::new();
-    }
-    let known = queue.known_types().await.ok().flatten().unwrap_or_default();
-    let report = |unknown: UnknownType| {
-        let unserved_for = unknown.unserved_for.filter(|_| unknown.jobs > 0)?;
-        let near = nearest(unknown.job_type.as_str(), known.iter().map(JobType::as_str));
-        Some(UnservedReport {
-            job_type: unknown.job_type.to_string(),
-            jobs: unknown.jobs,
-            unserved_for_ms: u64::try_from(unserved_for.as_millis()).unwrap_or(u64::MAX),
-            did_you_mean: near.map(str::to_owned),
-        })
-    };
-    unknown.into_iter().filter_map(report).collect()
 }
 
 /// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.

@@ -112,7 +112,8 @@ async fn check(candidates: Vec<Candidate>) -> Result<(), SubmitError> {
     aside(bytes, first_error).await
 }
 
-#[cfg(all(test, feature = "schema"))]
+#[cfg(test)]
+#[cfg(feature = "schema")]
 mod tests {
     use super::*;
     use crate::schema::Schema;

@@ -55,8 +55,10 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum What {
     /// Read a password from standard input, and print its hash for the file of accounts.
+    #[command(after_help = "Example:\n  streamfleet console password < password.txt")]
     Password,
     /// Draw a token for a program, and print it with its hash for the file of accounts.
+    #[command(after_help = "Example:\n  streamfleet console token")]
     Token,
 }
 

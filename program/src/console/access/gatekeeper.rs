@@ -1,4 +1,4 @@
-//! Finds out who asks, and turns away whoever asks too often, from another site, or under another host's name.
+//! Finds out who asks, and turns away those who ask too often, from another site, or under another host's name.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;

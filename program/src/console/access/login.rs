@@ -111,7 +111,7 @@ fn local(next: Option<&str>) -> &str {
     next.filter(|next| is_path(next) && next.is_ascii()).unwrap_or("/")
 }
 
-/// Shows the form, or logs in whoever has the link.
+/// Shows the form, or logs in those who have the link.
 pub(super) async fn page(
     State(site): State<Site>,
     Query(asked): Query<Asked>,

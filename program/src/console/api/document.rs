@@ -27,7 +27,7 @@ const TAGS: [(&str, &str); 11] = [
 ];
 
 /// The parameters of paths: what they are, and an example.
-const PARAMETERS: [(&str, &str, &str); 9] = [
+const PARAMETERS: [(&str, &str, &str); 8] = [
     ("queue", "The name of the queue.", "mail"),
     ("id", "The id of the job, or the id of its stream entry.", "order-7"),
     ("step", "The name of the step.", "charge"),
@@ -36,13 +36,12 @@ const PARAMETERS: [(&str, &str, &str); 9] = [
     ("gate", "The gate: `queue`, `type:<type>`, `key:<field>` or `key:<field>=<value>`.", "type:mail.send"),
     ("name", "The name of the recurring job.", "report.nightly"),
     ("batch", "The name of the batch.", "invoices-2026-11"),
-    ("type", "The type.", "mail.send"),
 ];
 
 /// What anybody may be told instead of an answer.
 const FAILURES: [(&str, &str, &str); 5] = [
     ("401", "NotLoggedIn", "Nobody is logged in, or the token is not valid."),
-    ("403", "NotAllowed", "The role of whoever asks does not suffice."),
+    ("403", "NotAllowed", "The role of the person or token does not suffice."),
     ("404", "NotFound", "What the path names does not exist."),
     ("422", "NotValid", "A parameter or a field is not valid. `errors` says which."),
     (

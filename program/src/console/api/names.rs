@@ -82,6 +82,13 @@ impl Names {
         if site.effective().config.queues.contains_key(queue) {
             return Ok(());
         }
+        // A queue that has jobs may be newer than the list.
+        let snapshot =
+            site.queue(queue.clone()).snapshot().await.map_err(redis("failed to count the jobs"))?;
+        let jobs = snapshot.jobs().saturating_add(snapshot.delayed).saturating_add(snapshot.dead);
+        if jobs > 0 || snapshot.leader.is_some() {
+            return Ok(());
+        }
         let Found { queues, unread } = self.all(site).await?;
         // A queue that is not listed may be on a server that could not be asked.
         if queues.contains(queue) || !unread.is_empty() {

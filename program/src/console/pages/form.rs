@@ -204,7 +204,8 @@ impl<'a> Form<'a> {
 
 /// A reason as it was typed: without control characters, and not too long.
 pub(super) fn reason(text: &str) -> String {
-    let plain: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let plain = plain.trim();
     let end = (0..=plain.len().min(MAX_REASON)).rev().find(|end| plain.is_char_boundary(*end)).unwrap_or(0);
     plain[..end].to_owned()
 }
@@ -223,7 +224,7 @@ mod tests {
             .field(Field::line(&frame, "x", "form.reason").value("\"><script>"))
             .field(Field::reason(&frame));
         let html = form.render().unwrap();
-        for hostile in ["<i>", "<b>", "<script>", "\"><"] {
+        for hostile in ["<i>", "<b>", "<script>", "\"><script"] {
             assert!(!html.contains(hostile), "{hostile} in {html}");
         }
         assert!(html.contains(r#"name="csrf""#) && html.contains(r#"name="reason""#), "{html}");

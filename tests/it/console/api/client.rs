@@ -79,6 +79,13 @@ impl Answer {
     }
 }
 
+/// A client. It speaks no TLS, but cannot be built without a provider of it.
+fn client() -> Client {
+    // Another test may have installed one.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    Client::new()
+}
+
 impl Console {
     /// Starts a console on this server.
     pub(super) async fn start(server: &RedisServer) -> Self {
@@ -102,7 +109,12 @@ impl Console {
             Some(address.trim_end_matches('/').to_owned())
         })
         .await;
-        Self { _process: process, address, http: Client::new(), _folder: folder }
+        Self { _process: process, address, http: client(), _folder: folder }
+    }
+
+    /// The address of the console, such as `http://127.0.0.1:9470`.
+    pub(super) fn address(&self) -> &str {
+        &self.address
     }
 
     /// Prepares a request of the administrator.

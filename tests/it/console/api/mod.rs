@@ -6,6 +6,7 @@ mod fleet;
 mod jobs;
 mod letters;
 mod many;
+mod page;
 mod privacy;
 mod queues;
 mod submit;

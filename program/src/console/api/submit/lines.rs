@@ -101,6 +101,7 @@ impl Lines {
             Some(Err(error)) => Err(Broken::Read(error)),
             None => {
                 self.has_ended = true;
+                self.looked = 0;
                 let last = std::mem::take(&mut self.pending).freeze();
                 Ok(if last.is_empty() || self.is_skipping { More::End } else { More::Last(last) })
             }
