@@ -207,7 +207,7 @@ mod tests {
         let conditions = query.conditions().unwrap();
         query.end().unwrap();
         let filter = conditions.letters.add_to(conditions.jobs.filter().unwrap()).unwrap();
-        assert_eq!(filter.to_string(), "--type mail.* --where payload.a=1 --where h.b=2 --reason fatal");
+        assert_eq!(filter.to_string(), "--type 'mail.*' --where payload.a=1 --where h.b=2 --reason fatal");
     }
 
     #[test]
