@@ -27,7 +27,10 @@ fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
     let dead: u64 = redis::from_redis_value(server.cmd(&["XLEN", "sf:{default}:dead"])).unwrap();
     match (jobs.len(), dead) {
         (7, 1) => Ok(()),
-        (count, dead) => Err(format!("{count} jobs ran and {dead} died: {jobs:?}")),
+        (count, dead) => {
+            let letters = server.cmd(&["XRANGE", "sf:{default}:dead", "-", "+", "COUNT", "10"]);
+            Err(format!("{count} jobs ran and {dead} died: {jobs:?} {letters:?}"))
+        }
     }
 }
 

@@ -80,6 +80,8 @@ impl Stage {
         Program {
             lease_ms: LEASE.as_millis() as u64,
             retention_ms: 60_000,
+            // On a busy machine, a worker may be silent for a whole lease without any fault of the drill.
+            max_losses: 1_000,
             ..Program::new(url, self.dir.path())
         }
     }

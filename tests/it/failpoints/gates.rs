@@ -19,14 +19,16 @@ fn add(server: &RedisServer, payload: &str) {
     server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", payload]);
 }
 
-/// One job at a time: the others wait in the room.
+/// One job at a time: the others wait in the room. All arrive together, or else the first might end before the second arrives.
 fn submit(server: &RedisServer) {
     let limiting = async {
         let gate = "type:test".parse().unwrap();
         queue(server).await.gates().set(&gate, &Limits::default().concurrency(1)).await.unwrap();
     };
     tokio::runtime::Runtime::new().unwrap().block_on(limiting);
-    (0..JOBS).for_each(|_| add(server, "sleep 20"));
+    let script =
+        "for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', 'sleep 100') end";
+    server.cmd(&["EVAL", script, "1", STREAM, &JOBS.to_string()]);
 }
 
 /// Checks that the gate still lets a job pass.
