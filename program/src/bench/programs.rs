@@ -205,7 +205,8 @@ fn pipelined(
     std::thread::scope(|scope| {
         let writing = scope.spawn(move || -> Result<()> {
             let mut stdin = BufWriter::new(stdin);
-            lines.map(|line| Ok(stdin.write_all(line.as_bytes())?)).collect::<Result<()>>()?;
+            let mut lines = lines;
+            lines.try_for_each(|line| stdin.write_all(line.as_bytes()))?;
             Ok(stdin.flush()?)
         });
         let answered = answers.take(jobs).filter(Result::is_ok).count();

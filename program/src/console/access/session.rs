@@ -158,6 +158,10 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a session is between a browser and the console; Redis has no part in it"
+)]
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -115,7 +115,7 @@ impl Wanted {
         }
         if let Some(missed) = &self.missed {
             let missed = missed.parse::<Missed>();
-            entry = entry.when_missed(missed.map_err(|error| Problem::field("/missed", error.to_string()))?);
+            entry = entry.when_missed(missed.map_err(|error| Problem::field("/missed", error))?);
         }
         let Some(payload) = &self.payload else { return Ok(entry) };
         let encoding = match self.encoding.as_deref() {

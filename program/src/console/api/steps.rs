@@ -72,7 +72,7 @@ async fn decide_step(
     asked.end()?;
     let (queue, id, step) = (place.queue(&site)?, place.get::<JobId>("id")?, place.get::<StepName>("step")?);
     let verdict = sent.verdict.parse::<Verdict>();
-    let verdict = verdict.map_err(|error| Problem::field("/verdict", error.to_string()))?;
+    let verdict = verdict.map_err(|error| Problem::field("/verdict", error))?;
     let order = Order { id: &id, step: &step, verdict };
     let context = site.context(site.stopping().clone());
     let by = Decider::new(person.name(), &sent.reason);

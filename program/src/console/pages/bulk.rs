@@ -86,10 +86,8 @@ impl Task {
 }
 
 fn refused(queue: &Queue, error: BulkError) -> Problem {
-    match error {
-        BulkError::Redis(error) => target::redis("the jobs were not changed", queue, &error),
-        error => Problem::field("body.to", error.to_string()),
-    }
+    let BulkError::Redis(error) = error else { return Problem::field("body.to", error.to_string()) };
+    target::redis("the jobs were not changed", queue, &error)
 }
 
 /// The action that an address names. A move needs a queue.
