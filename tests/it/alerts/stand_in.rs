@@ -58,7 +58,7 @@ impl Robot {
         Self { server, taken, first, asked }
     }
 
-    /// Starts a stand-in for DingTalk.
+    /// Starts a stand-in for `DingTalk`.
     pub(super) async fn dingtalk() -> Self {
         Self::start(dingtalk, r#"{"errcode":0,"errmsg":"ok"}"#).await
     }

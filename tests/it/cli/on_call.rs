@@ -140,9 +140,11 @@ async fn ten_thousand_letters_of_an_outage_are_mended_and_replayed_once_the_cana
     let third = begin("2000/s");
     until("the campaign to be done", 6 * SOON, || campaign(&third)["state"] == "done");
     until_all_dead(&queue, 0).await;
-    let got = relay.got.lock().unwrap();
-    let fixed = br#"{"customer":1000000}"#.as_slice();
-    assert!(got.contains(fixed) && got.len() as u64 == JOBS - 2, "{}", got.len());
+    {
+        let got = relay.got.lock().unwrap();
+        let fixed = br#"{"customer":1000000}"#.as_slice();
+        assert!(got.contains(fixed) && got.len() as u64 == JOBS - 2, "{}", got.len());
+    }
     fleet.stop().await;
 }
 
