@@ -10,6 +10,9 @@ use streamfleet::alerts::{SinkConfig, SinkKind};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
+/// What a stand-in has taken, what it answers first, and how often it was asked.
+type Own = (Arc<Mutex<Vec<String>>>, Arc<Mutex<VecDeque<(u16, String)>>>, Arc<Mutex<usize>>);
+
 pub(super) const SECRET: &str = "SEC-of-the-robot-0123456789";
 
 /// A token in an address, which no text may show.
@@ -34,11 +37,7 @@ impl Robot {
             (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<VecDeque<_>>>::default(), Arc::default());
         let own = (Arc::clone(&taken), Arc::clone(&first), Arc::clone(&asked));
         let respond = move |request: &Request| {
-            let (taken, first, asked): &(
-                Arc<Mutex<Vec<String>>>,
-                Arc<Mutex<VecDeque<(u16, String)>>>,
-                Arc<Mutex<usize>>,
-            ) = &own;
+            let (taken, first, asked): &Own = &own;
             *asked.lock().unwrap() += 1;
             if let Some((status, body)) = first.lock().unwrap().pop_front() {
                 return ResponseTemplate::new(status).set_body_string(body).insert_header("retry-after", "1");
