@@ -9,7 +9,7 @@ use crate::job::filter::Filter;
 use crate::job::incident::{Incident, IncidentExample, IncidentKind, OTHERS, Observation};
 use crate::job::{DeadReason, EntryId, JobType, Timestamp};
 
-/// The most groups that are told apart in one check.
+/// The most groups that one check distinguishes.
 const MAX_GROUPS: usize = 50;
 
 /// How many letters are read at once, …

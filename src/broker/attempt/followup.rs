@@ -26,7 +26,7 @@ impl FollowUpArgs {
     ) -> Self {
         let trace = trace.map(|trace| trace.as_str().as_bytes()).or_else(|| envelope.get(b"traceparent"));
         let of_type = policy.and_then(|policy| callback_of_type(job, policy, trace, end));
-        // Nothing follows because an id is accepted once. Batches that wait for the job are told in its own lane.
+        // An id that is accepted once has no follow-up. The batches that wait for the job learn of its end in its own lane.
         let ties = |own: &&FollowUps| !own.is_only_once() || job.home != job.lane;
         let own = job.follow_ups.as_deref().filter(ties);
         if own.is_none() && of_type.is_none() {

@@ -17,7 +17,7 @@ fn log_in(console: &Console, name: &str, password: &str) -> Answer {
 }
 
 #[test]
-fn whoever_has_the_printed_address_is_logged_in_and_nobody_else() {
+fn the_printed_address_logs_its_reader_in_and_nobody_else() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");
     let path = console.printed.split_once(&console.address).unwrap().1;

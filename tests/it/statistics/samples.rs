@@ -23,7 +23,7 @@ fn script() -> String {
     text.replace("\nlocal now = now_ms()", "\nlocal now = tonumber(ARGV[#ARGV])")
 }
 
-/// Sends the script at this time: so many jobs wait, run and are delayed, and so many of those that wait are in rooms. Returns
+/// Sends the script at this time, with these counts of waiting, running, delayed and parked jobs. Returns
 /// whether a sample was added.
 fn take(scripts: &Scripts, at: u64, [waiting, running, delayed, in_rooms]: [u64; 4]) -> bool {
     let numbers = [waiting, running, delayed, 3, in_rooms, 1500].map(|number| number.to_string());

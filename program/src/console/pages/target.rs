@@ -24,7 +24,7 @@ pub(super) fn part<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -
 ///
 /// # Errors
 ///
-/// [`Problem`] if it is no valid name.
+/// [`Problem`] if the name is not valid.
 pub(super) fn queue(site: &Site, name: &str) -> Result<Queue, Problem> {
     Ok(site.queue(part::<QueueName>("queue", name)?))
 }
