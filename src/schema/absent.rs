@@ -4,7 +4,7 @@ use crate::job::{Encoding, InvalidPayload, JobType};
 
 /// The schemas of types, of which there are none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Schemas;
+pub(crate) struct Schemas {}
 
 impl Schemas {
     /// Returns true: no type has a schema.

@@ -1,11 +1,13 @@
 //! `streamfleet console`: the HTTP API under `/api/v1` and the pages for people, in a process of its own.
 //!
 //! A request passes `access`, which knows who asks, and the rule of its route (`routes`), which says who may. `api` and `pages`
-//! then call the same functions as the command line. What goes wrong is a `problem`. Everything shares one `site`.
+//! then call the same functions as the command line. What goes wrong is a `problem`; every address is a `link`. Everything shares
+//! one `site`.
 
 mod access;
 mod api;
 mod directory;
+mod link;
 mod pages;
 mod problem;
 mod routes;

@@ -14,6 +14,7 @@ use super::CHANGE_FOR;
 use super::asked::Asked;
 use super::desk::{Work, within};
 use super::failure::{failed, redis};
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::selection::Selection;
@@ -155,7 +156,7 @@ async fn change(
         ));
     }
     queue.bulk().check(&action).map_err(|error| Problem::field("/to", error.to_string()))?;
-    site.desk().names.must_have(&site, queue.name()).await?;
+    names::must_have(&site, queue.name()).await?;
     let args = BulkArgs {
         all: sent.all,
         state: states,

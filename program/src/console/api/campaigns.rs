@@ -15,6 +15,7 @@ use super::changes::Reason;
 use super::desk::Work;
 use super::failure::{failed, redis};
 use super::jobs::SEARCH_FOR;
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::selection::Selection;
@@ -208,7 +209,7 @@ async fn list_campaigns(
         tracing::warn!(remark, "a campaign is not listed");
     }
     if page.items.is_empty() {
-        site.desk().names.must_have(&site, queue.name()).await?;
+        names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
 }
@@ -244,10 +245,7 @@ async fn pause_campaign(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<String>("campaign")?);
-    let action = actor::action(person.name(), "campaigns pause", &reason);
-    told(queue.campaigns().pause(&id, &action).await.map_err(|error| refused(&error))?);
-    View::of(&person, &site).json(&found(&queue, &id).await?)
+    change(&site, &person, &place, (What::Pause, &reason)).await
 }
 
 /// Continues a campaign that was paused.
@@ -261,10 +259,7 @@ async fn resume_campaign(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<String>("campaign")?);
-    let action = actor::action(person.name(), "campaigns resume", &reason);
-    told(queue.campaigns().resume(&id, &action).await.map_err(|error| refused(&error))?);
-    View::of(&person, &site).json(&found(&queue, &id).await?)
+    change(&site, &person, &place, (What::Resume, &reason)).await
 }
 
 /// Stops a campaign for good. Jobs that it has replayed go on.
@@ -278,8 +273,31 @@ async fn stop_campaign(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<String>("campaign")?);
-    let action = actor::action(person.name(), "campaigns stop", &reason);
-    told(queue.campaigns().stop(&id, &action).await.map_err(|error| refused(&error))?);
-    View::of(&person, &site).json(&found(&queue, &id).await?)
+    change(&site, &person, &place, (What::Stop, &reason)).await
+}
+
+/// What to do with a campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Pause,
+    Resume,
+    Stop,
+}
+
+async fn change(
+    site: &Site,
+    person: &Person,
+    place: &Place,
+    (what, reason): (What, &str),
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = (place.queue(site)?, place.get::<String>("campaign")?);
+    let campaigns = queue.campaigns();
+    let action = |command| actor::action(person.name(), command, reason);
+    let changed = match what {
+        What::Pause => campaigns.pause(&id, &action("campaigns pause")).await,
+        What::Resume => campaigns.resume(&id, &action("campaigns resume")).await,
+        What::Stop => campaigns.stop(&id, &action("campaigns stop")).await,
+    };
+    told(changed.map_err(|error| refused(&error))?);
+    View::of(person, site).json(&found(&queue, &id).await?)
 }

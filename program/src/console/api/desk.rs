@@ -9,7 +9,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 
 use super::feed::Feeds;
-use super::names::Names;
 use crate::console::problem::Problem;
 
 /// How many requests may wait for the end of a job. Each asks Redis about four times a second.
@@ -38,7 +37,6 @@ pub(in crate::console) struct Desk {
     batches: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     running: Mutex<JoinSet<()>>,
-    pub(super) names: Names,
     pub(super) feeds: Feeds,
 }
 
@@ -71,7 +69,6 @@ impl Default for Desk {
             batches: Arc::new(Semaphore::new(MAX_BATCHES)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             running: Mutex::default(),
-            names: Names::default(),
             feeds: Feeds::default(),
         }
     }

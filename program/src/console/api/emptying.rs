@@ -13,6 +13,7 @@ use super::CHANGE_FOR;
 use super::asked::Asked;
 use super::desk::{Work, within};
 use super::failure::{failed, redis};
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
@@ -71,7 +72,7 @@ async fn purge_queue(
     if parts.is_empty() {
         return Err(Problem::field("body", "say what to empty: waiting, delayed or dead"));
     }
-    site.desk().names.must_have(&site, queue.name()).await?;
+    names::must_have(&site, queue.name()).await?;
     let mut purged = Purged::plan(&queue, parts, sent.dry_run).await.map_err(failed)?;
     if sent.dry_run {
         return View::of(&person, &site).json(&purged);
@@ -124,7 +125,7 @@ async fn delete_queue(
     asked.end()?;
     let queue = place.queue(&site)?;
     if !force {
-        site.desk().names.must_have(&site, queue.name()).await?;
+        names::must_have(&site, queue.name()).await?;
     }
     let users = site.broker().use_of(&queue).await.map_err(redis("failed to ask who uses the queue"))?;
     let deleted = Deleted::plan(&queue, &users, dry_run).await.map_err(failed)?;

@@ -19,6 +19,7 @@ use utoipa_axum::routes;
 use super::asked::{Asked, wrong};
 use super::desk::LongAnswer;
 use super::feed::{Live, Message};
+use super::names;
 use super::place::Place;
 use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
@@ -94,7 +95,7 @@ async fn queue_events(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let queue = place.queue(&site)?;
     let after = last.read(asked, |id| id.parse::<EntryId>().ok())?;
-    site.desk().names.must_have(&site, queue.name()).await?;
+    names::must_have(&site, queue.name()).await?;
     let held = site.desk().begin_answer(LongAnswer::Events)?;
     let receiver = site.desk().feeds.listen(&site, &queue).await?;
     let missed = after.map(|after| (queue.name().clone(), Some(after)));
@@ -127,7 +128,7 @@ async fn all_events(
     let mut missed = Vec::new();
     if let Some((last, entry)) = after {
         let earlier = EntryId::new(entry.ms.saturating_sub(OVERLAP_MS), 0);
-        for queue in site.desk().names.visible(&site, &person).await?.queues {
+        for queue in names::visible(&site, &person).await?.queues {
             let from = if queue == last { entry } else { earlier };
             missed.push((queue, Some(from)));
         }

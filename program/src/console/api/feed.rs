@@ -135,7 +135,7 @@ impl Feeds {
         }
         // The readers begin before the client gets its answer, so that it misses nothing that happens afterwards.
         let mut kept = Vec::new();
-        for name in site.desk().names.all(site).await?.queues {
+        for name in site.known().await?.queues.clone() {
             kept.push((name.clone(), self.listen(site, &site.queue(name)).await?));
         }
         let mut channels = self.channels();
@@ -253,15 +253,15 @@ async fn watch_all(
         } else if used.elapsed() >= LINGER && site.desk().feeds.close_all() {
             return;
         }
-        let Ok(found) = site.desk().names.all(&site).await else { continue };
-        if found.unread.is_empty() {
-            kept.retain(|(name, _)| found.queues.contains(name));
+        let Ok(known) = site.known().await else { continue };
+        if known.missing.is_empty() {
+            kept.retain(|(name, _)| known.queues.contains(name));
         }
-        for name in found.queues {
-            if kept.iter().all(|(known, _)| *known != name) {
+        for name in &known.queues {
+            if kept.iter().all(|(listened, _)| listened != name) {
                 // The queue is new, so all its events are.
                 let receiver = site.desk().feeds.read(&site, &site.queue(name.clone()), None);
-                kept.push((name, receiver));
+                kept.push((name.clone(), receiver));
             }
         }
     }

@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 use super::asked::Asked;
 use super::failure::failed;
 use super::jobs::PageParams;
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use crate::audit;
@@ -70,7 +71,7 @@ async fn list_audit(
     asked.end()?;
     let page = audit::of_queue(&queue, after, limit).await.map_err(failed)?;
     if page.items.is_empty() {
-        site.desk().names.must_have(&site, queue.name()).await?;
+        names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
 }

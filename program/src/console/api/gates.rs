@@ -9,6 +9,7 @@ use utoipa_axum::routes;
 
 use super::asked::Asked;
 use super::failure::{failed, redis};
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
@@ -42,7 +43,7 @@ async fn list_gates(
     let queue = place.queue(&site)?;
     let (page, _) = gates::page(&queue).await.map_err(failed)?;
     if page.items.is_empty() {
-        site.desk().names.must_have(&site, queue.name()).await?;
+        names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
 }

@@ -14,6 +14,7 @@ use utoipa_axum::routes;
 use super::asked::{Asked, Conditions, wrong};
 use super::desk::{Work, within};
 use super::failure::failed;
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use crate::console::access::{Needs, Person, Role};
@@ -109,7 +110,7 @@ async fn list_jobs(
     for queue in &wanted {
         person.check(Role::Viewer, Some(queue))?;
     }
-    let mut names = site.desk().names.visible(&site, &person).await?.queues;
+    let mut names = names::visible(&site, &person).await?.queues;
     names.retain(|name| wanted.is_empty() || wanted.contains(name));
     search(&site, &person, asked, names).await
 }
@@ -127,7 +128,7 @@ async fn list_queue_jobs(
     asked: Asked,
 ) -> Result<Json<Value>, Problem> {
     let queue = place.get::<QueueName>("queue")?;
-    site.desk().names.must_have(&site, &queue).await?;
+    names::must_have(&site, &queue).await?;
     search(&site, &person, asked, vec![queue]).await
 }
 

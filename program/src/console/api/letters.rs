@@ -15,6 +15,7 @@ use super::changes::Reason;
 use super::desk::{Work, within};
 use super::failure::{failed, redis};
 use super::jobs::{FilterParams, PageParams, SEARCH_FOR, filter_of};
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::revision::Revision;
@@ -67,7 +68,7 @@ async fn list_letters(
     let work = dead::letters_page(&wanted, &queue, &stop);
     let (page, _) = within(SEARCH_FOR, (&stop, site.stopping()), work).await.map_err(failed)?;
     if page.items.is_empty() {
-        site.desk().names.must_have(&site, queue.name()).await?;
+        names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
 }
@@ -85,7 +86,7 @@ async fn list_groups(
     asked.end()?;
     let page = dead::groups_page(&queue, limit).await.map_err(failed)?;
     if page.items.is_empty() {
-        site.desk().names.must_have(&site, queue.name()).await?;
+        names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
 }

@@ -9,6 +9,7 @@ use utoipa_axum::routes;
 use super::asked::Asked;
 use super::desk::Work;
 use super::failure::redis;
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use crate::console::access::{Needs, Person, Role};
@@ -79,7 +80,7 @@ async fn list_queues(
 ) -> Result<Json<Value>, Problem> {
     let (wanted, memory) = (asked.queues()?, asked.flag("memory")?);
     asked.end()?;
-    let found = site.desk().names.visible(&site, &person).await?;
+    let found = names::visible(&site, &person).await?;
     let is_wanted = |name: &_| wanted.is_empty() || wanted.contains(name);
     let names = found.queues.into_iter().filter(is_wanted).collect();
     let items = queues::reports(site.broker(), names, memory).await;
@@ -109,7 +110,7 @@ async fn get_queue(
     let name = queue.name().clone();
     let report = queues::read_queue(queue, memory).await;
     if report.is_empty() {
-        site.desk().names.must_have(&site, &name).await?;
+        names::must_have(&site, &name).await?;
     }
     View::of(&person, &site).json(&report)
 }
@@ -129,7 +130,7 @@ async fn list_types(
     let known = queue.known_types().await.map_err(redis("failed to ask which types are known"))?;
     let unserved_types = queues::unserved_types(&queue).await;
     if known.is_none() && unserved_types.is_empty() {
-        site.desk().names.must_have(&site, queue.name()).await?;
+        names::must_have(&site, queue.name()).await?;
     }
     let served = known.iter().flatten().map(|name| KnownType { job_type: name.to_string(), served: true });
     let unserved = unserved_types.iter().map(|unserved| &unserved.job_type);

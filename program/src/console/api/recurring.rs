@@ -14,6 +14,7 @@ use utoipa_axum::routes;
 use super::asked::Asked;
 use super::changes::{Reason, encoded};
 use super::failure::{failed, redis};
+use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
@@ -67,7 +68,7 @@ async fn list_recurring(
     let queue = place.queue(&site)?;
     let table = queue.cron().table().await.map_err(redis("failed to list the recurring jobs"))?;
     if table.entries.is_empty() {
-        site.desk().names.must_have(&site, queue.name()).await?;
+        names::must_have(&site, queue.name()).await?;
     }
     let items = table.entries.into_iter().map(|status| recurring(queue.name(), status, table.now, next));
     View::of(&person, &site).json(&RecurringList::from(items.collect::<Vec<_>>()))

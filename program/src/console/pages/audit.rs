@@ -11,10 +11,10 @@ use streamfleet::job::{EntryId, Timestamp};
 use super::campaigns::List;
 use super::found::ROWS;
 use super::frame::{Frame, grouped};
-use super::link::Link;
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

@@ -14,11 +14,11 @@ use super::action::Done;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, grouped, lead_to, utc};
 use super::job::Fact;
-use super::link::Link;
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
 use crate::console::access::{Person, Role};
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

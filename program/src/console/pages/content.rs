@@ -8,8 +8,8 @@ use streamfleet::job::{Encoding, Envelope};
 
 use super::commands;
 use super::frame::Frame;
-use super::link::Link;
 use super::payload::{self, Form, Shown};
+use crate::console::link::Link;
 use crate::console::site::Site;
 
 /// What a job got and returned, in the open tab.

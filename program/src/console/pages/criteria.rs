@@ -4,7 +4,7 @@ use streamfleet::admin::Filter;
 use streamfleet::job::{QueueName, State};
 
 use super::frame::Frame;
-use super::link::Link;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 
 /// The names of the conditions in an address, the names that the filter knows, and the keys of their labels.

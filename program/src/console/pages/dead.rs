@@ -12,11 +12,11 @@ use streamfleet::job::{DeadReason, EntryId, Timestamp};
 use super::criteria::{Condition, Criteria};
 use super::found::ROWS;
 use super::frame::{Frame, grouped};
-use super::link::Link;
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
 use crate::console::access::Role;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

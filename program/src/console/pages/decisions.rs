@@ -12,11 +12,11 @@ use super::campaigns::List;
 use super::criteria::Criteria;
 use super::dead;
 use super::frame::Frame;
-use super::link::Link;
 use super::section::Section;
 use super::steps::waits;
 use super::table::{Cell, Table};
 use super::target;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

@@ -5,9 +5,9 @@ use askama::Template;
 use axum::response::Response;
 
 use super::frame::Frame;
-use super::link::Link;
 use super::section::Section;
 use super::table::Table;
+use crate::console::link::Link;
 
 /// The name of the field with the reason.
 pub(super) const REASON: &str = "reason";

@@ -8,9 +8,9 @@ use streamfleet::job::{QueueName, State, Timestamp};
 
 use super::criteria::Criteria;
 use super::frame::{Frame, grouped};
-use super::link::Link;
 use super::table::{Cell, Table};
 use super::target;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::times::short;
 

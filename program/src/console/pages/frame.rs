@@ -14,11 +14,11 @@ use streamfleet::job::{QueueName, Timestamp};
 use super::assets;
 use super::cookie;
 use super::language::Language;
-use super::link::Link;
 use super::message::Message;
 use super::section::Section;
 use super::theme::Theme;
 use crate::console::access::{Csrf, Person, Role};
+use crate::console::link::Link;
 use crate::times::{rfc3339, short};
 
 /// The request header of the script that refreshes parts of a page.

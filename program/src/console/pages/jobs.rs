@@ -11,10 +11,10 @@ use streamfleet::job::{JobId, JobType, QueueName, State};
 use super::criteria::{Condition, Criteria};
 use super::found;
 use super::frame::Frame;
-use super::link::Link;
 use super::section::Section;
 use super::table::{Table, state_key};
 use super::target;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

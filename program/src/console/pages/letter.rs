@@ -15,11 +15,11 @@ use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to, utc};
 use super::graph::Graph;
 use super::job::{self, Fact};
-use super::link::Link;
 use super::section::Section;
 use super::steps::Verdicts;
 use super::{job_actions, submit, target};
 use crate::console::access::{Person, Role};
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

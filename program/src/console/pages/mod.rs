@@ -2,8 +2,8 @@
 //!
 //! A handler takes a `frame`, which knows the language and who asks, reads what its page shows (never more than a bounded part of
 //! Redis), and gives the frame a template of `program/templates`. `table`, `form`, `chart`, `timeline` and `graph` are the parts
-//! that pages consist of; `link` builds every address. An action has two steps: a `form` says what will be done, and what it
-//! sends is done, noted in the audit (`action`) and reported as a `message` on the next page. All texts are in `language`.
+//! that pages consist of. An action has two steps: a `form` says what will be done, and what it sends is done, noted in the
+//! audit (`action`) and reported as a `message` on the next page. All texts are in `language`.
 
 mod action;
 mod assets;
@@ -28,7 +28,6 @@ mod job_actions;
 mod jobs;
 mod language;
 mod letter;
-mod link;
 mod login;
 mod message;
 mod next_step;

@@ -13,9 +13,9 @@ use streamfleet::{Queue, RedisError};
 
 use super::chart::{Chart, Minute};
 use super::frame::{Frame, bytes, grouped};
-use super::link::Link;
 use super::section::Section;
 use super::{pace, samples, target};
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::times::short;

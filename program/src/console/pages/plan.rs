@@ -14,11 +14,11 @@ use super::action::{Done, noted};
 use super::criteria::Criteria;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, grouped, lead_to};
-use super::link::Link;
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
 use crate::console::access::Person;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::cookie;
 use super::language::Language;
-use super::link::Link;
 use super::theme::Theme;
+use crate::console::link::Link;
 
 /// What the form says.
 #[derive(Debug, Deserialize)]

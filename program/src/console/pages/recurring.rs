@@ -14,11 +14,11 @@ use super::action::{Done, noted};
 use super::campaigns::List;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to};
-use super::link::Link;
 use super::section::Section;
 use super::table::{Cell, Table, state_key};
 use super::target;
 use crate::console::access::{Person, Role};
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

@@ -13,11 +13,11 @@ use streamfleet::job::{
 use super::action::{Done, noted};
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to, utc};
-use super::link::Link;
 use super::section::Section;
 use super::table::{step_key, step_look};
 use super::target;
 use crate::console::access::Person;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

@@ -6,7 +6,7 @@ use askama::Template;
 use streamfleet::job::{State, StepKind, StepState, Timestamp};
 
 use super::frame::{Frame, grouped, utc};
-use super::link::Link;
+use crate::console::link::Link;
 use crate::times::{rfc3339, short};
 
 /// A table.

@@ -12,11 +12,11 @@ use streamfleet::admin::WorkerInfo;
 use streamfleet::job::{Lane, QueueName};
 
 use super::frame::Frame;
-use super::link::Link;
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
 use crate::console::access::Role;
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::times::short;

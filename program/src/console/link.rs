@@ -4,53 +4,57 @@ use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What may stand in an address as it is.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// What may stand in a segment as it is: the unreserved characters of RFC 3986.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What may stand in a name or a value of the query as it is.
+const QUERY: &AsciiSet = &SEGMENT.remove(b'/');
 
 /// An address on this server: a path, and perhaps a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Link(String);
+pub(in crate::console) struct Link(String);
 
 impl Link {
     /// The address with these segments.
-    pub(super) fn to(segments: &[&str]) -> Self {
+    pub(in crate::console) fn to(segments: &[&str]) -> Self {
         if segments.is_empty() {
             return Self("/".to_owned());
         }
-        Self(segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, PLAIN))).collect())
+        Self(segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, SEGMENT))).collect())
     }
 
     /// A page of a queue.
-    pub(super) fn queue(queue: &str, more: &[&str]) -> Self {
+    pub(in crate::console) fn queue(queue: &str, more: &[&str]) -> Self {
         Self::to(&[&["queues", queue], more].concat())
     }
 
     /// A job.
-    pub(super) fn job(queue: &str, id: &str) -> Self {
+    pub(in crate::console) fn job(queue: &str, id: &str) -> Self {
         Self::queue(queue, &["jobs", id])
     }
 
     /// Adds a parameter to the query.
-    pub(super) fn with(self, name: &str, value: &str) -> Self {
+    pub(in crate::console) fn with(self, name: &str, value: &str) -> Self {
         let sign = if self.0.contains('?') { '&' } else { '?' };
-        let (name, value) = (utf8_percent_encode(name, PLAIN), utf8_percent_encode(value, PLAIN));
+        let (name, value) = (utf8_percent_encode(name, QUERY), utf8_percent_encode(value, QUERY));
         Self(format!("{}{sign}{name}={value}", self.0))
     }
 
     /// Adds parameters, but those without a value.
-    pub(super) fn with_all(self, pairs: &[(String, String)]) -> Self {
+    pub(in crate::console) fn with_all(self, pairs: &[(String, String)]) -> Self {
         let pairs = pairs.iter().filter(|(_, value)| !value.is_empty());
         pairs.fold(self, |link, (name, value)| link.with(name, value))
     }
 
-    /// The address that a form names, if it is one on this server: a browser must not be sent elsewhere.
-    pub(super) fn back(text: &str) -> Option<Self> {
+    /// The address that a form or a query names, if it is one on this server: a browser must not be sent elsewhere. Browsers
+    /// take `//host` and `/\host` for another site.
+    pub(in crate::console) fn back(text: &str) -> Option<Self> {
         let is_local = text.starts_with('/') && !text.starts_with("//");
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
         (is_local && is_plain && text.len() <= 2000).then(|| Self(text.to_owned()))
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(in crate::console) fn as_str(&self) -> &str {
         &self.0
     }
 }
