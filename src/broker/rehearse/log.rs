@@ -4,7 +4,7 @@ use std::future::Future;
 
 use crate::broker::client::error::Error;
 
-/// One step of a rehearsal; see the [example](Broker::rehearse).
+/// One step of a rehearsal; see the [example](crate::Broker::rehearse).
 #[derive(Debug)]
 pub struct Step {
     /// What was done.
