@@ -14,6 +14,9 @@ GROUPING = re.compile(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)")
 ADDED = {"namespace", "job", "instance", "pod"}
 SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
 
+# What stands before a series of which the maximum is taken.
+MAXIMUM = re.compile(r"\bmax\s*(?:by \([^)]*\) )?\((?:max_over_time\()?$")
+
 
 class Catalogue:
     """All metrics, with their labels and the values of these."""
@@ -43,7 +46,7 @@ class Catalogue:
             own = {each["name"]: each.get("values", []) for each in metric["labels"]}
             labels |= own.keys() | ({"le"} if metric["kind"] == "histogram" else set())
             yield from self._matchers(name, own, matchers)
-            if self._needs_max(metric) and not re.search(r"\bmax\s*(?:by \([^)]*\) )?\($", expression[: found.start()]):
+            if self._needs_max(metric) and not MAXIMUM.search(expression[: found.start()]):
                 yield f"{name} is reported by the leader, but not queried as a maximum: {expression}"
         for label in sorted(grouped(expression) - labels):
             yield f"none of its metrics has the label {label}: {expression}"

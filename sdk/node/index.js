@@ -1334,7 +1334,7 @@ function answerLine(ref, outcome) {
   if (result !== undefined) text = `${text.slice(0, -1)},"result":${resultJson(result)}}`;
   const size = Buffer.byteLength(text);
   if (size > mostLineBytes) {
-    throw new RangeError(`its line has ${size} bytes, and the worker accepts ${mostLineBytes} (max_line of the pool)`);
+    throw new RangeError(`its line has ${size} bytes, and the pool's max_line is ${mostLineBytes}`);
   }
   return `${text}\n`;
 }

@@ -138,7 +138,7 @@ final class Pipe
         $flags = self::ENCODE | JSON_THROW_ON_ERROR | ($isExact ? 0 : JSON_INVALID_UTF8_SUBSTITUTE);
         $line = json_encode($message, $flags, self::DEPTH);
         if (strlen($line) > self::$longestLine) {
-            throw new \JsonException('its line has ' . strlen($line) . ' bytes, and the worker accepts ' . self::$longestLine . ' (max_line of the pool)');
+            throw new \JsonException('its line has ' . strlen($line) . " bytes, and the pool's max_line is " . self::$longestLine);
         }
         return "$line\n";
     }

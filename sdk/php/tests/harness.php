@@ -257,7 +257,8 @@ final class Program
     public function write(string $text): void
     {
         for (; $text !== ''; $text = substr($text, $written)) {
-            $written = fwrite($this->pipes[0], $text);
+            // The program may have ended.
+            $written = @fwrite($this->pipes[0], $text);
             if ($written === false) {
                 return;
             }

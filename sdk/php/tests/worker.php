@@ -183,7 +183,7 @@ test('a_result_that_cannot_be_sent_fails_its_job_and_the_program_lives', functio
         ->on("throws", fn() => new class implements JsonSerializable { function jsonSerialize(): mixed { throw new Exception("not me"); } })
         ->on("fine", fn() => "fine")
         ->run();');
-    $wanted = ['nan' => 'NaN', 'loop' => 'ecursion', 'deep' => 'depth', 'huge' => 'the worker accepts 16777216', 'file' => 'not supported', 'utf8' => 'UTF-8', 'throws' => 'not me'];
+    $wanted = ['nan' => 'NaN', 'loop' => 'ecursion', 'deep' => 'depth', 'huge' => 'max_line is 16777216', 'file' => 'not supported', 'utf8' => 'UTF-8', 'throws' => 'not me'];
     foreach ($wanted as $type => $why) {
         $answer = $program->answer($type);
         same('fatal', $answer['outcome'], $type);
@@ -204,7 +204,7 @@ test('no_line_is_longer_than_the_worker_accepts', function (): void {
     $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 1, 'max_line' => 1024]);
     same('ready', $program->read()['type']);
     same('done', $program->answer('size', 900)['outcome']);
-    contains('the worker accepts 1024 (max_line of the pool)', $program->answer('size', 1024)['error']);
+    contains("the pool's max_line is 1024", $program->answer('size', 1024)['error']);
     foreach (['error' => 'retry', 'fatal' => 'fatal', 'snooze' => 'snooze', 'logs' => 'done'] as $type => $outcome) {
         $program->job($type);
         do {
@@ -376,9 +376,11 @@ test('a_payload_that_exhausts_the_memory_is_answered', function (): void {
 
 test('a_kept_job_is_not_taken_for_the_next_one', function (): void {
     $program = Program::start('$worker->on("keeps", function (Job $job) use (&$kept) { $kept ??= $job; return $kept->cancelled(); })
-        ->on("waits", function (Job $job) use (&$kept) { while ($job->cancelled() === null) { usleep(1000); } return $kept->cancelled(); })->run();');
+        ->on("waits", function (Job $job) use (&$kept) { $job->log("info", "begun"); while ($job->cancelled() === null) { usleep(1000); } return $kept->cancelled(); })->run();');
     same(['outcome' => 'done'], $program->answer('keeps'));
     $ref = $program->job('waits');
+    // A job that is cancelled before it begins never begins.
+    same('begun', $program->read()['message']);
     $program->send(['type' => 'cancel', 'ref' => $ref, 'reason' => 'lost']);
     same(['outcome' => 'done'], $program->result($ref));
 });

@@ -671,8 +671,7 @@ class _Loop:
             _check_depth(text)
             line = text.encode("utf-8", "strict" if isinstance(outcome, Done) else "replace")
             if len(line) > _Limits.line:
-                size = f"its line has {len(line)} bytes, and the worker accepts {_Limits.line}"
-                raise ValueError(f"{size} (max_line of the pool)")
+                raise ValueError(f"its line has {len(line)} bytes, and the pool's max_line is {_Limits.line}")
         except Exception as error:
             # Another attempt would do the work again, and return the same.
             self.answer(job_, Fatal(f"the handler's result cannot be sent: {error}"))

@@ -236,7 +236,7 @@ class Sync(unittest.TestCase):
             "large number": "64 bits",
             "circle": "ircular",
             "deep": "more than 120 levels",
-            "huge": "the worker accepts 16777216 (max_line of the pool)",
+            "huge": "the pool's max_line is 16777216",
         }.items():
             with self.subTest(name):
                 answer = program.ask("return", name)
@@ -249,7 +249,7 @@ class Sync(unittest.TestCase):
         program = self.program()
         program.hello(max_line=1024)
         self.assertEqual(program.ask("size", 900)["outcome"], "done")
-        self.assertIn("the worker accepts 1024 (max_line of the pool)", program.ask("size", 1024)["error"])
+        self.assertIn("the pool's max_line is 1024", program.ask("size", 1024)["error"])
         for what, outcome in {"error": "retry", "fatal": "fatal", "snooze": "snooze", "logs": "done"}.items():
             with self.subTest(what):
                 program.job("long", what)
