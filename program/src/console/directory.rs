@@ -14,6 +14,9 @@ const FRESH: Duration = Duration::from_secs(1);
 /// How much longer than a scan took what it found is used.
 const SHARE: u32 = 20;
 
+/// How long it is used at most, however long the scan took.
+const STALE: Duration = Duration::from_secs(10);
+
 /// What Redis knows.
 #[derive(Debug, Default)]
 pub(super) struct Known {
@@ -68,7 +71,7 @@ impl Directory {
         missing.sort();
         missing.dedup();
         let known = Arc::new(Known { queues: queues.found, workers: workers.found, missing });
-        let until = Instant::now() + FRESH.max(begun.elapsed() * SHARE);
+        let until = Instant::now() + (begun.elapsed() * SHARE).clamp(FRESH, STALE);
         self.state().last = Some((Arc::clone(&known), until));
         Ok(known)
     }
