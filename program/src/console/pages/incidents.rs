@@ -7,14 +7,14 @@ use axum::Form as Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::admin::{Incident, IncidentId, IncidentState, Incidents, KnownIncident};
+use streamfleet::admin::{Incident, IncidentId, Incidents, KnownIncident};
 use streamfleet::job::{EntryId, Timestamp};
 
 use super::action::Done;
 use super::form::{Field, Form, reason};
 use super::found::ROWS;
 use super::frame::{Frame, grouped, lead_to, utc};
-use super::incident::{self, about, kind, look};
+use super::incident::{self, about, kind};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
