@@ -3,5 +3,6 @@
 mod actions;
 mod every;
 mod hostile;
+mod incidents;
 mod large;
 mod scene;
