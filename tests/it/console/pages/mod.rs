@@ -1,6 +1,8 @@
 //! The pages of the console.
 
 mod actions;
+#[cfg(feature = "alerts")]
+mod alerts;
 mod every;
 mod hostile;
 mod incidents;
