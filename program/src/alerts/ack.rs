@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::IncidentId;
+use streamfleet::admin::{Action, IncidentId, Incidents, Noted};
 use streamfleet::job::Timestamp;
 
 use crate::Context;
@@ -37,9 +37,11 @@ pub(super) struct Args {
 }
 
 /// What became of it, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = IncidentAck)]
+pub(crate) struct Report {
     incident: String,
+    /// Until when no reminder is sent.
     until: String,
     until_ms: u64,
     #[serde(skip)]
@@ -52,19 +54,11 @@ struct Report {
 pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let action = ActorArgs::of(args.name, args.reason).action("alerts ack");
     let incidents = context.broker().await?.incidents();
-    let done = incidents.acknowledge(&args.incident, args.time, &action).await;
-    let Some(done) = done.context("failed to acknowledge the incident")? else {
+    let Some(done) = acknowledge(&incidents, &args.incident, args.time, &action).await? else {
         output::print_stderr(&format!("there is no open incident {}", args.incident));
         return Ok(Exit::NotFound);
     };
-    let until = told(done);
-    let report = Report {
-        incident: args.incident.to_string(),
-        until: rfc3339(until),
-        until_ms: until.as_ms(),
-        time: until,
-        is_over: args.time.is_zero(),
-    };
+    let report = Report::of(&args.incident, told(done), args.time);
     context.output.print(&report, |report| match report.is_over {
         true => format!("reminders of the incident {} are sent again", report.incident),
         false => {
@@ -73,4 +67,28 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
     })?;
     Ok(Exit::Done)
+}
+
+/// Acknowledges an incident for this long, and notes it in the audit. Returns until when; `None` if there is no such
+/// incident, or it is over.
+pub(crate) async fn acknowledge(
+    incidents: &Incidents,
+    id: &IncidentId,
+    time: Duration,
+    action: &Action,
+) -> anyhow::Result<Option<Noted<Timestamp>>> {
+    incidents.acknowledge(id, time, action).await.context("failed to acknowledge the incident")
+}
+
+impl Report {
+    /// Describes an acknowledgment for this long.
+    pub(crate) fn of(id: &IncidentId, until: Timestamp, time: Duration) -> Self {
+        Self {
+            incident: id.to_string(),
+            until: rfc3339(until),
+            until_ms: until.as_ms(),
+            time: until,
+            is_over: time.is_zero(),
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{Acknowledgment, Incident, IncidentState, Incidents, KnownIncident};
+use streamfleet::admin::{Acknowledgment, Incident, IncidentState, Incidents, KnownIncident, PastIncident};
 use streamfleet::job::{EntryId, Timestamp};
 
 use crate::Context;
@@ -36,12 +36,38 @@ pub(super) struct Args {
     repeat: Repeat,
 }
 
+/// Which incidents are listed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// List the first page: the open incidents are on no other.
+    pub(crate) open: bool,
+    /// List at most so many that are over.
+    pub(crate) past: Option<u64>,
+    /// List those that were over before this entry.
+    pub(crate) after: Option<EntryId>,
+}
+
+/// The incidents that were found.
+pub(crate) struct Found {
+    /// The open ones, oldest first; at most 500.
+    pub(crate) open: Vec<KnownIncident>,
+    /// Those that are over, newest first.
+    pub(crate) past: Vec<PastIncident>,
+    /// After which entry the next page of those begins.
+    pub(crate) next: Option<EntryId>,
+    /// How many open ones another version wrote.
+    pub(crate) unreadable: usize,
+    /// The time of the server's clock.
+    pub(crate) now: Timestamp,
+}
+
 /// The incidents, for JSON output.
-type Page = List<Report, Facts>;
+pub(crate) type Page = List<Report, Facts>;
 
 /// What is known about all incidents, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = IncidentFacts)]
+pub(crate) struct Facts {
     /// How many are open.
     open: usize,
     #[serde(skip)]
@@ -51,8 +77,9 @@ struct Facts {
 }
 
 /// One incident, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Incident)]
+pub(crate) struct Report {
     id: String,
     state: &'static str,
     kind: &'static str,
@@ -84,7 +111,8 @@ struct Report {
 }
 
 /// Who does not want to be reminded, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = IncidentAcknowledged)]
 struct Acknowledged {
     until: String,
     until_ms: u64,
@@ -101,19 +129,9 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 async fn list(args: &Args, incidents: &Incidents, context: &Context) -> anyhow::Result<Listing> {
-    const FAILED: &str = "failed to read the incidents";
-    let found = incidents.open().await.context(FAILED)?;
-    let is_shown =
-        |known: &KnownIncident| known.incident.state == IncidentState::Open && args.after.is_none();
-    let mut items: Vec<Report> = found.incidents.into_iter().filter(is_shown).map(Report::from).collect();
-    let (open, mut next) = (items.len(), None);
-    if args.all {
-        let past = incidents.past(args.after, args.limit).await.context(FAILED)?;
-        next = past.last().filter(|_| past.len() as u64 == args.limit).map(|past| past.entry.to_string());
-        items.extend(past.into_iter().map(|past| Report::of(past.incident)));
-    }
-    let facts = Facts { open, unreadable: found.unreadable, now: found.now };
-    let page = Page { items, next, facts, former: None };
+    let wanted =
+        Wanted { open: args.after.is_none(), past: args.all.then_some(args.limit), after: args.after };
+    let page = Page::from(find(incidents, wanted, |_| true).await?);
     let names = |page: &Page| page.items.iter().map(|report| report.id.clone()).collect();
     let listing =
         Listing::new(context.output.rendered(&page, names, |page| table(page, &context.clock, args.all))?);
@@ -121,6 +139,36 @@ async fn list(args: &Args, incidents: &Incidents, context: &Context) -> anyhow::
         0 => listing,
         count => listing.remark(format!("{count} incidents cannot be read: another version wrote them")),
     })
+}
+
+/// Reads the incidents that may be shown. A page of those that are over may thus have fewer than it was asked for.
+pub(crate) async fn find(
+    incidents: &Incidents,
+    wanted: Wanted,
+    is_shown: impl Fn(&Incident) -> bool,
+) -> anyhow::Result<Found> {
+    const FAILED: &str = "failed to read the incidents";
+    let known = incidents.open().await.context(FAILED)?;
+    let (mut open, unreadable, now) = (known.incidents, known.unreadable, known.now);
+    open.retain(|known| {
+        wanted.open && known.incident.state == IncidentState::Open && is_shown(&known.incident)
+    });
+    let (mut past, mut next) = (Vec::new(), None);
+    if let Some(limit) = wanted.past {
+        past = incidents.past(wanted.after, limit).await.context(FAILED)?;
+        next = past.last().filter(|_| past.len() as u64 == limit).map(|past| past.entry);
+        past.retain(|past| is_shown(&past.incident));
+    }
+    Ok(Found { open, past, next, unreadable, now })
+}
+
+impl From<Found> for Page {
+    fn from(found: Found) -> Self {
+        let facts = Facts { open: found.open.len(), unreadable: found.unreadable, now: found.now };
+        let past = found.past.into_iter().map(|past| Report::of(past.incident));
+        let items = found.open.into_iter().map(Report::from).chain(past).collect();
+        Self { items, next: found.next.map(|entry| entry.to_string()), facts, former: None }
+    }
 }
 
 impl From<KnownIncident> for Report {

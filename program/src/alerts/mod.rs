@@ -5,6 +5,11 @@ mod list;
 #[cfg(feature = "alerts")]
 mod probe;
 
+pub(crate) use ack::{Report as Ack, acknowledge};
+pub(crate) use list::{Found, Page, Wanted, find};
+#[cfg(feature = "alerts")]
+pub(crate) use probe::send;
+
 use super::Context;
 use super::exit::Exit;
 

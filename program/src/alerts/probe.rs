@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use streamfleet::alerts::TestError;
+use streamfleet::config::Effective;
 use streamfleet::job::SinkName;
 
 use crate::exit::Exit;
@@ -24,33 +25,38 @@ pub(super) struct Args {
 
 /// What became of the message, for JSON output.
 #[derive(Serialize)]
-struct Report {
+pub(crate) struct Report {
     sink: String,
-    accepted: bool,
-    /// What the sink answered, or why it has not taken the message.
-    answer: String,
+    pub(crate) accepted: bool,
+    /// What the sink answered, or why it has not taken the message. The text has no secret.
+    pub(crate) answer: String,
 }
 
 /// Sends the message.
 pub(super) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
-    let alerts = context.effective.alerts().map_err(|invalid| Wrong(invalid.to_string()))?;
+    let Some(report) = send(&context.effective, &args.sink).await? else {
+        output::print_stderr(&format!("there is no sink {} in the configuration", args.sink));
+        return Ok(Exit::NotFound);
+    };
+    context.output.print(&report, Report::line)?;
+    Ok(if report.accepted { Exit::Done } else { Exit::Failed })
+}
+
+/// Sends the message to a configured sink. Returns what it answered; `None` if there is no such sink.
+pub(crate) async fn send(effective: &Effective, sink: &SinkName) -> anyhow::Result<Option<Report>> {
+    let alerts = effective.alerts().map_err(|invalid| Wrong(invalid.to_string()))?;
     let Some(alerts) = alerts else {
         let why =
             "there is no section [alerts]: add [alerts.sinks.<name>] with its kind to the configuration";
         return Err(Wrong(why.to_owned()).into());
     };
-    let (accepted, answer) = match alerts.test(&args.sink).await {
+    let (accepted, answer) = match alerts.test(sink).await {
         Ok(answer) => (true, answer),
-        Err(TestError::Unknown(sink)) => {
-            output::print_stderr(&format!("there is no sink {sink} in the configuration"));
-            return Ok(Exit::NotFound);
-        }
+        Err(TestError::Unknown(_)) => return Ok(None),
         Err(TestError::Failed { why, .. }) => (false, why),
         Err(error) => return Err(Wrong(error.to_string()).into()),
     };
-    let report = Report { sink: args.sink.to_string(), accepted, answer };
-    context.output.print(&report, Report::line)?;
-    Ok(if accepted { Exit::Done } else { Exit::Failed })
+    Ok(Some(Report { sink: sink.to_string(), accepted, answer }))
 }
 
 impl Report {

@@ -5,6 +5,8 @@
 //! one `site`.
 
 mod access;
+#[cfg(feature = "alerts")]
+mod alerting;
 mod api;
 mod directory;
 mod link;
@@ -85,7 +87,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let site = Site::new(broker, context.effective.clone(), gatekeeper, stopping);
     let server = Server::open(listen).await?;
     context.output.line(&greeting(&site, server.address()))?;
-    server.run(router(site.clone()), context.shutdown.clone()).await;
+    let serving = server.run(router(site.clone()), context.shutdown.clone());
+    #[cfg(feature = "alerts")]
+    tokio::join!(serving, alerting::run(context));
+    #[cfg(not(feature = "alerts"))]
+    serving.await;
     site.desk().finish().await;
     Ok(Exit::Done)
 }

@@ -49,6 +49,8 @@ NEEDED = {
     ("put", "/api/v1/queues/{queue}/cron/{name}"),
     ("delete", "/api/v1/queues/{queue}/cron/{name}"),
     ("post", "/api/v1/queues/{queue}/cron/{name}/run"),
+    ("get", "/api/v1/incidents"),
+    ("post", "/api/v1/incidents/{incident}/ack"),
     ("get", "/api/v1/workers"),
     ("get", "/api/v1/events"),
     ("get", "/api/v1/queues/{queue}/events"),

@@ -5,7 +5,7 @@ mod delivery;
 mod mail;
 mod rules;
 mod sinks;
-mod stand_in;
+pub(crate) mod stand_in;
 
 use std::time::Duration;
 

@@ -13,14 +13,14 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 /// What a stand-in has taken, what it answers first, and how often it was asked.
 type Own = (Arc<Mutex<Vec<String>>>, Arc<Mutex<VecDeque<(u16, String)>>>, Arc<Mutex<usize>>);
 
-pub(super) const SECRET: &str = "SEC-of-the-robot-0123456789";
+pub(crate) const SECRET: &str = "SEC-of-the-robot-0123456789";
 
 /// A token in an address, which no text may show.
-pub(super) const TOKEN: &str = "canary-token-0123456789";
+pub(crate) const TOKEN: &str = "canary-token-0123456789";
 
 /// A chat service.
-pub(super) struct Robot {
-    pub(super) server: MockServer,
+pub(crate) struct Robot {
+    pub(crate) server: MockServer,
     /// The texts that it took.
     taken: Arc<Mutex<Vec<String>>>,
     /// What it answers first, instead of taking a message.
@@ -58,7 +58,7 @@ impl Robot {
     }
 
     /// Starts a stand-in for `DingTalk`.
-    pub(super) async fn dingtalk() -> Self {
+    pub(crate) async fn dingtalk() -> Self {
         Self::start(dingtalk, r#"{"errcode":0,"errmsg":"ok"}"#).await
     }
 
@@ -75,7 +75,7 @@ impl Robot {
     }
 
     /// The texts that it took so far.
-    pub(super) fn taken(&self) -> Vec<String> {
+    pub(crate) fn taken(&self) -> Vec<String> {
         self.taken.lock().unwrap().clone()
     }
 
@@ -85,7 +85,7 @@ impl Robot {
     }
 
     /// Lets it refuse the next requests in this way.
-    pub(super) fn refuse(&self, times: usize, status: u16, body: &str) {
+    pub(crate) fn refuse(&self, times: usize, status: u16, body: &str) {
         self.first.lock().unwrap().extend(std::iter::repeat_n((status, body.to_owned()), times));
     }
 }

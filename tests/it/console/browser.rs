@@ -9,7 +9,7 @@ use std::time::Duration;
 use scraper::{ElementRef, Html, Selector};
 
 use crate::cli::desk::launch;
-use crate::harness::process::Worker;
+use crate::harness::process::{Launch, Worker};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
@@ -41,7 +41,12 @@ pub(crate) struct Page {
 impl Browser {
     /// Starts a console for this server, and logs in with the link that it prints.
     pub(crate) fn open(server: &RedisServer) -> Self {
-        let console = launch(server, &["console", "--listen", "127.0.0.1:0"]).start();
+        Self::open_at(launch(server, &["console", "--listen", "127.0.0.1:0"]))
+    }
+
+    /// Starts this console, and logs in with the link that it prints.
+    pub(crate) fn open_at(console: Launch) -> Self {
+        let console = console.start();
         let link = until("the console to print its address", SOON, || {
             console.stdout().lines().find_map(|line| line.strip_prefix("console: http://").map(str::to_owned))
         });

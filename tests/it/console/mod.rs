@@ -6,3 +6,4 @@ mod client;
 mod login;
 mod pages;
 mod slow;
+mod trouble;

@@ -59,6 +59,32 @@ impl Person {
         self.role(Some(queue)) >= Some(role)
     }
 
+    /// Returns true if they may do this on every queue: what is about no queue concerns all of them.
+    pub(in crate::console) fn may_everywhere(&self, role: Role) -> bool {
+        self.grants.everywhere >= Some(role)
+    }
+
+    /// Checks that they have a role on a queue, or on every queue if none is named.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if they have not.
+    pub(in crate::console) fn check_about(
+        &self,
+        role: Role,
+        queue: Option<&QueueName>,
+    ) -> Result<(), Problem> {
+        if queue.is_some() || self.may_everywhere(role) {
+            return self.check(role, queue);
+        }
+        let why = format!(
+            "this needs the role {} on every queue, which {} does not have",
+            role.as_str(),
+            self.name
+        );
+        Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why))
+    }
+
     /// Checks that they have a role on a queue, or on any if none is named.
     ///
     /// # Errors

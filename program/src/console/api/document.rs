@@ -12,7 +12,7 @@ use crate::console::problem::{FieldError, Problem};
 use crate::console::routes::Described;
 
 /// What operations are about, in the order in which they are shown.
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 12] = [
     ("queues", "How many jobs queues have; pausing, emptying and deleting them."),
     ("jobs", "Submitting jobs, finding them, waiting for them and changing them."),
     ("bulk", "Changing all jobs that a filter matches."),
@@ -20,6 +20,7 @@ const TAGS: [(&str, &str); 11] = [
     ("campaigns", "Bulk replays that the fleet carries out."),
     ("gates", "How many jobs may run or start."),
     ("recurring jobs", "Jobs that are submitted by a schedule."),
+    ("incidents", "What is wrong with the fleet, and who knows of it."),
     ("workers", "The processes that run jobs."),
     ("events", "What happens, live."),
     ("audit", "What people did."),
@@ -27,7 +28,7 @@ const TAGS: [(&str, &str); 11] = [
 ];
 
 /// The parameters of paths: what they are, and an example.
-const PARAMETERS: [(&str, &str, &str); 8] = [
+const PARAMETERS: [(&str, &str, &str); 9] = [
     ("queue", "The name of the queue.", "mail"),
     ("id", "The id of the job, or the id of its stream entry.", "order-7"),
     ("step", "The name of the step.", "charge"),
@@ -36,6 +37,7 @@ const PARAMETERS: [(&str, &str, &str); 8] = [
     ("gate", "The gate: `queue`, `type:<type>`, `key:<field>` or `key:<field>=<value>`.", "type:mail.send"),
     ("name", "The name of the recurring job.", "report.nightly"),
     ("batch", "The name of the batch.", "invoices-2026-11"),
+    ("incident", "The id of the incident.", "0b5ff109"),
 ];
 
 /// What anybody may be told instead of an answer.

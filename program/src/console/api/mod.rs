@@ -17,6 +17,7 @@ mod failure;
 mod feed;
 mod fleet;
 mod gates;
+mod incidents;
 mod job;
 mod jobs;
 mod letter_edits;
@@ -71,6 +72,7 @@ fn operations() -> Routes {
         .with(campaigns::routes())
         .with(gates::routes())
         .with(recurring::routes())
+        .with(incidents::routes())
         .with(events::routes())
         .with(fleet::routes())
 }

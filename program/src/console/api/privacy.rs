@@ -15,7 +15,8 @@ use crate::console::site::Site;
 const HIDDEN: &str = "***";
 
 /// The keys whose values come from producers or handlers.
-const PRIVATE: [&str; 8] = ["payload", "headers", "result", "error", "errors", "text", "note", "fields"];
+const PRIVATE: [&str; 9] =
+    ["payload", "headers", "result", "error", "errors", "example_error", "text", "note", "fields"];
 
 /// What a person may see.
 pub(super) struct View<'a> {

@@ -14,6 +14,7 @@ use super::frame::{Frame, grouped};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
+use crate::console::access::Role;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -41,19 +42,17 @@ pub(super) async fn show(
     }
     let before: Option<EntryId> =
         wanted.after.as_deref().map(|after| target::part("after", after)).transpose()?;
-    let reading = stream::iter(queues).map(|queue| read(queue, before)).buffered(AT_ONCE);
-    let read: Vec<_> = reading.collect().await;
-    let (mut found, mut remarks, mut now) = (Vec::new(), Vec::new(), Timestamp::default());
-    for (queue, read) in read {
-        match read {
-            Ok((clock, actions)) => {
-                now = now.max(clock);
-                found.extend(actions.into_iter().map(|action| (queue.clone(), action)));
-            }
-            Err(error) => remarks.push(error),
+    let Gathered { mut found, mut remarks, now } = gather(queues, before).await;
+    // What people did about incidents concerns those who may see every queue.
+    if wanted.queue.is_none() && frame.may_about(Role::Viewer, None) {
+        match site.broker().incidents().audit(before, ROWS as u64 + 1).await {
+            Ok(actions) => found.extend(actions.into_iter().map(|action| (None, action))),
+            Err(error) => remarks.push(error.to_string()),
         }
     }
     found.sort_by_key(|(_, past)| std::cmp::Reverse(past.entry));
+    // Without queues, no clock was read.
+    let now = found.first().map_or(now, |(_, past)| now.max(past.at()));
     // Entries of several queues may have the same id, so the next page begins before the last one's millisecond only if
     // no more of it are left.
     let next = found.get(ROWS - 1).filter(|_| found.len() > ROWS).map(|(_, past)| past.entry.to_string());
@@ -67,6 +66,33 @@ pub(super) async fn show(
     Ok(frame.page(title, Some(Section::Audit), &List { frame: &frame, title, line, table, remarks, next }))
 }
 
+/// What people did, each with the queue; none if it was about incidents.
+type Actions = Vec<(Option<Queue>, PastAction)>;
+
+/// What people did to queues.
+#[derive(Default)]
+struct Gathered {
+    found: Actions,
+    remarks: Vec<String>,
+    now: Timestamp,
+}
+
+async fn gather(queues: Vec<Queue>, before: Option<EntryId>) -> Gathered {
+    let reading = stream::iter(queues).map(|queue| read(queue, before)).buffered(AT_ONCE);
+    let read: Vec<_> = reading.collect().await;
+    let mut all = Gathered::default();
+    for (queue, read) in read {
+        match read {
+            Ok((clock, actions)) => {
+                all.now = all.now.max(clock);
+                all.found.extend(actions.into_iter().map(|action| (Some(queue.clone()), action)));
+            }
+            Err(error) => all.remarks.push(error),
+        }
+    }
+    all
+}
+
 type Read = (Queue, Result<(Timestamp, Vec<PastAction>), String>);
 
 async fn read(queue: Queue, before: Option<EntryId>) -> Read {
@@ -76,7 +102,7 @@ async fn read(queue: Queue, before: Option<EntryId>) -> Read {
     (queue, read)
 }
 
-fn table(frame: &Frame, found: &[(Queue, PastAction)], now: Timestamp) -> Table {
+fn table(frame: &Frame, found: &[(Option<Queue>, PastAction)], now: Timestamp) -> Table {
     let columns = [
         ("column.when", "short"),
         ("column.who", ""),
@@ -87,12 +113,12 @@ fn table(frame: &Frame, found: &[(Queue, PastAction)], now: Timestamp) -> Table 
     ];
     let mut table = Table::new(frame, "nav.audit", &columns).or(frame.t("audit.none"));
     for (queue, past) in found {
-        let (action, name) = (&past.action, queue.name().as_str());
+        let (action, name) = (&past.action, queue.as_ref().map(|queue| queue.name().as_str()));
         table.add([
             Cell::time(frame, past.at(), now),
             Cell::text(&action.who),
             Cell::text(&action.what).under(format!("{} {}", action.target, action.outcome).trim()),
-            Cell::link(name, &Link::queue(name, &[])),
+            name.map_or_else(|| Cell::text("–"), |name| Cell::link(name, &Link::queue(name, &[]))),
             Cell::text(action.count.map_or_else(|| "–".to_owned(), grouped)),
             Cell::text(&action.why),
         ]);

@@ -154,6 +154,11 @@ impl Frame {
         self.person.as_ref().is_some_and(|person| person.may(role, queue))
     }
 
+    /// Whether they may do this where an incident is: on its queue, or on every queue if it is about none.
+    pub(super) fn may_about(&self, role: Role, queue: Option<&QueueName>) -> bool {
+        self.person.as_ref().is_some_and(|person| person.check_about(role, queue).is_ok())
+    }
+
     /// Whether they may see payloads.
     pub(super) fn sees_payloads(&self) -> bool {
         self.person.as_ref().is_some_and(Person::sees_payloads)

@@ -6,6 +6,7 @@
 //! audit (`action`) and reported as a `message` on the next page. All texts are in `language`.
 
 mod action;
+mod alerts;
 mod assets;
 mod audit;
 mod bulk;
@@ -23,6 +24,8 @@ mod found;
 mod frame;
 mod gates;
 mod graph;
+mod incident;
+mod incidents;
 mod job;
 mod job_actions;
 mod jobs;
@@ -79,6 +82,7 @@ pub(super) fn routes() -> Routes {
         .with(of_queues())
         .with(of_jobs())
         .with(of_letters())
+        .with(of_incidents())
 }
 
 /// The pages of one queue.
@@ -91,6 +95,19 @@ fn of_queues() -> Routes {
         .add(Method::POST, "/queues/{queue}/recurring/{name}", OPERATOR, recurring::act)
         .add(Method::GET, "/queues/{queue}/bulk/{action}", OPERATOR, bulk::ask)
         .add(Method::POST, "/queues/{queue}/bulk/{action}", OPERATOR, bulk::act)
+}
+
+/// The pages of incidents, and of where messages about them go.
+fn of_incidents() -> Routes {
+    let routes = Routes::default()
+        .add(Method::GET, "/incidents", VIEWER, incidents::show)
+        .add(Method::GET, "/incidents/{incident}", VIEWER, incident::show)
+        .add(Method::GET, "/incidents/{incident}/ack", OPERATOR, incidents::ask)
+        .add(Method::POST, "/incidents/{incident}/ack", OPERATOR, incidents::act)
+        .add(Method::GET, "/alerts", OPERATOR, alerts::show);
+    #[cfg(feature = "alerts")]
+    let routes = routes.add(Method::POST, "/alerts/{sink}/test", OPERATOR, alerts::test);
+    routes
 }
 
 /// The pages of one job.

@@ -6,6 +6,7 @@ use crate::console::access::Role;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Section {
     Overview,
+    Incidents,
     Jobs,
     Running,
     Decisions,
@@ -15,12 +16,14 @@ pub(super) enum Section {
     Workers,
     Submit,
     Audit,
+    Alerts,
 }
 
 impl Section {
     /// All sections, in the order of the navigation.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Overview,
+        Self::Incidents,
         Self::Jobs,
         Self::Running,
         Self::Decisions,
@@ -30,12 +33,14 @@ impl Section {
         Self::Workers,
         Self::Submit,
         Self::Audit,
+        Self::Alerts,
     ];
 
     /// The address of its page.
     pub(super) const fn path(self) -> &'static str {
         match self {
             Self::Overview => "/",
+            Self::Incidents => "/incidents",
             Self::Jobs => "/jobs",
             Self::Running => "/running",
             Self::Decisions => "/decisions",
@@ -45,6 +50,7 @@ impl Section {
             Self::Workers => "/workers",
             Self::Submit => "/submit",
             Self::Audit => "/audit",
+            Self::Alerts => "/alerts",
         }
     }
 
@@ -57,6 +63,7 @@ impl Section {
     pub(super) const fn key(self) -> &'static str {
         match self {
             Self::Overview => "nav.overview",
+            Self::Incidents => "nav.incidents",
             Self::Jobs => "nav.jobs",
             Self::Running => "nav.running",
             Self::Decisions => "nav.decisions",
@@ -66,6 +73,7 @@ impl Section {
             Self::Workers => "nav.workers",
             Self::Submit => "nav.submit",
             Self::Audit => "nav.audit",
+            Self::Alerts => "nav.alerts",
         }
     }
 
@@ -73,6 +81,7 @@ impl Section {
     pub(super) const fn shortcut(self) -> char {
         match self {
             Self::Overview => 'o',
+            Self::Incidents => 'i',
             Self::Jobs => 'j',
             Self::Running => 'r',
             Self::Decisions => 'd',
@@ -82,6 +91,7 @@ impl Section {
             Self::Workers => 'w',
             Self::Submit => 's',
             Self::Audit => 'a',
+            Self::Alerts => 'l',
         }
     }
 
@@ -89,7 +99,9 @@ impl Section {
     pub(super) const fn role(self) -> Role {
         match self {
             Self::Submit => Role::Submitter,
+            Self::Alerts => Role::Operator,
             Self::Overview
+            | Self::Incidents
             | Self::Jobs
             | Self::Running
             | Self::Decisions

@@ -3,6 +3,7 @@
 mod client;
 mod events;
 mod fleet;
+mod incidents;
 mod jobs;
 mod letters;
 mod many;

@@ -1,7 +1,10 @@
 //! The pages of the console.
 
 mod actions;
+#[cfg(feature = "alerts")]
+mod alerts;
 mod every;
 mod hostile;
+mod incidents;
 mod large;
 mod scene;

@@ -1,0 +1,108 @@
+//! Incidents: what is wrong with the fleet, and who knows of it.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::Value;
+use streamfleet::admin::{Incident, IncidentId};
+use streamfleet::job::EntryId;
+use utoipa_axum::routes;
+
+use super::asked::{Asked, wrong};
+use super::failure::failed;
+use super::place::Place;
+use super::privacy::View;
+use super::sent::Sent;
+use crate::actor;
+use crate::alerts::{self, Ack, Page, Wanted};
+use crate::console::access::{Needs, Person, Role};
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+use crate::enqueue::Length;
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .describe(routes!(list_incidents), Needs::Role(Role::Viewer))
+        .describe(routes!(ack_incident), Needs::Role(Role::Operator))
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct ListParams {
+    /// List also incidents that are over, newest first. About the last 1000 are kept.
+    all: Option<bool>,
+    /// The maximum number of incidents that are over: 1 to 500, 50 unless told otherwise. Needs `all`.
+    limit: Option<u64>,
+    /// Start after this entry, to get the next page of incidents that are over. Needs `all`.
+    after: Option<String>,
+}
+
+/// Lists the open incidents, oldest first.
+///
+/// An incident is listed if you may see its queue. One that is about no queue is listed if you may see all of them. At most 500 are
+/// open. A page may have fewer incidents than `limit` although there are more: go on while `next` is not null.
+#[utoipa::path(get, path = "/api/v1/incidents", tag = "incidents", params(ListParams),
+    responses((status = 200, description = "The incidents", body = Page)))]
+async fn list_incidents(
+    State(site): State<Site>,
+    person: Person,
+    mut asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let (all, limit) = (asked.flag("all")?, asked.limit()?);
+    let after = asked.one("after", str::parse::<EntryId>)?;
+    asked.end()?;
+    if after.is_some() && !all {
+        return Err(wrong("after", "it needs all=true: the open incidents have no pages"));
+    }
+    let wanted = Wanted { open: after.is_none(), past: all.then_some(limit), after };
+    let is_shown = |incident: &Incident| person.check_about(Role::Viewer, incident.queue.as_ref()).is_ok();
+    let found = alerts::find(&site.broker().incidents(), wanted, is_shown).await.map_err(failed)?;
+    if found.unreadable > 0 {
+        tracing::warn!(count = found.unreadable, "incidents of another version are not listed");
+    }
+    View::of(&person, &site).json(&Page::from(found))
+}
+
+/// For how long an incident is acknowledged, and why.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewIncidentAck, examples(json!({"for": "2h", "reason": "the mail server is being repaired"})))]
+struct Wish {
+    /// For how long no reminder is sent, at most 30 days. With 0, reminders are sent again.
+    #[serde(rename = "for")]
+    time: Length,
+    /// Why, for the list of incidents and the audit.
+    reason: String,
+}
+
+/// Sends no reminders of an incident for a time.
+///
+/// The message that it is resolved is sent all the same.
+#[utoipa::path(post, path = "/api/v1/incidents/{incident}/ack", tag = "incidents", request_body = Wish,
+    responses((status = 200, description = "Until when no reminder is sent", body = Ack)))]
+async fn ack_incident(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+    Sent(wish): Sent<Wish>,
+) -> Result<Json<Value>, Problem> {
+    asked.end()?;
+    let id = place.get::<IncidentId>("incident")?;
+    let time = wish.time.read().map_err(|why| Problem::field("/for", why))?;
+    let incidents = site.broker().incidents();
+    let wanted = Wanted { open: true, ..Wanted::default() };
+    let found = alerts::find(&incidents, wanted, |incident| incident.id == id).await.map_err(failed)?;
+    let none = || Problem::not_found(format!("there is no open incident {id}"));
+    let known = found.open.first().ok_or_else(none)?;
+    person.check_about(Role::Operator, known.incident.queue.as_ref())?;
+    let action = actor::action(person.name(), "alerts ack", &wish.reason);
+    let done = alerts::acknowledge(&incidents, &id, time, &action).await.map_err(failed)?;
+    let done = done.ok_or_else(none)?;
+    if let Some(why) = &done.unnoted {
+        tracing::warn!(why, "an acknowledgment is not noted in the audit");
+    }
+    View::of(&person, &site).json(&Ack::of(&id, done.value, time))
+}
