@@ -30,6 +30,7 @@ mod language;
 mod letter;
 mod login;
 mod message;
+mod needs;
 mod next_step;
 mod overview;
 mod pace;

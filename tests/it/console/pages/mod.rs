@@ -4,4 +4,5 @@ mod actions;
 mod every;
 mod hostile;
 mod large;
+mod needs;
 mod scene;
