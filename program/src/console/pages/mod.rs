@@ -48,6 +48,7 @@ mod table;
 mod target;
 mod theme;
 mod timeline;
+mod type_figures;
 mod workers;
 
 use axum::http::Method;
