@@ -1,11 +1,14 @@
 //! `streamfleet gates`: lists the rules of gates, and changes their limits while the fleet runs.
 
+mod standing;
+
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::admin::GateStatus;
 use streamfleet::job::{Breaker, FairShare, GateName, Limits, QueueName, Rate, Timestamp};
 
+pub(crate) use self::standing::Standing;
 use super::actor::{ActorArgs, note};
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
@@ -275,13 +278,7 @@ fn report(GateStatus { rule, held, waiting, tripped_until, .. }: &GateStatus, no
     let (closed, limits) = (rule.closed.as_ref(), rule.limits());
     let tripped = tripped_until.filter(|until| *until > now);
     let ends = closed.map_or(tripped, |closed| closed.until);
-    let state = match (rule.unreadable, closed, tripped) {
-        _ if rule.ignored => "ignored",
-        (true, ..) => "unreadable",
-        (_, Some(_), _) => "paused",
-        (_, None, Some(_)) => "tripped",
-        (_, None, None) => "open",
-    };
+    let state = Standing::of(rule, *tripped_until, now).as_str();
     let source = rule.set.map(|_| "command").or(rule.configured.map(|_| "config"));
     Report {
         gate: rule.gate.to_string(),

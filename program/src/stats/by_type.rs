@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::admin::{Distribution, TypeFigures, TypeStats};
 use streamfleet::job::Timestamp;
-use streamfleet::{Broker, Queue};
+use streamfleet::{Broker, Queue, RedisError};
 
 use crate::Context;
 use crate::output::{self, List, Listing, View};
@@ -70,6 +70,13 @@ impl From<TypeFigures> for Report {
     }
 }
 
+/// Returns the types, those with the most attempts first.
+pub(crate) async fn busiest(queue: &Queue, since: Duration) -> Result<TypeStats, RedisError> {
+    let mut stats = queue.type_stats(since).await?;
+    stats.types.sort_by_key(|figures| std::cmp::Reverse(figures.run.count()));
+    Ok(stats)
+}
+
 /// Lists the types, those with the most attempts first.
 pub(super) async fn list(
     broker: &Broker,
@@ -77,12 +84,11 @@ pub(super) async fn list(
     since: Duration,
     context: &Context,
 ) -> anyhow::Result<Listing> {
-    let stats = queue.type_stats(since).await.context("failed to read the statistics of types")?;
+    let stats = busiest(queue, since).await.context("failed to read the statistics of types")?;
     if stats.types.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
-    let TypeStats { from, mut types, .. } = stats;
-    types.sort_by_key(|figures| std::cmp::Reverse(figures.run.count()));
+    let TypeStats { from, types, .. } = stats;
     let (queue, from_ms) = (queue.name().to_string(), from.as_ms());
     let facts = Facts { queue, from: rfc3339(from), from_ms, since: from };
     let page = Page { items: types.into_iter().map(Report::from).collect(), next: None, facts, former: None };
@@ -110,8 +116,8 @@ fn show(page: &Page, clock: &Clock) -> View {
     View::from(table).then(format!("since {since}"))
 }
 
-/// A percentile for people.
-fn shown(distribution: &Distribution, share: f64) -> String {
+/// A percentile for people; empty if nothing was measured.
+pub(crate) fn shown(distribution: &Distribution, share: f64) -> String {
     match distribution.percentile(share) {
         None => String::new(),
         Some(found) if found < Duration::from_millis(1) => "<1ms".to_owned(),

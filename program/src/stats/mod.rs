@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use streamfleet::job::QueueName;
 
+pub(crate) use self::by_type::{busiest, shown as percentile_shown};
 use super::Context;
 use super::exit::Exit;
 use super::output::Repeat;
@@ -63,4 +64,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 /// Milliseconds, for JSON output.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns how many a minute a count is that was made in this time. A sample may cover more than one minute.
+pub(crate) fn per_minute(count: u64, time: Duration) -> f64 {
+    let minutes = time.as_secs_f64() / 60.0;
+    if minutes > 0.0 { count as f64 / minutes } else { 0.0 }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use streamfleet::admin::Sample;
 use streamfleet::{Broker, Queue};
 
-use super::{millis, trend};
+use super::{millis, per_minute, trend};
 use crate::Context;
 use crate::output::{self, Column, List, Listing, View};
 use crate::queues;
@@ -143,7 +143,7 @@ fn show(page: &Page, (since, has_trend): (Duration, bool), clock: &Clock) -> Vie
         let values: Vec<u64> = samples.iter().map(|sample| read(sample)).collect();
         let [now, least, most] = extremes(&values).map(|value| value.to_string());
         let total = values.iter().fold(0_u64, |sum, value| sum.saturating_add(*value)).to_string();
-        add(name, [now, least, most, total], at(&|sample| per_minute(sample, read(sample))));
+        add(name, [now, least, most, total], at(&|sample| per_minute(read(sample), sample.span)));
     }
     View::from(table).then(format!("samples: {}, since {}", samples.len(), clock.time(first.at)))
 }
@@ -152,12 +152,6 @@ fn show(page: &Page, (since, has_trend): (Duration, bool), clock: &Clock) -> Vie
 fn extremes<T: Copy + Default + Ord>(values: &[T]) -> [T; 3] {
     let least = values.iter().min().copied();
     [values.last().copied(), least, values.iter().max().copied()].map(Option::unwrap_or_default)
-}
-
-/// Returns how many a minute a count is. A sample may cover more than one.
-fn per_minute(sample: &Sample, count: u64) -> f64 {
-    let minutes = sample.span.as_secs_f64() / 60.0;
-    if minutes > 0.0 { count as f64 / minutes } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Logging in, and what a session is good for.
 
+use scraper::{Html, Selector};
+
 use super::client::{Answer, Console, SOON, accounts};
 use crate::harness::process::{Launch, run};
 use crate::harness::redis_server::RedisServer;
@@ -55,6 +57,38 @@ fn a_session_begins_with_the_password_and_ends_with_it() {
     accounts(directory.path(), &hash("another horse"));
     until("the old session to end", SOON, || !logged_in());
     assert_eq!(log_in(&console, "ann", "another+horse").status, 303);
+}
+
+#[test]
+fn the_button_of_a_page_ends_the_session() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    let path = console.printed.split_once(&console.address).unwrap().1;
+    let cookie = console.get(path, &[]).cookie().unwrap();
+    let page = || console.get("/", &[("Cookie", &cookie)]);
+    let token = log_out_token(&page().body).expect("a button to log out");
+    let answer = console.post("/logout", &[("Cookie", &cookie)], &format!("csrf={token}"));
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/login")), "{answer:?}");
+    assert_eq!(page().status, 401, "the cookie is worth nothing now");
+    assert_eq!(log_out_token(&console.get("/login", &[]).body), None);
+}
+
+#[test]
+fn whom_a_proxy_logs_in_has_nothing_to_log_out_of() {
+    let server = RedisServer::start();
+    let toml = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \"X-User\"\n\
+                [console.proxy.roles]\n\"*\" = \"viewer\"\n";
+    let console = Console::start(&server, toml);
+    let page = console.get("/", &[("X-User", "ann")]);
+    assert!(page.status == 200 && page.body.contains("<span class=\"who\">ann</span>"), "{page:?}");
+    assert_eq!(log_out_token(&page.body), None);
+}
+
+/// The token of the form that logs out, if the page has one.
+fn log_out_token(page: &str) -> Option<String> {
+    let token = Selector::parse("form[action='/logout'] input[name=csrf]").unwrap();
+    let html = Html::parse_document(page);
+    html.select(&token).next().and_then(|field| field.attr("value")).map(str::to_owned)
 }
 
 #[test]

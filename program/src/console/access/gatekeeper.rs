@@ -18,7 +18,7 @@ use super::limiter::Limiter;
 use super::origin::{self, Hosts};
 use super::proxy::Proxy;
 use super::session::{Key, Session, Sessions, Way};
-use super::{Accounts, Csrf, Grants, InvalidAccounts, Person, headers, login};
+use super::{Accounts, Csrf, Grants, HasSession, InvalidAccounts, Person, headers, login};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
@@ -57,7 +57,7 @@ enum Recognized {
     /// A program, by its token.
     Token,
     /// A browser, by something that it also sends if another site's page makes it.
-    Browser { binding: Vec<u8> },
+    Browser { binding: Vec<u8>, has_session: bool },
 }
 
 impl Gatekeeper {
@@ -150,11 +150,14 @@ impl Gatekeeper {
             && let Some((name, grants)) = self.proxy.person(headers)
         {
             let binding = format!("proxy {name}").into_bytes();
-            return Ok(Some((Person::new(name, grants), Recognized::Browser { binding })));
+            return Ok(Some((
+                Person::new(name, grants),
+                Recognized::Browser { binding, has_session: false },
+            )));
         }
         let Some(session) = self.session(headers) else { return Ok(None) };
-        let binding = session.binding().to_vec();
-        Ok(self.person_of(&session).map(|person| (person, Recognized::Browser { binding })))
+        let by = Recognized::Browser { binding: session.binding().to_vec(), has_session: true };
+        Ok(self.person_of(&session).map(|person| (person, by)))
     }
 
     fn of_token(&self, sent: &HeaderValue, client: IpAddr) -> Result<Person, Problem> {
@@ -252,11 +255,14 @@ async fn admitted(site: &Site, mut request: Request) -> Result<Request, Problem>
         return Err(foreign("the browser says that another site's page sent this"));
     }
     let Some((person, by)) = recognized else { return Ok(request) };
-    if let Recognized::Browser { binding } = by {
+    if let Recognized::Browser { binding, has_session } = by {
         if changes {
             request = login::with_csrf(request, |token| gatekeeper.sessions.is_csrf(&binding, token)).await?;
         }
         request.extensions_mut().insert(Csrf(gatekeeper.sessions.csrf(&binding)));
+        if has_session {
+            request.extensions_mut().insert(HasSession);
+        }
     }
     request.extensions_mut().insert(person);
     Ok(request)

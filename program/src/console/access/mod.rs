@@ -29,7 +29,7 @@ pub(super) use self::accounts::{Accounts, InvalidAccounts, digest};
 pub(super) use self::gatekeeper::Gatekeeper;
 pub(super) use self::login::hash_password;
 pub(super) use self::mask::Mask;
-pub(super) use self::person::{Csrf, Grants, Person};
+pub(super) use self::person::{Csrf, Grants, HasSession, Person};
 pub(super) use self::role::{Needs, Role};
 pub(super) use self::session::random_text;
 use super::problem::Problem;

@@ -111,6 +111,11 @@ impl Grants {
 #[derive(Debug, Clone, Default)]
 pub(in crate::console) struct Csrf(pub(in crate::console) String);
 
+/// Marks the request of a browser with a session of this console, which a logout ends. Neither a proxy's login nor a token has
+/// one.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::console) struct HasSession;
+
 impl<S: Sync> FromRequestParts<S> for Csrf {
     type Rejection = Infallible;
 

@@ -17,7 +17,7 @@ use super::language::Language;
 use super::message::Message;
 use super::section::Section;
 use super::theme::Theme;
-use crate::console::access::{Csrf, Person, Role};
+use crate::console::access::{Csrf, HasSession, Person, Role};
 use crate::console::link::Link;
 use crate::times::{rfc3339, short};
 
@@ -34,6 +34,8 @@ pub(super) struct Frame {
     /// What the last action led to.
     pub(super) message: Option<Message>,
     pub(super) csrf: String,
+    /// Whether there is something to log out of.
+    pub(super) has_session: bool,
     person: Option<Person>,
     is_part: bool,
 }
@@ -70,6 +72,7 @@ impl Frame {
         let mut frame = Self::bare(&parts.headers, &parts.uri);
         frame.person = extensions.get::<Person>().cloned();
         frame.csrf = token.0;
+        frame.has_session = extensions.get::<HasSession>().is_some();
         frame
     }
 
@@ -84,6 +87,7 @@ impl Frame {
             here: uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
             message: cookie::get(headers, cookie::MESSAGE).and_then(Message::read),
             csrf: String::new(),
+            has_session: false,
             person: None,
             is_part: headers.contains_key(PART),
         }

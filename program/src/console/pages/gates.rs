@@ -22,6 +22,7 @@ use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
+use crate::gates::Standing;
 use crate::times;
 
 /// How many queues are read at once.
@@ -127,23 +128,19 @@ fn row(frame: &Frame, queue: &QueueName, gate: &GateStatus, now: Timestamp) -> V
 
 /// Whether jobs pass, and if not, why and until when.
 fn standing(frame: &Frame, gate: &GateStatus, now: Timestamp) -> Cell {
-    let rule = &gate.rule;
-    if rule.ignored {
-        return Cell::like(frame.t("gate.ignored"), "state cancelled");
-    }
-    if rule.unreadable {
-        return Cell::like(frame.t("gate.unreadable"), "state dead");
-    }
-    if let Some(closed) = &rule.closed {
-        let until =
-            closed.until.map(|until| frame.fill("gate.until", &[("time", &frame.distance(until, now))]));
-        let why = [Some(closed.by.clone()), Some(closed.reason.clone()), until];
-        let why: Vec<String> = why.into_iter().flatten().filter(|text| !text.is_empty()).collect();
-        return Cell::like(frame.t("gate.paused"), "state retrying").under(why.join("\n"));
-    }
-    match gate.tripped_until.filter(|until| *until > now) {
-        Some(until) => Cell::like(frame.t("gate.tripped"), "state dead").under(frame.distance(until, now)),
-        None => Cell::like(frame.t("gate.open"), "state done"),
+    match Standing::of(&gate.rule, gate.tripped_until, now) {
+        Standing::Ignored => Cell::like(frame.t("gate.ignored"), "state cancelled"),
+        Standing::Unreadable => Cell::like(frame.t("gate.unreadable"), "state dead"),
+        Standing::Paused { by, reason, until, .. } => {
+            let until = until.map(|until| frame.fill("gate.until", &[("time", &frame.distance(until, now))]));
+            let why = [Some(by), Some(reason), until].into_iter().flatten();
+            let why: Vec<String> = why.filter(|text| !text.is_empty()).collect();
+            Cell::like(frame.t("gate.paused"), "state retrying").under(why.join("\n"))
+        }
+        Standing::Tripped(until) => {
+            Cell::like(frame.t("gate.tripped"), "state dead").under(frame.distance(until, now))
+        }
+        Standing::Open => Cell::like(frame.t("gate.open"), "state done"),
     }
 }
 

@@ -33,6 +33,7 @@ mod language;
 mod letter;
 mod login;
 mod message;
+mod needs;
 mod next_step;
 mod overview;
 mod pace;
@@ -50,6 +51,7 @@ mod table;
 mod target;
 mod theme;
 mod timeline;
+mod type_figures;
 mod workers;
 
 use axum::http::Method;

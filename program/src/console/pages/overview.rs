@@ -7,14 +7,16 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
-use streamfleet::admin::{QueueSnapshot, Server};
-use streamfleet::job::{DeadReason, QueueName};
+use streamfleet::admin::{QueueSnapshot, Server, WorkerInfo};
+use streamfleet::job::QueueName;
 use streamfleet::{Queue, RedisError};
 
 use super::chart::{Chart, Minute};
 use super::frame::{Frame, bytes, grouped};
+use super::needs::{Need, Troubles};
 use super::section::Section;
-use super::{pace, samples, target};
+use super::workers::serving;
+use super::{needs, pace, samples, target};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -25,9 +27,6 @@ const AT_ONCE: usize = 16;
 
 /// The most queues of one page.
 const MOST: usize = 60;
-
-/// The most types that one queue names because no worker knows them.
-const MAX_TYPES: usize = 10;
 
 /// Where the page begins.
 #[derive(Debug, Deserialize)]
@@ -45,12 +44,6 @@ struct Overview<'a> {
     /// Where the next page is.
     next: Option<String>,
     servers: Vec<ServerFacts>,
-}
-
-/// Something that needs a person.
-struct Need {
-    text: String,
-    link: Option<String>,
 }
 
 /// One queue.
@@ -91,8 +84,7 @@ struct Look {
 
 struct Read {
     snapshot: QueueSnapshot,
-    decisions: u64,
-    unserved: Vec<(String, u64, Duration)>,
+    troubles: Troubles,
     minutes: Vec<Minute>,
 }
 
@@ -111,12 +103,11 @@ pub(super) async fn show(
         queues.last().map(|last| Link::to(&[]).with("after", last.name().as_str()).to_string())
     });
     let looking = stream::iter(queues).map(look).buffered(AT_ONCE);
-    let (looks, servers): (Vec<Look>, _) = tokio::join!(looking.collect(), site.broker().servers());
-    let mut needs = Vec::new();
-    for one in &looks {
-        one.needs(&frame, &mut needs);
-    }
-    needs.extend(site.known().await?.missing.iter().map(|text| Need { text: text.clone(), link: None }));
+    let (looks, servers, mut needs): (Vec<Look>, _, _) =
+        tokio::join!(looking.collect(), site.broker().servers(), needs::of_incidents(&frame, &site));
+    let known = site.known().await?;
+    needs.extend(looks.iter().flat_map(|one| one.needs(&frame, &known.workers)));
+    needs.extend(known.missing.iter().map(|text| Need { text: text.clone(), link: None }));
     let tiles = looks.into_iter().map(|look| look.tile(&frame, &site)).collect();
     let servers = servers.map(|listed| listed.found).unwrap_or_default();
     let servers = servers.iter().map(|server| facts(server, &frame)).collect();
@@ -127,56 +118,19 @@ pub(super) async fn show(
 async fn look(queue: Queue) -> Look {
     let read = async {
         let snapshot = queue.snapshot().await?;
-        let decisions = if snapshot.dead > 0 { decisions(&queue).await } else { 0 };
-        let unserved = if snapshot.in_unknown_rooms > 0 { unserved(&queue).await } else { Vec::new() };
-        let minutes = samples::last_hour(&queue).await;
-        Ok(Read { snapshot, decisions, unserved, minutes })
+        let (troubles, minutes) = tokio::join!(Troubles::read(&queue, &snapshot), samples::last_hour(&queue));
+        Ok(Read { snapshot, troubles, minutes })
     };
     let read = read.await;
     Look { queue, read }
 }
 
-/// How many letters wait for a decision. Without the right to read the groups, nobody knows.
-async fn decisions(queue: &Queue) -> u64 {
-    let groups = queue.dead_letters().groups().await.map(|dead| dead.groups).unwrap_or_default();
-    let waiting = groups.iter().filter(|group| group.reason == Some(DeadReason::NeedsDecision));
-    waiting.map(|group| group.count).sum()
-}
-
-/// The types of waiting jobs that no live worker knows.
-async fn unserved(queue: &Queue) -> Vec<(String, u64, Duration)> {
-    let unknown = queue.unknown_types(MAX_TYPES).await.unwrap_or_default();
-    let unserved = unknown.into_iter().filter(|one| one.jobs > 0).filter_map(|one| {
-        let time = one.unserved_for?;
-        Some((one.job_type.to_string(), one.jobs, time))
-    });
-    unserved.collect()
-}
-
 impl Look {
-    fn needs(&self, frame: &Frame, needs: &mut Vec<Need>) {
-        let name = self.queue.name().as_str();
-        let Ok(read) = &self.read else { return };
-        let mut add = |text: String, link: Link| needs.push(Need { text, link: Some(link.to_string()) });
-        if read.decisions > 0 {
-            let count = frame.number_of("need.decisions", read.decisions);
-            add(format!("{name}: {count}"), Link::to(&["decisions"]).with("queue", name));
-        }
-        for (job_type, jobs, time) in &read.unserved {
-            let values = [("jobs", &*grouped(*jobs)), ("type", job_type), ("time", &*short(*time))];
-            let text = frame.fill("need.unserved", &values);
-            add(format!("{name}: {text}"), waiting(name).with("type", job_type));
-        }
-        if read.snapshot.leader.is_none() && read.snapshot.jobs() > 0 {
-            add(format!("{name}: {}", frame.t("need.leader")), Link::to(&["workers"]));
-        }
-        if let Some(since) = read.snapshot.closed_since {
-            let since = frame.distance(since, read.snapshot.now);
-            add(format!("{name}: {}", frame.fill("need.paused", &[("since", &since)])), gates(name));
-        }
-        for unread in &read.snapshot.unread {
-            add(format!("{name}: {unread}"), Link::queue(name, &[]));
-        }
+    /// What needs a person, with the workers of now.
+    fn needs(&self, frame: &Frame, workers: &[WorkerInfo]) -> Vec<Need> {
+        let Ok(read) = &self.read else { return Vec::new() };
+        let name = self.queue.name();
+        needs::of_queue(frame, name.as_str(), (&read.snapshot, &read.troubles), serving(workers, name))
     }
 
     fn tile(self, frame: &Frame, site: &Site) -> Tile {
@@ -222,14 +176,6 @@ impl Look {
 pub(super) fn objective(site: &Site, name: &QueueName) -> Duration {
     let section = site.effective().config.queues.get(name).cloned().unwrap_or_default();
     section.objectives.latency
-}
-
-fn waiting(name: &str) -> Link {
-    Link::queue(name, &[]).with("tab", "waiting")
-}
-
-fn gates(name: &str) -> Link {
-    Link::to(&["gates"]).with("queue", name)
 }
 
 /// How many jobs of a queue are in which state. Each figure leads to its jobs.

@@ -5,7 +5,7 @@ use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use streamfleet::Queue;
 use streamfleet::admin::{GateStatus, Holdings, QueueSnapshot};
-use streamfleet::job::{JobType, Lane, State, Timestamp};
+use streamfleet::job::{JobType, Lane, QueueName, State, Timestamp};
 
 use super::chart::Chart;
 use super::criteria::{Condition, Criteria};
@@ -14,6 +14,7 @@ use super::frame::Frame;
 use super::overview::{Figure, figures, objective};
 use super::section::Section;
 use super::table::{Cell, Table};
+use super::type_figures::{LastHour, last_hour};
 use super::{gates, pace, samples, target};
 use crate::console::access::Role;
 use crate::console::link::Link;
@@ -46,6 +47,7 @@ struct QueuePage<'a> {
     chart: Option<Chart>,
     lanes: Table,
     types: Table,
+    last_hour: LastHour,
     gates: Table,
     paused: Option<String>,
     /// What somebody may do here: the key of its name, and where.
@@ -67,6 +69,7 @@ struct Look {
     snapshot: QueueSnapshot,
     gates: Vec<GateStatus>,
     types: Table,
+    last_hour: LastHour,
 }
 
 /// Shows the page.
@@ -94,10 +97,10 @@ pub(super) async fn show(
         found::search(&frame, &queues, &criteria, holdings)
     );
     let (look, found) = (look?, found?);
-    let chart = Chart::flow(&frame, &minutes);
     let empty_in = pace::time_to_empty(look.snapshot.waiting(), &minutes).map(short);
-    let page = page(&frame, &site, (&queue, look), (tab.0, &criteria, &found));
-    let page = QueuePage { chart, facts: facts(page.facts, empty_in), ..page };
+    let mut page = page(&frame, &site, (&queue, look), (tab.0, &criteria, &found));
+    page.chart = Chart::flow(&frame, &minutes);
+    page.facts.extend(empty_in.map(|time| ("tile.empty_in", time)));
     Ok(frame.page(queue.name().as_str(), Some(Section::Overview), &page))
 }
 
@@ -114,26 +117,20 @@ async fn look(frame: &Frame, queue: &Queue) -> Result<Look, Problem> {
     let read = tokio::try_join!(queue.snapshot(), gates.list());
     let (snapshot, gates) =
         read.map_err(|error| target::redis("the queue could not be read", queue, &error))?;
-    let types = types(frame, queue, &snapshot).await;
-    Ok(Look { snapshot, gates, types })
+    let (types, last_hour) = tokio::join!(types(frame, queue, &snapshot), last_hour(frame, queue));
+    Ok(Look { snapshot, gates, types, last_hour })
 }
 
-fn facts(mut facts: Vec<(&'static str, String)>, empty_in: Option<String>) -> Vec<(&'static str, String)> {
-    facts.extend(empty_in.map(|time| ("tile.empty_in", time)));
-    facts
-}
-
-fn page<'a>(
-    frame: &'a Frame,
+/// What else is known about the queue now.
+fn facts(
+    frame: &Frame,
     site: &Site,
-    (queue, look): (&Queue, Look),
-    (tab, criteria, found): (&'static str, &Criteria, &Found),
-) -> QueuePage<'a> {
-    let (name, snapshot) = (queue.name().as_str(), &look.snapshot);
-    let here = || Link::queue(name, &[]);
+    name: &QueueName,
+    snapshot: &QueueSnapshot,
+) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(oldest) = snapshot.oldest_waiting() {
-        let values = [("time", &*short(oldest)), ("objective", &*short(objective(site, queue.name())))];
+        let values = [("time", &*short(oldest)), ("objective", &*short(objective(site, name)))];
         facts.push(("tile.oldest", frame.fill("tile.oldest_of", &values)));
     }
     if let Some(due) = snapshot.next_due {
@@ -147,16 +144,28 @@ fn page<'a>(
     }
     let leader = snapshot.leader.clone().unwrap_or_else(|| frame.t("queue.no_leader").to_owned());
     facts.push(("queue.leader", leader));
+    facts
+}
+
+fn page<'a>(
+    frame: &'a Frame,
+    site: &Site,
+    (queue, look): (&Queue, Look),
+    (tab, criteria, found): (&'static str, &Criteria, &Found),
+) -> QueuePage<'a> {
+    let (name, snapshot) = (queue.name().as_str(), &look.snapshot);
+    let here = || Link::queue(name, &[]);
     let next = |next: &String| criteria.conditions(here()).with("tab", tab).with("after", next).to_string();
     QueuePage {
         frame,
         name: name.to_owned(),
         figures: figures(name, snapshot),
-        facts,
+        facts: facts(frame, site, queue.name(), snapshot),
         unread: snapshot.unread.iter().map(ToString::to_string).collect(),
         chart: None,
         lanes: lanes(frame, snapshot),
         types: look.types,
+        last_hour: look.last_hour,
         gates: gates::table(frame, [(queue.name(), &look.gates[..])], snapshot.now),
         paused: snapshot.closed_since.map(|since| frame.distance(since, snapshot.now)),
         actions: actions(frame, queue, snapshot.closed_since),

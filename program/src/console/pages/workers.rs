@@ -116,6 +116,14 @@ fn list<'a>(worker: &'a WorkerInfo, name: &str) -> impl Iterator<Item = &'a str>
     fact(worker, name).split(',').filter(|item| !item.is_empty())
 }
 
+/// How many of these workers serve a queue, but those that stop.
+pub(super) fn serving(workers: &[WorkerInfo], queue: &QueueName) -> u64 {
+    let serves = |worker: &&WorkerInfo| {
+        fact(worker, "state") != "draining" && list(worker, "queues").any(|name| name == queue.as_str())
+    };
+    workers.iter().filter(serves).count() as u64
+}
+
 /// Whether somebody sees one of the queues of a worker.
 fn is_visible(frame: &Frame, worker: &WorkerInfo) -> bool {
     list(worker, "queues").any(|name| name.parse().is_ok_and(|name| frame.may(Role::Viewer, &name)))

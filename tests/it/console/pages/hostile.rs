@@ -31,6 +31,7 @@ fn a_hostile_job_appears_as_it_is_and_changes_no_page() {
     paths.extend(["/edit", "/drop"].map(|end| format!("{letter}{end}")));
     paths.extend(
         [
+            "/",
             "/queues/mail",
             "/queues/mail?tab=dead",
             "/queues/mail/dead?letters=all",

@@ -7,4 +7,5 @@ mod every;
 mod hostile;
 mod incidents;
 mod large;
+mod needs;
 mod scene;
