@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let namespace = effective.config.redis.namespace.clone();
     effective.config.redis = RedisConfig::default().url(server.url()).namespace(namespace);
     let context = with_effective(context, effective);
-    let worked = work(&context, &mut server, &args.folder, listen).await;
+    let worked = Box::pin(work(&context, &mut server, &args.folder, listen)).await;
     server.stop().await?;
     worked
 }
