@@ -101,7 +101,8 @@ impl Console {
         let effective = context.effective.clone();
         let gatekeeper = Gatekeeper::open(&effective.config.console, listen);
         let gatekeeper = gatekeeper.map_err(|error| Wrong(error.to_string()))?;
-        let site = Site::new(context.broker().await?, effective, gatekeeper, context.shutdown.clone());
+        let configured = (effective, context.schemas()?);
+        let site = Site::new(context.broker().await?, configured, gatekeeper, context.shutdown.clone());
         Ok(Self { site, server: Server::open(listen).await? })
     }
 
