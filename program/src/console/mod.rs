@@ -22,8 +22,9 @@ use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn;
 use secrecy::SecretString;
+use streamfleet::config::{self, Effective};
 
-use self::access::Gatekeeper;
+use self::access::{Accounts, Gatekeeper};
 use self::problem::Problem;
 use self::routes::Routes;
 use self::server::Server;
@@ -123,6 +124,13 @@ impl Console {
         server.run(router(site.clone()), site.stopping().clone()).await;
         site.desk().finish().await;
     }
+}
+
+/// Returns what is wrong with the file of accounts, if one is configured.
+pub(crate) fn problem_with_accounts(effective: &Effective) -> Option<config::Problem> {
+    let path = effective.config.console.accounts_file.as_deref()?;
+    let invalid = Accounts::read(path).err()?;
+    Some(effective.problem(&["console", "accounts_file"], &invalid.reason()))
 }
 
 /// All routes with their rules.
