@@ -147,7 +147,7 @@ async fn a_payload_that_does_not_fit_is_refused_and_its_fields_are_named() {
     assert_eq!(problem["errors"], json!([{"at": "/payload/to", "detail": "7 is not of type \"string\""}]));
     let missing = json!({"type": "test", "payload": {}});
     assert_eq!(console.post(PATH, &missing).await.wrong(422), "/payload/to");
-    let following = json!({"type": "other", "then": [{"type": "test", "payload": "{}"}]});
+    let following = json!({"type": "other", "then": [{"type": "test", "payload": {}}]});
     assert_eq!(console.post(PATH, &following).await.wrong(422), "/then");
     console.submit("default", &fits).await;
     let edit = json!({"payload": {"to": 7}});
