@@ -61,12 +61,12 @@ pub(super) fn refused(error: &SubmitError) -> Problem {
 
 /// Converts the error of a submission of a job of this type. A payload of another type is that of a job that follows.
 pub(super) fn refused_as(own: &str, error: &SubmitError) -> Problem {
-    match error {
-        SubmitError::InvalidPayload { job_type, .. } if job_type.as_str() != own => {
-            Problem::field("/then", error.to_string())
-        }
-        error => refused(error),
+    if let SubmitError::InvalidPayload { job_type, .. } = error
+        && job_type.as_str() != own
+    {
+        return Problem::field("/then", error.to_string());
     }
+    refused(error)
 }
 
 /// Names the fields of a payload that do not fit its schema.
