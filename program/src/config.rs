@@ -3,9 +3,9 @@
 use serde::Serialize;
 use streamfleet::config::{Effective, Invalid, Problem};
 
-use super::Context;
 use super::exit::Exit;
 use super::output::{Output, print_stderr};
+use super::{Context, console};
 
 /// The arguments of `config`.
 #[derive(clap::Args)]
@@ -71,6 +71,7 @@ pub(super) fn check(
             let mut found = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
             #[cfg(feature = "alerts")]
             found.extend(effective.alerts().err().into_iter().flat_map(|invalid| invalid.problems));
+            found.extend(console::problem_with_accounts(&effective));
             let missing = effective.missing_programs();
             if missing.is_empty() && !without_pools && !effective.config.pool_names().is_empty() {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,15 +1,17 @@
-//! `streamfleet dev`: a private Redis and a worker in one command, to try things out.
+//! `streamfleet dev`: a private Redis, a worker and, if asked for, a console in one command, to try things out.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use streamfleet::RedisConfig;
 use streamfleet::admin::stream_name;
-use streamfleet::config::{Effective, TypeSection};
+use streamfleet::config::{Effective, ProxySection, TypeSection};
 use streamfleet::dev_server::{self, DevServer};
 use streamfleet::handlers;
 use streamfleet::job::{Lane, Tracking};
 use streamfleet::service::Port;
 
+use super::console::Console;
 use super::exit::Exit;
 use super::output::{listed, shell_word};
 use super::{Context, Wrong, worker};
@@ -21,6 +23,7 @@ const DEMO: &str = "demo.echo";
 const EXAMPLES: &str = "\
 Examples:
   streamfleet dev
+  streamfleet dev --console
   streamfleet dev --folder /tmp/streamfleet --port 6400";
 
 /// The arguments of `dev`.
@@ -33,11 +36,15 @@ pub(crate) struct Args {
     /// The port of the server. Default: the one of the last time, or a free one.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
+    /// Also serve the console, and print the link that opens it. Default: at the configured port, or at a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    console: Option<Option<SocketAddr>>,
 }
 
 /// Runs until stopped.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let mut effective = context.effective.clone();
+    let listen = args.console.map(|asked| console_address(asked, &effective)).transpose()?;
     if effective.config.types.is_empty() {
         let mut demo = TypeSection::default();
         demo.handler = Some(handlers::Config::Noop);
@@ -52,22 +59,72 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let mut server = DevServer::builder().port(args.port).start(&args.folder).await?;
     let namespace = effective.config.redis.namespace.clone();
     effective.config.redis = RedisConfig::default().url(server.url()).namespace(namespace);
-    let worked = work(&effective, context, &mut server, &args.folder).await;
+    let context = with_effective(context, effective);
+    let worked = Box::pin(work(&context, &mut server, &args.folder, listen)).await;
     server.stop().await?;
     worked
 }
 
+/// Where the console listens. Its link needs no account, so nobody elsewhere may reach it.
+fn console_address(asked: Option<SocketAddr>, effective: &Effective) -> Result<SocketAddr, Wrong> {
+    let Some(asked) = asked else {
+        let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, effective.config.console.listen.port()));
+        let is_free = TcpListener::bind(usual).is_ok();
+        return Ok(if is_free { usual } else { SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) });
+    };
+    if asked.ip().is_loopback() {
+        return Ok(asked);
+    }
+    Err(Wrong(format!(
+        "--console: others can reach {asked}; use an address of this machine only, such as 127.0.0.1:9470"
+    )))
+}
+
+/// Opens the console. The configured accounts and addresses are for a console that others use.
+async fn open_console(context: &Context, listen: SocketAddr) -> anyhow::Result<Console> {
+    let mut effective = context.effective.clone();
+    let console = &mut effective.config.console;
+    (console.accounts_file, console.public_url, console.session_key_file) = (None, None, None);
+    console.proxy = ProxySection::default();
+    Console::open(&with_effective(context, effective), listen).await
+}
+
+/// The same context with another configuration.
+fn with_effective(context: &Context, effective: Effective) -> Context {
+    let (shutdown, clock) = (context.shutdown.clone(), context.clock.clone());
+    Context { shutdown, output: context.output, clock, effective }
+}
+
 async fn work(
-    effective: &Effective,
     context: &Context,
     server: &mut DevServer,
     folder: &Path,
+    listen: Option<SocketAddr>,
 ) -> anyhow::Result<Exit> {
-    let process = worker::prepare(effective, Port::IfFree).await?;
+    let process = worker::prepare(&context.effective, Port::IfFree).await?;
+    let console = match listen {
+        Some(listen) => Some(open_console(context, listen).await?),
+        None => None,
+    };
     let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
-    context.output.line(&greeting(effective, server, folder, &metrics))?;
+    let mut greeting = greeting(&context.effective, server, folder, &metrics);
+    if let Some(console) = &console {
+        greeting.push_str(&format!("\nconsole:       {}", console.url()));
+    }
+    context.output.line(&format!("{greeting}\nCtrl-C stops everything."))?;
     let shutdown = context.shutdown.clone();
-    let mut running = std::pin::pin!(process.run(shutdown.clone()));
+    let working = async {
+        let ran = process.run(shutdown.clone()).await;
+        // A worker that failed would leave the console running.
+        shutdown.request();
+        ran
+    };
+    let serving = async {
+        if let Some(console) = console {
+            console.run().await;
+        }
+    };
+    let mut running = std::pin::pin!(async { tokio::join!(working, serving).0 });
     tokio::select! {
         ran = &mut running => {
             ran?;
@@ -108,8 +165,7 @@ fn greeting(effective: &Effective, server: &DevServer, folder: &Path, metrics: &
          log in:        export {variables}\n\
          submit a job:  {client} -p {port} XADD '{stream}' '*' type {job_type} payload {payload}\n\
          or:            streamfleet enqueue{queue} {job_type} {payload}\n\
-         inspect it:    streamfleet queues\n\
-         Ctrl-C stops both.",
+         inspect it:    streamfleet queues",
         folder.display()
     )
 }

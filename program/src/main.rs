@@ -113,7 +113,7 @@ struct Cli {
 enum Command {
     /// Run jobs until SIGTERM, SIGINT or SIGHUP; a second signal cancels the running jobs at once.
     Worker(worker::Args),
-    /// Start a private Redis and a worker to try things out.
+    /// Start a private Redis and a worker to try things out, with --console also the console.
     Dev(dev::Args),
     /// Serve the HTTP API and the console for a browser, until a signal stops it.
     Console(console::Args),

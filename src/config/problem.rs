@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Effective;
 use super::tree::{Node, dotted};
 use crate::job::nearest;
 
@@ -36,6 +37,14 @@ impl Problem {
     /// Creates a problem with a source as a whole.
     pub(super) fn with(origin: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { key: String::new(), reason: reason.into(), origin: Some(origin.into()) }
+    }
+}
+
+impl Effective {
+    /// Creates a problem with a key of this configuration, such as `["console", "accounts_file"]`, with where it was set.
+    pub fn problem(&self, key: &[&str], reason: &str) -> Problem {
+        let path: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
+        Problem::at(&path, reason, &self.tree)
     }
 }
 

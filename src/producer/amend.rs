@@ -96,6 +96,7 @@ impl Producer {
         {
             return Err(SubmitError::TooLarge { bytes: payload.len(), limit: self.max_payload });
         }
+        self.check_amended(read, edit).await?;
         Ok(self.queue.amend_as_read(read, edit).await?)
     }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::{Producer, Submission, SubmitError};
+use crate::broker::{DelayedEdit, DelayedJob};
 use crate::job::{ChainedJob, Encoding, JobId, JobType};
 use crate::schema::{Schemas, aside};
 
@@ -70,11 +71,33 @@ impl Producer {
             return Ok(true);
         }
         let Some(job_type) = self.queue.delayed_type(job).await? else { return Ok(false) };
+        self.check_payload_of(job, job_type, (payload, encoding)).await.map(|()| true)
+    }
+
+    /// Checks the payload of a change, if it has one, against the type that the job had when it was read.
+    pub(super) async fn check_amended(
+        &self,
+        read: &DelayedJob,
+        edit: &DelayedEdit,
+    ) -> Result<(), SubmitError> {
+        let Some((payload, encoding)) = &edit.payload else { return Ok(()) };
+        let name = read.fields.get(b"type").and_then(|name| std::str::from_utf8(name).ok());
+        // A name that is no type has no schema.
+        let Some(Ok(job_type)) = name.map(str::parse::<JobType>) else { return Ok(()) };
+        self.check_payload_of(&read.id, job_type, (payload, *encoding)).await
+    }
+
+    async fn check_payload_of(
+        &self,
+        job: &JobId,
+        job_type: JobType,
+        (payload, encoding): (&Bytes, Encoding),
+    ) -> Result<(), SubmitError> {
         if !self.schemas.has(&job_type) {
-            return Ok(true);
+            return Ok(());
         }
         let (schemas, job, payload) = (self.schemas.clone(), Some(job.clone()), payload.clone());
-        check(vec![Candidate { schemas, job_type, job, payload, encoding }]).await.map(|()| true)
+        check(vec![Candidate { schemas, job_type, job, payload, encoding }]).await
     }
 }
 

@@ -24,8 +24,9 @@ use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn;
 use secrecy::SecretString;
+use streamfleet::config::{self, Effective};
 
-use self::access::Gatekeeper;
+use self::access::{Accounts, Gatekeeper};
 use self::problem::Problem;
 use self::routes::Routes;
 use self::server::Server;
@@ -80,31 +81,61 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Some(What::Token) => return token(context),
         None => {}
     }
-    let section = &context.effective.config.console;
-    let listen = args.listen.unwrap_or(section.listen);
-    let gatekeeper = Gatekeeper::open(section, listen).map_err(|error| Wrong(error.to_string()))?;
-    let (broker, stopping) = (context.broker().await?, context.shutdown.clone());
-    let site = Site::new(broker, context.effective.clone(), gatekeeper, stopping);
-    let server = Server::open(listen).await?;
-    context.output.line(&greeting(&site, server.address()))?;
-    let serving = server.run(router(site.clone()), context.shutdown.clone());
+    let listen = args.listen.unwrap_or(context.effective.config.console.listen);
+    let console = Console::open(context, listen).await?;
+    context.output.line(&format!("console: {}", console.url()))?;
     #[cfg(feature = "alerts")]
-    tokio::join!(serving, alerting::run(context));
+    tokio::join!(console.run(), alerting::run(context));
     #[cfg(not(feature = "alerts"))]
-    serving.await;
-    site.desk().finish().await;
+    console.run().await;
     Ok(Exit::Done)
 }
 
-/// Where the console is. If nobody has an account, the address logs its reader in.
-fn greeting(site: &Site, address: SocketAddr) -> String {
-    let public = site.effective().config.console.public_url.as_deref();
-    let url =
-        public.map_or_else(|| format!("http://{address}"), |public| public.trim_end_matches('/').to_owned());
-    match site.gatekeeper().link() {
-        Some(key) => format!("console: http://{address}/login?key={key}"),
-        None => format!("console: {url}/"),
+/// A console with an open port.
+pub(crate) struct Console {
+    site: Site,
+    server: Server,
+}
+
+impl Console {
+    /// Opens the port, and connects to Redis.
+    ///
+    /// # Errors
+    ///
+    /// If the configuration is wrong, Redis cannot be reached, or the address cannot be used.
+    pub(crate) async fn open(context: &Context, listen: SocketAddr) -> anyhow::Result<Self> {
+        let effective = context.effective.clone();
+        let gatekeeper = Gatekeeper::open(&effective.config.console, listen);
+        let gatekeeper = gatekeeper.map_err(|error| Wrong(error.to_string()))?;
+        let configured = (effective, context.schemas()?);
+        let site = Site::new(context.broker().await?, configured, gatekeeper, context.shutdown.clone());
+        Ok(Self { site, server: Server::open(listen).await? })
     }
+
+    /// Where the console is. If nobody has an account, the address logs its reader in.
+    pub(crate) fn url(&self) -> String {
+        let (site, address) = (&self.site, self.server.address());
+        let public = site.effective().config.console.public_url.as_deref();
+        match (site.gatekeeper().link(), public) {
+            (Some(key), _) => format!("http://{address}/login?key={key}"),
+            (None, Some(public)) => format!("{}/", public.trim_end_matches('/')),
+            (None, None) => format!("http://{address}/"),
+        }
+    }
+
+    /// Serves until the shutdown is requested.
+    pub(crate) async fn run(self) {
+        let Self { site, server } = self;
+        server.run(router(site.clone()), site.stopping().clone()).await;
+        site.desk().finish().await;
+    }
+}
+
+/// Returns what is wrong with the file of accounts, if one is configured.
+pub(crate) fn problem_with_accounts(effective: &Effective) -> Option<config::Problem> {
+    let path = effective.config.console.accounts_file.as_deref()?;
+    let invalid = Accounts::read(path).err()?;
+    Some(effective.problem(&["console", "accounts_file"], &invalid.reason()))
 }
 
 /// All routes with their rules.

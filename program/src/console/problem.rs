@@ -55,8 +55,13 @@ impl Problem {
     pub(super) fn field(at: impl Into<String>, detail: impl Into<String>) -> Self {
         let error = FieldError { at: at.into(), detail: detail.into() };
         let text = format!("{}: {}", error.at, error.detail);
-        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "a field is not valid", text);
-        Self { errors: vec![error], ..problem }
+        Self::fields(vec![error], text)
+    }
+
+    /// Several fields of the request are wrong.
+    pub(super) fn fields(errors: Vec<FieldError>, detail: impl Into<String>) -> Self {
+        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "a field is not valid", detail);
+        Self { errors, ..problem }
     }
 
     /// The same problem with another status.

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use streamfleet::config::Effective;
 use streamfleet::job::QueueName;
-use streamfleet::{Broker, Queue, Shutdown};
+use streamfleet::schema::Schemas;
+use streamfleet::{Broker, Producer, Queue, Shutdown};
 
 use super::access::{Gatekeeper, Mask};
 use super::api::Desk;
 use super::directory::{Directory, Known};
 use super::problem::Problem;
 use crate::Context;
+use crate::enqueue;
 use crate::output::{Format, Output};
 use crate::times::Clock;
 
@@ -21,6 +23,7 @@ pub(super) struct Site(Arc<Shared>);
 struct Shared {
     broker: Broker,
     effective: Effective,
+    schemas: Schemas,
     gatekeeper: Gatekeeper,
     mask: Mask,
     directory: Directory,
@@ -32,13 +35,13 @@ impl Site {
     /// Serves what this broker has, until the shutdown is requested.
     pub(super) fn new(
         broker: Broker,
-        effective: Effective,
+        (effective, schemas): (Effective, Schemas),
         gatekeeper: Gatekeeper,
         stopping: Shutdown,
     ) -> Self {
         let mask = Mask::new(&effective.config.console.mask);
         let (directory, desk) = (Directory::default(), Desk::default());
-        Self(Arc::new(Shared { broker, effective, gatekeeper, mask, directory, desk, stopping }))
+        Self(Arc::new(Shared { broker, effective, schemas, gatekeeper, mask, directory, desk, stopping }))
     }
 
     /// Who may use the console.
@@ -59,6 +62,16 @@ impl Site {
     /// One queue.
     pub(super) fn queue(&self, name: QueueName) -> Queue {
         self.broker().queue(name)
+    }
+
+    /// Submits and changes the jobs of a queue, with its limits and the schemas of types.
+    pub(super) fn producer(&self, queue: Queue) -> Producer {
+        enqueue::producer(queue, self.effective()).schemas(self.schemas().clone())
+    }
+
+    /// The schemas of types, as they were when the console started.
+    pub(super) fn schemas(&self) -> &Schemas {
+        &self.0.schemas
     }
 
     /// The work that requests share or wait for.

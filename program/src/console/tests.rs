@@ -9,6 +9,7 @@ use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use streamfleet::config::{Effective, Flags, Sources};
 use streamfleet::dev_server::DevServer;
+use streamfleet::schema::Schemas;
 use streamfleet::{Broker, RedisConfig, Shutdown};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -74,7 +75,7 @@ fn effective() -> Effective {
 async fn stage_router(server: &DevServer, effective: Effective) -> Router {
     let broker = Broker::connect(RedisConfig::default().url(server.url())).await.unwrap();
     let gatekeeper = Gatekeeper::open(&effective.config.console, LISTEN.parse().unwrap()).unwrap();
-    router(Site::new(broker, effective, gatekeeper, Shutdown::new()))
+    router(Site::new(broker, (effective, Schemas::default()), gatekeeper, Shutdown::new()))
 }
 
 /// The path with something for each parameter.
@@ -124,7 +125,7 @@ async fn each_change_from_another_site_is_refused() {
     let gatekeeper = Gatekeeper::open(&effective().config.console, LISTEN.parse().unwrap()).unwrap();
     let link = gatekeeper.link().unwrap().to_owned();
     let broker = Broker::connect(RedisConfig::default().url(server.url())).await.unwrap();
-    let router = router(Site::new(broker, effective(), gatekeeper, Shutdown::new()));
+    let router = router(Site::new(broker, (effective(), Schemas::default()), gatekeeper, Shutdown::new()));
     let mut stage = Stage { router, server, _folder: folder };
     let login = Route { method: Method::GET, path: format!("/login?key={link}"), needs: Needs::Nothing };
     let begun = stage.ask(&login, HeaderMap::new()).await;

@@ -48,6 +48,35 @@ fn a_missing_handler_is_a_warning_and_an_invalid_one_an_error() {
 }
 
 #[test]
+fn a_wrong_file_of_accounts_is_named_with_the_line_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = folder.path().join("accounts.toml");
+    let toml = format!("[console]\naccounts_file = {accounts:?}\n");
+    let checked = || config(&["check"], &toml);
+    let missing = checked();
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+    for (text, why) in [
+        ("[people.ann]\npasword = \"hunter2\"\n", "line 2: unknown field `pasword`"),
+        ("[people.ann]\nrole = \"viewer\"\n", "people.ann: has no password"),
+    ] {
+        std::fs::write(&accounts, text).unwrap();
+        let output = checked();
+        assert_eq!(output.code, Some(2), "{output:?}");
+        let want = format!("console.accounts_file: {}: {why}", accounts.display());
+        assert!(output.stdout.contains(&want), "{want}: {}", output.stdout);
+        assert!(output.stdout.contains(":2)") && !output.stdout.contains("hunter2"), "{}", output.stdout);
+    }
+    let token = format!("[tokens.shop]\nsha256 = \"{}\"\nrole = \"submitter\"\n", "0".repeat(64));
+    std::fs::write(&accounts, token).unwrap();
+    let output = checked();
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (Some(0), "the configuration is valid\n"),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn a_missing_program_is_a_problem_also_in_a_step() {
     let toml = "[types.a]\nhandler = { exec = { command = [\"no-such-program\"] } }\n\
                 [types.b.steps.c]\nkind = \"auto\"\nhandler = { exec = { command = [\"./no-such\"], directory = \"/bin\" } }\n\

@@ -1,7 +1,8 @@
 //! `dev`: a server and a worker that start and stop together.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -101,6 +102,55 @@ fn the_printed_lines_submit_a_job_and_ctrl_c_ends_worker_and_server() {
     assert_eq!(process.wait_exit(SOON).code(), Some(0));
     assert!(is_gone(pid));
     assert!(pasted.connect().is_none());
+}
+
+/// Sends `GET` to an address, and returns the answer.
+fn get(address: &str, path: &str, cookie: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: text/html\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_printed_link_opens_the_console_which_stops_with_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    // Accounts are for a console that others use, so a missing file does not matter.
+    let launch =
+        Launch::new(&["dev", "--folder", folder.path().to_str().unwrap(), "--console", "127.0.0.1:0"]);
+    let launch = launch.env("STREAMFLEET__CONSOLE__ACCOUNTS_FILE", "/nonexistent");
+    let process = launch.env("STREAMFLEET__TELEMETRY__LISTEN", "127.0.0.1:0").start();
+    let link = until("the link", SOON, || {
+        let stdout = process.stdout();
+        let link = stdout.lines().find_map(|line| line.strip_prefix("console:       http://"))?;
+        stdout.contains("Ctrl-C").then(|| link.to_owned())
+    });
+    let (address, path) = link.split_once('/').unwrap();
+    let entered = get(address, &format!("/{path}"), "");
+    assert!(entered.starts_with("HTTP/1.1 303 "), "{entered}");
+    let header = |name| entered.lines().find_map(|line: &str| line.strip_prefix(name)).unwrap();
+    let cookie = header("set-cookie: ").split(';').next().unwrap();
+    let page = get(address, header("location: "), cookie);
+    assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+    process.interrupt();
+    assert_eq!(process.wait_exit(SOON).code(), Some(0));
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn the_console_is_not_served_to_other_machines() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused =
+        Launch::new(&["dev", "--folder", folder.path().to_str().unwrap(), "--console", "0.0.0.0:0"])
+            .output(SOON);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--console: others can reach 0.0.0.0:0"), "{refused:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The library's producer refuses what does not fit before it sends anything.
 
-use streamfleet::admin::Due;
+use streamfleet::admin::{Amended, DelayedEdit, Due};
 use streamfleet::job::{Encoding, JobId, State};
 use streamfleet::{Producer, Submission, SubmitError};
 
@@ -77,6 +77,28 @@ async fn the_new_payload_of_a_delayed_job_must_fit_its_type() {
     assert!(producer.reschedule(&own, Due::In(hour)).await.unwrap().is_some());
     let status = queue(&server).await.status(&own).await.unwrap().unwrap();
     assert_eq!(status.state, State::Scheduled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_job_as_it_was_read_must_fit_its_type() {
+    let server = RedisServer::start();
+    let (producer, queue) = (producer(&server).await, queue(&server).await);
+    let hour = std::time::Duration::from_secs(3600);
+    let own: JobId = "order-7".parse().unwrap();
+    producer.submit(job(GOOD).id(own.clone()).delay(hour)).await.unwrap();
+    let read = queue.delayed().get(&own).await.unwrap().unwrap();
+    let edit =
+        |payload: &'static str| DelayedEdit::default().due(Due::In(hour)).payload(payload, Encoding::Json);
+    is_refused(producer.amend(&read, &edit(BAD)).await);
+    assert_eq!(queue.delayed().get(&own).await.unwrap().unwrap(), read, "nothing is changed");
+    let done = producer.amend(&read, &edit(r#"{"to":"bob"}"#)).await.unwrap();
+    assert!(matches!(done, Amended::Done(_)), "{done:?}");
+    let read = queue.delayed().get(&own).await.unwrap().unwrap();
+    let later = DelayedEdit::default().due(Due::In(hour));
+    assert!(matches!(producer.amend(&read, &later).await, Ok(Amended::Done(_))));
+    // Without schemas, anything fits.
+    let read = queue.delayed().get(&own).await.unwrap().unwrap();
+    assert!(matches!(Producer::new(queue).amend(&read, &edit(BAD)).await, Ok(Amended::Done(_))));
 }
 
 /// The payload of a delayed job.

@@ -68,10 +68,17 @@ struct Entry {
 
 /// Why the file cannot be used. Says nothing of its secrets.
 #[derive(Debug, thiserror::Error)]
-#[error("console.accounts_file: {}: {why}", path.display())]
+#[error("console.accounts_file: {}", self.reason())]
 pub(in crate::console) struct InvalidAccounts {
     path: PathBuf,
     why: String,
+}
+
+impl InvalidAccounts {
+    /// The file, and what is wrong with it.
+    pub(in crate::console) fn reason(&self) -> String {
+        format!("{}: {}", self.path.display(), self.why)
+    }
 }
 
 impl Accounts {

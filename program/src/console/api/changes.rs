@@ -200,7 +200,7 @@ impl Change {
         let (job, id) = delayed_job(site, queue, id).await?;
         based.check(&Revision::of(&job.revision()))?;
         let action = actor::action(person.name(), what, &reason).target(id.to_string()).count(1);
-        let producer = enqueue::producer(queue.clone(), site.effective());
+        let producer = site.producer(queue.clone());
         match producer.amend(&job, &edit).await.map_err(|error| refused(&error))? {
             Amended::Done(due) => {
                 actor::note(queue, &action).await;

@@ -1,10 +1,11 @@
 //! What goes wrong in the functions that the API shares with the command line, as a problem.
 
 use axum::http::StatusCode;
+use streamfleet::job::InvalidPayload;
 use streamfleet::{RedisError, SubmitError};
 
 use crate::Wrong;
-use crate::console::problem::Problem;
+use crate::console::problem::{FieldError, Problem};
 use crate::enqueue::Invalid;
 
 /// After how many seconds a submission to a full queue may be tried again.
@@ -47,6 +48,7 @@ pub(super) fn refused(error: &SubmitError) -> Problem {
         SubmitError::Unconfirmed { .. } => {
             Problem::new(StatusCode::GATEWAY_TIMEOUT, "the durability is not confirmed", text)
         }
+        SubmitError::InvalidPayload { invalid, .. } => unfit(invalid, text),
         SubmitError::NotOffered(_) => Problem::field("/durability", text),
         SubmitError::Payload(_) | SubmitError::TooLarge { .. } => Problem::field("/payload", text),
         SubmitError::TooManyFields { .. } | SubmitError::Header(_) => Problem::field("/headers", text),
@@ -55,4 +57,23 @@ pub(super) fn refused(error: &SubmitError) -> Problem {
         SubmitError::Contended { .. } | SubmitError::Refused { .. } => Problem::conflict(text),
         _ => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the job is not valid", text),
     }
+}
+
+/// Converts the error of a submission of a job of this type. A payload of another type is that of a job that follows.
+pub(super) fn refused_as(own: &str, error: &SubmitError) -> Problem {
+    if let SubmitError::InvalidPayload { job_type, .. } = error
+        && job_type.as_str() != own
+    {
+        return Problem::field("/then", error.to_string());
+    }
+    refused(error)
+}
+
+/// Names the fields of a payload that do not fit its schema.
+pub(super) fn unfit(invalid: &InvalidPayload, detail: String) -> Problem {
+    let wrong = invalid.problems.iter().map(|problem| FieldError {
+        at: format!("/payload{}", problem.pointer),
+        detail: problem.reason.clone(),
+    });
+    Problem::fields(wrong.collect(), detail)
 }

@@ -120,7 +120,7 @@ pub(super) async fn act(
     let queue = target::queue(&site, &name)?;
     let status = job::find(&queue, &id).await?;
     let back = Link::job(&name, &status.id.to_string());
-    let producer = submit::producer(&site, queue.clone());
+    let producer = site.producer(queue.clone());
     let (command, done) = match action.as_str() {
         "cancel" => ("cancel", cancel(&frame, &site, &person, (&queue, &status)).await?),
         "run-now" => {

@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::admin::Action;
 use streamfleet::job::{Encoding, JobId, Lane, QueueName, Tracking};
-use streamfleet::{Producer, Queue, Submission, SubmitError};
+use streamfleet::{Queue, Submission, SubmitError};
 
 use super::action::{Done, noted};
 use super::form::{Field, Form, reason};
@@ -105,7 +105,7 @@ pub(super) async fn act(
         let commands = draft.commands(&site, &name)?;
         return page(&site, &frame, &draft, commands).await;
     }
-    let submitted = producer(&site, queue.clone()).submit_or_find(draft.submission(&site, &name)?).await;
+    let submitted = site.producer(queue.clone()).submit_or_find(draft.submission(&site, &name)?).await;
     let submitted = submitted.map_err(|error| refused(&queue, error))?;
     let id = submitted.id.to_string();
     let action =
@@ -218,16 +218,6 @@ impl Draft {
             headers: self.headers()?,
         };
         Ok(order.commands())
-    }
-}
-
-/// A producer with the configured limits of its queue.
-pub(super) fn producer(site: &Site, queue: Queue) -> Producer {
-    let section = site.effective().config.queues.get(queue.name()).cloned().unwrap_or_default();
-    let producer = Producer::new(queue).max_payload(section.max_payload);
-    match section.max_depth {
-        Some(jobs) => producer.max_depth(jobs),
-        None => producer,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Submitting one job.
 
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use streamfleet::JobError;
+use tempfile::TempDir;
 
 use super::client::{Console, send};
 use crate::harness::fleet::{Acts, Running, quick};
@@ -126,4 +127,37 @@ async fn a_full_queue_refuses_a_job_for_now() {
     let refused = console.post(PATH, &json!({"type": "test"})).await;
     refused.problem(429);
     assert!(refused.header("retry-after").is_some(), "{refused:?}");
+}
+
+/// A console that knows a schema of the type `test`: an object with a text `to`.
+async fn with_schema(server: &RedisServer, folder: &TempDir) -> Console {
+    let schema = folder.path().join("mail.json");
+    let text = json!({"required": ["to"], "properties": {"to": {"type": "string"}}});
+    std::fs::write(&schema, text.to_string()).unwrap();
+    Console::start_with(server, &format!("[types.test]\npayload_schema = {schema:?}\n")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_does_not_fit_is_refused_and_its_fields_are_named() {
+    let (server, folder) = (RedisServer::start(), TempDir::new().unwrap());
+    let console = with_schema(&server, &folder).await;
+    let fits = json!({"type": "test", "id": "fits", "payload": {"to": "ann"}, "delay": "1h"});
+    let unfit = json!({"type": "test", "payload": {"to": 7}});
+    let problem = console.post(PATH, &unfit).await.problem(422);
+    assert_eq!(problem["errors"], json!([{"at": "/payload/to", "detail": "7 is not of type \"string\""}]));
+    let missing = json!({"type": "test", "payload": {}});
+    assert_eq!(console.post(PATH, &missing).await.wrong(422), "/payload/to");
+    let following = json!({"type": "other", "then": [{"type": "test", "payload": {}}]});
+    assert_eq!(console.post(PATH, &following).await.wrong(422), "/then");
+    console.submit("default", &fits).await;
+    let edit = json!({"payload": {"to": 7}});
+    let edited = send(console.ask(Method::PATCH, &format!("{PATH}/fits")).json(&edit)).await;
+    assert_eq!(edited.wrong(422), "/payload/to");
+    assert_eq!(console.get(&format!("{PATH}/fits")).await.ok(200)["payload"], fits["payload"]);
+    let many = console.ask(Method::POST, PATH).header("content-type", "application/x-ndjson");
+    let lines = format!("{unfit}\n{}\n", json!({"type": "test", "payload": {"to": "bob"}}));
+    let answer = send(many.body(lines)).await;
+    let lines: Vec<Value> = answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["problem"]["errors"][0]["at"], "/payload/to", "{answer:?}");
+    assert_eq!((&lines[1]["state"], &lines[2]["rejected"]), (&json!("waiting"), &json!(1)), "{answer:?}");
 }

@@ -10,6 +10,7 @@ use axum::response::Response;
 use futures_util::stream;
 use serde::Serialize;
 use streamfleet::job::{Lane, State, Timestamp};
+use streamfleet::schema::Schemas;
 use streamfleet::{Queue, Submission, Submitted};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -17,7 +18,7 @@ use super::Target;
 use super::key::{Marked, Origin};
 use super::lines::{Broken, Line, Lines, More};
 use crate::console::api::desk::LongAnswer;
-use crate::console::api::failure::{invalid, redis, refused};
+use crate::console::api::failure::{invalid, redis, refused, refused_as};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::enqueue::{self, Report};
@@ -64,9 +65,12 @@ pub(super) async fn submit(
 ) -> Result<Response, Problem> {
     let place = site.desk().begin_answer(LongAnswer::Batch)?;
     let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
+    let mut target = Target::new(site, queue);
+    // Each line is checked on its own, because one that does not fit must not stop the others of its group.
+    target.producer = target.producer.schemas(Schemas::default());
     let batch = Batch {
         site: site.clone(),
-        target: Target::new(site, queue),
+        target,
         origin,
         lines: Lines::of(body),
         clock: (now, Instant::now()),
@@ -107,13 +111,38 @@ type Read = ((Lane, State), Option<Marked>);
 struct Group {
     /// Each line with its number, and what it describes, or why that is not a job.
     lines: Vec<(u64, Result<Read, Problem>)>,
-    submissions: Vec<Submission>,
+    /// The jobs of the lines that are jobs, each with its type.
+    submissions: Vec<(String, Submission)>,
     bytes: usize,
 }
 
 impl Group {
     fn is_full(&self) -> bool {
         self.lines.len() >= GROUP || self.bytes >= GROUP_BYTES
+    }
+
+    /// Refuses the lines whose payload does not fit its schema, beside the threads that answer other requests.
+    async fn checked_aside(self, schemas: Schemas) -> Result<Self, Problem> {
+        if schemas.is_empty() {
+            return Ok(self);
+        }
+        let checked = tokio::task::spawn_blocking(move || self.checked(&schemas)).await;
+        checked.map_err(|_| Problem::busy("the console stops"))
+    }
+
+    fn checked(self, schemas: &Schemas) -> Self {
+        let mut checked = Self { bytes: self.bytes, ..Self::default() };
+        let mut submissions = self.submissions.into_iter();
+        for (number, read) in self.lines {
+            let read = read.and_then(|read| {
+                let (own, submission) = submissions.next().expect("each line that is a job has one");
+                submission.fits_schema(schemas).map_err(|error| refused_as(&own, &error))?;
+                checked.submissions.push((own, submission));
+                Ok(read)
+            });
+            checked.lines.push((number, read));
+        }
+        checked
     }
 }
 
@@ -179,19 +208,21 @@ impl Batch {
         group.lines.push((self.number, read));
     }
 
-    fn read(&self, text: &[u8]) -> Result<(Read, Submission), Problem> {
+    fn read(&self, text: &[u8]) -> Result<(Read, (String, Submission)), Problem> {
         let now = self.clock.0.after(self.clock.1.elapsed());
         let mut draft = enqueue::draft_of(text, now).map_err(invalid)?;
         let marked = self.origin.as_ref().and_then(|origin| origin.mark(&mut draft, self.number));
-        let place = draft.place();
+        let (place, own) = (draft.place(), draft.job_type.clone());
         let submission = draft.submission(self.target.max_payload).map_err(|error| refused(&error))?;
-        Ok(((place, marked), submission))
+        Ok(((place, marked), (own, submission)))
     }
 
     /// Submits a group, and writes what became of each line. After an error, the fate of some lines is not known.
     async fn send(&mut self, group: Group, text: &mut Vec<u8>) -> End {
+        let group = group.checked_aside(self.site.schemas().clone()).await?;
         let mut answers = Vec::with_capacity(group.submissions.len());
-        let sent = self.target.producer.submit_or_find_all(group.submissions, |some| answers.extend(some));
+        let submissions = group.submissions.into_iter().map(|(_, submission)| submission);
+        let sent = self.target.producer.submit_or_find_all(submissions, |some| answers.extend(some));
         let sent = sent.await.map_err(|error| refused(&error));
         let mut answers = answers.into_iter();
         for (line, read) in group.lines {

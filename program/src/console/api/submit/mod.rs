@@ -18,7 +18,7 @@ use self::key::{IdempotencyKey, Origin};
 use super::MAX_WAIT;
 use super::asked::Asked;
 use super::desk::Work;
-use super::failure::{invalid, redis, refused};
+use super::failure::{invalid, redis, refused, refused_as};
 use super::place::Place;
 use super::privacy::View;
 use super::sent;
@@ -106,7 +106,7 @@ struct Target {
 
 impl Target {
     fn new(site: &Site, queue: Queue) -> Self {
-        let producer = enqueue::producer(queue.clone(), site.effective()).confirm_within(CONFIRM_WITHIN);
+        let producer = site.producer(queue.clone()).confirm_within(CONFIRM_WITHIN);
         let max_payload = enqueue::max_payload(queue.name(), site.effective());
         Self { queue, producer, max_payload }
     }
@@ -131,9 +131,11 @@ impl One {
 
     async fn submit(self, site: &Site, person: &Person) -> Result<Response, Problem> {
         let Self { target, draft, marked } = self;
+        let own = draft.job_type.clone();
         let (place, name) = (draft.place(), target.queue.name().clone());
         let submission = draft.submission(target.max_payload).map_err(|error| refused(&error))?;
-        let submitted = target.producer.submit_or_find(submission).await.map_err(|error| refused(&error))?;
+        let submitted = target.producer.submit_or_find(submission).await;
+        let submitted = submitted.map_err(|error| refused_as(&own, &error))?;
         if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
             marked.check(&target.queue, &submitted.id).await?;
         }
@@ -154,9 +156,11 @@ impl One {
         let Self { target, mut draft, marked } = self;
         // Without a record, nobody would learn the job's end.
         draft.track = true;
+        let own = draft.job_type.clone();
         let name = target.queue.name().clone();
         let submission = draft.submission(target.max_payload).map_err(|error| refused(&error))?;
-        let submitted = target.producer.submit_or_find(submission).await.map_err(|error| refused(&error))?;
+        let submitted = target.producer.submit_or_find(submission).await;
+        let submitted = submitted.map_err(|error| refused_as(&own, &error))?;
         let id = submitted.id.clone();
         if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
             marked.check(&target.queue, &id).await?;
