@@ -276,6 +276,7 @@ impl Attempt<'_> {
         let ended = EndedRun { run, end: &end, dropped: None, next: None };
         let recorded = self.executor.queue.steps().end(&self.delivery.job, ended).await;
         tracing::debug!(step = %run.step, ?recorded, "a step may be recorded as started, but did not run");
+        self.resume_if_late(recorded.ok()).await;
     }
 
     /// Records that a step whose start is recorded did not run.
@@ -283,7 +284,11 @@ impl Attempt<'_> {
         let run = self.steps.run(at, &self.run);
         let end = self.nothing_done(run);
         let reported = self.record_end(EndedRun { run, end: &end, dropped: None, next: None }).await;
-        // Another worker may have buried the job because of this step.
+        self.resume_if_late(reported).await;
+    }
+
+    /// Resumes the job after the report of a run that did nothing: another worker may have buried it because of this step.
+    async fn resume_if_late(&self, reported: Option<StepReported>) {
         if reported.is_some_and(|reported| reported.ended == StepEnded::Late) {
             self.resume().await;
         }

@@ -23,9 +23,9 @@ fn field(server: &RedisServer, key: &str, name: &str) -> String {
 /// Waits until all is right: what a frozen worker reports after it resumes may bring its job back from the dead.
 fn judge(server: &RedisServer, ledger: &Ledger) -> Result<(), String> {
     let asked = Instant::now();
-    until("all to be right, or the time limit", 2 * SOON, || {
+    until("all to be right, or the time limit", 4 * SOON, || {
         let right = is_right(server, &ledger.read());
-        (right.is_ok() || asked.elapsed() > SOON).then_some(right)
+        (right.is_ok() || asked.elapsed() > 3 * SOON).then_some(right)
     })
 }
 

@@ -118,9 +118,10 @@ fn reconnects_are_counted_and_blocking_reads_are_not_measured() {
     let (figures, reads) = (worker.scrape(), "{command=\"xreadgroup\"");
     let soon = figures.value(&format!("redis_command_duration_seconds_bucket{reads},le=\"1\"}}"));
     assert_eq!(soon, figures.value(&format!("redis_command_duration_seconds_count{reads}}}")));
-    assert_eq!(figures.value("redis_reconnects_total"), 0.0);
+    // A busy machine may have cost connections.
+    let before = figures.value("redis_reconnects_total");
     proxy.set(Mode::Rst);
     until("redis is away", SOON, || worker.value("redis_up") == 0.0);
     proxy.set(Mode::Pass);
-    until("connections were made again", SOON, || worker.value("redis_reconnects_total") >= 1.0);
+    until("connections were made again", SOON, || worker.value("redis_reconnects_total") > before);
 }

@@ -189,7 +189,7 @@ fn a_worker_killed_while_trimming_leaves_whole_letters() {
     assert!(rest.len() > 7, "it was not killed in the middle");
     assert_eq!(rest, (3000 - rest.len() as u64..3000).collect::<Vec<_>>(), "the oldest must go first");
     let second = launch.start();
-    until("all others to be dropped", SOON, || left(&server) == (2993..3000).collect::<Vec<_>>());
+    until("all others to be dropped", 3 * SOON, || left(&server) == (2993..3000).collect::<Vec<_>>());
     until("it to log that", SOON, || {
         let log = second.stderr();
         log.contains("\"level\":\"WARN\"") && log.contains("retention dropped dead letters")
