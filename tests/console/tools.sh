@@ -44,7 +44,7 @@ npm_package() {
 }
 
 make_package() {
-  rm -rf "$1" && mkdir -p "$1" && (cd "$1" && npm init --yes && npm install --no-audit --no-fund --ignore-scripts "$2") && touch "$1/ready"
+  rm -rf "$1" && mkdir -p "$1" && (cd "$1" && echo "{}" >package.json && npm install --no-audit --no-fund --ignore-scripts "$2") && touch "$1/ready"
 }
 
 # from_system PACKAGE…: installs packages of the system.

@@ -80,7 +80,7 @@ class Document:
         if not version.startswith("3.1."):
             yield f"its version is {version}, not 3.1"
         for error in OpenAPIV31SpecValidator(self.content).iter_errors():
-            yield f"{'/'.join(map(str, error.absolute_path))}: {error.message[:300]}"
+            yield f"{'/'.join(map(str, error.absolute_path))}: {error.message[-300:]}"
 
     def lacking(self):
         """Yields operations that it must have and does not have, and names of operations that two of them have."""
@@ -109,7 +109,7 @@ class Document:
         schema = {"$id": ADDRESS, "components": self.content.get("components", {}), **schema}
         for error in OAS31Validator(schema, registry=self.registry).iter_errors(value):
             place = "/".join(map(str, error.absolute_path))
-            yield f"{method.upper()} {path}: {status}: /{place}: {error.message[:300]}"
+            yield f"{method.upper()} {path}: {status}: /{place}: {error.message[-300:]}"
 
 
 def resolved(content, found):

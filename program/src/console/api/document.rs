@@ -68,6 +68,15 @@ pub(super) fn of(described: &Described) -> Value {
         .iter()
         .map(|(name, schema)| (name.clone(), serde_json::to_value(schema).expect("a schema is JSON")))
         .collect();
+    // utoipa writes `oneOf` for an untagged enum, but a short answer may also fit the description of a longer one.
+    if let Some(answer) = schemas.get_mut("SubmitAnswer").and_then(Value::as_object_mut)
+        && let Some(answers) = answer.remove("oneOf")
+    {
+        answer.insert("anyOf".to_owned(), answers);
+    }
+    for schema in schemas.values_mut() {
+        allow_absence(schema);
+    }
     for (name, schema) in [("Problem", Problem::schema()), ("FieldError", FieldError::schema())] {
         schemas.insert(name.to_owned(), serde_json::to_value(schema).expect("a schema is JSON"));
     }
@@ -86,6 +95,21 @@ pub(super) fn of(described: &Described) -> Value {
         "paths": paths,
         "components": { "schemas": schemas, "responses": failures(), "securitySchemes": schemes() },
     })
+}
+
+/// serde leaves out a flattened value that is absent, but utoipa says that it is null.
+fn allow_absence(schema: &mut Value) {
+    let parts = schema.get_mut("allOf").and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten() {
+        let choices = part.get("oneOf").and_then(Value::as_array);
+        let Some(present) = choices.and_then(|choices| match &choices[..] {
+            [present, absent] if absent["type"] == "null" => Some(present.clone()),
+            _ => None,
+        }) else {
+            continue;
+        };
+        *part = json!({ "anyOf": [present, { "type": "object" }] });
+    }
 }
 
 /// Adds what an operation has in common with others.

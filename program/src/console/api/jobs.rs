@@ -69,7 +69,8 @@ pub(super) struct FilterParams {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "it only describes parameters")]
 pub(super) struct PageParams {
-    /// The most items of the page: 50 unless told otherwise.
+    /// The most items of the page: 50 unless told otherwise. Only a page of ended jobs may have more: the scan that finds them
+    /// returns portions of some hundred.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u64>,
     /// The `next` of an earlier page.
