@@ -122,7 +122,7 @@ def edit(hands):
 
 def decide(hands):
     found = hands.watch.open("/decisions")
-    if not hands.page.locator("main a[href*='/payment-']").count():
+    if not hands.page.locator("main a", has_text="payment-").count():
         found.append("the inbox has no payment that waits for a decision")
     for job, verdict in (("payment-1", "done"), ("payment-3", "give-up"), ("payment-4", "run")):
         link = f"a[href*='/jobs/{job}/steps/charge/decide'][href*='verdict={verdict}']"

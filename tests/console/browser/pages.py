@@ -43,7 +43,7 @@ def every(stage):
         "/recurring",
         "/workers",
         "/submit",
-        "/submit?queue=orders&job=order-3",
+        "/submit?queue=orders&job=later-5",
         "/audit",
         "/queues/orders/jobs/later-5/cancel",
         "/queues/orders/jobs/later-5/run-now",

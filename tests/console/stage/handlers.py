@@ -20,4 +20,5 @@ def generate_report(job):
     job.progress(42, "sales of 13 of 31 days")
     while not job.cancelled:
         time.sleep(0.05)
-    return None
+    # A job that succeeds although it was cancelled is done.
+    raise RuntimeError(f"the report was stopped: {job.cancelled}")

@@ -146,7 +146,7 @@ fn page<'a>(
         graph: steps.and_then(|steps| Graph::of(frame, steps)),
         verdicts: steps.and_then(|steps| Verdicts::of(frame, (name, &id), steps, decides)),
         commands: content::copies(frame, site, (queue, status), fields),
-        actions: actions(frame, queue, status),
+        actions: actions(frame, queue, status, fields.is_some()),
         id,
     }
 }
@@ -222,8 +222,13 @@ fn attempts(frame: &Frame, status: &Status) -> Table {
     table
 }
 
-/// What somebody may do with the job.
-fn actions(frame: &Frame, queue: &Queue, status: &Status) -> Vec<(&'static str, String, bool)> {
+/// What somebody may do with the job. Another like it can be submitted if its fields are still there.
+fn actions(
+    frame: &Frame,
+    queue: &Queue,
+    status: &Status,
+    has_fields: bool,
+) -> Vec<(&'static str, String, bool)> {
     let name = queue.name().as_str();
     let id = status.id.to_string();
     let act = |action: &str| Link::queue(name, &["jobs", &id, action]).to_string();
@@ -244,7 +249,7 @@ fn actions(frame: &Frame, queue: &Queue, status: &Status) -> Vec<(&'static str, 
             State::Done | State::Cancelled => {}
         }
     }
-    if frame.may(Role::Submitter, queue.name()) && frame.sees_payloads() {
+    if has_fields && frame.may(Role::Submitter, queue.name()) && frame.sees_payloads() {
         let again = Link::to(&["submit"]).with("queue", name).with("job", &id);
         actions.push(("action.submit_again", again.to_string(), false));
     }

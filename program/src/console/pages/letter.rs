@@ -7,6 +7,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
+use streamfleet::job::JobType;
 
 use super::action::{Done, noted};
 use super::content::{self, Bodies, Content, Wanted};
@@ -79,7 +80,8 @@ fn facts(frame: &Frame, queue: &Queue, letter: &DeadLetter) -> Vec<Fact> {
     let parent = text("parent");
     let parents = Link::job(name, &parent);
     let facts = [
-        fact("column.type", text("type"), Some(jobs)),
+        // Somebody may have written a type by XADD that no filter accepts.
+        fact("column.type", text("type"), text("type").parse::<JobType>().is_ok().then_some(jobs)),
         fact("column.reason", reason_of(frame, letter), None),
         fact("letter.kind", text("dead_kind"), None),
         fact("letter.died", utc(letter.died()), None),
