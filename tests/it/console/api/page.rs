@@ -12,8 +12,7 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 /// A worker that knows the type of the page's jobs.
-const WORKER: &str =
-    "[types.\"mail.send\"]\nhandler = { exec = { command = [\"cat\"] } }\ntracking = \"all\"\n";
+const WORKER: &str = "[types.\"mail.send\"]\nhandler = { exec = { command = [\"cat\"] } }\ntracking = \"all\"\n[telemetry]\nlisten = \"off\"\n";
 
 /// The blocks of a page, each with its language.
 fn blocks(page: &str) -> Vec<(&str, &str)> {
