@@ -240,7 +240,7 @@ impl Sweep {
         let bar = output::progress(context.output, Some(selection.total), "dead letters");
         let mut after: Option<EntryId> = None;
         loop {
-            let page = self.queue.dead_letters().selected(selection, after).await;
+            let page = self.queue.dead_letters().bare().selected(selection, after).await;
             let page = page.context("failed to read the dead letters")?;
             self.swept.undecided += page.undecided;
             self.sweep(page.letters).await?;

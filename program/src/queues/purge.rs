@@ -234,7 +234,7 @@ async fn drop_letters(
     (context, bar): (&Context, &ProgressBar),
     purged: &mut Purged,
 ) -> anyhow::Result<()> {
-    let (dead, mut after) = (queue.dead_letters(), None);
+    let (dead, mut after) = (queue.dead_letters().bare(), None);
     loop {
         if context.shutdown.is_requested() {
             purged.interrupted = true;

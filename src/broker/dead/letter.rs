@@ -123,6 +123,8 @@ enum Restoring<'a> {
     All,
     /// Those that a filter may match. The server's time is for conditions about ages.
     Wanted(&'a Filter, Timestamp),
+    /// Those about which a filter cannot decide without them.
+    Undecided(&'a Filter, Timestamp),
     /// None of them.
     None,
 }
@@ -140,11 +142,19 @@ impl<'a> DeadLetters<'a> {
     /// time. [`DeadLetter::check`] decides the same about them.
     #[must_use]
     pub fn wanting(self, filter: &'a Filter, now: Timestamp) -> Self {
-        Self { restored: Restoring::Wanted(filter, now), ..self }
+        let restored = match self.restored {
+            Restoring::None => Restoring::Undecided(filter, now),
+            Restoring::All | Restoring::Wanted(..) | Restoring::Undecided(..) => {
+                Restoring::Wanted(filter, now)
+            }
+        };
+        Self { restored, ..self }
     }
 
-    /// The same letters, all of them without their large fields, for somebody who needs none, or reads them one at a time.
-    pub(crate) fn bare(self) -> Self {
+    /// The same letters without their large fields, for somebody who needs none, or reads them one at a time: to replay or
+    /// drop letters, say. A filter still sees the fields about which it has conditions.
+    #[must_use]
+    pub fn bare(self) -> Self {
         Self { restored: Restoring::None, ..self }
     }
 }
@@ -264,6 +274,9 @@ impl DeadLetters<'_> {
         match self.restored {
             Restoring::All => true,
             Restoring::Wanted(filter, now) => letter.check(filter, now) != Match::No,
+            Restoring::Undecided(filter, now) => {
+                matches!(letter.check(filter, now), Match::TooLarge | Match::Unreadable)
+            }
             Restoring::None => false,
         }
     }

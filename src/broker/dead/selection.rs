@@ -67,7 +67,7 @@ impl DeadLetters<'_> {
     /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
     /// use streamfleet::admin::Filter;
     ///
-    /// let dead = queue.dead_letters();
+    /// let dead = queue.dead_letters().bare();
     /// let selection = dead.select(Filter::new().job_type("mail.*")?).await?;
     /// let plan = dead.plan(&selection, |_| ()).await?;
     /// println!("{} letters in {} groups", plan.letters, plan.groups.len());
@@ -130,7 +130,7 @@ impl DeadLetters<'_> {
     ) -> Result<SelectedPage, Error> {
         let (mut page, mut bytes, mut wanted) = (SelectedPage::default(), 0_usize, 1_u64);
         page.next = Some(after);
-        let wanting = self.wanting(&selection.filter, selection.now);
+        let wanting = self.bare().wanting(&selection.filter, selection.now);
         while let Some(after) = page.next.filter(|_| page.read < PAGE && bytes < most_bytes) {
             let from = EntryId::new(after.ms, after.seq.saturating_add(1));
             let read = wanting.page(Some(from), wanted).await?;
@@ -171,7 +171,7 @@ impl DeadLetters<'_> {
     ) -> Result<SelectionPlan, Error> {
         let (mut counts, mut after, mut read) = (Counts::default(), None, 0);
         loop {
-            let page = self.selected(selection, after).await?;
+            let page = self.bare().selected(selection, after).await?;
             page.letters.iter().for_each(|letter| counts.add(letter));
             counts.undecided += page.undecided;
             read += page.read;

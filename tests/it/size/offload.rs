@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{Cancellation, Due};
+use streamfleet::admin::{Cancellation, Due, Filter};
 use streamfleet::job::{Encoding, EntryId, JobId, State};
 use streamfleet::{JobError, Producer, UniqueMode, UniqueScope};
 
 use crate::harness::fleet::{Acts, Running, quick, submit, until_state};
+use crate::harness::process::run;
 use crate::harness::wait::until_async;
 use crate::traps::scene::{Gate, LONG, SOON, STREAM, Scene, job};
 
@@ -266,6 +267,37 @@ async fn a_job_whose_large_fields_are_gone_dies_and_blocks_no_other() {
         let (reason, error) = (letter.text("dead_reason"), letter.text("dead_error"));
         assert!(reason == "malformed" && error.contains(" is gone"), "{reason}: {error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_are_dropped_without_reading_large_fields_that_nobody_asks_about() {
+    const JOBS: u64 = 10;
+    let scene = Scene::new().await;
+    let running = fleet(&scene);
+    for _ in 0..JOBS {
+        Producer::new(scene.queue.clone()).submit(job(large("fatal"))).await.unwrap();
+    }
+    until_async("all to be dead", SOON, async || scene.int(&["XLEN", DEAD]) == JOBS as i64).await;
+    running.stop().await;
+    let sent = || {
+        let info: String = redis::from_redis_value(scene.server.cmd(&["INFO", "stats"])).unwrap();
+        let line = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:")).unwrap();
+        line.parse::<usize>().unwrap()
+    };
+    let dead = scene.queue.dead_letters();
+    let all = dead.select(Filter::new()).await.unwrap();
+    let before = sent();
+    assert_eq!(dead.plan(&all, |_| ()).await.unwrap().letters, JOBS);
+    assert!(sent() - before < LARGE, "the plan of all letters needs no large field");
+    // A filter still sees the fields about which it has conditions.
+    let about = dead.select(Filter::new().text("fatal").unwrap()).await.unwrap();
+    assert_eq!(dead.plan(&about, |_| ()).await.unwrap().letters, JOBS);
+    let whole = dead.selected(&all, None).await.unwrap();
+    assert_eq!(whole.letters[0].fields.get(b"payload").map(<[u8]>::len), Some(LARGE));
+    let before = sent();
+    let output = run(&["--redis", &scene.server.url(), "dead", "drop", "--all", "--yes"], b"");
+    assert_eq!((output.code, scene.int(&["XLEN", DEAD])), (Some(0), 0), "{output:?}");
+    assert!(sent() - before < LARGE, "{} bytes were read", sent() - before);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -265,7 +265,7 @@ pub(super) async fn drop_all(
 async fn dropped(queue: &Queue, selection: &Selection) -> Result<(u64, bool), Problem> {
     let (end, mut count, mut after) = (Instant::now() + DROPPING, 0, None);
     let failed = |error| target::redis("not all dead letters were dropped", queue, &error);
-    let dead = queue.dead_letters();
+    let dead = queue.dead_letters().bare();
     loop {
         let page = dead.selected(selection, after).await.map_err(failed)?;
         let drops = stream::iter(page.letters)
