@@ -10,7 +10,8 @@ use indicatif::ProgressBar;
 use streamfleet::admin::{
     Action, BulkAction, BulkCursor, BulkError, BulkPlan, BulkSelection, BulkTally, BulkTerms, Filter,
 };
-use streamfleet::job::State;
+use streamfleet::config::Effective;
+use streamfleet::job::{QueueName, State};
 use streamfleet::{Broker, Queue};
 
 pub(crate) use self::hasten::Args as RunNowArgs;
@@ -99,7 +100,7 @@ pub(crate) async fn run(
         return Ok(Exit::NotFound);
     }
     if let BulkAction::Move(to) = &order.action {
-        report.note_unserved(&broker.queue(to.clone())).await;
+        report.note_target(queue, &broker.queue(to.clone()), max_depth(&context.effective, to)).await;
     }
     if order.args.dry_run || plan.jobs == 0 {
         context.output.print(&report, report::plan)?;
@@ -179,7 +180,7 @@ pub(crate) async fn walk(
 ) -> Walked {
     let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
     let max_depth = match &selection.action {
-        BulkAction::Move(to) => context.effective.config.queues.get(to).and_then(|queue| queue.max_depth),
+        BulkAction::Move(to) => max_depth(&context.effective, to),
         BulkAction::Cancel | BulkAction::RunNow => None,
     };
     let terms = BulkTerms::new(by).retention(retention).max_depth(max_depth);
@@ -199,6 +200,11 @@ pub(crate) async fn walk(
         }
     }
     Walked { tally, is_interrupted: result.is_ok() && next.is_some(), result }
+}
+
+/// The most jobs that a queue accepts by the configuration.
+pub(crate) fn max_depth(effective: &Effective, queue: &QueueName) -> Option<u64> {
+    effective.config.queues.get(queue).and_then(|queue| queue.max_depth)
 }
 
 /// Describes the order for the audit.

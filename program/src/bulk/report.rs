@@ -105,8 +105,22 @@ impl Report {
         }
     }
 
-    /// Remarks on types that no live worker of the other queue knows.
-    pub(crate) async fn note_unserved(&mut self, to: &Queue) {
+    /// Remarks on what keeps the jobs from running in the other queue, or from getting there: types that no live worker of
+    /// it knows, and too many jobs. `max_depth` is the limit of the configuration.
+    pub(crate) async fn note_target(&mut self, queue: &Queue, to: &Queue, max_depth: Option<u64>) {
+        match queue.bulk().room_in(to.name(), max_depth).await {
+            Ok(Some(room)) if room < self.planned => {
+                let name = to.name();
+                self.remarks.push(format!(
+                    "the queue {name} accepts {} at the moment (max_depth); the rest stay",
+                    further(room)
+                ));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.remarks.push(format!("the limit of the queue {} is unknown: {error}", to.name()))
+            }
+        }
         for count in self.types.iter().take(MAX_ASKED) {
             if let Ok(job_type) = count.name.parse::<JobType>()
                 && let Some(remark) = unserved::remark(to, &job_type).await
@@ -214,6 +228,15 @@ fn counts(what: &'static str, counts: &[Count]) -> output::Table {
 
 fn more(counts: &[Count]) -> Option<String> {
     counts.len().checked_sub(SHOWN).filter(|more| *more > 0).map(|more| format!("and {more} more types"))
+}
+
+/// A number of further jobs.
+fn further(count: u64) -> String {
+    match count {
+        0 => "no further jobs".to_owned(),
+        1 => "1 further job".to_owned(),
+        _ => format!("{count} further jobs"),
+    }
 }
 
 /// A number of jobs.

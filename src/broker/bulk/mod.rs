@@ -6,4 +6,5 @@ mod hasten;
 mod once;
 pub(super) mod relocate;
 pub(super) mod remove;
+mod room;
 pub(super) mod selection;

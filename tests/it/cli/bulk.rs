@@ -289,6 +289,8 @@ fn no_more_jobs_are_moved_than_the_other_queue_accepts() {
     server.cmd(&["HSET", "sf:{mail}:control", "max_depth", "25"]);
     server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "test"]);
     let moving = ["move", "--to", "mail", "--all", "--yes"];
+    let plan = stdout_of(&server, &["move", "--to", "mail", "--all", "--dry-run"]);
+    assert!(plan.contains("the queue mail accepts 24 further jobs at the moment"), "{plan}");
     let done = json(&server, &moving);
     assert_eq!((&done["changed"], &done["kept"]["full"]), (&24.into(), &26.into()), "{done}");
     let own = "queues.mail.max_depth = 30\n";

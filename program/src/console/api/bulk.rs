@@ -193,7 +193,7 @@ async fn carry_out(
     })?;
     let mut report = Report::new(&queue, &selection, &plan, args.dry_run);
     if let BulkAction::Move(to) = &action {
-        report.note_unserved(&site.queue(to.clone())).await;
+        report.note_target(&queue, &site.queue(to.clone()), bulk::max_depth(site.effective(), to)).await;
     }
     if args.dry_run || plan.jobs == 0 {
         return Ok(report);

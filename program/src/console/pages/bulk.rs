@@ -20,6 +20,7 @@ use super::frame::{Frame, grouped, lead_to};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
+use crate::bulk;
 use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
@@ -194,7 +195,11 @@ pub(super) async fn act(
         .target(target_of(&selection, &order.to));
     let unnoted = noted(&task.queue, &note).await;
     let retention = site.effective().config.fleet_config().worker.retention_of(task.queue.name());
-    let terms = BulkTerms::new(person.name()).retention(retention);
+    let max_depth = match &selection.action {
+        BulkAction::Move(to) => bulk::max_depth(site.effective(), to),
+        BulkAction::Cancel | BulkAction::RunNow => None,
+    };
+    let terms = BulkTerms::new(person.name()).retention(retention).max_depth(max_depth);
     let (tally, is_complete, error) = walk(&task.queue, &selection, &terms).await;
     let outcome = match (&error, is_complete) {
         (Some(_), _) => "ended early",
