@@ -54,11 +54,13 @@ impl Checker {
         known.incidents = after.incidents;
         let before: Vec<_> =
             known.incidents.iter().map(|known| (known.incident.clone(), self.standing(known))).collect();
-        let transitions = decide(&before, checked, &timing(&self.config), known.now, rand::random);
+        let decision = decide(&before, checked, &timing(&self.config), known.now, rand::random);
+        let transitions = decision.transitions;
         let mut changes: Vec<IncidentChange> = transitions.iter().map(change).collect();
         // Last: if this ends in the middle, the next check sees the same again.
         changes.extend(seen);
         let Some(left_out) = self.incidents.put(&self.own, &changes).await? else { return Ok(()) };
+        let left_out = left_out + decision.left_out as u64;
         if left_out > 0 {
             tracing::warn!(left_out, "there are too many open incidents; some are not kept");
         }

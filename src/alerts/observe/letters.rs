@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use super::QueueCheck;
 use crate::broker::{DeadGroup, DeadLetter, DeadLetters, Error, QueueSnapshot};
-use crate::job::filter::Filter;
 use crate::job::incident::{Incident, IncidentExample, IncidentKind, OTHERS, Observation};
 use crate::job::{DeadReason, EntryId, JobType, Timestamp};
 
@@ -132,8 +131,7 @@ impl QueueCheck<'_> {
         }
         let mut job = String::new();
         if let Some(entry) = group.sample {
-            let nothing = nothing();
-            let letters = self.queue.dead_letters().wanting(&nothing, seen.since);
+            let letters = self.queue.dead_letters().bare();
             job = letters.get(entry).await?.map(|letter| letter.job().to_string()).unwrap_or_default();
         }
         Ok(seen.example(job_type, IncidentExample::new(&job, &group.error)))
@@ -142,9 +140,8 @@ impl QueueCheck<'_> {
     /// Finds dead jobs of types that ask for an incident for each: those that are still dead, and new ones.
     async fn check_each(&mut self, snapshot: &QueueSnapshot) -> Result<(), Error> {
         let now = snapshot.now;
-        let nothing = nothing();
         let queue = self.queue.clone();
-        let letters = queue.dead_letters().wanting(&nothing, now);
+        let letters = queue.dead_letters().bare();
         self.check_known(letters, now).await?;
         if self.watched.each.is_empty() {
             self.seen.letter = None;
@@ -224,10 +221,4 @@ impl QueueCheck<'_> {
             Some(_) | None => self.add(seen),
         }
     }
-}
-
-/// A filter that matches no letter, so that their large fields are not read.
-fn nothing() -> Filter {
-    // The scripts use this name for no group.
-    Filter::new().group("-").unwrap_or_default()
 }

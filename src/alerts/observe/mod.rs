@@ -168,10 +168,11 @@ impl Observer {
             checked: Checked::default(),
         };
         match tokio::time::timeout(QUEUE_TIMEOUT, check.run()).await {
-            Ok(Ok(())) => Some((check.checked, check.seen)),
-            Ok(Err(error)) => {
-                self.events.redis_error(error.kind(), &error);
-                None
+            Ok(outcome) => {
+                if let Err(error) = outcome {
+                    self.events.redis_error(error.kind(), &error);
+                }
+                Some((check.checked, check.seen))
             }
             Err(_) => {
                 tracing::warn!(%queue, "the check of a queue for incidents took too long; trying again");

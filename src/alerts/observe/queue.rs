@@ -21,8 +21,16 @@ const CAMPAIGN_FOR: Duration = Duration::from_secs(24 * 3600);
 /// The most campaigns that one check reads.
 const MAX_CAMPAIGNS: usize = 20;
 
+/// What one key of a wrong type makes unknown.
+enum Part {
+    Types,
+    Letters,
+    Campaigns,
+}
+
 impl QueueCheck<'_> {
-    /// Checks the queue. If Redis does not tell something, all of it fails, and nothing is known about the queue.
+    /// Checks the queue, part by part. Of a part about which Redis does not tell everything, nothing is known; the others count.
+    /// Returns the first error.
     pub(super) async fn run(&mut self) -> Result<(), Error> {
         let extras = Extras { oldest: true, ticks: false, survey: Some(NO_LEASE) };
         let snapshot = self.queue.snapshot_with(extras).await?;
@@ -31,11 +39,23 @@ impl QueueCheck<'_> {
             self.check_backlog(&snapshot);
             self.check_pause(&snapshot);
         }
-        self.check_types(&snapshot).await?;
-        self.check_letters(&snapshot).await?;
-        self.check_campaigns(&snapshot).await?;
-        self.seen.checked = Some(now);
-        Ok(())
+        let mut outcome = Ok(());
+        for part in [Part::Types, Part::Letters, Part::Campaigns] {
+            let before = (self.checked.clone(), self.seen);
+            let checked = match part {
+                Part::Types => self.check_types(&snapshot).await,
+                Part::Letters => self.check_letters(&snapshot).await,
+                Part::Campaigns => self.check_campaigns(&snapshot).await,
+            };
+            if checked.is_err() {
+                (self.checked, self.seen) = before;
+                outcome = outcome.and(checked);
+            }
+        }
+        if outcome.is_ok() {
+            self.seen.checked = Some(now);
+        }
+        outcome
     }
 
     pub(super) fn cover(&mut self, kind: IncidentKind) {

@@ -9,6 +9,10 @@ use crate::job::{QueueName, Timestamp};
 /// The most incidents that are not over.
 pub(crate) const MAX_INCIDENTS: usize = 300;
 
+/// How many of them may be of kinds of which a queue may have several. The others tell that a whole queue or a server is in
+/// trouble, and must not be missed because of these.
+const MAX_OF_SEVERAL: usize = 200;
+
 /// A message that says that an incident is resolved is not offered to a sink for longer than this.
 const RESOLVED_FOR: Duration = Duration::from_secs(24 * 3600);
 
@@ -82,6 +86,14 @@ pub(crate) struct Standing {
     pub(crate) is_delivered: bool,
 }
 
+/// What follows from a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) transitions: Vec<Transition>,
+    /// How many observations have no incident, because there are too many.
+    pub(crate) left_out: usize,
+}
+
 /// Decides what follows from a check. `draw` returns a random number.
 pub(crate) fn decide(
     known: &[(Incident, Standing)],
@@ -89,7 +101,7 @@ pub(crate) fn decide(
     timing: &Timing,
     now: Timestamp,
     mut draw: impl FnMut() -> u32,
-) -> Vec<Transition> {
+) -> Decision {
     let observations = bounded(known, checked.observations);
     let mut taken = vec![false; observations.len()];
     let mut transitions = Vec::new();
@@ -111,9 +123,9 @@ pub(crate) fn decide(
         };
         transitions.extend(next(incident, *standing, found, timing, now));
     }
-    let room = MAX_INCIDENTS.saturating_sub(known.len());
-    let fresh = observations.iter().zip(taken).filter(|(_, taken)| !taken).take(room);
-    for (seen, _) in fresh {
+    let fresh = observations.iter().zip(taken).filter(|(_, taken)| !taken).map(|(seen, _)| seen).collect();
+    let (admitted, left_out) = admitted(known, fresh);
+    for seen in admitted {
         // Two incidents with one id would be one; a few draws find a free id.
         let mut id = IncidentId::of(draw());
         let is_used = |id: &IncidentId| {
@@ -132,7 +144,25 @@ pub(crate) fn decide(
             transitions.push(begin(seen, id, timing, now));
         }
     }
-    transitions
+    Decision { transitions, left_out }
+}
+
+/// Returns the new observations for which there is room, those about whole queues and servers first, and how many there are
+/// besides.
+fn admitted<'a>(
+    known: &[(Incident, Standing)],
+    fresh: Vec<&'a Observation>,
+) -> (Vec<&'a Observation>, usize) {
+    let total = fresh.len();
+    let room = MAX_INCIDENTS.saturating_sub(known.len());
+    let of_several = known.iter().filter(|(incident, _)| incident.kind.is_one_of_several()).count();
+    let (several, mut admitted): (Vec<_>, Vec<_>) =
+        fresh.into_iter().partition(|seen| seen.kind.is_one_of_several());
+    admitted.truncate(room);
+    let rest = (room - admitted.len()).min(MAX_OF_SEVERAL.saturating_sub(of_several));
+    admitted.extend(several.into_iter().take(rest));
+    let left_out = total - admitted.len();
+    (admitted, left_out)
 }
 
 /// What a check has found about a known incident.

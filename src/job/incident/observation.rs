@@ -66,6 +66,11 @@ impl IncidentKind {
             Self::DeadRate | Self::Backlog | Self::NoWorker | Self::NeedsDecision | Self::QueuePaused => 1,
         }
     }
+
+    /// Whether a queue may have several of this kind.
+    pub(crate) fn is_one_of_several(self) -> bool {
+        self != Self::RedisMemory && self.most_per_queue() > 1
+    }
 }
 
 impl Incident {

@@ -51,6 +51,18 @@ async fn jobs_without_a_worker_and_a_long_pause_are_incidents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_a_wrong_type_hides_no_incident_of_another_kind() {
+    let server = RedisServer::start();
+    let (queue, broker) = (queue(&server).await, broker(&server).await);
+    server.cmd(&["XADD", "sf:{default}:dead", "*", "type", "test", "dead_reason", "fatal"]);
+    server.cmd(&["SET", "sf:{default}:dead:groups", "x"]);
+    let alerts = start(&server, config().no_worker_for(Duration::from_secs(1)));
+    submit(&queue, "1").await;
+    until_open(&broker, IncidentKind::NoWorker).await;
+    alerts.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_beyond_the_objective_is_an_incident() {
     let server = RedisServer::start();
     let (queue, broker) = (queue(&server).await, broker(&server).await);

@@ -64,7 +64,7 @@ impl World {
             *draws += 1;
             *draws
         };
-        for transition in decide(&known, checked, &TIMING, at(now), draw) {
+        for transition in decide(&known, checked, &TIMING, at(now), draw).transitions {
             match transition {
                 Transition::Put { incident, is_news } => {
                     self.news += usize::from(is_news);
@@ -97,6 +97,25 @@ impl World {
 }
 
 use IncidentState::{Open, Pending, Resolved};
+
+#[test]
+fn trouble_of_a_whole_queue_is_told_although_very_many_groups_die() {
+    let of = |queue: usize, kind, key: &str| {
+        let queue = format!("q{queue}").parse().unwrap();
+        Observation::new(kind, Some(&queue), at(0)).key(key)
+    };
+    let dying: Vec<_> = (0..100)
+        .flat_map(|queue| (0..5).map(move |nth| of(queue, IncidentKind::DeadGroup, &nth.to_string())))
+        .collect();
+    let mut world = World::default();
+    world.check(0, dying.clone(), false);
+    assert_eq!(world.known.len(), 200);
+    let mut all = dying;
+    all.push(of(0, IncidentKind::NoWorker, ""));
+    world.check(15, all, false);
+    let kinds: Vec<_> = world.known.iter().map(|(incident, _)| incident.kind).collect();
+    assert_eq!((kinds.len(), kinds.contains(&IncidentKind::NoWorker)), (201, true));
+}
 
 #[test]
 fn a_storm_is_one_message_then_reminders_then_resolved() {
