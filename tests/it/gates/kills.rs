@@ -1,6 +1,11 @@
-//! The limit holds over several processes that are killed, and no job is lost.
+//! Limits hold over several processes that are killed, and no job is lost.
 
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use streamfleet::job::Rate;
 
 use crate::harness::process::{Launch, Worker};
 use crate::harness::redis_server::RedisServer;
@@ -9,6 +14,7 @@ use crate::harness::wait::until;
 const STREAM: &str = "sf:{default}:jobs";
 const HELD: &str = "sf:{default}:held:type:test";
 const JOBS: usize = 60;
+const PROCESSES: usize = 4;
 const LIMIT: i64 = 3;
 
 const CONFIG: &str = r#"
@@ -36,7 +42,7 @@ fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
     let url = server.url();
     let start =
         || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(CONFIG).start() };
-    let mut workers: Vec<Worker> = (0..4).map(|_| start()).collect();
+    let mut workers: Vec<Worker> = (0..PROCESSES).map(|_| start()).collect();
     let ids: Vec<String> = (0..JOBS)
         .map(|_| redis::from_redis_value(server.cmd(&["XADD", STREAM, "*", "type", "test"])).unwrap())
         .collect();
@@ -50,8 +56,8 @@ fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
         assert!(held <= LIMIT, "{held} jobs hold places");
         if killed < 6 && last.elapsed() > Duration::from_millis(700) {
             // The leader, too, in its turn.
-            workers[killed % 4].kill9();
-            workers[killed % 4] = start();
+            workers[killed % PROCESSES].kill9();
+            workers[killed % PROCESSES] = start();
             (killed, last) = (killed + 1, Instant::now());
         }
         ids.iter().all(is_done)
@@ -65,4 +71,102 @@ fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
         worker.wait_exit(Duration::from_secs(20));
     }
     assert_eq!(number(&server, &["EXISTS", HELD]), 0);
+}
+
+/// The rate of the second test, and a program that notes the time of each start. It inherits the path of its file.
+const PACED: &str = r#"
+[worker]
+lease = "1s"
+[types.paced]
+handler = { exec = { command = ["sh", "-c", "echo $STREAMFLEET_JOB_ID $(date +%s%3N) >> $STARTS"], env = { STARTS = "{starts}" } } }
+max_losses = 20
+backoff = { fixed = "10ms" }
+[types.paced.limits]
+rate = "40/s"
+[telemetry]
+listen = "127.0.0.1:0"
+"#;
+
+/// What happened in one second.
+#[derive(Default)]
+struct Second {
+    /// Jobs that started for the first time.
+    started: usize,
+    /// Jobs that started again because their worker was killed.
+    repeated: usize,
+    killed: usize,
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap()
+}
+
+/// Returns the job and the time of each start. A line whose writer was killed in the middle is no start.
+fn starts(file: &Path) -> Vec<(String, u64)> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
+    lines.map(|(job, ms)| (job.to_owned(), ms.parse().unwrap())).collect()
+}
+
+/// Prints what was granted and allowed in each second.
+fn print(seconds: &BTreeMap<u64, Second>, allowed: impl Fn(u64) -> f64) {
+    eprintln!("second  killed  started  again  started so far  allowed so far");
+    let mut total = 0;
+    for (second, Second { started, repeated, killed }) in seconds {
+        total += started;
+        let allowed = allowed((second + 1) * 1000);
+        eprintln!("{second:>6} {killed:>7} {started:>8} {repeated:>6} {total:>15} {allowed:>15.0}");
+    }
+}
+
+#[test]
+fn killed_workers_never_exceed_the_rate() {
+    const ALL: usize = 400;
+    const KILLS: usize = 6;
+    let rate: Rate = "40/s".parse().unwrap();
+    let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let (url, file) = (server.url(), dir.path().join("starts"));
+    let config = PACED.replace("{starts}", file.to_str().unwrap());
+    let start =
+        || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(&config).start() };
+    let mut workers: Vec<Worker> = (0..PROCESSES).map(|_| start()).collect();
+    let began = now_ms();
+    for _ in 0..ALL {
+        server.cmd(&["XADD", STREAM, "*", "type", "paced"]);
+    }
+    let (mut kills, mut last) = (Vec::new(), Instant::now());
+    until("all jobs to have started", Duration::from_secs(90), || {
+        if kills.len() < KILLS && last.elapsed() > Duration::from_millis(1300) {
+            let next = kills.len() % PROCESSES;
+            workers[next].kill9();
+            kills.push(now_ms());
+            workers[next] = start();
+            last = Instant::now();
+        }
+        starts(&file).iter().map(|(job, _)| job).collect::<HashSet<_>>().len() == ALL
+    });
+    let mut starts = starts(&file);
+    starts.sort_by_key(|(_, ms)| *ms);
+    // The bucket is full at first, and a leader that comes late makes up for at most a quarter of a second.
+    let allowed = |after_ms: u64| rate.burst() as f64 + 40.0 * (after_ms as f64 / 1000.0 + 0.25) + 1.0;
+    let (mut seen, mut seconds) = (HashSet::new(), BTreeMap::<u64, Second>::new());
+    for (job, ms) in &starts {
+        let second = seconds.entry((ms - began) / 1000).or_default();
+        if seen.insert(job) {
+            second.started += 1;
+            let most = allowed(ms - began);
+            assert!(seen.len() as f64 <= most, "{} started in {} ms", seen.len(), ms - began);
+        } else {
+            second.repeated += 1;
+        }
+    }
+    for ms in kills {
+        seconds.entry((ms - began) / 1000).or_default().killed += 1;
+    }
+    print(&seconds, allowed);
+    assert!(seconds.values().any(|second| second.killed > 0), "all jobs had started before the first kill");
+    for worker in &workers {
+        worker.term();
+        worker.wait_exit(Duration::from_secs(20));
+    }
 }
