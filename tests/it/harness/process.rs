@@ -150,6 +150,14 @@ pub(crate) struct Worker {
     child: Mutex<Child>,
 }
 
+/// Returns the most memory that a process ever had, in bytes.
+pub(crate) fn peak_memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    kib * 1024
+}
+
 impl Worker {
     pub(crate) fn pid(&self) -> u32 {
         self.pid

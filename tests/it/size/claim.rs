@@ -1,6 +1,7 @@
 //! Taking over the large entries of a dead worker: few at a time, however many there are.
 
 use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
+use crate::harness::process::peak_memory;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 use crate::program::Program;
@@ -34,14 +35,6 @@ fn leave_large_entries(server: &RedisServer) {
     server.cmd(&claim);
 }
 
-/// Returns the most memory that a process ever had, in MiB.
-fn peak_mib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    kib / 1024
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn large_entries_of_a_dead_worker_are_taken_over_in_small_portions() {
     in_one_of_three(async || take_over().await).await;
@@ -61,7 +54,7 @@ async fn take_over() -> Verdict {
         scene.int(&["ZCARD", DELAYED]) == ENTRIES
     })
     .await;
-    let peak = peak_mib(claimer.pid());
+    let peak = peak_memory(claimer.pid()) >> 20;
     println!("the claimer had at most {peak} MiB");
     assert!(peak < MOST_MIB, "the claimer had {peak} MiB");
     assert_eq!((scene.int(&["XLEN", STREAM]), scene.int(&["XLEN", DEAD])), (0, 0));

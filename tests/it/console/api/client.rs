@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use crate::harness::process::{Launch, Worker};
+use crate::harness::process::{Launch, Worker, peak_memory};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
@@ -26,7 +26,7 @@ const ACCOUNTS: [(&str, &str); 4] = [
 
 /// A running console.
 pub(super) struct Console {
-    _process: Worker,
+    process: Worker,
     address: String,
     http: Client,
     _folder: TempDir,
@@ -109,12 +109,17 @@ impl Console {
             Some(address.trim_end_matches('/').to_owned())
         })
         .await;
-        Self { _process: process, address, http: client(), _folder: folder }
+        Self { process, address, http: client(), _folder: folder }
     }
 
     /// The address of the console, such as `http://127.0.0.1:9470`.
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The most memory that the console has used so far, in bytes.
+    pub(super) fn memory(&self) -> u64 {
+        peak_memory(self.process.pid())
     }
 
     /// Prepares a request of the administrator.

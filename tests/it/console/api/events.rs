@@ -9,20 +9,20 @@ use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
 /// A client that listens.
-struct Listener {
+pub(super) struct Listener {
     response: std::pin::Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
     text: String,
 }
 
 /// A message.
 #[derive(Debug)]
-struct Message {
+pub(super) struct Message {
     id: String,
-    data: Value,
+    pub(super) data: Value,
 }
 
 impl Listener {
-    async fn start(request: RequestBuilder) -> Self {
+    pub(super) async fn start(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         assert_eq!(response.status().as_u16(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -45,7 +45,7 @@ impl Listener {
         }
     }
 
-    async fn next(&mut self) -> Message {
+    pub(super) async fn next(&mut self) -> Message {
         loop {
             let block = self.block().await;
             let field =
@@ -58,7 +58,7 @@ impl Listener {
     }
 }
 
-fn publish(server: &RedisServer, queue: &str, id: &str) {
+pub(super) fn publish(server: &RedisServer, queue: &str, id: &str) {
     let key = format!("sf:{{{queue}}}:events");
     server.cmd(&["XADD", &key, "*", "event", "failed_handle", "id", id, "attempt", "3", "error", "no ann"]);
 }

@@ -6,6 +6,7 @@ mod fleet;
 mod incidents;
 mod jobs;
 mod letters;
+mod load;
 mod many;
 mod page;
 mod privacy;
