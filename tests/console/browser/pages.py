@@ -74,7 +74,7 @@ PICTURES = [
     ("console-overview", "/", 1280, 900, "light"),
     ("console-queue", "/queues/orders", 1280, 1100, "light"),
     ("console-job", "/queues/orders/jobs/report-november", 1280, 900, "dark"),
-    ("console-dead", "/queues/mail/dead", 1280, 800, "light"),
+    ("console-dead", "/queues/mail/dead?type=mail.send", 1280, 800, "light"),
     ("console-decision", "/queues/orders/jobs/payment-2", 1280, 900, "light"),
     ("console-small", "/", 360, 740, "dark"),
 ]

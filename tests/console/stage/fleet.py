@@ -1,6 +1,7 @@
 """A real fleet: a private Redis with the logins of deploy/redis, a worker, the console with accounts, and jobs in every state."""
 
 import json
+import math
 import pathlib
 import shutil
 import subprocess
@@ -30,6 +31,8 @@ class Stage:
         self.url = f"http://127.0.0.1:{self.port}"
         self.logins, self.people, self.tokens = self.folder / "logins", {}, {}
         self._start_redis(redis_server)
+        for queue in ("orders", "mail", "imports"):
+            self._history(queue)
         shutil.copytree(ROOT / "sdk/python/streamfleet", self.folder / "streamfleet")
         shutil.copy(HERE / "handlers.py", self.folder)
         self.worker = self._serve("worker", "worker", ["worker"], TELEMETRY__LISTEN="off", TELEMETRY__LOG="warn")
@@ -56,10 +59,10 @@ class Stage:
             raise Wrong(f"streamfleet {' '.join(words)} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
-    def redis(self, *words):
-        """Sends a command to Redis, as nobody but this stage may."""
+    def redis(self, *words, given=None):
+        """Sends a command to Redis, or several, one per line, as nobody but this stage may."""
         command = [self.redis_cli, "-p", str(self.redis_port), "--no-auth-warning", "--user", "stage", "--pass", "stage", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=True).stdout
+        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=SOON, check=True).stdout
 
     def refusals(self):
         """Returns what Redis refused to a login so far. Nothing may be refused, not even what a client ignores."""
@@ -130,6 +133,20 @@ class Stage:
 
     def _bulk(self, queue, jobs):
         self.streamfleet("enqueue", "--bulk", "--queue", queue, given="".join(json.dumps(job) + "\n" for job in jobs))
+
+    def _history(self, queue):
+        """Adds a sample for each minute of the last hour, as a leader does, so that charts have something to show."""
+        minute = int(self.redis("TIME").split()[0]) // 60
+        commands = []
+        for ago in range(59, 1, -1):
+            wave = 1 + math.sin((minute - ago) / 7 + len(queue))
+            arrived, done = round(40 * wave) + ago % 5, round(36 * wave) + ago % 7
+            failed = 3 if ago % 13 == 0 else 0
+            figures = {"span_ms": 60_000, "waiting": round(20 * wave), "running": 2, "delayed": 13, "dead": 0, "in_rooms": 0, "oldest_ms": ""}
+            figures |= {"arrived": arrived, "done": done, "failed": failed, "retried": failed, "died": 0, "cancelled": 0}
+            words = [f"'{word}'" for pair in figures.items() for word in pair]
+            commands.append(f"XADD sf:{{{queue}}}:samples {(minute - ago) * 60_000}-0 {' '.join(words)}\n")
+        self.redis(given="".join(commands))
 
     # Processes.
 

@@ -117,9 +117,9 @@ fn push(path: &mut String, command: char, x: f64, y: f64) {
 }
 
 impl Chart {
-    /// The waiting jobs, small; `None` if there are no samples.
+    /// The waiting jobs, small; `None` if there are fewer than two samples.
     pub(super) fn sparkline(frame: &Frame, minutes: &[Minute]) -> Option<Self> {
-        let (first, last) = (minutes.first()?, minutes.last()?);
+        let [first, .., last] = minutes else { return None };
         let most = minutes.iter().map(|minute| minute.waiting).max()?;
         let space = Space {
             left: 0.0,
@@ -143,9 +143,31 @@ impl Chart {
         })
     }
 
-    /// What arrived, was done and failed in each minute; `None` if there are no samples.
+    /// A small bar for each value.
+    pub(super) fn bars(title: String, values: &[u64]) -> Self {
+        const WIDTH: f64 = 96.0;
+        let most = values.iter().copied().max().unwrap_or(0).max(1);
+        let step = WIDTH / values.len().max(1) as f64;
+        let mut path = String::new();
+        for (nth, value) in values.iter().enumerate().filter(|(_, value)| **value > 0) {
+            // Even one is seen.
+            let height = (22.0 * *value as f64 / most as f64).max(2.0);
+            push(&mut path, 'M', step * nth as f64, 24.0);
+            push(&mut path, 'v', -height, f64::NAN);
+            push(&mut path, 'h', step - 1.0, f64::NAN);
+            push(&mut path, 'v', height, f64::NAN);
+            path.push('Z');
+        }
+        let mut rule = String::new();
+        push(&mut rule, 'M', 0.0, 24.0);
+        push(&mut rule, 'H', WIDTH, f64::NAN);
+        let shapes = vec![("rule", rule), ("bar-failed", path)];
+        Self { class: "chart bars", width: 96, height: 25, title, shapes, labels: Vec::new() }
+    }
+
+    /// What arrived, was done and failed in each minute; `None` if there are fewer than two samples, which make no line.
     pub(super) fn flow(frame: &Frame, minutes: &[Minute]) -> Option<Self> {
-        let (first, last) = (minutes.first()?, minutes.last()?);
+        let [first, .., last] = minutes else { return None };
         let most = minutes.iter().flat_map(|minute| [minute.arrived, minute.done, minute.failed]).max()?;
         let most = round_up(most);
         let space = Space {
@@ -177,10 +199,10 @@ impl Chart {
                 ("line out", space.line(minutes, |minute| minute.done)),
             ],
             labels: vec![
-                (42, 12, "end", grouped(most)),
-                (42, 123, "end", "0".to_owned()),
-                (46, 136, "start", hour(first.at)),
-                (636, 136, "end", hour(last.at)),
+                (42, 13, "end", grouped(most)),
+                (42, 124, "end", "0".to_owned()),
+                (46, 137, "start", hour(first.at)),
+                (636, 137, "end", hour(last.at)),
             ],
         })
     }
@@ -222,9 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn without_samples_there_is_no_chart() {
+    fn fewer_than_two_samples_make_no_chart() {
         let frame = tests_frame();
-        assert!(Chart::flow(&frame, &[]).is_none() && Chart::sparkline(&frame, &[]).is_none());
+        for few in [&[][..], &[(1, 5)]] {
+            assert!(Chart::flow(&frame, &minutes(few)).is_none());
+            assert!(Chart::sparkline(&frame, &minutes(few)).is_none());
+        }
     }
 
     #[test]
@@ -233,10 +258,19 @@ mod tests {
         let chart = Chart::sparkline(&frame, &minutes(&[(1, 5), (2, 7), (30, 9)])).unwrap();
         let (_, line) = chart.shapes.iter().find(|(class, _)| *class == "line").unwrap();
         assert_eq!((line.matches('M').count(), line.matches('L').count()), (2, 1), "{line}");
-        for extreme in [&[(1, 0)][..], &[(1, u64::MAX), (2, 0)]] {
-            let chart = Chart::flow(&frame, &minutes(extreme)).unwrap();
+        for extreme in [[(1, 0), (2, 0)], [(1, u64::MAX), (2, 0)]] {
+            let chart = Chart::flow(&frame, &minutes(&extreme)).unwrap();
             assert!(chart.shapes.iter().all(|(_, path)| !path.contains("NaN") && !path.contains("inf")));
         }
+    }
+
+    #[test]
+    fn each_value_has_a_bar_and_nothing_has_none() {
+        let bars = |values: &[u64]| Chart::bars("died".to_owned(), values).shapes[1].1.clone();
+        assert_eq!(
+            (bars(&[0, 3, 0, u64::MAX]).matches('M').count(), bars(&[0; 12]).len(), bars(&[]).len()),
+            (2, 0, 0)
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::frame::{Frame, grouped};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
+use super::trend::Trend;
 use crate::console::access::Role;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
@@ -88,7 +89,8 @@ pub(super) async fn show(
         actions: actions(&frame, &queue, &criteria),
     };
     if criteria.filter.is_empty() && !wants_letters {
-        page.groups = Some(table(&frame, &name, &groups, now));
+        let trend = Trend::read(&queue, now).await.map_err(failed)?;
+        page.groups = Some(table(&frame, &name, (&groups, &trend), now));
     } else {
         let from = start(&criteria, &groups)?;
         let letters = search(&queue, &criteria, from, now).await?;
@@ -187,13 +189,14 @@ fn actions(frame: &Frame, queue: &Queue, criteria: &Criteria) -> Vec<(&'static s
     ]
 }
 
-fn table(frame: &Frame, queue: &str, dead: &DeadGroups, now: Timestamp) -> Table {
+fn table(frame: &Frame, queue: &str, (dead, trend): (&DeadGroups, &Trend), now: Timestamp) -> Table {
     let columns = [
         ("column.error", "clip"),
         ("column.type", ""),
         ("column.reason", "short"),
         ("column.letters", "number"),
         ("column.deaths", "number"),
+        ("column.trend", "short"),
         ("column.first", "short"),
         ("column.last", "short"),
         ("column.change", "short"),
@@ -218,6 +221,7 @@ fn table(frame: &Frame, queue: &str, dead: &DeadGroups, now: Timestamp) -> Table
             Cell::text(group.reason.map_or("–", |reason| frame.t(reason_key(reason)))),
             Cell::counted(group.count, &link),
             Cell::number(group.deaths),
+            Cell::chart(trend.chart(frame, group)),
             Cell::time(frame, group.first, now),
             Cell::time(frame, group.last, now),
             sample,

@@ -51,6 +51,7 @@ mod table;
 mod target;
 mod theme;
 mod timeline;
+mod trend;
 mod type_figures;
 mod workers;
 

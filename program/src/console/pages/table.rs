@@ -5,6 +5,7 @@ use std::time::Duration;
 use askama::Template;
 use streamfleet::job::{State, StepKind, StepState, Timestamp};
 
+use super::chart::Chart;
 use super::frame::{Frame, grouped, utc};
 use crate::console::link::Link;
 use crate::times::{rfc3339, short};
@@ -41,6 +42,8 @@ pub(super) struct Cell {
     class: &'static str,
     /// An instant, for programs.
     instant: Option<String>,
+    /// A small chart in place of the text.
+    chart: Option<Chart>,
 }
 
 impl Table {
@@ -85,6 +88,14 @@ impl Cell {
     /// An identifier with a place to go.
     pub(super) fn id(text: impl Into<String>, link: &Link) -> Self {
         Self { class: "mono", ..Self::link(text, link) }
+    }
+
+    /// A small chart; a dash if there is none.
+    pub(super) fn chart(chart: Option<Chart>) -> Self {
+        if chart.is_none() {
+            return Self::text("–");
+        }
+        Self { chart, ..Self::default() }
     }
 
     /// A number.
