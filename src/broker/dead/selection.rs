@@ -90,7 +90,7 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn select(self, filter: Filter) -> Result<Selection, Error> {
-        let last = self.recent(None, 1).await?.pop().map(|letter| letter.entry);
+        let last = self.bare().recent(None, 1).await?.pop().map(|letter| letter.entry);
         let snapshot = self.queue.snapshot().await?;
         Ok(Selection { filter: filter.fixed_at(snapshot.now), last, total: snapshot.dead, now: snapshot.now })
     }
