@@ -1,6 +1,7 @@
 //! What Redis refuses for its own reasons, such as a record of another type, waits aside with growing pauses until
 //! somebody has fixed the cause. It holds no slot, and its lease is renewed, so nobody else runs it meanwhile.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,16 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::delivery::SettlerInput;
 use super::lease::EntryKey;
+use super::load::{Burden, Load};
 use crate::job::{JobId, Outcome, Parking};
 
 /// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The most bytes of fields that may wait aside. Beyond that, nothing more is read, because outcomes must not be forgotten.
-const MAX_BYTES: usize = 64 << 20;
-
-/// The most entries that may wait aside.
-const MAX_TASKS: usize = 100_000;
+/// What an entry that waits aside takes at least, so that the bound on bytes also bounds how many wait.
+const LEAST_BYTES: usize = 700;
 
 /// Something to settle, and how often Redis has refused it.
 pub(super) struct Task {
@@ -28,11 +27,11 @@ pub(super) struct Task {
     pub(super) refused: u32,
 }
 
-/// Everything that waits.
-#[derive(Default)]
+/// Everything that waits. While it is too much together, the reader reads nothing more, because outcomes must not be
+/// forgotten. What was read before is settled all the same.
 pub(super) struct Aside {
     waiting: FuturesUnordered<BoxFuture<'static, Task>>,
-    bytes: usize,
+    load: Arc<Load>,
     closing: CancellationToken,
 }
 
@@ -88,13 +87,19 @@ impl Task {
 }
 
 impl Aside {
+    /// Creates the place. What waits there is part of this load.
+    pub(super) fn new(load: Arc<Load>) -> Self {
+        Self { waiting: FuturesUnordered::new(), load, closing: CancellationToken::new() }
+    }
+
     /// Lets a task wait for longer than the last time.
     pub(super) fn push(&mut self, mut task: Task) {
         let pause = pause(task.refused, rand::random());
         task.refused = task.refused.saturating_add(1);
-        self.bytes += task.bytes();
+        let burden = Burden::new(&self.load, task.bytes().max(LEAST_BYTES));
         let closing = self.closing.clone();
         self.waiting.push(Box::pin(async move {
+            let _burden = burden;
             // Somebody who wants a job cancelled does not wait for the pause.
             let cut = async {
                 match &task.work {
@@ -118,17 +123,11 @@ impl Aside {
 
     /// Returns the next task whose pause is over; `None` if nothing waits.
     pub(super) async fn next(&mut self) -> Option<Task> {
-        let task = self.waiting.next().await?;
-        self.bytes -= task.bytes();
-        Some(task)
+        self.waiting.next().await
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= MAX_TASKS || self.bytes >= MAX_BYTES
     }
 
     /// Ends all pauses. What is refused once more is left to its lease.

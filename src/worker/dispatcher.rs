@@ -163,7 +163,8 @@ impl Dispatcher {
         }
     }
 
-    /// Does the same, but not while the deliveries that wait for a slot, or those that are put off, are too large together.
+    /// Does the same, but not while the deliveries that wait for a slot, or those that are put off or set aside, are too large
+    /// together.
     pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
         loop {
             let lightened = self.load.lightened.notified();
@@ -175,6 +176,11 @@ impl Dispatcher {
             }
             lightened.await;
         }
+    }
+
+    /// Returns the load of what is put off or set aside. While it is heavy, nothing is read.
+    pub(super) fn load(&self) -> Arc<Load> {
+        Arc::clone(&self.load)
     }
 
     /// Takes the room that is free now, up to `most`, perhaps none.

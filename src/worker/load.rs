@@ -1,15 +1,15 @@
-//! The bytes of deliveries that are put off, until Redis has taken them back. They hold no room, so nothing else would keep
-//! the reader from reading more of them than fit into memory.
+//! The bytes of deliveries that are put off until Redis has taken them back, or set aside until a person has repaired
+//! something. They hold no room, so nothing else would keep the reader from reading more of them than fit into memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Nothing is read while more bytes than this are on their way back, or wait for a slot.
+/// Nothing is read while more bytes than this are on their way back, wait aside, or wait for a slot.
 pub(super) const MOST_BYTES: usize = 64 * 1024 * 1024;
 
-/// The bytes that are on their way back.
+/// The bytes that are on their way back or wait aside.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     bytes: AtomicUsize,

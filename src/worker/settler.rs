@@ -68,12 +68,12 @@ impl Settler {
     pub(crate) async fn run(self, outbox: Arc<Outbox>) {
         let (mut plain, mut groups) = (FuturesUnordered::new(), FuturesUnordered::new());
         let (mut singles, mut forgetting) = (FuturesUnordered::new(), FuturesUnordered::new());
-        let (mut answered, mut aside) = (Vec::new(), Aside::default());
+        let (mut answered, mut aside) = (Vec::new(), Aside::new(self.dispatcher.load()));
         let mut open = true;
         while open || !plain.is_empty() || !groups.is_empty() || !singles.is_empty() || !aside.is_empty() {
             let under_way = plain.len() + groups.len();
             let least = if under_way == 0 { 1 } else { MIN_BATCH };
-            let has_room = under_way < UNDER_WAY && singles.len() < ALONE_UNDER_WAY && !aside.is_full();
+            let has_room = under_way < UNDER_WAY && singles.len() < ALONE_UNDER_WAY;
             let (mut rest, mut fates): (Vec<SettlerInput>, Vec<Fate>) = (Vec::new(), Vec::new());
             tokio::select! {
                 biased;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::JobError;
 use streamfleet::job::{State, Tracking};
+use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
 use super::scene::{Gate, LONG, SOON, STREAM, Scene, job};
 use super::settled::{Tally, start};
@@ -47,6 +47,50 @@ pub(crate) async fn jobs_that_cannot_be_buried_stop_no_other() {
     fleet.stop().await;
     assert!(bad.iter().all(|job| tally.of(job) == ["dead"] && handler.runs(job) == 1));
     assert_eq!((tally.fenced(), tally.aside().len()), (0, 700));
+}
+
+/// Fails for good if the payload is large, and otherwise waits until it may succeed.
+#[derive(Clone)]
+struct Held(tokio::sync::watch::Receiver<bool>);
+
+impl Handler for Held {
+    type Payload = RawPayload;
+    type Output = ();
+
+    async fn run(&self, payload: RawPayload, _: JobContext) -> Result<(), JobError> {
+        if payload.0.len() > 1000 {
+            return Err(JobError::fatal("no"));
+        }
+        self.0.clone().wait_for(|is_open| *is_open).await.unwrap();
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_jobs_that_cannot_be_buried_keep_no_other_from_its_end_and_no_worker_from_stopping() {
+    // The ninth makes the load too heavy to read more.
+    const LARGE: usize = 12;
+    let scene = Scene::new().await;
+    let (open, tally) = (tokio::sync::watch::Sender::new(false), Tally::default());
+    scene.server.cmd(&["SET", "sf:{default}:dead", "a string"]);
+    let producer = streamfleet::Producer::new(scene.queue.clone());
+    let good = producer.submit_all((0..20).map(|_| job("ok"))).await.unwrap();
+    for _ in 0..LARGE {
+        producer.submit(job(vec![b'x'; 8_000_000])).await.unwrap();
+    }
+    let mut config = scene.config(LONG);
+    for queue in config.worker.queues.values_mut() {
+        queue.concurrency = 64;
+    }
+    let fleet = start(config, Held(open.subscribe()), &tally);
+    until_async("large ones to be set aside", SOON, async || tally.aside().len() >= 9).await;
+    open.send_replace(true);
+    until_async("the others to be done", SOON, async || {
+        good.iter().all(|job| tally.of(job) == ["succeeded"])
+    })
+    .await;
+    tokio::time::timeout(SOON, fleet.stop()).await.expect("the fleet stops in time");
+    assert_eq!(scene.int(&["XLEN", STREAM]), LARGE as i64);
 }
 
 #[tokio::test(flavor = "multi_thread")]
