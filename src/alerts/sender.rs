@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::checker::{Checker, LEASE, Shown, report_none};
-use super::config::Config;
+use super::config::{Config, SinkConfig};
 use super::courier::Courier;
 use super::message::Sender;
 use super::observe::Observer;
@@ -22,6 +22,9 @@ use crate::job::{SinkName, Timestamp};
 
 /// The pauses between two tries to reach Redis.
 const CONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// The pauses between two tries to open a sink.
+const OPEN_PAUSE: Duration = Duration::from_secs(30);
 
 /// How long the parts may take to end. A message that is under way takes about 20 s at most.
 const STOP_TIMEOUT: Duration = Duration::from_secs(25);
@@ -178,25 +181,16 @@ impl Alerts {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         for (name, sink) in &self.config.sinks {
-            // The files with the secrets are read again, so that a new secret does not need a new process.
-            let sink = match Sink::open(name, sink) {
-                Ok(sink) => sink,
-                Err(error) => {
-                    tracing::error!(%error, "a sink cannot be used");
-                    continue;
-                }
-            };
-            let courier = Courier {
-                sink,
-                sender: self.sender(),
-                incidents: broker.incidents(),
-                events: events.clone(),
-                shown: shown.subscribe(),
-                until: until.subscribe(),
-                pace: Pace::new(Instant::now()),
-                done: BTreeMap::new(),
-            };
-            tasks.spawn(courier.run(stop.clone()));
+            let parts = (self.sender(), broker.incidents(), events.clone());
+            let (shown, until) = (shown.subscribe(), until.subscribe());
+            let (name, sink, stop) = (name.clone(), sink.clone(), stop.clone());
+            tasks.spawn(async move {
+                let Some(sink) = opened(&name, &sink, &stop).await else { return };
+                let (sender, incidents, events) = parts;
+                let (pace, done) = (Pace::new(Instant::now()), BTreeMap::new());
+                let courier = Courier { sink, sender, incidents, events, shown, until, pace, done };
+                courier.run(stop).await;
+            });
         }
         let observer = Observer::new(
             broker.clone(),
@@ -214,6 +208,25 @@ impl Alerts {
         };
         tasks.spawn(checker.run(stop.clone()));
         Term { until, stop, tasks }
+    }
+}
+
+/// Opens a sink; `None` if the term ended before. The files with the secrets are read anew in each term, so that a new secret
+/// needs no new process, and again until they can be read.
+async fn opened(name: &SinkName, sink: &SinkConfig, stop: &CancellationToken) -> Option<Sink> {
+    let mut was_reported = false;
+    loop {
+        match Sink::open(name, sink) {
+            Ok(sink) => return Some(sink),
+            Err(error) if !was_reported => tracing::error!(%error, "a sink cannot be used; trying again"),
+            Err(error) => tracing::debug!(%error, "a sink still cannot be used"),
+        }
+        was_reported = true;
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            () = tokio::time::sleep(OPEN_PAUSE) => {}
+        }
     }
 }
 
@@ -251,5 +264,26 @@ impl Term {
 async fn release(incidents: &Incidents, own: &str) {
     if let Err(error) = incidents.lead(own, Duration::ZERO).await {
         tracing::debug!(%error, "failed to release the lease of those who send; it will expire");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alerts::SinkKind;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sink_is_opened_as_soon_as_its_secret_can_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url");
+        let sink = SinkConfig::new(SinkKind::Slack).url_file(&file);
+        let (name, stop) = ("ops".parse().unwrap(), CancellationToken::new());
+        let mut opening = std::pin::pin!(opened(&name, &sink, &stop));
+        assert!(futures_util::poll!(&mut opening).is_pending());
+        std::fs::write(&file, "https://hooks.example.com/x").unwrap();
+        assert!(opening.await.is_some());
+        std::fs::remove_file(&file).unwrap();
+        stop.cancel();
+        assert!(opened(&name, &sink, &stop).await.is_none());
     }
 }

@@ -192,7 +192,9 @@ impl QueueCheck<'_> {
             after = last.entry;
             for letter in &page {
                 let job_type = letter.text("type").parse::<JobType>().ok();
-                if job_type.as_ref().is_some_and(|job_type| self.watched.each.contains(job_type)) {
+                // A letter that somebody has edited is a new entry, but no new death.
+                let is_edited = letter.fields.get(b"dead_before").is_some();
+                if !is_edited && job_type.as_ref().is_some_and(|name| self.watched.each.contains(name)) {
                     self.add_dead_job(letter, now);
                 }
             }

@@ -161,6 +161,15 @@ async fn a_type_may_ask_for_an_incident_for_each_dead_job() {
     assert_eq!(open(&broker).await.len(), 1, "the cause has no incident of its own");
     queue.dead_letters().drop(letter.entry, &letter.job()).await.unwrap();
     until_over(&broker).await;
+    // A letter that was edited is a new entry of the stream, but no new death.
+    let edited = ["XADD", "sf:{default}:dead", "*", "type", "test", "id", "edited", "dead_before", "[]"];
+    server.cmd(&edited);
+    bury_one(&server, &broker, "00ab").await;
+    let known = until_open(&broker, IncidentKind::DeadJob).await;
+    assert_eq!(known.incident.example.as_ref().unwrap().job, "job-0");
+    assert_eq!(open(&broker).await.len(), 1);
+    remove_letters(&server, &broker).await;
+    until_over(&broker).await;
     // Very many are a few incidents.
     let letters = vec![("00bb", "exhausted", now_ms(&server)); 500];
     bury_by_hand(&server, &broker, &letters).await;
