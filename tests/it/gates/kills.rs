@@ -54,7 +54,8 @@ fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
     until("all jobs to be done", Duration::from_secs(90), || {
         let held = number(&server, &["HLEN", HELD]);
         assert!(held <= LIMIT, "{held} jobs hold places");
-        if killed < 6 && last.elapsed() > Duration::from_millis(700) {
+        // The first at once: on a busy machine, the jobs may be done before a pause is over.
+        if killed < 6 && (killed == 0 || last.elapsed() > Duration::from_millis(700)) {
             // The leader, too, in its turn.
             workers[killed % PROCESSES].kill9();
             workers[killed % PROCESSES] = start();
