@@ -367,6 +367,8 @@ impl Attempt<'_> {
     }
 
     /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says so.
+    /// If Redis refuses for its own reasons, that ends with the attempt: the ledger says that the step has started, and a slot
+    /// must not wait until a person has fixed it.
     async fn record_end(&self, ended: EndedRun<'_>) -> Option<StepReported> {
         let EndedRun { run, end, dropped, .. } = ended;
         let send = || self.executor.queue.steps().end(&self.delivery.job, ended);
@@ -380,7 +382,15 @@ impl Attempt<'_> {
                 Ok(reported) => return Some(reported),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
-                    backoff.wait(&error).await;
+                    if error.is_transient() {
+                        backoff.wait(&error).await;
+                        continue;
+                    }
+                    tokio::select! {
+                        biased;
+                        () = self.delivery.held_lease.token().cancelled() => return None,
+                        () = backoff.wait(&error) => {}
+                    }
                 }
             }
         }
