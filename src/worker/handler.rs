@@ -15,7 +15,7 @@ use super::job_error::JobError;
 use super::reporter::Reports;
 use crate::event::{ChildEnding, Event};
 use crate::job::{
-    Encoding, EntryId, JobId, JobSpec, JobType, Lane, Policy, QueueName, StepName, TraceContext,
+    Encoding, EntryId, JobId, JobSpec, JobType, Lane, Policy, QueueName, StepKind, StepName, TraceContext,
 };
 
 /// Runs the jobs of one type.
@@ -165,6 +165,7 @@ pub struct JobContext {
 #[derive(Debug)]
 pub(super) struct StepView {
     pub(super) name: StepName,
+    pub(super) kind: StepKind,
     /// The number of runs that counted before this one.
     pub(super) attempts: u32,
     /// Cancelled when the step is cut short.
@@ -195,7 +196,8 @@ impl JobContext {
     #[cfg(test)]
     pub(crate) fn with_step(self, name: &str) -> Self {
         let (name, token) = (name.parse().expect("a valid step name"), CancellationToken::new());
-        self.in_step(StepView { name, attempts: 0, token, results: Vec::new(), trace: None })
+        let kind = StepKind::Auto;
+        self.in_step(StepView { name, kind, attempts: 0, token, results: Vec::new(), trace: None })
     }
 
     /// Creates the context of a job that was not delivered.
@@ -278,6 +280,11 @@ impl JobContext {
     /// Returns the step that is running, if the job is made of steps.
     pub fn step(&self) -> Option<&StepName> {
         self.step.as_ref().map(|step| &step.name)
+    }
+
+    /// Returns true if a step runs that must not run twice.
+    pub(crate) fn is_once(&self) -> bool {
+        self.step.as_ref().is_some_and(|step| step.kind == StepKind::Once)
     }
 
     /// Returns the result of a step of this job; `None` if the step is not done yet, or its result was too large to be

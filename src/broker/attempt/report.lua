@@ -1,6 +1,6 @@
 -- report: write down what running attempts report: progress and log lines. Only attempts whose entries this consumer
 -- still holds are written, so nothing comes back that was settled or dropped. Everything that an attempt reports has a
--- number, and is written only once.
+-- number, and is written only once. The caller bounds the attempts of one call, and the number and size of their lines.
 -- keep_ms: how long to keep a record that is created here. Each attempt has two keys. Of its values, nth is the number
 -- of its progress or 0, and lines says how many log lines follow (at most 100): for each its number, its age in ms, its
 -- text.

@@ -326,6 +326,32 @@ impl StepLedgers<'_> {
     /// steps their attempts again.
     pub(crate) async fn resume(self, job: &JobId, retention: std::time::Duration) -> Result<bool, Error> {
         let steps = self.read(job, None).await?;
+        self.resume_from(job, &steps, retention).await
+    }
+
+    /// Continues a job that was just buried because a person must decide, if no step needs that any more: the last one may
+    /// have reported its end a moment before the burial, and found no dead job.
+    ///
+    /// Returns false if there is nothing to do.
+    pub(crate) async fn resume_decided(
+        self,
+        job: &JobId,
+        retention: std::time::Duration,
+    ) -> Result<bool, Error> {
+        let steps = self.read(job, None).await?;
+        let undecided = [StepState::Failed, StepState::Unknown, StepState::Started];
+        if steps.ledger.steps().any(|(_, record)| undecided.contains(&record.state)) {
+            return Ok(false);
+        }
+        self.resume_from(job, &steps, retention).await
+    }
+
+    async fn resume_from(
+        self,
+        job: &JobId,
+        steps: &StepsStatus,
+        retention: std::time::Duration,
+    ) -> Result<bool, Error> {
         let then =
             steps.ledger.plan.as_ref().map_or(AfterDecision::Stay, |plan| plan.after_decision(&steps.ledger));
         let used_up = [StepState::Exhausted, StepState::GivenUp];
@@ -341,7 +367,7 @@ impl StepLedgers<'_> {
         }
         let decider = Decider::new("worker", "");
         let call = Call { step: None, then, decider: &decider, retention };
-        Ok(self.call_decide(job, &steps, &call).await?.is_some())
+        Ok(self.call_decide(job, steps, &call).await?.is_some())
     }
 
     /// Sends one decision; `None` if the state that it is based on has changed. See `decide.lua`.

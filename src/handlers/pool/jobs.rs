@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::CUT_DELAY;
 use super::cuts::Bell;
-use super::slots::{Request, Room};
+use super::slots::{Answer, Request, Room};
 
 /// While a program works on a job for longer than this, it gets no more jobs ahead: they would wait too long.
 const QUICK: Duration = Duration::from_millis(10);
@@ -249,6 +249,15 @@ impl<'a> Jobs<'a> {
     }
 }
 
+impl Drop for Jobs<'_> {
+    /// Says of the jobs that are left whether the program has begun them, even if its session is dropped.
+    fn drop(&mut self) {
+        for running in self.drain().into_iter().filter(|running| running.sent && running.begun) {
+            running.request.answer.send(Answer::Released).ok();
+        }
+    }
+}
+
 impl Running {
     /// Returns when something has to happen because it is cut short. Nothing can happen to a job that the program has been
     /// asked to end, but has not begun.
@@ -261,7 +270,7 @@ impl Running {
 mod tests {
     use super::*;
     use crate::handlers::fixture::context_for;
-    use crate::handlers::pool::slots::{Answer, Slots};
+    use crate::handlers::pool::slots::Slots;
     use bytes::Bytes;
     use tokio::sync::oneshot::{self, Receiver};
 
@@ -360,5 +369,17 @@ mod tests {
         let numbers: Vec<u64> = jobs.drain().iter().map(|running| running.request.number).collect();
         assert_eq!(numbers, (0..9).collect::<Vec<u64>>());
         assert!(jobs.is_empty() && jobs.due().is_none() && jobs.has_room());
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_dropped_says_which_jobs_had_begun() {
+        let slots = Slots::new(1);
+        let (mut jobs, mut answers) = fill(&slots, 1, 2);
+        for reference in [1, 2] {
+            jobs.get(reference).unwrap().sent = true;
+        }
+        drop(jobs);
+        assert_eq!(answers[0].try_recv(), Ok(Answer::Released));
+        assert!(answers[1].try_recv().is_err(), "it had not begun");
     }
 }

@@ -218,11 +218,17 @@ impl Pool {
                 }
                 Err(JobError::unknown(error))
             }
+            // Nobody knows what the program has done of it.
+            Ok(Answer::Released) if context.is_once() => {
+                context.ended_by_itself();
+                Err(JobError::unknown("the program was ended because of another job, before it answered"))
+            }
             Ok(Answer::Released) | Err(_) => Err(self.not_run(context)),
         }
     }
 
-    /// Returns the error for a job that no program has begun, or that a program lost because of another job.
+    /// Returns the error for a job that no program has begun, or that may run again after a program lost it because of
+    /// another job.
     fn not_run(&self, context: &JobContext) -> JobError {
         if context.cancellation().is_cancelled() && !context.time_left().is_zero() {
             return JobError::retry("the attempt was cut short before a program took the job");

@@ -37,7 +37,7 @@ pub(super) enum Answer {
     Said { verdict: Verdict, by_itself: bool },
     /// Its program ended without an answer; contains the error. `by_itself` as above.
     Ended { error: String, by_itself: bool },
-    /// Its program ended because of another job. This one is not to blame.
+    /// Its program had begun it, and ended because of another job. This one is not to blame.
     Released,
 }
 

@@ -4,13 +4,15 @@
 use std::mem::discriminant;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+
 use super::{Settler, Single};
 use crate::broker::{
     Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, TakenJob, is_followed,
     settling_weight,
 };
 use crate::event::{Event, Finished};
-use crate::job::{Envelope, Failure, Outcome, Parking, Settlement, settle};
+use crate::job::{Burial, DeadReason, Envelope, Failure, JobId, Outcome, Parking, Settlement, settle};
 use crate::sabotage::{self, Sabotage};
 use crate::worker::aside::Task;
 use crate::worker::backoff::RedisBackoff;
@@ -36,6 +38,19 @@ impl Decided {
             SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => 0,
         };
         GroupMember { lane: self.task.key().0, kind: discriminant(&self.settlement), weight }
+    }
+
+    /// Returns the job if it is buried because a person must decide about a step.
+    fn undecided(&self) -> Option<&JobId> {
+        let Settlement::Bury(Burial { reason: DeadReason::NeedsDecision, .. }) = self.settlement else {
+            return None;
+        };
+        match &self.task.work {
+            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
+                Some(&finished.delivery.job.id)
+            }
+            SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => None,
+        }
     }
 }
 
@@ -106,7 +121,13 @@ impl Settler {
         let sent = self.queue.apply_all(&self.consumer, &ended);
         match self.monitor.ask(Duration::ZERO, sent).await {
             Ok(results) => {
-                group.into_iter().zip(results).map(|(decided, result)| self.fate(decided, result)).collect()
+                let settled = group.iter().zip(&results).filter(|(_, result)| result.is_ok());
+                let undecided: Vec<JobId> =
+                    settled.filter_map(|(decided, _)| decided.undecided().cloned()).collect();
+                let settled = group.into_iter().zip(results);
+                let fates = settled.map(|(decided, result)| self.fate(decided, result)).collect();
+                join_all(undecided.iter().map(|job| self.resume(job))).await;
+                fates
             }
             Err(error) => {
                 self.events.redis_error(error.kind(), &error);
@@ -135,7 +156,14 @@ impl Settler {
             Single::Attempt(decided) => {
                 let Some(ended) = self.ended(&decided) else { return Fate::Settled(decided.task.key()) };
                 match self.retry(|| self.queue.apply(&self.consumer, ended)).await {
-                    Ok(applied) => self.fate(decided, Ok(applied)),
+                    Ok(applied) => {
+                        let undecided = decided.undecided().cloned();
+                        let fate = self.fate(decided, Ok(applied));
+                        if let Some(job) = undecided {
+                            self.resume(&job).await;
+                        }
+                        fate
+                    }
                     Err(error) => Fate::Refused(decided.task, error),
                 }
             }
@@ -148,6 +176,19 @@ impl Settler {
                 Fate::Refused(Task { work, refused }, error)
             }
             Single::Other(task) => Fate::Settled(task.key()),
+        }
+    }
+
+    /// Resumes a job that was buried because a person must decide, if a step reported its end just before.
+    async fn resume(&self, job: &JobId) {
+        match self.queue.steps().resume_decided(job, self.retention).await {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::info!(%job, "a step reported its end before its job was buried for it; the job continues")
+            }
+            Err(error) => {
+                tracing::warn!(%job, %error, "failed to look whether a job that was buried needs a decision")
+            }
         }
     }
 

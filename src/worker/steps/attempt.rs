@@ -185,7 +185,7 @@ impl Attempt<'_> {
         let life = job.life.to_string();
         let attempts = self.attempts_of(run);
         self.ledger.began(run.step, run.run, &life);
-        let outcome = self.handle(run.step, part, attempts).await;
+        let outcome = self.handle(run, part, attempts).await;
         if is_recorded_late() {
             self.begin(run).await;
         }
@@ -301,7 +301,7 @@ impl Attempt<'_> {
     }
 
     /// Calls the handler, under the step's timeout and the attempt's cancellation.
-    async fn handle(&self, name: &StepName, part: &Part, attempts: u32) -> Outcome {
+    async fn handle(&self, run: StepRun<'_>, part: &Part, attempts: u32) -> Outcome {
         let held_lease = &self.delivery.held_lease;
         held_lease.mark_unaware();
         let timeout = part.limits.timeout_within(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
@@ -310,9 +310,10 @@ impl Attempt<'_> {
         let token: CancellationToken = held_lease.token().child_token();
         let results = self.ledger.steps();
         let results = results.filter_map(|(step, record)| Some((step.clone(), record.result.clone()?)));
-        let span = self.span(name, attempts);
+        let span = self.span(run.step, attempts);
         let view = StepView {
-            name: name.clone(),
+            name: run.step.clone(),
+            kind: run.kind,
             attempts,
             token: token.clone(),
             results: results.collect(),
@@ -366,6 +367,8 @@ impl Attempt<'_> {
     }
 
     /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says so.
+    /// If Redis refuses for its own reasons, that ends with the attempt: the ledger says that the step has started, and a slot
+    /// must not wait until a person has fixed it.
     async fn record_end(&self, ended: EndedRun<'_>) -> Option<StepReported> {
         let EndedRun { run, end, dropped, .. } = ended;
         let send = || self.executor.queue.steps().end(&self.delivery.job, ended);
@@ -379,7 +382,15 @@ impl Attempt<'_> {
                 Ok(reported) => return Some(reported),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
-                    backoff.wait(&error).await;
+                    if error.is_transient() {
+                        backoff.wait(&error).await;
+                        continue;
+                    }
+                    tokio::select! {
+                        biased;
+                        () = self.delivery.held_lease.token().cancelled() => return None,
+                        () = backoff.wait(&error) => {}
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::{SOON, Stage};
+use crate::cli::desk::json;
 use crate::harness::wait::until;
 
 #[test]
@@ -112,4 +113,23 @@ fn a_crash_uses_up_an_attempt_of_the_job_that_had_begun_and_of_no_other() {
             assert_eq!((status["state"].as_str(), stage.runs(&id)), (Some("done"), 1), "{status}");
         }
     }
+}
+
+#[test]
+fn a_once_step_whose_neighbor_hangs_never_runs_twice() {
+    let types = "[types.act]\nhandler = { pool = \"py\" }\ntimeout = \"1s\"\nmax_attempts = 1\n\
+        [types.other.steps.charge]\nkind = \"once\"\nhandler = { pool = \"py\" }";
+    let stage = Stage::new("processes = 1\ninflight = 2\ngrace = \"200ms\"", types);
+    let _worker = stage.start();
+    let pay = ["XADD", "sf:{default}:jobs", "*", "type", "other", "id", "pay", "payload", "\"wait\""];
+    stage.server.cmd(&pay);
+    stage.until_runs("pay");
+    assert_eq!(stage.run("hang", "\"hang\"")["state"], "dead");
+    // A second run would succeed.
+    fs::write(stage.dir.path().join("gate"), "").unwrap();
+    let status = stage.until_ended("pay");
+    assert_eq!((status["state"].as_str(), stage.runs("pay")), (Some("dead"), 1), "{status}");
+    assert_eq!(json(&stage.server, &["dead", "show", "pay"])["reason"], "needs_decision");
+    let charge = &json(&stage.server, &["steps", "pay"])["steps"][0];
+    assert_eq!(charge["state"], "unknown", "{charge}");
 }

@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Reports what its payload says, then waits for the gate if the payload says so.
 ///
-/// `lines <n>` · `chatter` (progress for a second, as often as it can) · `hold` · `after` (continues to report after its end)
+/// `lines <n>` · `shout` (a hundred long lines, then it waits) · `chatter` (progress for a second, as often as it can) · `hold` · `after` (continues to report after its end)
 #[derive(Clone)]
 struct Speaks(watch::Sender<bool>);
 
@@ -37,6 +37,11 @@ impl Handler for Speaks {
         let mut said = 0;
         match payload.split_once(' ').unwrap_or((&payload, "")) {
             ("lines", count) => (0..count.parse()?).for_each(|nth: u32| context.log(&format!("line {nth}"))),
+            ("shout", _) => {
+                (0..100).for_each(|_| context.log(&"x".repeat(1024)));
+                let gate = self.0.subscribe().wait_for(|open| *open).await.map(drop);
+                gate?;
+            }
             ("chatter", _) => {
                 let begun = Instant::now();
                 while begun.elapsed() < Duration::from_secs(1) {
@@ -110,6 +115,52 @@ async fn thousands_of_updates_a_second_cost_a_few_commands() {
     assert!((1..=10).contains(&written), "{written} writes for {said} updates");
     let progress = status.progress.unwrap();
     assert_eq!((progress.percent, progress.note), (100, format!("{said} reports in all")));
+    fleet.stop().await;
+}
+
+/// Returns how many arguments the longest call of a script had, according to the slow log: it shows some, and counts the rest.
+fn most_arguments(server: &RedisServer) -> usize {
+    let redis::Value::Array(entries) = server.cmd(&["SLOWLOG", "GET", "-1"]) else { panic!("no slow log") };
+    let arguments = entries.into_iter().filter_map(|entry| {
+        let redis::Value::Array(parts) = entry else { panic!("{entry:?}") };
+        let redis::Value::Array(arguments) = &parts[3] else { panic!("{parts:?}") };
+        let text = |nth: usize| redis::from_redis_value::<String>(arguments[nth].clone()).unwrap_or_default();
+        let last = text(arguments.len() - 1);
+        let more = last.strip_prefix("... (").and_then(|rest| rest.strip_suffix(" more arguments)"));
+        let more: usize = more.map_or(1, |count| count.parse().unwrap());
+        text(0).starts_with("EVAL").then_some(arguments.len() - 1 + more)
+    });
+    arguments.max().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_script_carries_the_logs_of_many_jobs_at_once() {
+    const JOBS: usize = 50;
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let mut config = config(&server.url());
+    for queue in config.worker.queues.values_mut() {
+        queue.concurrency = JOBS;
+    }
+    for setting in [["slowlog-log-slower-than", "0"], ["slowlog-max-len", "1000000"]] {
+        server.cmd(&["CONFIG", "SET", setting[0], setting[1]]);
+    }
+    let handler = Speaks::held();
+    let fleet = Running::start_with(config, quick(3), handler.clone());
+    let mut jobs = Vec::new();
+    for _ in 0..JOBS {
+        jobs.push(submit(&queue, "shout").await);
+    }
+    let logged = |job: &JobId| server.cmd(&["HGET", &format!("sf:{{default}}:job:{job}"), "logged"]);
+    until_async("all of them to have logged", SOON, async || {
+        jobs.iter().all(|job| logged(job) == redis::Value::BulkString(b"100".to_vec()))
+    })
+    .await;
+    let most = most_arguments(&server);
+    println!("at most {most} arguments");
+    assert!((300..2_000).contains(&most), "{most} arguments");
+    handler.let_go();
+    until_empty(&queue).await;
     fleet.stop().await;
 }
 

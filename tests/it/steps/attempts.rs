@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use streamfleet::job::{Backoff, DeadReason, State, StepLimits, StepRecord, StepState};
-use streamfleet::{JobError, Steps};
+use streamfleet::job::{Backoff, DeadReason, JobId, State, StepLimits, StepRecord, StepState};
+use streamfleet::{Fleet, JobError, Steps};
 
 use super::scene::{Scene, Walks, plan};
-use crate::harness::fleet::{quick, until_state};
+use crate::harness::fleet::{Running, config, quick, submit, until_state};
+use crate::traps::scene::{Gate, STREAM};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_failing_step_does_not_stop_the_others() {
@@ -153,5 +154,31 @@ async fn a_fatal_error_exhausts_its_step_and_no_other() {
     let job = scene.submit().await;
     assert_eq!(scene.reason(&job).await, "exhausted");
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 1, 1]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_whose_end_redis_refuses_keeps_no_slot_once_its_lease_is_lost() {
+    let scene = Scene::new().await;
+    let (handler, others) = (Gate::closed(), Gate::closed());
+    let mut single = config(&scene.server.url());
+    for queue in single.worker.queues.values_mut() {
+        queue.concurrency = 1;
+    }
+    let steps = Steps::builder().auto("render", handler.clone()).build().unwrap();
+    let fleet = Fleet::builder(single).steps("gift", quick(1), steps).unwrap();
+    let fleet = Running::of(fleet.handler_with("test", quick(1), others.clone()).unwrap().build());
+    let job: JobId = "j".parse().unwrap();
+    let add = ["XADD", STREAM, "*", "type", "gift", "id", "j", "payload", "wait"];
+    let entry: String = redis::from_redis_value(scene.server.cmd(&add)).unwrap();
+    handler.until_started(&job).await;
+    let ledger = "sf:{default}:steps:j";
+    scene.server.cmd(&["DEL", ledger]);
+    scene.server.cmd(&["SET", ledger, "a string"]);
+    handler.open();
+    handler.until_ended(&job).await;
+    scene.server.cmd(&["XCLAIM", STREAM, "fleet", "ghost", "0", &entry, "JUSTID"]);
+    let plain = submit(&scene.queue, "null").await;
+    others.until_ended(&plain).await;
     fleet.stop().await;
 }

@@ -6,10 +6,14 @@ use std::time::Duration;
 use streamfleet::job::{State, StepState, Verdict};
 
 use super::halfway::Halfway;
-use crate::harness::fleet::until_state;
+use super::scene::{Scene, Walks, plan};
+use crate::harness::fleet::{config, quick, until_state};
 use crate::harness::ledger::Record;
 use crate::harness::process::Worker;
+use crate::harness::proxy::{Direction, Mode, Proxy};
+use crate::harness::scripts::source;
 use crate::harness::wait::until_async;
+use crate::traps::scene::STREAM;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -60,4 +64,31 @@ async fn a_zombies_late_report_renews_no_attempts_of_exhausted_steps() {
     zombie.worker.wait_exit(SOON);
     assert_eq!(zombie.scene.reason(&zombie.job).await, "needs_decision");
     assert_eq!((zombie.starts("render"), zombie.starts("mail")), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_report_just_before_the_burial_leaves_no_job_dead() {
+    let scene = Scene::new().await;
+    scene.queue.join(Duration::from_secs(1)).await.unwrap();
+    let job = scene.submit().await;
+    let (id, ledger) = (job.to_string(), format!("sf:{{default}}:steps:{job}"));
+    scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", STREAM, ">"]);
+    let begin = ["ghost", &id, "1", "charge", "once", &id, "charge once\nrender auto\nmail auto charge"];
+    scene.server.cmd(&[&["EVAL", source("step_begin"), "2", STREAM, &ledger][..], &begin].concat());
+    // Another worker finds that nobody knows how the step ended, and is about to bury the job.
+    let proxy = Proxy::start(scene.server.addr());
+    let needle = b"needs_decision".to_vec();
+    proxy.set(Mode::Hold { needle, nth: 1, way: Direction::Requests });
+    let handler = Walks::well();
+    let config = config(&scene.server.url_through(proxy.addr()));
+    let fleet = Scene::fleet_with(config, quick(3), plan(&handler));
+    until_async("the burial to be on its way", SOON, async || proxy.met() > 0).await;
+    assert_eq!(scene.state_of(&job, "charge").await, StepState::Unknown);
+    let end = ["charge", "1", "done", "1", "", "", "", "", "", &id, "", "", "", ""];
+    scene.server.cmd(&[&["EVAL", source("step_end"), "2", &ledger, STREAM][..], &end].concat());
+    proxy.set(Mode::Pass);
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [0, 1, 1]);
+    assert_eq!(scene.queue.snapshot().await.unwrap().dead, 0);
+    fleet.stop().await;
 }
