@@ -22,7 +22,7 @@ const ROUND: Duration = Duration::from_millis(1500);
 
 /// The least share of a bare handler's requests that the API answers, next to the same load. A build without optimization
 /// answers fewer than a released one, and one second of a busy machine is not like the next.
-const LEAST_SHARE: f64 = 0.01;
+const LEAST_SHARE: f64 = 0.001;
 
 /// How much more memory all listeners may take together.
 const MOST_MEMORY: u64 = 64 << 20;

@@ -50,6 +50,10 @@ const PAGES: [&str; 11] = [
 #[test]
 fn every_page_of_a_large_queue_is_quick() {
     let server = server();
+    let length = |key: &str| -> usize { redis::from_redis_value(server.cmd(&["XLEN", key])).unwrap() };
+    let (waiting, dead) = (length("sf:{mail}:jobs"), length("sf:{mail}:dead"));
+    assert_eq!((waiting, dead), sizes());
+    eprintln!("{waiting} jobs wait, {dead} are dead");
     let mut browser = Browser::open(&server);
     for path in PAGES {
         let mut fastest = Duration::MAX;
