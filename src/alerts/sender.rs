@@ -185,7 +185,7 @@ impl Alerts {
             let (shown, until) = (shown.subscribe(), until.subscribe());
             let (name, sink, stop) = (name.clone(), sink.clone(), stop.clone());
             tasks.spawn(async move {
-                let Some(sink) = opened(&name, &sink, &stop).await else { return };
+                let Some(sink) = opened((&name, &sink), OPEN_PAUSE, &stop).await else { return };
                 let (sender, incidents, events) = parts;
                 let (pace, done) = (Pace::new(Instant::now()), BTreeMap::new());
                 let courier = Courier { sink, sender, incidents, events, shown, until, pace, done };
@@ -213,7 +213,11 @@ impl Alerts {
 
 /// Opens a sink; `None` if the term ended before. The files with the secrets are read anew in each term, so that a new secret
 /// needs no new process, and again until they can be read.
-async fn opened(name: &SinkName, sink: &SinkConfig, stop: &CancellationToken) -> Option<Sink> {
+async fn opened(
+    (name, sink): (&SinkName, &SinkConfig),
+    pause: Duration,
+    stop: &CancellationToken,
+) -> Option<Sink> {
     let mut was_reported = false;
     loop {
         match Sink::open(name, sink) {
@@ -225,7 +229,7 @@ async fn opened(name: &SinkName, sink: &SinkConfig, stop: &CancellationToken) ->
         tokio::select! {
             biased;
             () = stop.cancelled() => return None,
-            () = tokio::time::sleep(OPEN_PAUSE) => {}
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }
@@ -272,18 +276,18 @@ mod tests {
     use super::*;
     use crate::alerts::SinkKind;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_sink_is_opened_as_soon_as_its_secret_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("url");
         let sink = SinkConfig::new(SinkKind::Slack).url_file(&file);
         let (name, stop) = ("ops".parse().unwrap(), CancellationToken::new());
-        let mut opening = std::pin::pin!(opened(&name, &sink, &stop));
+        let mut opening = std::pin::pin!(opened((&name, &sink), Duration::from_millis(1), &stop));
         assert!(futures_util::poll!(&mut opening).is_pending());
         std::fs::write(&file, "https://hooks.example.com/x").unwrap();
         assert!(opening.await.is_some());
         std::fs::remove_file(&file).unwrap();
         stop.cancel();
-        assert!(opened(&name, &sink, &stop).await.is_none());
+        assert!(opened((&name, &sink), Duration::from_millis(1), &stop).await.is_none());
     }
 }
