@@ -249,7 +249,11 @@ impl Admission {
         // If it never asked, a room may still have let it out with its places.
         let ends_unasked = matches!(
             outcome,
-            Outcome::Interrupted | Outcome::NotDue(_) | Outcome::Unroutable | Outcome::Invalid(_)
+            Outcome::Interrupted
+                | Outcome::NotDue(_)
+                | Outcome::Unroutable
+                | Outcome::Invalid(_)
+                | Outcome::Cancelled
         );
         let never_asked = gates.is_empty() && ends_unasked;
         if never_asked {

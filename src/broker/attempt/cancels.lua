@@ -4,7 +4,9 @@
 -- returns {requests, revision of the rules or -1 if nobody can read it, jobs that wait in the room, life, life, ...}
 local cancels, gates, room = unpack(KEYS)
 local lives = ARGV
-local count = redis.call('ZCARD', cancels)
+-- Requests that nobody can read must not hide that the rules have changed.
+local count = redis.pcall('ZCARD', cancels)
+count = type(count) == 'number' and count or 0
 local revision, waiting = redis.pcall('HGET', gates, '@rev'), redis.pcall('XLEN', room)
 revision = type(revision) == 'table' and -1 or tonumber(revision or 0)
 local answer = { count, revision, type(waiting) == 'number' and waiting or 0 }

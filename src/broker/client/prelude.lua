@@ -1025,6 +1025,7 @@ end
 -- the place of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
 local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
+  gate.lanes = lanes
   if gate.limits then
     local held = (gate.concurrency or gate.breaker) and redis.call('HLEN', gate.held) or 0
     local is_full = gate.concurrency and held >= gate.concurrency
@@ -1035,6 +1036,29 @@ local function open_gate(gates, name, lanes, now)
     gate.claim = type(claim) == 'string' and claim or nil
   end
   return gate
+end
+
+-- How long a breaker waits for the end of a trial whose entry is gone: the worker reports it a moment after the job's end.
+local TRIAL_GONE_MS = 2000
+
+-- True while a job is tried. If its process died, or if somebody cancelled or moved it, nobody gives its place back, and another
+-- job is tried after TRIAL_GONE_MS.
+local function is_trying(gate, trial, now)
+  if gate.is_trying then return true end
+  if redis.call('HEXISTS', gate.held, trial) == 0 then return false end
+  local lane, entry = string.match(trial, '^(%a+) (%d+%-%d+)$')
+  local stream = lane and gate.lanes[lane]
+  gate.is_trying = true
+  if stream and is_alive(stream, entry) then return true end
+  local gone = tonumber(redis.call('HGET', gate.breaker.key, 'gone_ms') or '')
+  if not gone or gone > now then
+    redis.call('HSET', gate.breaker.key, 'gone_ms', ms_text(now))
+    return true
+  end
+  if now - gone < TRIAL_GONE_MS then return true end
+  gate.is_trying = false
+  gate.taken = gate.taken - redis.call('HDEL', gate.held, trial)
+  return false
 end
 
 -- Whether a breaker is open: false if not, otherwise the ms for which it stays so, or -1 while another job is tried. It is
@@ -1048,7 +1072,7 @@ local function is_tripped(gate, now)
     redis.call('HSET', gate.breaker.key, 'until_ms', ms_text(now + cooldown))
   end
   if rest > 0 then return rest end
-  if told[2] and redis.call('HEXISTS', gate.held, told[2]) == 1 then return -1 end
+  if told[2] and is_trying(gate, told[2], now) then return -1 end
   gate.tries = true
   return false
 end
@@ -1085,7 +1109,8 @@ local function pass_gate(gate, member, now)
   end
   if gate.breaker and gate.tries then
     redis.call('HSET', gate.breaker.key, 'probe', member)
-    gate.tries = false
+    redis.call('HDEL', gate.breaker.key, 'gone_ms')
+    gate.tries, gate.is_trying = false, true
   end
 end
 

@@ -74,6 +74,59 @@ fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
     assert_eq!(number(&server, &["EXISTS", HELD]), 0);
 }
 
+/// A type with a breaker, whose handler does what the payload says.
+const FRAGILE: &str = r#"
+[worker]
+lease = "1s"
+[queues.default]
+tracking = "all"
+[types.test]
+handler = { exec = { command = ["sh", "-c", "read word; case $word in fail) exit 1;; hang) [ -e $REPAIRED ] || sleep 60;; esac"], env = { REPAIRED = "{repaired}" } } }
+max_attempts = 1
+max_losses = 20
+backoff = { fixed = "10ms" }
+[types.test.limits.breaker]
+ratio = 0.5
+min = 2
+window = "1m"
+cooldown = "1s"
+[telemetry]
+listen = "127.0.0.1:0"
+"#;
+
+#[test]
+fn a_breaker_goes_on_though_the_worker_of_the_job_that_it_tries_is_killed() {
+    const BREAKER: &str = "sf:{default}:breaker:type:test";
+    const LONG: Duration = Duration::from_secs(60);
+    let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let (url, repaired) = (server.url(), dir.path().join("repaired"));
+    let config = FRAGILE.replace("{repaired}", repaired.to_str().unwrap());
+    let start =
+        || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(&config).start() };
+    let submit = |word: &str| {
+        let line = format!("{word}\n");
+        let fields = ["XADD", STREAM, "*", "type", "test", "encoding", "raw", "payload", &line];
+        redis::from_redis_value::<String>(server.cmd(&fields)).unwrap()
+    };
+    let worker = start();
+    submit("fail");
+    submit("fail");
+    until("the breaker to open", LONG, || number(&server, &["HEXISTS", BREAKER, "until_ms"]) == 1);
+    let ids = [submit("hang"), submit("well")];
+    until("a job to be tried", LONG, || number(&server, &["HEXISTS", BREAKER, "probe"]) == 1);
+    worker.kill9();
+    fs::write(&repaired, "").unwrap();
+    let worker = start();
+    until("all jobs to be done", LONG, || {
+        ids.iter().all(|id| {
+            let state = server.cmd(&["HGET", &format!("sf:{{default}}:job:{id}"), "state"]);
+            redis::from_redis_value::<Option<String>>(state).unwrap().as_deref() == Some("done")
+        })
+    });
+    worker.term();
+    worker.wait_exit(Duration::from_secs(20));
+}
+
 /// The rate of the second test, and a program that notes the time of each start. It inherits the path of its file.
 const PACED: &str = r#"
 [worker]

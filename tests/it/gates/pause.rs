@@ -69,6 +69,25 @@ async fn a_paused_queue_starts_nothing_after_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pause_is_heeded_although_nobody_can_read_the_requests_to_cancel() {
+    let scene = Scene::new().await;
+    scene.server.cmd(&["SET", "sf:{default}:cancels", "x"]);
+    let fleet = scene.sound_fleet(LONG, Acts::well());
+    submit(&scene.queue, "1").await;
+    let length = || scene.int(&["XLEN", "sf:{default}:jobs"]);
+    until_async("the job to be done", SOON, async || length() == 0).await;
+    scene.queue.gates().close(&GateName::queue(), "ann", "", None).await.unwrap();
+    submit_until_heeded(&scene).await;
+    assert!(length() > 0);
+    let left = length();
+    for nth in 1..=20 {
+        submit(&scene.queue, "quick").await;
+        assert_eq!(length(), left + nth, "nothing starts any more");
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_for_a_time_ends_by_itself() {
     let scene = Scene::new().await;
     let (begun, time) = (Instant::now(), Duration::from_millis(1200));

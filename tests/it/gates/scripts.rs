@@ -97,6 +97,28 @@ fn jobs_that_ask_together_get_the_places_that_are_left() {
 }
 
 #[test]
+fn a_breaker_tries_another_job_if_the_one_it_tried_is_gone() {
+    const BREAKER: &str = "sf:{q}:breaker:type:test";
+    let scripts = Scripts::new();
+    let rule = r#"{"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}}"#;
+    limit(&scripts, "type:test", rule);
+    scripts.server.cmd(&["HSET", BREAKER, "until_ms", "1", "cooldown_ms", "1000", "probe", "high 1-0"]);
+    scripts.server.cmd(&["HSET", HELD, "high 1-0", "1"]);
+    let entry = scripts.delivered();
+    // Its worker may be about to report how it ended.
+    assert_eq!(admit(&scripts, &entry, &["type:test"]).0, 2);
+    assert_eq!(scripts.int(&["HEXISTS", BREAKER, "gone_ms"]), 1);
+    scripts.server.cmd(&["HSET", BREAKER, "gone_ms", "1"]);
+    assert_eq!(admit(&scripts, &entry, &["type:test"]).0, 1);
+    let tried: String = redis::from_redis_value(scripts.server.cmd(&["HGET", BREAKER, "probe"])).unwrap();
+    assert_eq!(tried, format!("normal {entry}"));
+    assert_eq!((scripts.int(&["HLEN", HELD]), scripts.int(&["HEXISTS", BREAKER, "gone_ms"])), (1, 0));
+    // While that one runs, no other is tried.
+    assert_eq!(admit(&scripts, &scripts.delivered(), &["type:test"]).0, 2);
+    assert_eq!(scripts.int(&["HEXISTS", BREAKER, "gone_ms"]), 0);
+}
+
+#[test]
 fn a_job_is_parked_once_however_often_that_is_sent() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
