@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The longest name of an account.
-const MAX_NAME_BYTES: usize = 64;
+pub(super) const MAX_NAME_BYTES: usize = 64;
 
 /// The SHA-256 of a token.
 type Digest = [u8; 32];

@@ -142,8 +142,9 @@ impl Gatekeeper {
 
     /// Finds out who asks.
     fn recognize(&self, peer: IpAddr, headers: &HeaderMap) -> Result<Option<(Person, Recognized)>, Problem> {
-        if let Some(sent) = headers.get(header::AUTHORIZATION) {
-            let person = self.of_token(sent, self.client(peer, headers))?;
+        // Proxies pass on the name and password that they have checked themselves.
+        if let Some(token) = headers.get(header::AUTHORIZATION).and_then(bearer) {
+            let person = self.of_token(token, self.client(peer, headers))?;
             return Ok(Some((person, Recognized::Token)));
         }
         if self.proxy.is_at(peer)
@@ -160,14 +161,11 @@ impl Gatekeeper {
         Ok(self.person_of(&session).map(|person| (person, by)))
     }
 
-    fn of_token(&self, sent: &HeaderValue, client: IpAddr) -> Result<Person, Problem> {
+    fn of_token(&self, token: &str, client: IpAddr) -> Result<Person, Problem> {
         // Taken before the look-up, so that many guesses at once do not slip through.
         self.wrong_tokens.take(client).map_err(too_often)?;
-        let bearer = sent.to_str().ok().and_then(|sent| sent.split_once(' '));
-        let token =
-            bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
         let accounts = self.accounts();
-        let Some(account) = token.and_then(|token| accounts.of_token(token)) else {
+        let Some(account) = accounts.of_token(token) else {
             return Err(Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "the token is not valid",
@@ -177,6 +175,12 @@ impl Gatekeeper {
         self.wrong_tokens.give_back(&client);
         Ok(Person::new(&account.name, account.grants.clone()))
     }
+}
+
+/// The token of a header `Authorization`, if it has one (RFC 6750, section 2.1).
+fn bearer(sent: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = sent.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Reads the public address.

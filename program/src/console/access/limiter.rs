@@ -49,6 +49,12 @@ impl<K: Hash + Eq> Limiter<K> {
         Ok(())
     }
 
+    /// How many keys are remembered.
+    #[cfg(test)]
+    pub(super) fn keys(&self) -> usize {
+        self.full_at.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Puts one back.
     pub(super) fn give_back(&self, key: &K) {
         let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,6 +92,6 @@ mod tests {
         }
         assert_eq!(limiter.take_at(MAX_KEYS, now), Err(SECOND), "no room, and nothing can be forgotten");
         assert_eq!(limiter.take_at(MAX_KEYS, now + SECOND), Ok(()));
-        assert!(limiter.full_at.lock().unwrap().len() <= MAX_KEYS);
+        assert!(limiter.keys() <= MAX_KEYS);
     }
 }

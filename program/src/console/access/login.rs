@@ -1,6 +1,6 @@
 //! Logging in and out.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use argon2::Argon2;
@@ -13,6 +13,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
+use super::accounts::MAX_NAME_BYTES;
 use super::gatekeeper::{Gatekeeper, foreign};
 use super::limiter::Limiter;
 use super::session::Way;
@@ -55,18 +56,29 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Takes an attempt.
+    /// Takes an attempt. The address comes first, so that one that is refused leaves no trace of the names it tries.
     fn take(&self, name: &str, client: IpAddr) -> Result<(), Duration> {
-        self.pair.take((name.to_owned(), client))?;
+        let client = network_of(client);
         self.address.take(client)?;
+        self.pair.take((name.to_owned(), client))?;
         self.name.take(name.to_owned())
     }
 
     /// Gives it back: it was right.
     fn give_back(&self, name: &str, client: IpAddr) {
+        let client = network_of(client);
         self.pair.give_back(&(name.to_owned(), client));
         self.address.give_back(&client);
         self.name.give_back(&name.to_owned());
+    }
+}
+
+/// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that name a network, in which everybody has as
+/// many addresses as they like (RFC 4291, section 2.5.1).
+fn network_of(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -127,6 +139,8 @@ pub(super) async fn log_in(
 ) -> Response {
     let (gatekeeper, Credentials { name, password, next }) = (site.gatekeeper(), credentials);
     let (next, client) = (destination(next.as_deref()), gatekeeper.client(peer.ip(), &headers));
+    // Nobody has a longer name, and the limits keep names.
+    let name = if name.len() <= MAX_NAME_BYTES { name } else { String::new() };
     if let Err(wait) = gatekeeper.logins.take(&name, client) {
         let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wait(wait)));
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
@@ -244,6 +258,17 @@ mod tests {
         let nobody = PasswordHash::new(NOBODY).unwrap();
         assert!(Argon2::default().verify_password(b"", &nobody).is_err());
         assert_eq!(nobody.params.to_string(), hash.params.to_string(), "an unknown name takes as long");
+    }
+
+    #[test]
+    fn an_address_that_is_refused_leaves_no_names_behind() {
+        let (limits, client) = (Limits::default(), "2001:db8::1".parse().unwrap());
+        let taken = (0..100).filter(|nth| limits.take(&nth.to_string(), client).is_ok()).count();
+        assert_eq!((taken, limits.pair.keys(), limits.name.keys()), (20, 20, 20));
+        let neighbor = "2001:db8::ffff:2".parse().unwrap();
+        assert!(limits.take("ann", neighbor).is_err(), "the same network");
+        assert!(limits.take("ann", "2001:db8:0:1::1".parse().unwrap()).is_ok());
+        assert_eq!(network_of("::ffff:10.0.0.7".parse().unwrap()), IpAddr::from([10, 0, 0, 7]));
     }
 
     #[test]

@@ -132,14 +132,14 @@ fn mask(field: &mut Value, mask: &Mask) {
     let name = field["name"].as_str().unwrap_or_default();
     let is_masked_header = name.strip_prefix("h.").is_some_and(|header| mask.hides(header));
     let shown = match name {
-        "payload" if field["form"] == "utf8" => {
+        "payload" | "then" if field["form"] == "utf8" => {
             let text = field["value"].as_str().unwrap_or_default();
             serde_json::from_str(text).ok().map(|mut payload: Value| {
                 mask.apply(&mut payload);
                 payload.to_string()
             })
         }
-        "payload" | "raw" | "dead_before" => None,
+        "payload" | "then" | "raw" | "dead_before" => None,
         _ if is_masked_header => None,
         _ => return,
     };

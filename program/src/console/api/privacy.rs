@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::asked::Conditions;
-use crate::console::access::Person;
+use crate::console::access::{Mask, Person};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
@@ -57,7 +57,7 @@ impl<'a> View<'a> {
         if !self.person.sees_payloads() {
             hide(value);
         }
-        self.site.mask().apply(value);
+        mask(value, self.site.mask());
     }
 
     /// Refuses conditions that would tell what is in payloads, headers or errors.
@@ -79,6 +79,33 @@ impl<'a> View<'a> {
     /// [`Problem`].
     pub(super) fn check_payloads(&self) -> Result<(), Problem> {
         if self.person.sees_payloads() { Ok(()) } else { Err(forbidden("this shows a payload or a result")) }
+    }
+}
+
+/// Hides masked fields. A payload or a result that is text or bytes was not decoded, so nobody can find its fields: it is hidden
+/// as a whole.
+fn mask(value: &mut Value, by: &Mask) {
+    if by.is_empty() {
+        return;
+    }
+    by.apply(value);
+    hide_undecoded(value);
+}
+
+fn hide_undecoded(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(hide_undecoded),
+        Value::Object(members) => {
+            for (name, value) in members {
+                let is_bytes = value.get("encoding").is_some_and(|encoding| encoding == "base64");
+                if (name == "payload" || name == "result") && (value.is_string() || is_bytes) {
+                    *value = HIDDEN.into();
+                } else {
+                    hide_undecoded(value);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -119,6 +146,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_was_not_decoded_is_hidden_if_anything_is_masked() {
+        let job = json!({
+            "payload": "{\"card\":\"4111\"", "result": {"encoding": "base64", "data": "gaRjYXJk"}, "error": "no",
+            "items": [{"payload": {"card": "4111", "to": "ann"}}],
+        });
+        let mut masked = job.clone();
+        mask(&mut masked, &Mask::new(["card"]));
+        let want = json!({
+            "payload": "***", "result": "***", "error": "no",
+            "items": [{"payload": {"card": "***", "to": "ann"}}],
+        });
+        assert_eq!(masked, want);
+        let mut shown = job.clone();
+        mask(&mut shown, &Mask::default());
+        assert_eq!(shown, job);
+    }
 
     #[test]
     fn what_came_from_a_producer_or_a_handler_is_hidden() {

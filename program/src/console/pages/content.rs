@@ -86,7 +86,8 @@ pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, w
     let form = wanted.form.as_deref().and_then(Form::of_name).unwrap_or(Form::of_encoding(encoding, &bytes));
     let link = |one: Form| here.clone().with("tab", tab).with("form", one.as_str()).to_string();
     content.forms = Form::ALL.map(|one| (one.key(), link(one), one == form)).into();
-    let is_opaque = !site.mask().is_empty() && bytes.len() > payload::MAX_DECODED;
+    // In what cannot be decoded, nobody can find the fields that are masked.
+    let is_opaque = !site.mask().is_empty() && !bytes.is_empty() && !payload::is_decodable(&bytes);
     let shown = payload::shown(&bytes, form, |value| site.mask().apply(value));
     content.note = match (&shown, is_opaque) {
         (_, true) => Some(frame.t("job.masked").to_owned()),

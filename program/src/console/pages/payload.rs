@@ -120,6 +120,11 @@ fn is_masked(bytes: &[u8], mask: impl Fn(&mut Value)) -> bool {
     })
 }
 
+/// Whether bytes have fields or values that can be found, whatever encoding they are said to have.
+pub(super) fn is_decodable(bytes: &[u8]) -> bool {
+    [Encoding::Json, Encoding::Msgpack].into_iter().any(|encoding| value(bytes, encoding).is_some())
+}
+
 /// Decodes bytes, if they are in this encoding and not too large.
 pub(super) fn value(bytes: &[u8], encoding: Encoding) -> Option<Value> {
     if bytes.len() > MAX_DECODED {
@@ -220,6 +225,16 @@ mod tests {
                 assert!(!text.contains("4111") && !text.contains("34 31 31 31"), "{form:?}: {text}");
             }
         }
+    }
+
+    #[test]
+    fn what_has_fields_can_be_decoded() {
+        assert!(
+            is_decodable(br#"{"card":"4111"}"#) && is_decodable(&rmp_serde::to_vec(&json!([1])).unwrap())
+        );
+        // A member that JSON cannot express.
+        let binary = [&[0x81, 0xa4][..], b"card", &[0xc4, 0x01, 0xff]].concat();
+        assert!(!is_decodable(br#"{"card":"4111""#) && !is_decodable(&binary));
     }
 
     #[test]
