@@ -3,6 +3,7 @@
 mod actions;
 #[cfg(feature = "alerts")]
 mod alerts;
+mod edited;
 mod every;
 mod hostile;
 mod incidents;
