@@ -61,6 +61,20 @@ fn a_delayed_job_is_edited_rescheduled_and_run() {
 }
 
 #[test]
+fn an_edit_does_not_replace_that_of_somebody_else() {
+    let server = server();
+    let mut browser = Browser::open(&server);
+    let form = browser.get("/queues/mail/jobs/r-1/edit");
+    let late = browser.get("/queues/mail/jobs/r-1/edit");
+    let values = |payload| [("payload", payload), ("reason", "because of a test")];
+    let first = browser.send(&form, &values(r#"{"customer":10}"#));
+    assert!(!first.text(".message.good").is_empty(), "{}", first.text("main"));
+    let second = browser.send(&late, &values(r#"{"customer":11}"#));
+    assert!(second.text(".message.bad").contains("Somebody else changed"), "{}", second.text("main"));
+    assert_eq!(json(&server, &["status", "r-1", "--queue", "mail"])["payload"]["customer"], 10);
+}
+
+#[test]
 fn a_payload_that_is_not_json_is_refused_with_its_place() {
     let server = server();
     let mut browser = Browser::open(&server);
