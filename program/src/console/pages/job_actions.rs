@@ -146,6 +146,9 @@ pub(super) async fn act(
         "edit" => ("delayed edit", edit(&frame, &site, (&queue, &producer), &status, &order).await?),
         _ => return Err(Problem::not_found("no job has such an action")),
     };
+    if !done.is_good() {
+        return Ok(lead_to(&back, &done.message()));
+    }
     let action = Action::new(command, person.name()).why(reason(&order.reason));
     let unnoted = noted(&queue, &action.target(status.id.to_string()).count(1_u64)).await;
     Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
