@@ -214,10 +214,11 @@ fn actions(frame: &Frame, queue: &Queue, criteria: &Criteria) -> Vec<(&'static s
     }
     let name = queue.name().as_str();
     let link = |more: &[&str]| criteria.conditions(Link::queue(name, more)).to_string();
-    vec![
-        ("action.campaign", link(&["campaigns", "plan"]), false),
-        ("action.drop_all", link(&["dead-drop"]), true),
-    ]
+    let mut actions = vec![("action.campaign", link(&["campaigns", "plan"]), false)];
+    if !criteria.filter.is_empty() || frame.may(Role::Admin, queue.name()) {
+        actions.push(("action.drop_all", link(&["dead-drop"]), true));
+    }
+    actions
 }
 
 fn table(frame: &Frame, queue: &str, (dead, trend): (&DeadGroups, &Trend), now: Timestamp) -> Table {

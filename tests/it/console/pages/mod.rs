@@ -9,4 +9,5 @@ mod hostile;
 mod incidents;
 mod large;
 mod needs;
+mod rights;
 mod scene;
