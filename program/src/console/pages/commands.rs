@@ -21,13 +21,13 @@ pub(super) struct Order<'a> {
 impl Order<'_> {
     /// The commands, with the name of each.
     pub(super) fn commands(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("streamfleet", self.streamfleet()),
+        let others = [
             ("redis-cli", self.redis_cli()),
             ("PHP", self.php()),
             ("Python", self.python()),
             ("curl", self.curl()),
-        ]
+        ];
+        self.streamfleet().map(|command| ("streamfleet", command)).into_iter().chain(others).collect()
     }
 
     /// The fields of the entry.
@@ -47,7 +47,12 @@ impl Order<'_> {
         stream_name(self.namespace, self.queue, self.lane)
     }
 
-    fn streamfleet(&self) -> String {
+    /// `None` if the command line would not submit this payload, but read a file or its standard input, or take it or the type
+    /// for an option.
+    fn streamfleet(&self) -> Option<String> {
+        if self.payload.starts_with(['@', '-']) || self.job_type.starts_with('-') {
+            return None;
+        }
         let mut words = vec!["streamfleet enqueue".to_owned(), shell(self.job_type)];
         if !self.payload.is_empty() {
             words.push(shell(self.payload));
@@ -64,7 +69,7 @@ impl Order<'_> {
                 .iter()
                 .map(|(name, value)| format!("--header {}", shell(&format!("{name}={value}")))),
         );
-        words.join(" ")
+        Some(words.join(" "))
     }
 
     fn redis_cli(&self) -> String {
@@ -185,6 +190,22 @@ mod tests {
             commands[1].1,
             r#"redis-cli XADD 'sf:{mail}:jobs:high' '*' type mail.send payload '{"to":"ann"}' h.tenant 'it'\''s'"#
         );
+    }
+
+    #[test]
+    fn no_command_reads_what_a_payload_names() {
+        let (namespace, queue) = ("sf".parse().unwrap(), "mail".parse().unwrap());
+        let named = |payload| {
+            let order = Order { encoding: Encoding::Raw, ..order(&namespace, &queue, payload) };
+            order.commands().into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let others = ["redis-cli", "PHP", "Python", "curl"];
+        for payload in ["@/etc/passwd", "@", "-", "--help", "-1"] {
+            assert_eq!(named(payload), others, "{payload}");
+        }
+        assert_eq!(named("ann@example.com")[..2], ["streamfleet", "redis-cli"]);
+        let typed = Order { job_type: "--help", ..order(&namespace, &queue, "{}") };
+        assert_eq!(typed.commands()[0].0, "redis-cli");
     }
 
     #[test]

@@ -56,7 +56,9 @@ pub(super) struct Letters {
     pub(super) letters: Vec<DeadLetter>,
     /// Where the next page begins.
     pub(super) next: Option<EntryId>,
-    pub(super) read: u64,
+    /// Whether letters between these were not looked at.
+    pub(super) has_gap: bool,
+    read: u64,
     undecided: u64,
 }
 
@@ -92,12 +94,17 @@ pub(super) async fn show(
         let trend = Trend::read(&queue, now).await.map_err(failed)?;
         page.groups = Some(table(&frame, &name, (&groups, &trend), now));
     } else {
-        let from = start(&criteria, &groups)?;
-        let letters = search(&queue, &criteria, from, now).await?;
+        let letters = match &criteria.after {
+            Some(after) => search(&queue, &criteria, Some(target::part("after", after)?), now).await?,
+            None => newest(&queue, &criteria, last(&criteria, &groups), now).await?,
+        };
         let shown = grouped(letters.letters.len() as u64);
         page.summary = frame.fill("found.summary", &[("shown", &shown), ("read", &grouped(letters.read))]);
         if letters.undecided > 0 {
             page.remarks.push(frame.number_of("found.unreadable", letters.undecided));
+        }
+        if letters.has_gap {
+            page.remarks.push(frame.t("dead.gap").to_owned());
         }
         let link = |next: EntryId| {
             criteria.conditions(here()).with("letters", "all").with("after", &next.to_string())
@@ -109,17 +116,41 @@ pub(super) async fn show(
     Ok(frame.page(&title, Some(Section::Overview), &page))
 }
 
-/// Where the newest letter of a page is. Of a group, it is known when its last job died.
-fn start(criteria: &Criteria, groups: &DeadGroups) -> Result<Option<EntryId>, Problem> {
-    if let Some(after) = &criteria.after {
-        return target::part("after", after).map(Some);
-    }
+/// When the last job of the group died, if the filter is that of a group.
+fn last(criteria: &Criteria, groups: &DeadGroups) -> Option<Timestamp> {
     let filter = criteria.filter.to_string();
     let named = |group: &&DeadGroup| {
         group.fingerprint.as_ref().is_some_and(|name| filter == format!("--group {name}"))
     };
-    let last = groups.groups.iter().find(named).map(|group| group.last.as_ms());
-    Ok(last.map(|last| EntryId::new(last.saturating_add(1), 0)))
+    groups.groups.iter().find(named).map(|group| group.last)
+}
+
+/// Looks for letters from the newest on. `last` is when the last of their jobs died, if that is known. An edited letter is newer
+/// than that, because it was written again. If there are more newer letters than a page looks at, it goes on at `last`.
+///
+/// # Errors
+///
+/// As [`search`].
+pub(super) async fn newest(
+    queue: &Queue,
+    criteria: &Criteria,
+    last: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<Letters, Problem> {
+    let found = search(queue, criteria, None, now).await?;
+    let last = last.map(|last| EntryId::new(last.as_ms().saturating_add(1), 0));
+    let is_above = |last: &EntryId| found.next.is_some_and(|next| next > *last);
+    let Some(last) = last.filter(|last| found.letters.len() < ROWS && is_above(last)) else {
+        return Ok(found);
+    };
+    let older = search(queue, criteria, Some(last), now).await?;
+    Ok(Letters {
+        letters: found.letters.into_iter().chain(older.letters).collect(),
+        next: older.next,
+        has_gap: true,
+        read: found.read + older.read,
+        undecided: found.undecided + older.undecided,
+    })
 }
 
 /// Looks for letters, the newest first.
@@ -127,7 +158,7 @@ fn start(criteria: &Criteria, groups: &DeadGroups) -> Result<Option<EntryId>, Pr
 /// # Errors
 ///
 /// [`Problem`] if Redis does not answer.
-pub(super) async fn search(
+async fn search(
     queue: &Queue,
     criteria: &Criteria,
     mut before: Option<EntryId>,
@@ -183,10 +214,11 @@ fn actions(frame: &Frame, queue: &Queue, criteria: &Criteria) -> Vec<(&'static s
     }
     let name = queue.name().as_str();
     let link = |more: &[&str]| criteria.conditions(Link::queue(name, more)).to_string();
-    vec![
-        ("action.campaign", link(&["campaigns", "plan"]), false),
-        ("action.drop_all", link(&["dead-drop"]), true),
-    ]
+    let mut actions = vec![("action.campaign", link(&["campaigns", "plan"]), false)];
+    if !criteria.filter.is_empty() || frame.may(Role::Admin, queue.name()) {
+        actions.push(("action.drop_all", link(&["dead-drop"]), true));
+    }
+    actions
 }
 
 fn table(frame: &Frame, queue: &str, (dead, trend): (&DeadGroups, &Trend), now: Timestamp) -> Table {

@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::admin::{DeadLetter, StepsStatus};
-use streamfleet::job::{DeadReason, EntryId, Timestamp};
+use streamfleet::job::{DeadReason, Timestamp};
 
 use super::campaigns::List;
 use super::criteria::Criteria;
@@ -82,14 +82,14 @@ async fn read(queue: Queue, criteria: Criteria) -> Result<(Vec<Waiting>, Option<
     // The groups say whether there are any, and when the last one died.
     let groups = queue.dead_letters().groups().await.map_err(failed)?;
     let waiting = groups.groups.iter().filter(|group| group.reason == Some(DeadReason::NeedsDecision));
-    let last = waiting.map(|group| group.last.as_ms()).max();
+    let last = waiting.map(|group| group.last).max();
     let is_counted = groups.uncounted() == 0 && groups.groups.iter().all(|group| group.fingerprint.is_some());
     if last.is_none() && is_counted {
         return Ok((Vec::new(), None));
     }
-    let before = last.filter(|_| is_counted).map(|last| EntryId::new(last.saturating_add(1), 0));
-    let letters = dead::search(&queue, &criteria, before, snapshot.now).await?;
-    let more = letters.next.map(|_| queue.name().to_string());
+    let last = last.filter(|_| is_counted);
+    let letters = dead::newest(&queue, &criteria, last, snapshot.now).await?;
+    let more = (letters.has_gap || letters.next.is_some()).then(|| queue.name().to_string());
     let now = snapshot.now;
     let reading = stream::iter(letters.letters).map(move |letter| {
         let queue = queue.clone();

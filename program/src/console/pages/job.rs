@@ -186,7 +186,11 @@ fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Enve
         plain("job.due", status.due.map(time)),
         plain("job.worker", status.worker.clone()),
         plain("job.entry", status.entry.map(|entry| entry.to_string())),
-        linked("job.gate", status.room.clone(), Link::to(&["gates"]).with("queue", name)),
+        linked(
+            "job.gate",
+            status.room.as_deref().map(|gate| frame.gate(gate).into_owned()),
+            Link::to(&["gates"]).with("queue", name),
+        ),
         linked("job.letter", letter, letters),
         linked("job.parent", parent, parents),
         plain("job.batch", field("batch")),

@@ -4,7 +4,8 @@ use axum::Form as Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::admin::{Action, Cancellation, Due, Status};
+use sha2::{Digest as _, Sha256};
+use streamfleet::admin::{Action, Amended, Cancellation, DelayedEdit, DelayedJob, Due, Status};
 use streamfleet::job::{Encoding, State as JobState};
 use streamfleet::{Producer, Queue, SubmitError};
 
@@ -23,6 +24,9 @@ use crate::times;
 /// The largest payload that a form edits.
 const MAX_EDITED: usize = 64 * 1024;
 
+/// How many bytes of its hash name a revision.
+const REVISION_BYTES: usize = 16;
+
 /// What the form of an action says.
 #[derive(Debug, Deserialize)]
 pub(super) struct Order {
@@ -33,6 +37,9 @@ pub(super) struct Order {
     due: String,
     #[serde(default)]
     payload: String,
+    /// The job that the form shows, as `revision` names it.
+    #[serde(default)]
+    revision: String,
 }
 
 /// Asks before an action.
@@ -66,26 +73,30 @@ pub(super) async fn ask(
                 .button("action.reschedule")
         }
         "edit" => {
-            let (text, _) = editable(&frame, &site, &queue, &status).await?;
-            let field = Field::area(&frame, "payload", "job.payload").value(text).required();
-            form("act.edit").line(frame.t("act.edit_line")).field(field).button("action.edit")
+            let job = delayed(&queue, &status).await?;
+            let job = job.ok_or_else(|| Problem::conflict(frame.t("act.too_late")))?;
+            let (text, _) = text_of(&frame, &site, &job.fields)?;
+            form("act.edit")
+                .line(frame.t("act.edit_line"))
+                .field(Field::area(&frame, "payload", "job.payload").value(text).required())
+                .field(Field::hidden("revision", revision(&job)))
+                .button("action.edit")
         }
         _ => return Err(Problem::not_found("no job has such an action")),
     };
     Ok(form.field(Field::reason(&frame)).page(Section::Jobs))
 }
 
-/// The payload of a job as a form edits it, and its encoding.
-pub(super) async fn editable(
-    frame: &Frame,
-    site: &Site,
-    queue: &Queue,
-    status: &Status,
-) -> Result<(String, Encoding), Problem> {
-    let fields = queue.fields(status).await;
-    let fields = fields.map_err(|error| target::redis("the payload could not be read", queue, &error))?;
-    let fields = fields.ok_or_else(|| Problem::not_found("the payload no longer exists"))?;
-    text_of(frame, site, &fields)
+/// Reads a job of the delayed set.
+async fn delayed(queue: &Queue, status: &Status) -> Result<Option<DelayedJob>, Problem> {
+    let job = queue.delayed().get(&status.id).await;
+    job.map_err(|error| target::redis("the job could not be read", queue, &error))
+}
+
+/// The name of what the job is now. It has another one after each change.
+fn revision(job: &DelayedJob) -> String {
+    let hash = Sha256::digest(job.revision());
+    hash.iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A payload as a form edits it. What is hidden, is not text or is too large is not edited here.
@@ -135,6 +146,9 @@ pub(super) async fn act(
         "edit" => ("delayed edit", edit(&frame, &site, (&queue, &producer), &status, &order).await?),
         _ => return Err(Problem::not_found("no job has such an action")),
     };
+    if !done.is_good() {
+        return Ok(lead_to(&back, &done.message()));
+    }
     let action = Action::new(command, person.name()).why(reason(&order.reason));
     let unnoted = noted(&queue, &action.target(status.id.to_string()).count(1_u64)).await;
     Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
@@ -159,6 +173,7 @@ async fn cancel(
     })
 }
 
+/// Replaces the payload, if the job is still what the form shows.
 async fn edit(
     frame: &Frame,
     site: &Site,
@@ -166,10 +181,18 @@ async fn edit(
     status: &Status,
     order: &Order,
 ) -> Result<Done, Problem> {
-    let (_, encoding) = editable(frame, site, queue, status).await?;
-    let payload = submit::encoded(&order.payload, encoding)?;
-    let due = producer.edit(&status.id, payload, encoding).await;
-    changed(frame, queue, due.map(|due| due.map(utc)))
+    let Some(job) = delayed(queue, status).await? else { return changed(frame, queue, Ok(None)) };
+    if revision(&job) != order.revision {
+        return Ok(Done::not(frame.t("act.other_edit")));
+    }
+    let (_, encoding) = text_of(frame, site, &job.fields)?;
+    let edit = DelayedEdit::default().payload(submit::encoded(&order.payload, encoding)?, encoding);
+    match producer.amend(&job, &edit).await {
+        Ok(Amended::Done(due)) => changed(frame, queue, Ok(Some(utc(due)))),
+        Ok(Amended::Gone) => changed(frame, queue, Ok(None)),
+        Ok(Amended::Changed) => Ok(Done::not(frame.t("act.other_edit"))),
+        Err(error) => changed(frame, queue, Err(error)),
+    }
 }
 
 /// What became of a change of a delayed job.

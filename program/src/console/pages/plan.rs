@@ -17,7 +17,7 @@ use super::frame::{Frame, grouped, lead_to};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
-use crate::console::access::Person;
+use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -193,15 +193,24 @@ fn action(what: &str, person: &Person, why: &str, planned: &Planned) -> Action {
     action.count(planned.plan.as_ref().map(|plan| plan.letters))
 }
 
+/// Checks that somebody may drop the letters that a filter matches. All letters of a queue are an admin's, as when a queue is
+/// purged.
+fn may_drop(person: &Person, queue: &Queue, criteria: &Criteria) -> Result<(), Problem> {
+    let needed = if criteria.filter.is_empty() { Role::Admin } else { Role::Operator };
+    person.check(needed, Some(queue.name()))
+}
+
 /// Asks before letters are dropped.
 pub(super) async fn ask_drop(
     State(site): State<Site>,
     frame: Frame,
+    person: Person,
     Path(name): Path<String>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
     let criteria = Criteria::read(&frame, query)?;
+    may_drop(&person, &queue, &criteria)?;
     let to = criteria.conditions(Link::queue(&name, &["dead-drop"]));
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
     let planned = planned(&queue, criteria.filter).await?;
@@ -235,13 +244,14 @@ pub(super) async fn drop_all(
     Body(order): Body<Drop>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
+    let criteria = Criteria::read(&frame, query)?;
+    may_drop(&person, &queue, &criteria)?;
     if order.queue.trim() != name {
         return Err(Problem::field(
             "body.queue",
             format!("to confirm this, type the name of the queue: {name}"),
         ));
     }
-    let criteria = Criteria::read(&frame, query)?;
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
     let planned = planned(&queue, criteria.filter).await?;
     let note = action("dead drop", &person, &order.reason, &planned);

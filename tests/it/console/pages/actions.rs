@@ -61,6 +61,43 @@ fn a_delayed_job_is_edited_rescheduled_and_run() {
 }
 
 #[test]
+fn an_edit_does_not_replace_that_of_somebody_else() {
+    let server = server();
+    let mut browser = Browser::open(&server);
+    let form = browser.get("/queues/mail/jobs/r-1/edit");
+    let late = browser.get("/queues/mail/jobs/r-1/edit");
+    let values = |payload| [("payload", payload), ("reason", "because of a test")];
+    let first = browser.send(&form, &values(r#"{"customer":10}"#));
+    assert!(!first.text(".message.good").is_empty(), "{}", first.text("main"));
+    let second = browser.send(&late, &values(r#"{"customer":11}"#));
+    assert!(second.text(".message.bad").contains("Somebody else changed"), "{}", second.text("main"));
+    assert_eq!(json(&server, &["status", "r-1", "--queue", "mail"])["payload"]["customer"], 10);
+    let edits = audited(&server).into_iter().filter(|what| what == "delayed edit");
+    assert_eq!(edits.count(), 1, "only what was done is noted");
+}
+
+#[test]
+fn what_comes_too_late_is_not_noted() {
+    let server = server();
+    let mut browser = Browser::open(&server);
+    let cancel = browser.get("/queues/mail/jobs/r-1/cancel");
+    let late = ["run-now", "reschedule", "edit"];
+    let late = late.map(|action| browser.get(&format!("/queues/mail/jobs/r-1/{action}")));
+    let reason = ("reason", "because of a test");
+    browser.send(&cancel, &[reason]);
+    let again = browser.send(&cancel, &[reason]);
+    assert!(!again.text(".message.bad").is_empty(), "{}", again.text("main"));
+    for form in &late {
+        let more: &[_] = if form.path.ends_with("reschedule") { &[("due", "5h")] } else { &[] };
+        let page = browser.send(form, &[more, &[reason]].concat());
+        assert!(!page.text(".message.bad").is_empty(), "{}: {}", form.path, page.text("main"));
+    }
+    let what = audited(&server);
+    assert_eq!(what.iter().filter(|what| *what == "cancel").count(), 1, "{what:?}");
+    assert!(!what.iter().any(|what| what.starts_with("delayed")), "{what:?}");
+}
+
+#[test]
 fn a_payload_that_is_not_json_is_refused_with_its_place() {
     let server = server();
     let mut browser = Browser::open(&server);

@@ -3,9 +3,11 @@
 mod actions;
 #[cfg(feature = "alerts")]
 mod alerts;
+mod edited;
 mod every;
 mod hostile;
 mod incidents;
 mod large;
 mod needs;
+mod rights;
 mod scene;

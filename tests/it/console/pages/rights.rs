@@ -1,0 +1,51 @@
+//! What an admin may do, and an operator may not.
+
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use super::scene::server;
+use crate::cli::desk::json;
+use crate::console::client::{Answer, Console};
+use crate::harness::redis_server::RedisServer;
+
+/// Starts a console with a token for each of these roles, which is the role's name.
+fn console(server: &RedisServer, folder: &Path) -> Console {
+    let token = |role: &str| {
+        let digest = Sha256::digest(role.as_bytes());
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("[tokens.{role}]\nsha256 = \"{digest}\"\nrole = \"{role}\"\n")
+    };
+    let file = folder.join("accounts.toml");
+    std::fs::write(&file, ["operator", "admin"].map(token).concat()).unwrap();
+    Console::start(server, &format!("[console]\naccounts_file = {file:?}\n"))
+}
+
+fn get(console: &Console, role: &str, path: &str) -> Answer {
+    console.get(path, &[("Authorization", &format!("Bearer {role}"))])
+}
+
+fn post(console: &Console, role: &str, path: &str) -> Answer {
+    console.post(path, &[("Authorization", &format!("Bearer {role}"))], "queue=mail&reason=a+test")
+}
+
+#[test]
+fn only_an_admin_drops_all_letters_of_a_queue() {
+    let (server, folder) = (server(), tempfile::tempdir().unwrap());
+    let console = console(&server, folder.path());
+    let total = || json(&server, &["dead", "list", "--queue", "mail"])["total"].clone();
+    let (all, some) = ("/queues/mail/dead-drop", "/queues/mail/dead-drop?type=mail.send");
+    let offers = |role: &str, query: &str| {
+        let page = get(&console, role, &format!("/queues/mail/dead{query}"));
+        assert_eq!(page.status, 200, "{page:?}");
+        page.body.contains("/dead-drop")
+    };
+    assert!(!offers("operator", "") && !offers("operator", "?letters=all"));
+    assert!(offers("operator", "?type=mail.send") && offers("admin", ""));
+    for (role, path, status) in [("operator", all, 403), ("operator", some, 200), ("admin", all, 200)] {
+        assert_eq!(get(&console, role, path).status, status, "{role}: {path}");
+    }
+    assert_eq!((post(&console, "operator", all).status, total()), (403, 1.into()));
+    assert_eq!((post(&console, "operator", some).status, total()), (303, 0.into()));
+    assert_eq!(post(&console, "admin", all).status, 303);
+}
