@@ -211,7 +211,7 @@ impl Alerts {
     }
 }
 
-/// Opens a sink; `None` if the term ended before. The files with the secrets are read anew in each term, so that a new secret
+/// Opens a sink; `None` if the term ended before. The files with the secrets are read again in each term, so that a new secret
 /// needs no new process, and again until they can be read.
 async fn opened(
     (name, sink): (&SinkName, &SinkConfig),
