@@ -1,4 +1,4 @@
-//! What an admin may do, and an operator may not.
+//! What those with more rights may do and see, and others may not.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn console(server: &RedisServer, folder: &Path) -> Console {
         format!("[tokens.{role}]\nsha256 = \"{digest}\"\nrole = \"{role}\"\n")
     };
     let file = folder.join("accounts.toml");
-    std::fs::write(&file, ["operator", "admin"].map(token).concat()).unwrap();
+    std::fs::write(&file, ["viewer", "operator", "admin"].map(token).concat()).unwrap();
     Console::start(server, &format!("[console]\naccounts_file = {file:?}\n"))
 }
 
@@ -48,4 +48,24 @@ fn only_an_admin_drops_all_letters_of_a_queue() {
     assert_eq!((post(&console, "operator", all).status, total()), (403, 1.into()));
     assert_eq!((post(&console, "operator", some).status, total()), (303, 0.into()));
     assert_eq!(post(&console, "admin", all).status, 303);
+}
+
+#[test]
+fn the_gate_of_a_job_tells_no_header_to_those_who_see_no_payloads() {
+    const ROOM: &str = "key:h.email=ann@example.com";
+    let (server, folder) = (server(), tempfile::tempdir().unwrap());
+    let stream = format!("sf:{{mail}}:room:{ROOM}");
+    server.cmd(&["XADD", &stream, "1700000000000-0", "type", "mail.send", "id", "g-1"]);
+    server.cmd(&["HSET", "sf:{mail}:rooms", ROOM, "1700000000000"]);
+    server.cmd(&["HSET", "sf:{mail}:rooms:places", "g-1", &format!("1700000000000-0 {ROOM}")]);
+    let console = console(&server, folder.path());
+    for path in ["/queues/mail?tab=waiting", "/jobs", "/queues/mail/jobs/g-1"] {
+        let shown = |role: &str| get(&console, role, path).body;
+        let (viewer, operator) = (shown("viewer"), shown("operator"));
+        assert!(
+            viewer.contains("key:h.email=***") && !viewer.contains("ann@example.com"),
+            "{path}: {viewer}"
+        );
+        assert!(operator.contains(ROOM), "{path}: {operator}");
+    }
 }
