@@ -33,8 +33,10 @@ configurations() {
   fi
   echo redis://127.0.0.1:6379 >"$work/url"
   echo password >"$work/password"
+  console/account.sh "$work/console" ann viewer "$program" >"$work/said"
   while read -r each; do
     expect "configuration: $each" env STREAMFLEET__REDIS__URL_FILE="$work/url" STREAMFLEET__REDIS__PASSWORD_FILE="$work/password" \
+      STREAMFLEET__CONSOLE__ACCOUNTS_FILE="$work/console/accounts.toml" STREAMFLEET__CONSOLE__SESSION_KEY_FILE="$work/console/session-key" \
       "$program" --config "$each" config check
   done < <(find . -name '*.toml' | sort)
 }
