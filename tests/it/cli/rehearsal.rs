@@ -100,7 +100,7 @@ fn fit(server: &RedisServer, users: &[String]) -> Vec<(String, String)> {
 
 /// Returns the commands that `work` sent to a server, as `MONITOR` shows them.
 fn sent(server: &RedisServer, work: impl FnOnce()) -> String {
-    const END: &str = "the end of it";
+    const END: &str = "no script has these words";
     let mut monitor = TcpStream::connect(server.addr()).unwrap();
     monitor.set_read_timeout(Some(SOON)).unwrap();
     monitor.write_all(b"MONITOR\r\n").unwrap();
