@@ -18,8 +18,8 @@ scripts! { GROUPS "groups", RECOUNT "recount" }
 /// About how many groups one script returns.
 const GROUPS_PAGE: i64 = 1000;
 
-/// How many letters one script counts. It takes Redis about two milliseconds.
-const LETTERS_PAGE: usize = 250;
+/// How many letters one script counts. It takes Redis less than a millisecond.
+const LETTERS_PAGE: usize = 100;
 
 /// The most bytes of letters that a recount reads at once, roughly.
 const PORTION_BYTES: usize = 1024 * 1024;
