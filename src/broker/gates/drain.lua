@@ -12,7 +12,7 @@ local gates, rooms, places, dead, high, normal, low = unpack(KEYS)
 local most_jobs, most_bytes, ends = unpack(ARGV, 1, 3)
 local FIRST_END, VALUES_EACH = 4, 3
 local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
--- The most entries of a room that are passed over because Redis refuses to move them.
+-- The most entries of a room that one call passes over because Redis refuses to move them.
 local MOST_SKIPPED = 20
 -- After moving from room to room this often, a job claims a place in all of its gates.
 local CLAIM_AFTER = 2
@@ -98,6 +98,16 @@ local function to_room(refusing, list, id, moves)
   if id then redis.pcall('HSET', places, id, moved .. ' ' .. refusing) end
   return moved
 end
+-- A job that cannot be moved goes to the end of its room: the next call meets those that waited behind it.
+local function put_last(name, entry, list)
+  local id, moves = nil, 0
+  for at = 1, #list, 2 do
+    if list[at] == 'id' then id = list[at + 1] elseif list[at] == 'room_moves' then moves = tonumber(list[at + 1]) or 0 end
+  end
+  local moved = to_room(name, list, id, moves)
+  leave(name, id, entry)
+  return moved
+end
 -- Takes one job out of a room whose gate lets it pass. claim: that of the job, if it has one.
 local function move(name, entry, list, claim)
   local fields, home, mine, id, life, size, moves = read_job(name, list)
@@ -139,7 +149,7 @@ local function serve(gate)
 end
 local function let_out(name)
   local room, first, from, skipped = gate_key(gates, 'room', name), gate_named(name), '-', 0
-  local passed_over = 0
+  local passed_over, last = 0, {}
   redis.call('XDEL', room, NO_ENTRY)
   if first.claim then serve(first) end
   while left < most_jobs and bytes < most_bytes and skipped < MOST_SKIPPED and passed_over < most_bytes do
@@ -151,10 +161,12 @@ local function let_out(name)
     local after = is_refused(first, now)
     if after then return wait_for(after) end
     local head = redis.call('XRANGE', room, from, '+', 'COUNT', 1)[1]
-    if not head then return end
+    if not head or last[head[1]] then return end
     if not try(move, name, head[1], head[2]) then
       from, skipped = '(' .. head[1], skipped + 1
       for _, text in ipairs(head[2]) do passed_over = passed_over + #text end
+      local is_put, moved = pcall(put_last, name, head[1], head[2])
+      if is_put then last[moved] = true end
     end
   end
   if left > 0 then more = 1 end

@@ -323,6 +323,25 @@ fn what_cannot_be_set_aside_does_not_block_its_room() {
 }
 
 #[test]
+fn jobs_that_cannot_be_moved_block_nobody_behind_them() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["SET", LOW, "x"]);
+    let stuck: Vec<String> = (0..50).map(|nth| format!("stuck-{nth:02}")).collect();
+    for id in &stuck {
+        wait_in_room(&scripts, id, "type:test");
+    }
+    scripts.server.cmd(&["XADD", ROOM, "*", "id", "free", "type", "test", "lane", "normal"]);
+    let passes = (1..=5).find(|_| drain_whole(&scripts, &[], &["type:test"]).left == 1);
+    assert_eq!((passes, scripts.int(&["XLEN", ROOM])), (Some(3), 50));
+    assert!(ids(&scripts, STREAM).contains(&"free".to_owned()));
+    scripts.server.cmd(&["DEL", LOW]);
+    assert_eq!(drain(&scripts, &[], &["type:test"]), 50);
+    let mut moved = ids(&scripts, LOW);
+    moved.sort();
+    assert_eq!((moved, scripts.int(&["XLEN", ROOM]), scripts.int(&["EXISTS", PLACES])), (stuck, 0, 0));
+}
+
+#[test]
 fn a_rate_that_was_raised_or_a_clock_that_went_back_stops_nobody() {
     let scripts = Scripts::new();
     let far = "99999999999999";
