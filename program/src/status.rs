@@ -79,6 +79,9 @@ pub(crate) struct Report {
     cancelling_since: Option<String>,
     cancelled_by: Option<String>,
     dead_letter: Option<String>,
+    /// The jobs that followed its last end; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<String>,
     /// The state of its steps, in words; absent if the job has no steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<String>,
@@ -304,6 +307,7 @@ pub(crate) fn report(queue: &Queue, status: &Status) -> Report {
         cancelling_since: status.cancelling.map(rfc3339),
         cancelled_by: status.cancelled_by.clone(),
         dead_letter: status.dead.map(|entry| entry.to_string()),
+        children: status.children.iter().map(ToString::to_string).collect(),
         steps: None,
         unserved: None,
         input: None,
@@ -371,6 +375,7 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
         ("error", status.error.clone()),
         ("dead letter", status.dead.map(|entry| entry.to_string())),
         ("steps", steps),
+        ("followed by", Some(output::listed(&status.children)).filter(|_| !status.children.is_empty())),
     ];
     let mut view = output::facts(&facts);
     if !status.attempts.is_empty() {

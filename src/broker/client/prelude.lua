@@ -196,7 +196,7 @@ local function owns(record, life, facts)
   if not facts.life or facts.is_known then return true, facts end
   if not has_ended(facts.state) then return false, facts end
   redis.call('HDEL', record, 'life', 'error', 'result', 'cancelled_by', 'dead_id', 'first_failed_ms', 'progress', 'note',
-    'progress_ms', 'due_ms', 'member')
+    'progress_ms', 'due_ms', 'member', 'children')
   facts.first_failed_ms, facts.member, facts.dead_id = false, false, false
   return true, facts
 end
@@ -697,6 +697,13 @@ local function is_placeholder(key)
   return string.find(key, '^[^}]*}:%a+:$') ~= nil
 end
 
+-- Notes in a job's record the ids of the jobs that followed its end. entries: those of the jobs, in this lane.
+local function note_children(record, stream, entries)
+  local lane = string.match(stream, 'jobs:(%a+)$')
+  for at, entry in ipairs(entries) do entries[at] = lane and entry .. '-' .. lane or entry end
+  redis.pcall('HSET', record, 'children', table.concat(entries, ' '))
+end
+
 -- Does what a job's end triggers: frees its lock, reports a success to its batch, and appends the jobs that follow.
 -- `ends` is '' or a packed list: how it ended, the first life of its series of replays, then for each following job
 -- 'once' or 'each', the number of its names and values together, and these. once: the job itself names it, and it follows
@@ -720,15 +727,16 @@ local function conclude(ends, id, record, stream, lock, batch, is_owner, batches
     to_count.campaign = string.gsub(stream, 'jobs[:%a]*$', 'campaign:') .. words[#words - 2]
     to_count.life, to_count.how = words[#words - 1], words[#words]
   end
-  local at, is_first = 3, nil
+  local at, is_first, children = 3, nil, {}
   while at < #list do
     local often, last = list[at], at + 1 + tonumber(list[at + 1])
     if often == 'once' and is_first == nil then
       is_first = redis.call('HSETNX', record, 'called:' .. list[2] .. ':' .. how, 1) == 1
     end
-    if often == 'each' or is_first then must_append(stream, list, at + 2, last) end
+    if often == 'each' or is_first then children[#children + 1] = must_append(stream, list, at + 2, last) end
     at = last + 1
   end
+  if is_owner and children[1] then note_children(record, stream, children) end
   if how == 'done' then
     if not is_placeholder(batch) then tell_batch(batch, id, stream) end
     tell_batches(batches, id, stream)

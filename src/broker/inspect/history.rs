@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::broker::attempt::progress::LOG_LINES;
 use crate::broker::client::decode::timestamp;
-use crate::job::{Envelope, Timestamp};
+use crate::job::{Envelope, JobId, Timestamp};
 
 /// One attempt that ended; see the [example](crate::Queue::status).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(in crate::broker) struct Record(pub(in crate::broker) Envelope);
 const ATTEMPTS: usize = 20;
 
 /// The other fields that a record may have.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "state",
     "type",
     "lane",
@@ -71,6 +71,7 @@ const FIELDS: [&str; 12] = [
     "note",
     "progress_ms",
     "logged",
+    "children",
 ];
 
 impl Record {
@@ -98,6 +99,12 @@ impl Record {
             ring.filter_map(|(_, text)| attempt(&String::from_utf8_lossy(text))).collect();
         attempts.sort_by_key(|attempt| (attempt.ended, attempt.started));
         attempts
+    }
+
+    /// The jobs that followed the job's last end.
+    pub(in crate::broker) fn children(&self) -> Vec<JobId> {
+        let noted = self.text("children").unwrap_or_default();
+        noted.split_whitespace().filter_map(|id| id.parse().ok()).collect()
     }
 
     pub(in crate::broker) fn progress(&self) -> Option<Progress> {

@@ -329,6 +329,7 @@ impl JobView {
             cancelling: self.cancel_requested.filter(|_| !state.is_final()),
             cancelled_by,
             dead: self.record.text("dead_id").and_then(|dead| dead.parse().ok()),
+            children: self.record.children(),
             attempts: self.record.attempts(),
             progress: self.record.progress(),
             log: self.record.log(),

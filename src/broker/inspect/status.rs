@@ -39,6 +39,9 @@ pub struct Status {
     pub cancelled_by: Option<String>,
     /// Its dead letter.
     pub dead: Option<EntryId>,
+    /// The jobs that followed its last end, such as that of [`Submission::on_success`](crate::Submission::on_success). Empty
+    /// if it has no record.
+    pub children: Vec<JobId>,
     /// The last attempts, oldest first.
     pub attempts: Vec<Attempt>,
     /// Its progress, if its handler reported any.

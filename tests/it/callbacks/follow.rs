@@ -97,11 +97,17 @@ async fn a_chain_runs_in_order_and_stops_at_the_first_death() {
     let fleet = scene.sound_fleet(LONG, seen.handler());
     let then = r#"[{"type":"test","payload":{"say":2}},{"type":"test","payload":{"say":3,"act":"die"},"on_failure":"test"},
         {"type":"test","payload":{"say":4}}]"#;
-    xadd(&scene, &["payload", r#"{"say":1}"#, "then", then]);
+    let mut job = xadd(&scene, &["payload", r#"{"say":1}"#, "then", then]);
     scene.until_at_rest().await;
     // The last one is the callback for the death of the third.
     assert_eq!(seen.said(), [json!(1), json!(2), json!(3), Value::Null]);
     assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 1);
+    // Each job names the one that followed it.
+    for state in [State::Done, State::Done, State::Dead] {
+        let status = scene.queue.status(&job).await.unwrap().unwrap();
+        assert_eq!((status.state, status.children.len()), (state, 1));
+        job = status.children[0].clone();
+    }
     fleet.stop().await;
 }
 
