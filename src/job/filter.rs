@@ -96,6 +96,15 @@ impl Filter {
         self.conditions.is_empty()
     }
 
+    /// Returns true if a condition may look at a value with one of these names: a header, or a field of the payload at any
+    /// depth. `is_name` decides about one name. A text may be anywhere.
+    ///
+    /// A program that hides such values from a person must refuse these conditions too: by asking often enough whether a
+    /// value is greater than another, the person would learn it.
+    pub fn looks_at(&self, is_name: impl Fn(&str) -> bool) -> bool {
+        self.conditions.iter().any(|condition| condition.looks_at(&is_name))
+    }
+
     /// Returns true if a condition is about errors.
     pub(crate) fn reads_errors(&self) -> bool {
         self.conditions.iter().any(Condition::reads_error)

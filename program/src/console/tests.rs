@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -9,6 +10,7 @@ use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use streamfleet::config::{Effective, Flags, Sources};
 use streamfleet::dev_server::DevServer;
+use streamfleet::job::GateName;
 use streamfleet::schema::Schemas;
 use streamfleet::{Broker, RedisConfig, Shutdown};
 use tempfile::TempDir;
@@ -151,6 +153,32 @@ async fn each_change_from_another_site_is_refused() {
             "{route:?}: a wrong token"
         );
     }
+    drop(stage.router);
+    stage.server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_change_is_made_and_noted_though_its_client_is_gone() {
+    let mut stage = Stage::new().await;
+    let request = Request::builder().method(Method::PUT).uri("/api/v1/queues/mail/gates/type:mail.send");
+    let request = request
+        .header(header::HOST, LISTEN)
+        .header(header::AUTHORIZATION, "Bearer operator")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(r#"{"concurrency": 4, "reason": "too many"}"#));
+    let mut client = Box::pin(stage.router.clone().oneshot(request.unwrap()));
+    assert!(futures_util::poll!(&mut client).is_pending());
+    drop(client);
+    let broker = Broker::connect(RedisConfig::default().url(stage.server.url())).await.unwrap();
+    let queue = broker.queue("mail".parse().unwrap());
+    let noted = async {
+        while queue.audit().recent(None, 1).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), noted).await.expect("the change is in the audit");
+    let gate: GateName = "type:mail.send".parse().unwrap();
+    assert!(queue.gates().list().await.unwrap().iter().any(|status| status.rule.gate == gate));
     drop(stage.router);
     stage.server.stop().await.unwrap();
 }

@@ -60,6 +60,16 @@ pub(super) fn ends_name(c: char) -> bool {
     "=!<>~".contains(c) || c.is_whitespace()
 }
 
+impl Comparison {
+    /// The names of the fields at which it looks, from the outermost to the innermost, or that of the header.
+    pub(super) fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        match &self.subject {
+            Subject::Payload(path) => Box::new(path.names()),
+            Subject::Header(name) => Box::new(std::iter::once(name.as_str())),
+        }
+    }
+}
+
 impl FromStr for Comparison {
     type Err = String;
 

@@ -97,6 +97,25 @@ impl Condition {
         matches!(self, Self::Text(_) | Self::Where(_))
     }
 
+    /// Whether it may look at a value with such a name.
+    pub(super) fn looks_at(&self, is_name: impl Fn(&str) -> bool) -> bool {
+        match self {
+            Self::Text(_) => true,
+            Self::Where(comparison) => comparison.names().any(is_name),
+            Self::Type(_)
+            | Self::TypePrefix(_)
+            | Self::State(_)
+            | Self::IdPrefix(_)
+            | Self::Error(_)
+            | Self::Reason(_)
+            | Self::Kind(_)
+            | Self::Group(_)
+            | Self::Since(_)
+            | Self::Until(_)
+            | Self::OlderThan(_) => false,
+        }
+    }
+
     /// Whether deciding takes the last error.
     pub(super) fn reads_error(&self) -> bool {
         matches!(self, Self::Text(_) | Self::Error(_))

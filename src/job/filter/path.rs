@@ -75,6 +75,11 @@ impl Path {
         }
     }
 
+    /// The names on the path.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|step| if let Step::Name(name) = step { Some(name.as_str()) } else { None })
+    }
+
     /// Finds the value. The inner `None` means that it is missing, or is an object or an array; the outer one that the
     /// payload cannot be read.
     pub(super) fn find(&self, payload: &[u8], encoding: Option<Encoding>) -> Option<Option<Scalar>> {

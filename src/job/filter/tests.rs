@@ -359,3 +359,16 @@ fn large_fields_that_are_elsewhere_rule_no_job_out() {
     assert!(may_match(Filter::new().error("timed out").unwrap()), "the error may be elsewhere too");
     assert!(!may_match(condition("payload.customer=9").job_type("report").unwrap()));
 }
+
+#[test]
+fn a_filter_knows_which_names_it_looks_at() {
+    let looks = |filter: &Filter| filter.looks_at(|name| name == "card");
+    for text in ["payload.payer.card>4", "payload.card[0]=4", "payload[\"card\"].number~4", "h.card=4"] {
+        assert!(looks(&condition(text)), "{text}");
+    }
+    assert!(looks(&Filter::new().text("4111").unwrap()));
+    for text in ["payload.order=card", "h.tenant=card", "payload.cards=4"] {
+        assert!(!looks(&condition(text)), "{text}");
+    }
+    assert!(!looks(&Filter::new().and("error", "card").unwrap()));
+}

@@ -269,6 +269,7 @@ async fn admitted(site: &Site, mut request: Request) -> Result<Request, Problem>
         }
     }
     request.extensions_mut().insert(person);
+    request.extensions_mut().insert(site.clone());
     Ok(request)
 }
 

@@ -1,9 +1,23 @@
-//! Hides the values of fields whose names are sensitive.
+//! Hides values: those of fields whose names are sensitive, and those in texts about jobs.
+
+use std::borrow::Cow;
 
 use serde_json::Value;
 
 /// What replaces a value.
 const HIDDEN: &str = "***";
+
+/// What precedes a value of a header, a payload or an error in the name of a gate, or in a filter as the command line has it.
+const BEFORE_VALUES: [&str; 4] = ["=", "--where ", "--text ", "--error "];
+
+/// The name of a gate, a filter, or what an action was about, without the values of jobs in it.
+pub(in crate::console) fn without_values(text: &str) -> Cow<'_, str> {
+    let ends = BEFORE_VALUES.iter().filter_map(|mark| text.find(mark).map(|at| at + mark.len()));
+    match ends.min() {
+        Some(end) => format!("{}{HIDDEN}", &text[..end]).into(),
+        None => text.into(),
+    }
+}
 
 /// The names of fields whose values nobody sees.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +64,20 @@ impl Mask {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn names_and_filters_are_shown_without_values() {
+        for (text, shown) in [
+            ("key:h.email=ann@example.com", "key:h.email=***"),
+            ("fair:normal:=a=b", "fair:normal:=***"),
+            ("type:mail.send", "type:mail.send"),
+            ("--type 'mail.*' --where payload.customer=9", "--type 'mail.*' --where ***"),
+            ("--state waiting --text '4111 --error x'", "--state waiting --text ***"),
+            ("--all", "--all"),
+        ] {
+            assert_eq!(without_values(text), shown);
+        }
+    }
 
     #[test]
     fn named_fields_are_hidden_at_any_depth() {

@@ -32,8 +32,8 @@ impl Role {
     }
 }
 
-/// Who may use a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Who may use a route, the widest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::console) enum Needs {
     /// Everybody, even without a login: the login page, style sheets, probes.
     Nothing,

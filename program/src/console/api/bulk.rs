@@ -165,18 +165,17 @@ async fn change(
         reason: Some(sent.reason),
         filter: conditions.jobs,
     };
-    let work = carry_out(site.clone(), queue, (action, command), args, person.name().to_owned());
-    let report = site.desk().complete(work).await??;
+    let report = carry_out(&site, &queue, (action, command), args, person.name()).await?;
     View::of(&person, &site).json(&report)
 }
 
 /// Makes the plan, and carries it out unless only the plan is wanted.
 async fn carry_out(
-    site: Site,
-    queue: Queue,
+    site: &Site,
+    queue: &Queue,
     (action, command): (BulkAction, &'static str),
     args: BulkArgs,
-    name: String,
+    name: &str,
 ) -> Result<Report, Problem> {
     let _permit = site.desk().begin(Work::Change)?;
     let filter = args.filter.filter().map_err(|error| Problem::field("/filter", error.to_string()))?;
@@ -185,23 +184,23 @@ async fn carry_out(
     let selection = selection.map_err(redis("failed to read the clock of Redis"))?;
     let stop = Shutdown::new();
     let context = site.context(stop.clone());
-    let planning = bulk::planned(&queue, &selection, &context);
+    let planning = bulk::planned(queue, &selection, &context);
     let plan = within(CHANGE_FOR, (&stop, site.stopping()), planning).await.map_err(failed)?;
     let plan = plan.ok_or_else(|| {
         let why = "making the plan takes too long, and nothing was changed: narrow the filter, or use the command line";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many jobs", why)
     })?;
-    let mut report = Report::new(&queue, &selection, &plan, args.dry_run);
+    let mut report = Report::new(queue, &selection, &plan, args.dry_run);
     if let BulkAction::Move(to) = &action {
-        report.note_target(&queue, &site.queue(to.clone()), bulk::max_depth(site.effective(), to)).await;
+        report.note_target(queue, &site.queue(to.clone()), bulk::max_depth(site.effective(), to)).await;
     }
     if args.dry_run || plan.jobs == 0 {
         return Ok(report);
     }
     let stop = Shutdown::new();
     let context = site.context(stop.clone());
-    let order = Order { action, command, args: &args, name: Some(name) };
-    let changing = bulk::carry_out(&order, &selection, &queue, &context, &mut report);
+    let order = Order { action, command, args: &args, name: Some(name.to_owned()) };
+    let changing = bulk::carry_out(&order, &selection, queue, &context, &mut report);
     within(CHANGE_FOR, (&stop, site.stopping()), changing).await.map_err(failed)?;
     Ok(report)
 }

@@ -42,7 +42,7 @@ pub(in crate::console) struct Desk {
 
 /// What a request is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(in crate::console) enum Work {
     /// Wait for the end of a job.
     Wait,
     /// Search jobs or letters.
@@ -80,7 +80,7 @@ impl Desk {
     /// # Errors
     ///
     /// [`Problem`] with the status 429 if all places are taken.
-    pub(super) fn begin(&self, work: Work) -> Result<SemaphorePermit<'_>, Problem> {
+    pub(in crate::console) fn begin(&self, work: Work) -> Result<SemaphorePermit<'_>, Problem> {
         let (places, most, what) = match work {
             Work::Wait => (&self.waiters, MAX_WAITERS, "requests wait for jobs"),
             Work::Search => (&self.searches, MAX_SEARCHES, "searches run"),
@@ -107,7 +107,7 @@ impl Desk {
     /// # Errors
     ///
     /// [`Problem`] if the work panicked, or the process stopped before its end.
-    pub(super) async fn complete<T: Send + 'static>(
+    pub(in crate::console) async fn complete<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Problem> {

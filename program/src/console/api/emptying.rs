@@ -5,8 +5,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
+use streamfleet::Shutdown;
 use streamfleet::job::QueueName;
-use streamfleet::{Queue, Shutdown};
 use utoipa_axum::routes;
 
 use super::CHANGE_FOR;
@@ -79,18 +79,11 @@ async fn purge_queue(
     }
     must_confirm("/confirm", sent.confirm.as_deref(), queue.name())?;
     let action = actor::action(person.name(), "queues purge", &sent.reason);
-    let work = {
-        let site = site.clone();
-        async move {
-            let _permit = site.desk().begin(Work::Change)?;
-            let stop = Shutdown::new();
-            let context = site.context(stop.clone());
-            let work = queues::purge(&action, parts, &queue, &context, &mut purged);
-            within(CHANGE_FOR, (&stop, site.stopping()), work).await.map_err(failed)?;
-            Ok::<_, Problem>(purged)
-        }
-    };
-    let purged = site.desk().complete(work).await??;
+    let _permit = site.desk().begin(Work::Change)?;
+    let stop = Shutdown::new();
+    let context = site.context(stop.clone());
+    let work = queues::purge(&action, parts, &queue, &context, &mut purged);
+    within(CHANGE_FOR, (&stop, site.stopping()), work).await.map_err(failed)?;
     View::of(&person, &site).json(&purged)
 }
 
@@ -128,7 +121,7 @@ async fn delete_queue(
         names::must_have(&site, queue.name()).await?;
     }
     let users = site.broker().use_of(&queue).await.map_err(redis("failed to ask who uses the queue"))?;
-    let deleted = Deleted::plan(&queue, &users, dry_run).await.map_err(failed)?;
+    let mut deleted = Deleted::plan(&queue, &users, dry_run).await.map_err(failed)?;
     if dry_run {
         return View::of(&person, &site).json(&deleted);
     }
@@ -141,25 +134,13 @@ async fn delete_queue(
         return Err(Problem::conflict(what));
     }
     must_confirm("query.confirm", confirm.as_deref(), queue.name())?;
-    let deleted =
-        site.desk().complete(delete(site.clone(), person.clone(), queue, reason, deleted)).await??;
-    View::of(&person, &site).json(&deleted)
-}
-
-async fn delete(
-    site: Site,
-    person: Person,
-    queue: Queue,
-    reason: String,
-    mut deleted: Deleted,
-) -> Result<Deleted, Problem> {
     let _permit = site.desk().begin(Work::Change)?;
     let action = actor::action(person.name(), "queues delete", &reason);
     let stop = Shutdown::new();
     let context = site.context(stop.clone());
     let work = queues::delete(&action, (site.broker(), &queue), &context, &mut deleted);
     within(CHANGE_FOR, (&stop, site.stopping()), work).await.map_err(failed)?;
-    Ok(deleted)
+    View::of(&person, &site).json(&deleted)
 }
 
 /// Refuses a change whose request does not repeat the queue's name.

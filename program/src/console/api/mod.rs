@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 
-pub(super) use self::desk::Desk;
+pub(super) use self::desk::{Desk, Work};
 use super::access::Needs;
 use super::routes::Routes;
 

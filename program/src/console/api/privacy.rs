@@ -5,9 +5,10 @@ use axum::Json;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use streamfleet::admin::Filter;
 
 use super::asked::Conditions;
-use crate::console::access::{Mask, Person};
+use crate::console::access::{Mask, Person, without_values};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
@@ -17,6 +18,9 @@ const HIDDEN: &str = "***";
 /// The keys whose values come from producers or handlers.
 const PRIVATE: [&str; 9] =
     ["payload", "headers", "result", "error", "errors", "example_error", "text", "note", "fields"];
+
+/// The keys of texts that may have such values in them: names of gates, filters, and what actions were about.
+const ABOUT_JOBS: [&str; 3] = ["gate", "filter", "target"];
 
 /// What a person may see.
 pub(super) struct View<'a> {
@@ -66,6 +70,13 @@ impl<'a> View<'a> {
     ///
     /// [`Problem`] that names the condition.
     pub(super) fn check(&self, conditions: &Conditions) -> Result<(), Problem> {
+        let mask = self.site.mask();
+        // By asking often enough whether a value is greater than another one, a person would learn it.
+        let looks_behind = |filter: Filter| filter.looks_at(|name| mask.hides(name));
+        if !mask.is_empty() && conditions.jobs.filter().is_ok_and(looks_behind) {
+            let why = "a condition may look at fields that are masked for everybody: leave it out";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why.to_owned()));
+        }
         let Some(name) = conditions.jobs.prying().filter(|_| !self.person.sees_payloads()) else {
             return Ok(());
         };
@@ -128,6 +139,8 @@ fn hide_members(members: &mut Map<String, Value>) {
     for (name, value) in members {
         if name == "payload" || name == "result" {
             *value = Value::Null;
+        } else if ABOUT_JOBS.contains(&name.as_str()) {
+            hide_values(value);
         } else if !PRIVATE.contains(&name.as_str()) {
             hide(value);
         } else {
@@ -138,6 +151,14 @@ fn hide_members(members: &mut Map<String, Value>) {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
+    }
+}
+
+fn hide_values(text: &mut Value) {
+    if let Value::String(text) = text {
+        *text = without_values(text).into_owned();
+    } else {
+        hide(text);
     }
 }
 
@@ -171,12 +192,14 @@ mod tests {
             "id": "order-7", "payload": {"to": "ann"}, "headers": {"tenant": "9"}, "result": 7, "error": "no ann",
             "attempts": [{"worker": "w", "error": "no ann"}], "log": [{"text": "ann", "at_ms": 1}],
             "progress": {"percent": 40, "note": "ann"}, "fields": [{"name": "payload", "value": "ann"}],
+            "gate": "key:h.email=ann@example.com", "filter": "--type a --where payload.to=ann",
         });
         hide(&mut job);
         let want = json!({
             "id": "order-7", "payload": null, "headers": {}, "result": null, "error": "***",
             "attempts": [{"worker": "w", "error": "***"}], "log": [{"text": "***", "at_ms": 1}],
-            "progress": {"percent": 40, "note": "***"}, "fields": [],
+            "progress": {"percent": 40, "note": "***"}, "fields": [], "gate": "key:h.email=***",
+            "filter": "--type a --where ***",
         });
         assert_eq!(job, want);
     }

@@ -117,7 +117,8 @@ fn table(frame: &Frame, found: &[(Option<Queue>, PastAction)], now: Timestamp) -
         table.add([
             Cell::time(frame, past.at(), now),
             Cell::text(&action.who),
-            Cell::text(&action.what).under(format!("{} {}", action.target, action.outcome).trim()),
+            Cell::text(&action.what)
+                .under(format!("{} {}", frame.about(&action.target), action.outcome).trim()),
             name.map_or_else(|| Cell::text("–"), |name| Cell::link(name, &Link::queue(name, &[]))),
             Cell::text(action.count.map_or_else(|| "–".to_owned(), grouped)),
             Cell::text(&action.why),

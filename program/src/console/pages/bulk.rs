@@ -22,6 +22,7 @@ use super::table::{Cell, Table};
 use super::target;
 use crate::bulk;
 use crate::console::access::{Person, Role};
+use crate::console::api::Work;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -60,7 +61,7 @@ impl Task {
         query: Vec<(String, String)>,
     ) -> Result<Self, Problem> {
         let queue = target::queue(site, name)?;
-        let criteria = Criteria::read(frame, query)?;
+        let criteria = Criteria::read(frame, site.mask(), query)?;
         let states =
             |link: Link| criteria.states.iter().fold(link, |link, state| link.with("state", state.as_str()));
         let here = states(criteria.conditions(Link::queue(name, &["bulk", action])));
@@ -129,6 +130,7 @@ pub(super) async fn ask(
         selection.states.retain(|state| *state != State::Running);
     }
     let bulk = task.queue.bulk();
+    let _permit = site.desk().begin(Work::Search)?;
     let mut read = 0;
     let plan = timeout(COUNTING, bulk.plan(&selection, |looked| read = looked)).await;
     let plan = match plan {
@@ -189,6 +191,7 @@ pub(super) async fn act(
         // The path names only the queue that loses the jobs.
         person.check(Role::Operator, Some(to))?;
     }
+    let _permit = site.desk().begin(Work::Change)?;
     let selection = task.select(what).await?;
     let note = Action::new(action_name.as_str(), person.name())
         .why(reason(&order.reason))

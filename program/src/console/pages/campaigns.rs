@@ -158,7 +158,7 @@ fn row(frame: &Frame, queue: &QueueName, campaign: &Campaign, now: Timestamp) ->
 
 fn filter(frame: &Frame, campaign: &Campaign) -> String {
     let filter = campaign.selection.filter.to_string();
-    if filter.is_empty() { frame.t("plan.all").to_owned() } else { filter }
+    if filter.is_empty() { frame.t("plan.all").to_owned() } else { frame.about(&filter).into_owned() }
 }
 
 /// The classes of a campaign's state, and the key of its name.

@@ -4,6 +4,7 @@ use streamfleet::admin::Filter;
 use streamfleet::job::{QueueName, State};
 
 use super::frame::Frame;
+use crate::console::access::Mask;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 
@@ -57,7 +58,7 @@ impl Criteria {
     /// # Errors
     ///
     /// [`Problem`] that names the parameter which is not valid, or may not be used by this person.
-    pub(super) fn read(frame: &Frame, query: Vec<(String, String)>) -> Result<Self, Problem> {
+    pub(super) fn read(frame: &Frame, mask: &Mask, query: Vec<(String, String)>) -> Result<Self, Problem> {
         let (filter, pairs) = (Filter::new(), Vec::new());
         let mut read = Self { queue: None, states: Vec::new(), filter, after: None, pairs };
         for (name, value) in query.into_iter().filter(|(_, value)| !value.trim().is_empty()) {
@@ -66,7 +67,7 @@ impl Criteria {
                 "queue" => read.queue = Some(value.parse().map_err(|error| invalid(format!("{error}")))?),
                 "state" => read.states.push(crate::jobs::state(&value).map_err(invalid)?),
                 "after" => read.after = Some(value),
-                _ => read.add(frame, name, value)?,
+                _ => read.add((frame, mask), name, value)?,
             }
         }
         if read.is_about_letters() {
@@ -76,7 +77,7 @@ impl Criteria {
     }
 
     /// Adds a condition. Parameters that are none are left to others.
-    fn add(&mut self, frame: &Frame, name: String, value: String) -> Result<(), Problem> {
+    fn add(&mut self, (frame, mask): (&Frame, &Mask), name: String, value: String) -> Result<(), Problem> {
         let Some((_, known, _)) = CONDITIONS.iter().find(|(known, ..)| *known == name) else { return Ok(()) };
         let at = || format!("query.{name}");
         if PRIVATE.contains(&name.as_str()) && !frame.sees_payloads() {
@@ -84,6 +85,9 @@ impl Criteria {
         }
         let filter = std::mem::take(&mut self.filter).and(known, value.trim());
         self.filter = filter.map_err(|error| Problem::field(at(), error.to_string()))?;
+        if !mask.is_empty() && self.filter.looks_at(|name| mask.hides(name)) {
+            return Err(Problem::field(at(), frame.t("filter.masked")));
+        }
         self.pairs.push((name, value));
         Ok(())
     }
@@ -131,10 +135,11 @@ impl Criteria {
 mod tests {
     use super::super::frame::tests_frame;
     use super::*;
+    use crate::console::access::Grants;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Criteria, Problem> {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Criteria::read(&tests_frame(), pairs.collect())
+        Criteria::read(&tests_frame(), &Mask::default(), pairs.collect())
     }
 
     #[test]
@@ -148,6 +153,18 @@ mod tests {
     #[test]
     fn conditions_of_letters_mean_dead_jobs() {
         assert_eq!(read(&[("reason", "fatal"), ("state", "waiting")]).unwrap().states, [State::Dead]);
+    }
+
+    #[test]
+    fn what_is_masked_cannot_be_searched() {
+        let frame = Frame::of_person("ann", Grants { payloads: true, ..Grants::default() });
+        let read = |name: &str, value: &str| {
+            Criteria::read(&frame, &Mask::new(["card"]), vec![(name.to_owned(), value.to_owned())])
+        };
+        for (name, value) in [("where", "payload.payer.card>4"), ("where", "h.Card=4"), ("text", "4111")] {
+            assert!(read(name, value).unwrap_err().detail().contains("masked"), "{name} {value}");
+        }
+        assert!(read("where", "payload.order=card").is_ok());
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
     let wants_letters = query.iter().any(|(name, _)| name == "letters");
-    let criteria = Criteria::read(&frame, query)?;
+    let criteria = Criteria::read(&frame, site.mask(), query)?;
     let failed = |error| target::redis("the dead letters could not be read", &queue, &error);
     let dead = queue.dead_letters();
     let (now, groups) = tokio::try_join!(queue.clock(), dead.groups()).map_err(failed)?;

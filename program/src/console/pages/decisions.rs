@@ -51,7 +51,7 @@ pub(super) async fn show(
         queues.retain(|queue| queue.name().as_str() == name);
     }
     let criteria = [("reason".to_owned(), DeadReason::NeedsDecision.as_str().to_owned())];
-    let criteria = Criteria::read(&frame, criteria.into())?;
+    let criteria = Criteria::read(&frame, site.mask(), criteria.into())?;
     let reading = stream::iter(queues).map(move |queue| read(queue, criteria.clone())).buffered(AT_ONCE);
     let read: Vec<_> = reading.collect().await;
     let (mut found, mut remarks) = (Vec::new(), Vec::new());

@@ -173,7 +173,7 @@ pub(super) fn place(frame: &Frame, job: &FoundJob, now: Timestamp) -> String {
             Some(_) | None => frame.t("place.due_now").to_owned(),
         },
         State::Waiting | State::Running => match &job.room {
-            Some(gate) => frame.fill("place.gate", &[("gate", &frame.gate(gate))]),
+            Some(gate) => frame.fill("place.gate", &[("gate", &frame.about(gate))]),
             None => frame.fill("place.lane", &[("lane", job.lane.map_or("?", |lane| lane.as_str()))]),
         },
         State::Dead => frame.t("place.letter").to_owned(),

@@ -116,7 +116,7 @@ fn row(frame: &Frame, queue: &QueueName, gate: &GateStatus, now: Timestamp) -> V
         Cell::link(frame.t("action.limit"), &link("limit"))
     };
     vec![
-        Cell::like(name, "mono"),
+        Cell::like(frame.about(name), "mono"),
         Cell::link(queue.as_str(), &Link::queue(queue.as_str(), &[])),
         standing(frame, gate, now),
         Cell::text(limits(frame, &rule.limits())).under(source(frame, rule)),

@@ -5,10 +5,10 @@ use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use streamfleet::Queue;
 use streamfleet::admin::{Status, StepsStatus};
-use streamfleet::job::{Envelope, JobType, State, Timestamp};
+use streamfleet::job::{BatchId, Envelope, JobType, State, Timestamp};
 
 use super::content::{self, Bodies, Content, Wanted};
-use super::frame::{Frame, bytes, utc};
+use super::frame::{Frame, bytes, grouped, utc};
 use super::graph::Graph;
 use super::section::Section;
 use super::steps::Verdicts;
@@ -82,7 +82,10 @@ pub(super) async fn show(
     // A payload that cannot be read hides nothing else.
     let fields = fields.ok().flatten();
     let page = page(&frame, &site, (&queue, &status), (steps.as_ref(), fields.as_ref()), &wanted);
-    let page = JobPage { remark, ..page };
+    let mut page = JobPage { remark, ..page };
+    if let Some(batch) = fields.as_ref().and_then(|fields| fields.get(b"batch")) {
+        page.facts.push(of_batch(&frame, &queue, &String::from_utf8_lossy(batch)).await);
+    }
     let title = format!("{} · {}", status.id, queue.name());
     Ok(frame.page(&title, Some(Section::Jobs), &page))
 }
@@ -188,19 +191,36 @@ fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Enve
         plain("job.entry", status.entry.map(|entry| entry.to_string())),
         linked(
             "job.gate",
-            status.room.as_deref().map(|gate| frame.gate(gate).into_owned()),
+            status.room.as_deref().map(|gate| frame.about(gate).into_owned()),
             Link::to(&["gates"]).with("queue", name),
         ),
         linked("job.letter", letter, letters),
         linked("job.parent", parent, parents),
-        plain("job.batch", field("batch")),
         plain("job.campaign", field("campaign")),
         plain("job.trace", field("traceparent")),
         plain("job.size", size),
         plain("job.cancelling", status.cancelling.map(time)),
         plain("job.cancelled_by", status.cancelled_by.clone()),
     ];
-    facts.into_iter().flatten().collect()
+    let children = status.children.iter().map(|id| {
+        let link = Link::job(name, &id.to_string());
+        Fact { key: "job.child", text: id.to_string(), link: Some(link.to_string()) }
+    });
+    facts.into_iter().flatten().chain(children).collect()
+}
+
+/// The batch that the job belongs to, and how far it is.
+async fn of_batch(frame: &Frame, queue: &Queue, name: &str) -> Fact {
+    let batch = match name.parse::<BatchId>() {
+        Ok(batch) => queue.batch_status(&batch).await.ok().flatten(),
+        Err(_) => None,
+    };
+    let progress = batch.map(|batch| {
+        let values = [grouped(batch.size.saturating_sub(batch.left)), grouped(batch.size)];
+        frame.fill("job.batch_progress", &[("done", &values[0]), ("size", &values[1])])
+    });
+    let text = [Some(name.to_owned()), progress].into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    Fact { key: "job.batch", text, link: None }
 }
 
 fn attempts(frame: &Frame, status: &Status) -> Table {

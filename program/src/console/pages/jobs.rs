@@ -47,7 +47,7 @@ pub(super) async fn show(
     if let Some(text) = typed.filter(|text| !text.is_empty()) {
         return Ok(Redirect::to(meant(&frame, text, &queues).await.as_str()).into_response());
     }
-    let criteria = Criteria::read(&frame, query)?;
+    let criteria = Criteria::read(&frame, site.mask(), query)?;
     let is_wanted = |queue: &&Queue| criteria.queue.as_ref().is_none_or(|name| name == queue.name());
     let searched: Vec<Queue> = queues.iter().filter(is_wanted).cloned().collect();
     let holdings = Holdings::of(&site.known().await?.workers);

@@ -156,6 +156,7 @@ fn stopped(frame: &Frame, shut: &[(GateName, Standing)], snapshot: &QueueSnapsho
 }
 
 fn line(frame: &Frame, gate: &str, standing: &Standing, now: Timestamp) -> Option<String> {
+    let gate = &*frame.about(gate);
     match standing {
         Standing::Paused { by, reason, since, .. } => {
             let time = frame.distance(*since, now);
@@ -189,7 +190,7 @@ pub(super) async fn of_incidents(frame: &Frame, site: &Site) -> Vec<Need> {
 fn incidents(frame: &Frame, found: &OpenIncidents) -> Vec<String> {
     let is_seen = |known: &&KnownIncident| {
         let queue = known.incident.queue.as_ref();
-        known.needs_a_person() && queue.is_none_or(|queue| frame.may(Role::Viewer, queue))
+        known.needs_a_person() && frame.may_about(Role::Viewer, queue)
     };
     let open: Vec<&KnownIncident> = found.incidents.iter().filter(is_seen).collect();
     let mut texts: Vec<String> = Vec::new();

@@ -11,7 +11,7 @@ pub(super) fn of(frame: &Frame, status: &Status) -> String {
     match status.state {
         State::Waiting => match status.room.as_deref() {
             Some(gate) if gate.starts_with("fair:") => frame.t("next.turn").to_owned(),
-            Some(gate) => frame.fill("next.gate", &[("gate", &frame.gate(gate))]),
+            Some(gate) => frame.fill("next.gate", &[("gate", &frame.about(gate))]),
             None => frame.fill("next.waiting", &[("lane", status.lane.as_str())]),
         },
         State::Running if status.cancelling.is_some() => frame.t("next.cancelling").to_owned(),

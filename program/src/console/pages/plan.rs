@@ -18,6 +18,7 @@ use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
 use crate::console::access::{Person, Role};
+use crate::console::api::Work;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -40,7 +41,8 @@ struct Planned {
     plan: Option<SelectionPlan>,
 }
 
-async fn planned(queue: &Queue, filter: Filter) -> Result<Planned, Problem> {
+async fn planned(site: &Site, queue: &Queue, filter: Filter) -> Result<Planned, Problem> {
+    let _permit = site.desk().begin(Work::Search)?;
     let failed = |error| target::redis("the dead letters could not be read", queue, &error);
     let dead = queue.dead_letters();
     let selection = dead.select(filter).await.map_err(failed)?;
@@ -101,10 +103,10 @@ pub(super) async fn campaign(
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let criteria = Criteria::read(&frame, query)?;
+    let criteria = Criteria::read(&frame, site.mask(), query)?;
     let to = criteria.conditions(Link::queue(&name, &["campaigns", "plan"]));
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
-    let planned = planned(&queue, criteria.filter).await?;
+    let planned = planned(&site, &queue, criteria.filter).await?;
     let form = Form::new(&frame, frame.fill("plan.campaign", &[("queue", &name)]), (&to, &back))
         .line(planned.line(&frame))
         .line(planned.filter(&frame))
@@ -169,9 +171,9 @@ pub(super) async fn begin(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let (criteria, rules) = (Criteria::read(&frame, query)?, order.rules()?);
+    let (criteria, rules) = (Criteria::read(&frame, site.mask(), query)?, order.rules()?);
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
-    let planned = planned(&queue, criteria.filter).await?;
+    let planned = planned(&site, &queue, criteria.filter).await?;
     if planned.plan.as_ref().is_some_and(|plan| plan.letters == 0) {
         return Ok(lead_to(&back, &Done::not(frame.t("plan.none")).message()));
     }
@@ -209,11 +211,11 @@ pub(super) async fn ask_drop(
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let criteria = Criteria::read(&frame, query)?;
+    let criteria = Criteria::read(&frame, site.mask(), query)?;
     may_drop(&person, &queue, &criteria)?;
     let to = criteria.conditions(Link::queue(&name, &["dead-drop"]));
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
-    let planned = planned(&queue, criteria.filter).await?;
+    let planned = planned(&site, &queue, criteria.filter).await?;
     let form = Form::new(&frame, frame.fill("plan.drop", &[("queue", &name)]), (&to, &back))
         .line(planned.line(&frame))
         .line(planned.filter(&frame))
@@ -244,7 +246,7 @@ pub(super) async fn drop_all(
     Body(order): Body<Drop>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let criteria = Criteria::read(&frame, query)?;
+    let criteria = Criteria::read(&frame, site.mask(), query)?;
     may_drop(&person, &queue, &criteria)?;
     if order.queue.trim() != name {
         return Err(Problem::field(
@@ -253,8 +255,9 @@ pub(super) async fn drop_all(
         ));
     }
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
-    let planned = planned(&queue, criteria.filter).await?;
+    let planned = planned(&site, &queue, criteria.filter).await?;
     let note = action("dead drop", &person, &order.reason, &planned);
+    let _permit = site.desk().begin(Work::Change)?;
     let unnoted = noted(&queue, &note).await;
     let dropped = dropped(&queue, &planned.selection).await;
     let outcome = match &dropped {

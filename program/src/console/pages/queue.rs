@@ -83,7 +83,7 @@ pub(super) async fn show(
     let wanted = query.iter().find(|(name, _)| name == "tab").map_or("waiting", |(_, tab)| tab);
     let unknown = || Problem::field("query.tab", "there is no such tab");
     let tab = TABS.iter().find(|(name, ..)| *name == wanted).ok_or_else(unknown)?;
-    let mut criteria = Criteria::read(&frame, query)?;
+    let mut criteria = Criteria::read(&frame, site.mask(), query)?;
     criteria.states = tab.2.to_vec();
     let known = site.known().await?;
     if !known.queues.contains(queue.name()) && !exists(&queue).await? {
