@@ -36,6 +36,12 @@ local function wished(spot)
   if told[1] and (not told[2] or told[2] == life) then redis.call('HSET', record, 'cancelled_by', who) end
   return { 2 }
 end
+-- True if an attempt of this life succeeded late, so that the job is done and what was found is its retry, which goes.
+local function was_done()
+  if not is_done(record, life) then return false end
+  meet_late(record, life)
+  return true
+end
 local member = parked(delayed, packs, id, life)
 if not member and entry == '' and redis.call('ZSCORE', delayed, id) then
   -- Fields that name no life were written by a producer.
@@ -43,8 +49,10 @@ if not member and entry == '' and redis.call('ZSCORE', delayed, id) then
   if not pack or not life_of(pack) then member = id end
 end
 if member then
-  cancelled()
+  local is_late = was_done()
+  if not is_late then cancelled() end
   unpark(delayed, packs, member, life, record)
+  if is_late then return { 3, 'done' } end
   count_last_end()
   return { 1 }
 end
@@ -52,8 +60,14 @@ if entry ~= '' then
   if place == stream and pending_of(stream, entry) then return wished(lane .. ' ' .. entry) end
   if redis.call('XDEL', place, entry) == 1 then
     if place ~= stream then
-      redis.pcall('HDEL', places, id)
+      -- Another life of the id may be in a room, too.
+      local spot = redis.pcall('HGET', places, id)
+      if type(spot) == 'string' and string.sub(spot, 1, #entry + 1) == entry .. ' ' then redis.pcall('HDEL', places, id) end
       if redis.call('XLEN', place) == 0 then redis.call('DEL', place) end
+    end
+    if was_done() then
+      drop_offloaded(offloaded, life, record)
+      return { 3, 'done' }
     end
     cancelled()
     count_last_end()

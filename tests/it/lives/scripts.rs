@@ -1,5 +1,6 @@
 //! Two lives of one id, script by script.
 
+use redis::Value;
 use streamfleet::job::{Envelope, Lane};
 
 use crate::harness::scripts::source;
@@ -14,6 +15,21 @@ const DEFER: [&str; 9] =
     [STREAM, RECEIPTS, "sf:{q}:cancels", DELAYED, FIELDS, "sf:{q}:wake", RECORD, NOTHING, NOTHING];
 const COMPLETE: [&str; 9] =
     [STREAM, RECEIPTS, DELAYED, FIELDS, RECORD, "sf:{q}:unique:", "sf:{q}:batch:", "sf:{q}:steps:j", NOTHING];
+const CANCEL: [&str; 13] = [
+    DELAYED,
+    FIELDS,
+    RECORD,
+    "sf:{q}:cancels",
+    STREAM,
+    "sf:{q}:unique:",
+    "sf:{q}:batch:",
+    "sf:{q}:steps:j",
+    "sf:{q}:cancels:places",
+    "sf:{q}:endings",
+    NOTHING,
+    STREAM,
+    "sf:{q}:rooms:places",
+];
 const BEGIN: [&str; 5] = [STREAM, "sf:{q}:cancels", "sf:{q}:dead", RECORD, "sf:{q}:unique:"];
 
 /// One attempt of a life of `j`. The entry of the first attempt is the token of the life.
@@ -48,6 +64,14 @@ impl<'a> Attempt<'a> {
         self.scripts.call_one(source("complete"), &COMPLETE, &values).0
     }
 
+    /// Cancels this life, whose entry is in its lane or in a room.
+    fn cancel_in(&self, place: &str) -> (i64, Vec<Value>) {
+        let mut keys = CANCEL;
+        keys[11] = place;
+        let values = ["j", &self.entry, "60000", "ann", "test", "normal", "1", "", "0", &self.life];
+        self.scripts.call(source("cancel"), &keys, &values)
+    }
+
     fn begin(&self) -> i64 {
         let values = [self.entry.as_str(), &self.life, "j", "", "", "1", "test", "1", "1", "0", "", "", ""];
         self.scripts.call_one(source("begin"), &BEGIN, &values).0
@@ -55,9 +79,15 @@ impl<'a> Attempt<'a> {
 
     /// Promotes and delivers the life's retry, and returns it.
     fn retried(&self) -> Self {
+        let retry = self.promoted();
+        self.scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", STREAM, ">"]);
+        retry
+    }
+
+    /// Promotes the life's retry, and returns it.
+    fn promoted(&self) -> Self {
         let promote = [DELAYED, FIELDS, "sf:{q}:dead", "sf:{q}:jobs:high", STREAM, "sf:{q}:jobs:low"];
         self.scripts.call(source("promote"), &promote, &["500", "1048576"]);
-        self.scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", STREAM, ">"]);
         let range: Vec<(String, Vec<String>)> =
             redis::from_redis_value(self.scripts.server.cmd(&["XRANGE", STREAM, "-", "+"])).unwrap();
         let own =
@@ -108,6 +138,37 @@ fn a_late_success_is_remembered_while_its_retry_waits() {
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
     let ttl = scripts.int(&["PTTL", RECORD]);
     assert!(ttl == -2 || (0..=1).contains(&ttl), "its retention begins at that moment: {ttl}");
+}
+
+#[test]
+fn a_job_stays_done_if_its_retry_is_cancelled_after_a_late_success() {
+    let scripts = Scripts::new();
+    let first = Attempt::first(&scripts);
+    assert_eq!(first.defer("0"), 1);
+    let retry = first.promoted();
+    assert_eq!(first.complete("60000"), 2);
+    assert_eq!(retry.cancel_in(STREAM), (3, vec![Value::BulkString(b"done".to_vec())]));
+    assert_eq!((scripts.state().as_str(), scripts.int(&["XLEN", STREAM])), ("done", 0));
+    assert_eq!(scripts.int(&["HEXISTS", RECORD, "cancelled_by"]), 0);
+    assert!(scripts.int(&["PTTL", RECORD]) > 0, "nothing needs the record any more");
+}
+
+#[test]
+fn cancelling_a_life_in_a_room_hides_no_other_life_there() {
+    const ROOM: &str = "sf:{q}:room:type:test";
+    let scripts = Scripts::new();
+    let waiting = || {
+        let entry: String =
+            redis::from_redis_value(scripts.server.cmd(&["XADD", ROOM, "*", "type", "test", "id", "j"]))
+                .unwrap();
+        scripts.server.cmd(&["HSET", "sf:{q}:rooms:places", "j", &format!("{entry} type:test")]);
+        Attempt { scripts: &scripts, life: entry.clone(), entry }
+    };
+    let (one, two) = (waiting(), waiting());
+    assert_eq!(one.cancel_in(ROOM).0, 1);
+    assert_eq!(scripts.int(&["HEXISTS", "sf:{q}:rooms:places", "j"]), 1);
+    assert_eq!(two.cancel_in(ROOM).0, 1);
+    assert_eq!(scripts.int(&["EXISTS", "sf:{q}:rooms:places", ROOM]), 0);
 }
 
 #[test]
