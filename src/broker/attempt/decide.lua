@@ -32,7 +32,7 @@ redis.call('HINCRBY', ledger, 'v', 1)
 if answer == 1 then return { 1 } end
 if answer == 2 then return { 2, (back_to_lane(dead, letter, record, { high, normal, low }, false)) } end
 redis.call('HSET', record, 'state', 'done', attempt_fields(redis.call('HGET', record, 'noted'), now, 0, 'done', who, ''))
-redis.call('HDEL', record, 'dead_id')
+redis.call('HDEL', record, 'dead_id', 'children')
 remove_letter(dead, letter)
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter_id)

@@ -111,6 +111,24 @@ async fn a_chain_runs_in_order_and_stops_at_the_first_death() {
     fleet.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replayed_job_does_not_name_what_followed_its_death() {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
+    let job = xadd(&scene, &["payload", r#"{"act":"die"}"#, "on_failure", "test"]);
+    let status = until_state(&scene.queue, &job, State::Dead).await;
+    assert_eq!(status.children.len(), 1);
+    // Nobody calls back again, because the job died before.
+    assert!(scene.queue.dead_letters().replay(status.dead.unwrap(), &job).await.unwrap().is_done());
+    let status = until_async("the job to die again", SOON, async || {
+        let status = scene.queue.status(&job).await.unwrap()?;
+        (status.state == State::Dead && status.attempts.len() == 2).then_some(status)
+    })
+    .await;
+    assert_eq!(status.children, []);
+    fleet.stop().await;
+}
+
 /// Asserts that a job calls back once even if the reply to its settlement is lost.
 async fn calls_back_once_despite_a_lost_reply(payload: &str, needle: &str) {
     let (scene, seen) = (Scene::new().await, Seen::default());
