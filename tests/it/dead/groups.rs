@@ -281,3 +281,18 @@ async fn groups_stay_exact_while_workers_are_killed() {
         letters(&queue).await.iter().map(|letter| letter.job().to_string()).collect();
     assert_eq!(ids.len(), 400);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_is_dropped_although_its_record_or_ledger_has_the_wrong_type() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &ERRORS).await;
+    let all = letters(&queue).await;
+    for (letter, kind) in all.iter().zip(["job", "steps"]) {
+        let key = format!("sf:{{default}}:{kind}:{}", letter.job());
+        server.cmd(&["SET", &key, "of another type"]);
+        assert!(queue.dead_letters().drop(letter.entry, &letter.job()).await.unwrap(), "{kind}");
+        assert_eq!(server.cmd(&["GET", &key]), Value::BulkString(b"of another type".to_vec()));
+    }
+    assert_eq!(letters(&queue).await.len(), all.len() - 2);
+}
