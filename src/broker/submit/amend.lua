@@ -17,6 +17,8 @@ if not due or (life and life ~= told[1]) then return { 0 } end
 local rank = rank_of(due)
 due = due - rank
 if (was or '') ~= '' and due ~= tonumber(was) then return { 2 } end
+-- Nothing is written if this fails.
+local ledger_fields = when ~= '' and redis.call('HKEYS', ledger) or {}
 if when == 'in' then due = now + tonumber(ms) end
 if when == 'at' then due = tonumber(ms) end
 if read ~= '' then
@@ -32,7 +34,7 @@ if when ~= '' then
   redis.call('ZADD', delayed, 'XX', due + rank, member)
   nudge(delayed, wake, { [member] = true })
   -- Its steps then have no due times of their own.
-  for _, name in ipairs(redis.call('HKEYS', ledger)) do
+  for _, name in ipairs(ledger_fields) do
     if string.sub(name, -4) == ':due' then redis.call('HDEL', ledger, name) end
   end
 end

@@ -178,6 +178,20 @@ fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
 }
 
 #[test]
+fn a_change_is_refused_whole_if_the_ledger_has_the_wrong_type() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
+    scripts.server.cmd(&["SET", KEYS[4], "of another type"]);
+    let before = scripts.digest();
+    let mut command = vec!["EVAL", source("amend"), "6"];
+    command.extend(KEYS);
+    command.extend(["j", "in", "60000", "", ""]);
+    let answer = format!("{:?}", scripts.server.try_cmd(&command));
+    assert!(answer.contains("WRONGTYPE"), "{answer}");
+    assert_eq!(scripts.digest(), before);
+}
+
+#[test]
 fn a_change_whose_answer_was_lost_gets_it_although_the_job_has_left() {
     let scripts = Scripts::new();
     scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
