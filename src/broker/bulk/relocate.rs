@@ -274,7 +274,7 @@ type Contents = (Vec<u8>, Vec<Value>, Key);
 
 /// A job of a stream: its fields, with the identity that its first entry gave it, and without what a room added.
 async fn flat(to: &Queue, taken: TakenJob<'_>) -> Result<Contents, Error> {
-    let is_extra = |name: &[u8]| matches!(name, b"offloaded" | b"lane" | b"room_gates");
+    let is_extra = |name: &[u8]| matches!(name, b"offloaded" | b"lane" | b"room_gates" | b"room_moves");
     let fields = identified(taken, None).edited(is_extra, &[]);
     let ScriptFields { envelope, offloaded } = to.offload_large(fields, &taken.job.life).await?;
     let mut values = Vec::with_capacity(2 * envelope.len());
