@@ -43,25 +43,44 @@ named() { "$1" --version | sed -nE 's/^(Redis|Valkey) server v=([^ ]+).*/\1 \2/p
 
 tests() {
   if [ "$whole" ]; then make --no-print-directory unit; else
-    "${CARGO:-cargo}" test --locked --all-features --test it -- --test-threads="${RUST_TEST_THREADS:-4}" "${PART[@]}"
+    "${CARGO:-cargo}" test --locked --all-features --test it -- --test-threads="${RUST_TEST_THREADS:-3}" "${PART[@]}"
   fi
 }
 
-on() {
-  local program name begun=$SECONDS passed each
-  if ! program=$(server "$1") || ! name=$(named "$program" 2>"$work/why") || [ -z "$name" ]; then
+# Runs the tests on a program. Keeps what they print, the exit code and the seconds in files that begin with this name.
+run() {
+  local begun=$SECONDS code=0
+  STREAMFLEET_TEST_REDIS=$2 tests >"$work/$1" 2>&1 || code=$?
+  echo "$code $((SECONDS - begun))" >"$work/$1.end"
+}
+
+# Starts the tests on a server. They wait more than they compute, so a selection runs on
+# all servers at once; the whole suite has tests that measure, and runs on one server after the other.
+begin() {
+  local program
+  if ! program=$(server "$1") || ! names[$1]=$(named "$program" 2>"$work/why") || [ -z "${names[$1]}" ]; then
+    names[$1]=
+    return
+  fi
+  if [ "$whole" ]; then run "$1" "$program"; else run "$1" "$program" & fi
+}
+
+report() {
+  local name=${names[$1]} code seconds passed each
+  if [ -z "$name" ]; then
     skip "$1: not available on this machine"
     return
   fi
-  if STREAMFLEET_TEST_REDIS=$program tests >"$work/said" 2>&1; then
-    passed=$(awk '/^test result: ok/ { sum += $4 } END { print sum + 0 }' "$work/said")
-    if [ "$passed" -gt 0 ]; then right "$name: $passed tests in $((SECONDS - begun)) s"; else fail "$name: no test ran"; fi
+  read -r code seconds <"$work/$1.end"
+  if [ "$code" = 0 ]; then
+    passed=$(awk '/^test result: ok/ { sum += $4 } END { print sum + 0 }' "$work/$1")
+    if [ "$passed" -gt 0 ]; then right "$name: $passed tests in $seconds s"; else fail "$name: no test ran"; fi
   else
     fail "$name"
-    quote
+    sed 's/^/      /' "$work/$1"
   fi
   # A line of a test may begin in the middle of a line of the test runner.
-  while read -r each; do skip "$name: ${each#skip }"; done < <(grep -o 'skip [a-z_:0-9]*: .*' "$work/said" | sort -u)
+  while read -r each; do skip "$name: ${each#skip }"; done < <(grep -o 'skip [a-z_:0-9]*: .*' "$work/$1" | sort -u)
 }
 
 whole=
@@ -70,7 +89,10 @@ if [ "${1:-}" = --all ]; then
   shift
 fi
 [ $# -gt 0 ] || set -- valkey-8 redis-8 valkey-9
+declare -A names
 for each in "$@"; do
-  case $each in valkey-8 | redis-8 | valkey-9) on "$each" ;; *) fail "$each: unknown server" ;; esac
+  case $each in valkey-8 | redis-8 | valkey-9) begin "$each" ;; *) fail "$each: unknown server" ;; esac
 done
+wait
+for each in "$@"; do [ -z "${names[$each]+known}" ] || report "$each"; done
 account servers
