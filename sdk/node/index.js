@@ -1247,8 +1247,7 @@ class Worker {
     let outcome;
     try {
       const call = this.#calls.get(job.type);
-      const types = [...this.#calls.keys()].sort().join(', ');
-      const returned = call ? await call(job) : new Retry(`this program has no handler for ${job.type}; it serves ${types}`);
+      const returned = call ? await call(job) : this.#unknown(job);
       outcome = typeof returned?.[FIELDS] === 'function' ? returned : new Done(returned);
     } catch (error) {
       outcome = outcomeOf(error, job);
@@ -1258,6 +1257,11 @@ class Worker {
     job[END]();
     this.#answer(job.ref, outcome);
     this.#pump();
+  }
+
+  #unknown(job) {
+    const types = [...this.#calls.keys()].sort().join(', ');
+    return new Retry(`this program has no handler for ${job.type}; it serves ${types}`);
   }
 
   #answer(ref, outcome) {
