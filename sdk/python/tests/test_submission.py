@@ -3,6 +3,7 @@
 import unittest
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from unittest.mock import Mock
 
 from streamfleet import Producer, Submission
 
@@ -144,7 +145,7 @@ class Fields(unittest.TestCase):
 
     def test_a_producer_refuses_a_unique_key_with_what_to_use(self):
         with self.assertRaisesRegex(ValueError, "streamfleet.Cli"):
-            Producer(None).enqueue("x", unique="report-2026-11")
+            Producer(Mock()).enqueue("x", unique="report-2026-11")
         with self.assertRaisesRegex(ValueError, "need unique"):
             fields("x", unique_mode="replace")
 
