@@ -15,7 +15,7 @@ const tty = require('node:tty');
 const { inspect } = require('node:util');
 const { isMainThread } = require('node:worker_threads');
 
-const VERSION = '0.1.0';
+const { version: VERSION } = require('./package.json');
 const PROTOCOL = 1;
 
 /** The worker reads no longer line, if it does not say. */

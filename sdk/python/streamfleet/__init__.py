@@ -16,6 +16,7 @@ from ._producer import (
     Status,
     Submission,
 )
+from ._version import VERSION
 from ._worker import (
     Cancelled,
     Done,
@@ -35,7 +36,7 @@ from ._worker import (
     use,
 )
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Accepted",

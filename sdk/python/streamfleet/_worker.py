@@ -27,6 +27,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ._producer import check_numbers
+from ._version import VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ._producer import Options
 
 PROTOCOL = 1
-SDK = "streamfleet-python 0.1.0"
+SDK = f"streamfleet-python {VERSION}"
 #: The worker reads no longer line, if it does not say.
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MIN_LINE_BYTES = 1024
