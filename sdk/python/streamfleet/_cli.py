@@ -4,6 +4,7 @@ The program is started without a shell. The payload goes to its standard input; 
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -219,6 +220,7 @@ class AsyncCli(_Base):
             raise self._too_slow() from None
         finally:
             if process.returncode is None:
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
                 await process.wait()
         return self._accepted(process.returncode or 0, output, errors)
