@@ -195,6 +195,12 @@ test('the quick start of the README works', { skip }, async () => {
     PATH: [path.dirname(fs.realpathSync(BIN)), path.dirname(process.execPath), process.env.PATH].join(path.delimiter),
     STREAMFLEET__TELEMETRY__LISTEN: `127.0.0.1:${await freePort()}`,
   };
+  // The check starts the program and compares the types.
+  const program = fs.readFileSync(path.join(folder, 'worker.js'), 'utf8');
+  fs.writeFileSync(path.join(folder, 'more.js'), program.replace('worker.run()', "worker.on('invoice.total', () => 1);\nworker.run()"));
+  fs.writeFileSync(path.join(folder, 'pools.toml'), fs.readFileSync(path.join(folder, 'pools.toml'), 'utf8').replace('worker.js', 'more.js'));
+  const checked = execFileSync(BIN, ['--config', 'pools.toml', 'config', 'check'], { cwd: folder, env, timeout: DEADLINE_MS, stdio: 'pipe' });
+  assert.equal(checked.toString(), 'the configuration is valid\n');
   const script = (how) => ['-euc', blocks(`shell ${how}`)[0].code.replaceAll('6390', String(port))];
   const log = fs.openSync(path.join(folder, 'dev.log'), 'w');
   const dev = spawn('sh', script('dev'), { cwd: folder, env, stdio: ['ignore', log, log], detached: true });

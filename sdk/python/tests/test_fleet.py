@@ -282,6 +282,17 @@ class QuickStart(unittest.TestCase):
                 (block,) = blocks(f"shell {how}")
                 return ["bash", "-euc", block["code"].replace("6390", str(port))]
 
+            # The check starts the program and compares the types.
+            with open(os.path.join(folder, "more.py"), "w") as file:
+                file.write('from my_jobs import *\n\n\n@job("invoice.total")\ndef total(job):\n    return 1\n')
+            with open(os.path.join(folder, "pools.toml"), encoding="utf-8") as file:
+                pools = file.read()
+            with open(os.path.join(folder, "pools.toml"), "w", encoding="utf-8") as file:
+                file.write(pools.replace("my_jobs", "more"))
+            check = [BIN, "--config", "pools.toml", "config", "check"]
+            checked = subprocess.run(check, cwd=folder, env=environment, capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(checked.stdout, "the configuration is valid\n", checked.stderr)
+
             with open(os.path.join(folder, "dev.log"), "wb") as log:
                 dev = subprocess.Popen(
                     script("dev"), cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True
