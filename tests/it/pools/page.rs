@@ -80,7 +80,7 @@ fn every_configuration_of_the_pages_is_valid() {
             let interpreter = dir.path().join(name);
             let run = format!("#!/bin/sh\nexec python3 '{}'\n", dir.path().join("page.py").display());
             fs::write(&interpreter, run).unwrap();
-            fs::set_permissions(&interpreter, PermissionsExt::from_mode(0o700)).unwrap();
+            fs::set_permissions(&interpreter, fs::Permissions::from_mode(0o700)).unwrap();
         }
         let path = std::env::var_os("PATH").unwrap();
         let path = format!("{}:{}", dir.path().display(), path.to_str().unwrap());
