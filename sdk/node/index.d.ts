@@ -137,6 +137,54 @@ export class JobFailed extends Error {
   readonly status: Status;
 }
 
+/** Options that only `Cli` offers, because they need a script of the fleet (docs/submit.md). */
+export interface CliOptions extends Omit<JobOptions, 'tracking' | 'batch'> {
+  tracking?: 'all';
+  /** While a job with this key waits or runs, others with it are not accepted. */
+  unique?: string;
+  /** How long the job holds its unique key: `waiting`, `running` (the default), or a length such as '30s'. */
+  uniqueScope?: string;
+  /** What happens to this job if another one holds the key; by default `reject`. */
+  uniqueMode?: 'reject' | 'replace' | 'debounce';
+  /** For how long the id is remembered at least; by default 24 hours. */
+  idempotentFor?: Length;
+  /** `memory`, `replicas:N` or `aof`. */
+  durability?: string;
+}
+
+/** What became of a submission by `Cli`. */
+export interface Accepted {
+  /** The job: the new one, or the one that existed. */
+  readonly id: string;
+  readonly state: State;
+  /** False if the id was known, or another job holds the unique key: nothing was submitted. */
+  readonly isNew: boolean;
+  /** The job that this one replaces. */
+  readonly replaced?: string;
+  /** Whether the job that holds the key got the new payload and time. */
+  readonly isDebounced: boolean;
+}
+
+/**
+ * Submits jobs by the program `streamfleet enqueue`, which takes some milliseconds. Other users of the machine can see the arguments
+ * of programs, which are all options of a job, but not its payload.
+ */
+export class Cli<Jobs = JobTypes> {
+  /**
+   * @param options.command the program and its global arguments; by default `['streamfleet']`
+   * @param options.queue the queue of jobs that name none; by default `default`
+   * @param options.env variables besides those of this process, such as `STREAMFLEET__REDIS__URL`
+   * @param options.timeout after how long the program is killed; by default 90 s
+   */
+  constructor(options?: { command?: readonly string[]; queue?: string; env?: Record<string, string>; timeout?: Length });
+  /** Submits a job. Throws InvalidSubmission, Refused or Unconfirmed. */
+  enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: CliOptions): Promise<Accepted>;
+}
+/** The job was not accepted: the queue is full, or the program could not be started. */
+export class Refused extends Error {}
+/** Nobody knows whether the job was accepted. If it has an id, send it again. */
+export class Unconfirmed extends Error {}
+
 export type CancelReason = 'cancelled' | 'timeout' | 'shutdown' | 'lost';
 export type Level = 'debug' | 'info' | 'warn' | 'error';
 

@@ -1,11 +1,13 @@
 /**
  * Submits jobs to a streamfleet fleet, and handles them, in Node.
  *
- * The producer sends what docs/wire.md lets every language send: one XADD per job, no script, no key of its own. The worker
- * takes jobs over standard input and answers them over standard output, one JSON object per line. Neither opens a connection.
+ * The producer sends what docs/wire.md lets every language send: one XADD per job, no script, no key of its own. `Cli` starts the
+ * program `streamfleet enqueue` for what needs a script. The worker takes jobs over standard input and answers them over standard
+ * output, one JSON object per line. None of them opens a connection.
  */
 'use strict';
 
+const { spawn } = require('node:child_process');
 const { randomBytes } = require('node:crypto');
 const fs = require('node:fs');
 const net = require('node:net');
@@ -13,7 +15,7 @@ const tty = require('node:tty');
 const { inspect } = require('node:util');
 const { isMainThread } = require('node:worker_threads');
 
-const VERSION = '0.1.0';
+const { version: VERSION } = require('./package.json');
 const PROTOCOL = 1;
 
 /** The worker reads no longer line, if it does not say. */
@@ -362,7 +364,7 @@ const ENTRY = /^([0-9]+-[0-9]+)(?:-(high|low))?$/;
 const RECORD = ['state', 'type', 'created_ms', 'result', 'error', 'progress', 'note'];
 const OPTIONS = new Set(
   ('queue lane priority delay runAt expiresAt id headers maxAttempts timeout tracking onSuccess onFailure then batch ' +
-    'traceparent encoding unique').split(' '),
+    'traceparent encoding unique uniqueScope uniqueMode').split(' '),
 );
 /** What other queues call it. */
 const MEANT = { attempts: 'maxAttempts', jobId: 'id', opts: 'its fields', data: 'payload', retries: 'maxAttempts' };
@@ -417,7 +419,7 @@ function submission(type, payload, options) {
     check(OPTIONS.has(name), `there is no option '${name}'${hint}`);
   }
   const given = (name) => options[name] !== undefined && options[name] !== null;
-  check(!given('unique'), 'a unique key is a lock, and a plain XADD cannot take it: use `streamfleet enqueue --unique`, or the Rust producer');
+  check(given('unique') || !(given('uniqueScope') || given('uniqueMode')), 'uniqueScope and uniqueMode need unique');
   const fields = ['type', typed(type, 'type')];
   const add = (field, name, value) => {
     if (given(name)) fields.push(field, value(options[name]));
@@ -452,6 +454,7 @@ function submission(type, payload, options) {
     queue: given('queue') ? queued(options.queue) : undefined,
     lane: laneOf(options.lane ?? undefined, options.priority ?? undefined),
     id: options.id ?? undefined,
+    unique: { unique: options.unique, 'unique-scope': options.uniqueScope, 'unique-mode': options.uniqueMode },
     fields,
     size: fields.reduce((size, each) => size + each.length, 0),
   };
@@ -668,6 +671,7 @@ class Producer {
   }
 
   #xadd(job) {
+    check(job.unique.unique == null, 'a unique key is a lock, and a plain XADD cannot take it: submit this job with Cli');
     const lane = job.lane === 'normal' ? 'jobs' : `jobs:${job.lane}`;
     return ['XADD', this.#key(job.queue, lane), '*', ...job.fields];
   }
@@ -774,6 +778,149 @@ function nodeRedis(client) {
   if (typeof client.getSlotRandomNode === 'function') return (command) => client.sendCommand(command[1], false, command);
   if (client.sendCommand.length === 3) return (command) => client.sendCommand(false, command);
   return (command) => client.sendCommand(command);
+}
+
+// ------------------------------------------------------------------------------------------------------- Command line
+
+/** Linux gives a program at most 2 MiB of arguments and variables together. */
+const MOST_ARGUMENT_BYTES = 1024 * 1024;
+const MOST_OUTPUT_BYTES = 1024 * 1024;
+const EXIT_USAGE = 2;
+const EXIT_FULL = 7;
+const EXIT_NOT_STARTED = [126, 127];
+
+/** The job was not accepted: the queue is full, or the program could not be started. */
+class Refused extends Error {
+  constructor(message) {
+    super(message);
+    this.name = 'Refused';
+  }
+}
+
+/** Nobody knows whether the job was accepted. If it has an id, send it again. */
+class Unconfirmed extends Error {
+  constructor(message) {
+    super(message);
+    this.name = 'Unconfirmed';
+  }
+}
+
+/**
+ * Submits jobs by the program `streamfleet enqueue`, which offers what a plain XADD cannot: ids that are accepted once, unique keys,
+ * a limit of the queue's depth, and durability. The program is started without a shell.
+ */
+class Cli {
+  #command;
+  #queue;
+  #env;
+  #timeoutMs;
+
+  constructor({ command = ['streamfleet'], queue = 'default', env = {}, timeout = '90s' } = {}) {
+    if (!Array.isArray(command) || command.length === 0) {
+      throw new TypeError('command must be an array: the program and its global arguments, such as --config');
+    }
+    this.#command = command.map(String);
+    this.#queue = queued(queue);
+    this.#env = env;
+    this.#timeoutMs = lengthMs(timeout, 'timeout');
+  }
+
+  /** Submits a job. Says whether it is new. */
+  async enqueue(type, payload, { idempotentFor, durability, ...options } = {}) {
+    const job = submission(type, payload, options);
+    const [args, input] = argumentsOf(job, this.#queue);
+    if (idempotentFor !== undefined) args.push(`--idempotent-for=${checked(() => lengthMs(idempotentFor, 'idempotentFor'))}ms`);
+    if (durability !== undefined) args.push(`--durability=${durability}`);
+    check(!args.some((each) => each.includes('\0')), 'streamfleet enqueue takes no text with a NUL');
+    const size = args.reduce((sum, each) => sum + Buffer.byteLength(each) + 1, 0);
+    check(size <= MOST_ARGUMENT_BYTES, `the headers and other options have ${size} bytes; streamfleet enqueue takes ${MOST_ARGUMENT_BYTES}`);
+    const { code, output, errors } = await this.#run(args, input);
+    const [program] = this.#command;
+    check(code !== EXIT_USAGE, errors);
+    if (code === EXIT_FULL) throw new Refused(errors);
+    if (EXIT_NOT_STARTED.includes(code)) throw new Refused(`the program ${program} could not be started`);
+    let told;
+    try {
+      told = code === 0 ? JSON.parse(output) : undefined;
+    } catch {
+      // It is not what this program says.
+    }
+    if (typeof told?.id !== 'string') throw new Unconfirmed(`${program} ended with ${code}: ${errors}`);
+    return { id: told.id, state: told.state, isNew: !told.existing, replaced: told.replaced, isDebounced: told.debounced === true };
+  }
+
+  /** Runs the program, and returns how it ended and what it wrote. */
+  #run(args, input) {
+    const [program, ...globals] = this.#command;
+    const child = spawn(program, [...globals, ...args], { env: { ...process.env, ...this.#env }, stdio: 'pipe', shell: false });
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        child.kill('SIGKILL');
+        reject(new Unconfirmed(`${program} did not end within ${this.#timeoutMs} ms`));
+      }, this.#timeoutMs);
+      child.on('error', (error) => {
+        clearTimeout(timer);
+        reject(new Refused(`the program ${program} could not be started: ${error.message}`));
+      });
+      const written = [child.stdout, child.stderr].map(collected);
+      child.on('close', (code, signal) => {
+        clearTimeout(timer);
+        const [output, errors] = written.map((text) => text());
+        resolve({ code: code ?? signal, output, errors: errors.trim() });
+      });
+      // If the program ends early, it says why on standard error.
+      child.stdin.on('error', () => {});
+      child.stdin.end(input);
+    });
+  }
+}
+
+/** Returns a function that returns what a stream has had so far, up to a bound. */
+function collected(stream) {
+  const chunks = [];
+  let size = 0;
+  stream.on('data', (chunk) => {
+    if (size < MOST_OUTPUT_BYTES) chunks.push(chunk);
+    size += chunk.length;
+  });
+  return () => Buffer.concat(chunks).toString();
+}
+
+/** The arguments of `streamfleet enqueue` for a job, and its standard input. */
+function argumentsOf(job, queue) {
+  const fields = new Map();
+  for (let at = 0; at < job.fields.length; at += 2) fields.set(job.fields[at], job.fields[at + 1]);
+  const taken = (name) => {
+    const value = fields.get(name);
+    fields.delete(name);
+    return value;
+  };
+  const type = taken('type');
+  const payload = taken('payload');
+  const tracking = taken('tracking');
+  check(!fields.has('batch') && (tracking ?? 'all') === 'all', 'streamfleet enqueue has no batch, and no tracking but all: submit this job with Producer');
+  check(fields.get('encoding') !== 'msgpack', 'streamfleet enqueue takes JSON or raw bytes, and no MessagePack');
+  const args = ['enqueue', type, `--queue=${job.queue ?? queue}`, `--lane=${job.lane}`, '--output=json'];
+  // By standard input, because an argument has at most 128 KiB, and everybody on the machine can read it.
+  if (payload !== undefined && payload.length > 0) args.push('-');
+  if (tracking !== undefined) args.push('--track');
+  for (const [name, value] of fields) args.push(argumentOf(name, value));
+  for (const [name, value] of Object.entries(job.unique)) {
+    if (value !== undefined && value !== null) args.push(`--${name}=${value}`);
+  }
+  return [args, payload ?? ''];
+}
+
+function argumentOf(name, value) {
+  if (name.startsWith('h.')) {
+    check(!name.includes('='), `streamfleet enqueue takes no header whose name has a '=': ${name.slice(2)}`);
+    return `--header=${name.slice(2)}=${value}`;
+  }
+  if (name === 'run_at_ms' || name === 'expires_at_ms') {
+    return `--${name === 'run_at_ms' ? 'at' : 'expires-at'}=${new Date(Number(value)).toISOString()}`;
+  }
+  if (name.endsWith('_ms')) return `--${name.slice(0, -3)}=${value}ms`;
+  return `--${name.replaceAll('_', '-')}=${value}`;
 }
 
 // -------------------------------------------------------------------------------------------------------------- Pipes
@@ -1247,8 +1394,7 @@ class Worker {
     let outcome;
     try {
       const call = this.#calls.get(job.type);
-      const types = [...this.#calls.keys()].sort().join(', ');
-      const returned = call ? await call(job) : new Retry(`this program has no handler for ${job.type}; it serves ${types}`);
+      const returned = call ? await call(job) : this.#unknown(job);
       outcome = typeof returned?.[FIELDS] === 'function' ? returned : new Done(returned);
     } catch (error) {
       outcome = outcomeOf(error, job);
@@ -1258,6 +1404,11 @@ class Worker {
     job[END]();
     this.#answer(job.ref, outcome);
     this.#pump();
+  }
+
+  #unknown(job) {
+    const types = [...this.#calls.keys()].sort().join(', ');
+    return new Retry(`this program has no handler for ${job.type}; it serves ${types}`);
   }
 
   #answer(ref, outcome) {
@@ -1370,6 +1521,9 @@ module.exports = {
   NotEnded,
   Gone,
   JobFailed,
+  Cli,
+  Refused,
+  Unconfirmed,
   Worker,
   Job,
   Cancelled,

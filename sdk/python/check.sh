@@ -40,8 +40,20 @@ else
 fi
 "$python" -c 'import redis, sys; print("     Python", sys.version.split()[0], "with redis-py", redis.__version__)'
 
+# With the packages of pip, types are checked too, and the oldest redis-py that pyproject.toml allows.
+oldest=$(sed -n 's/^redis = \["redis>=\(.*\)"\]$/\1/p' "$here/pyproject.toml")
+old=
+if [ "$python" = "$work/quick/venv/bin/python" ]; then
+  "$python" -m venv "$work/old"
+  if { "$python" -m pip install mypy && "$work/old/bin/pip" install "redis==$oldest.*"; } >"$work/log" 2>&1; then
+    old=$work/old/bin/python
+  else
+    cat "$work/log" >&2
+    exit 1
+  fi
+fi
 if "$python" -m mypy --version >/dev/null 2>&1; then
-  (cd "$here" && "$python" -m mypy streamfleet)
+  (cd "$here" && "$python" -m mypy --cache-dir "$work/mypy" streamfleet)
 else
   echo "skip types: mypy is not installed"
 fi
@@ -49,4 +61,8 @@ fi
 cd "$here"
 export STREAMFLEET_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 "$python" -m unittest discover -t . -s tests
+if [ -n "$old" ]; then
+  "$old" -c 'import redis; print("     redis-py", redis.__version__)'
+  "$old" -m unittest tests.test_producer tests.test_readme
+fi
 [ -n "${STREAMFLEET_BIN:-}" ] || echo "skip the tests with the real program: set STREAMFLEET_BIN to its path"

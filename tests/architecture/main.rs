@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources fails")]
 
 mod imports;
+mod packages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

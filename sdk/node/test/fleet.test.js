@@ -3,7 +3,7 @@
 // The package with the real program: STREAMFLEET_BIN is the path to `streamfleet`. Without it, these tests are skipped.
 
 const assert = require('node:assert/strict');
-const { execFileSync, spawn } = require('node:child_process');
+const { execFile, execFileSync, spawn } = require('node:child_process');
 const fs = require('node:fs');
 const { createRequire } = require('node:module');
 const os = require('node:os');
@@ -11,7 +11,7 @@ const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 const { Producer } = require('..');
 const { SDK } = require('./program.js');
-const { blocks, quickStart } = require('./readme.js');
+const { PROJECT, blocks, quickStart } = require('./readme.js');
 const { freePort, startRedis, until } = require('./server.js');
 
 const BIN = process.env.STREAMFLEET_BIN;
@@ -195,6 +195,12 @@ test('the quick start of the README works', { skip }, async () => {
     PATH: [path.dirname(fs.realpathSync(BIN)), path.dirname(process.execPath), process.env.PATH].join(path.delimiter),
     STREAMFLEET__TELEMETRY__LISTEN: `127.0.0.1:${await freePort()}`,
   };
+  // The check starts the program and compares the types.
+  const program = fs.readFileSync(path.join(folder, 'worker.js'), 'utf8');
+  fs.writeFileSync(path.join(folder, 'more.js'), program.replace('worker.run()', "worker.on('invoice.total', () => 1);\nworker.run()"));
+  fs.writeFileSync(path.join(folder, 'pools.toml'), fs.readFileSync(path.join(folder, 'pools.toml'), 'utf8').replace('worker.js', 'more.js'));
+  const checked = execFileSync(BIN, ['--config', 'pools.toml', 'config', 'check'], { cwd: folder, env, timeout: DEADLINE_MS, stdio: 'pipe' });
+  assert.equal(checked.toString(), 'the configuration is valid\n');
   const script = (how) => ['-euc', blocks(`shell ${how}`)[0].code.replaceAll('6390', String(port))];
   const log = fs.openSync(path.join(folder, 'dev.log'), 'w');
   const dev = spawn('sh', script('dev'), { cwd: folder, env, stdio: ['ignore', log, log], detached: true });
@@ -224,6 +230,62 @@ test('the quick start of the README works', { skip }, async () => {
     const timer = setTimeout(() => process.kill(-dev.pid, 'SIGKILL'), DEADLINE_MS);
     await ended;
     clearTimeout(timer);
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+/** Runs a program to its end and returns what it printed. */
+function printed(args, options) {
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, args, { timeout: DEADLINE_MS, ...options }, (error, stdout, stderr) => (error ? reject(new Error(`${error.message}${stderr}`)) : resolve(stdout)));
+  });
+}
+
+test('the example of the project runs', { skip }, async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
+  const server = await startRedis();
+  quickStart(folder, server.port);
+  const code = (name) => blocks(`node ${name}`, PROJECT)[0].code;
+  fs.writeFileSync(path.join(folder, 'worker.js'), code('worker.js'));
+  fs.writeFileSync(path.join(folder, 'streamfleet.toml'), `${code('streamfleet.toml')}tracking = "all"\n`);
+  const program = `(async () => {
+    const redis = await require('redis').createClient({ url: '${server.url}' }).connect();
+    ${code('enqueue')}
+    console.log((await producer.wait(id, { timeout: '30s' })).value());
+    await redis.quit();
+  })();`;
+  const env = {
+    ...process.env,
+    PATH: [path.dirname(process.execPath), process.env.PATH].join(path.delimiter),
+    STREAMFLEET__REDIS__URL: server.url,
+    STREAMFLEET__TELEMETRY__LISTEN: `127.0.0.1:${await freePort()}`,
+  };
+  const log = fs.openSync(path.join(folder, 'log'), 'w');
+  const worker = spawn(BIN, ['worker'], { cwd: folder, env, stdio: ['ignore', log, log] });
+  fs.closeSync(log);
+  const ended = new Promise((resolve) => worker.once('exit', resolve));
+  try {
+    assert.equal(await printed(['-e', program], { cwd: folder, env }), "{ sent_to: 'ann@example.com' }\n");
+  } catch (error) {
+    throw new Error(`${error.message}; the worker said: ${fs.readFileSync(path.join(folder, 'log'), 'utf8')}`);
+  } finally {
+    worker.kill('SIGTERM');
+    await ended;
+    await server.stop();
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('the command line of the README accepts an id once', { skip }, async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
+  const server = await startRedis();
+  try {
+    quickStart(folder, server.port);
+    fs.symlinkSync(fs.realpathSync(BIN), path.join(folder, 'streamfleet'));
+    const env = { ...process.env, PATH: [folder, process.env.PATH].join(path.delimiter), STREAMFLEET__REDIS__URL: server.url };
+    assert.equal(await printed(['-e', `(async () => {\n${blocks('cli')[0].code}})();`], { cwd: folder, env }), 'true false\n');
+  } finally {
+    await server.stop();
     fs.rmSync(folder, { recursive: true, force: true });
   }
 });

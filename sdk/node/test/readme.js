@@ -6,8 +6,10 @@ const fs = require('node:fs');
 const path = require('node:path');
 const { SDK } = require('./program.js');
 
-function blocks(how) {
-  const text = fs.readFileSync(path.join(SDK, 'README.md'), 'utf8');
+const PROJECT = path.join(SDK, '..', '..', 'README.md');
+
+function blocks(how, page = path.join(SDK, 'README.md')) {
+  const text = fs.readFileSync(page, 'utf8');
   const found = [...text.matchAll(/(?:^<!-- run: (.*) -->\n)?^```(\w+)\n([^]*?)^```$/gm)];
   return found.map(([, run = '', language, code]) => ({ how: run, language, code })).filter((block) => how === undefined || block.how === how);
 }
@@ -25,4 +27,4 @@ function quickStart(folder, port) {
   }
 }
 
-module.exports = { blocks, quickStart };
+module.exports = { PROJECT, blocks, quickStart };

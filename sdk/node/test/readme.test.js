@@ -10,7 +10,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
 const { Program, SDK } = require('./program.js');
-const { blocks, quickStart } = require('./readme.js');
+const { PROJECT, blocks, quickStart } = require('./readme.js');
 const { startRedis, until } = require('./server.js');
 
 const CLIENTS = process.env.STREAMFLEET_NODE_CLIENTS;
@@ -28,7 +28,7 @@ async function inFolder(run) {
 
 test('every block says how it is run', () => {
   for (const { how, code } of blocks()) {
-    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer)$/, code);
+    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer|cli)$/, code);
   }
 });
 
@@ -104,6 +104,33 @@ test('examples of producers run', { skip }, async () => {
     clients[1].destroy();
     await server.stop();
   }
+});
+
+test('the raw submission of the project runs', { skip }, async () => {
+  const server = await startRedis();
+  const load = (name) => createRequire(path.join(CLIENTS, name, 'package.json'))(name.replace(/-[0-9]+$/, ''));
+  const redis = new (load('ioredis-5'))(server.url);
+  const client = await load('redis-5').createClient({ url: server.url }).connect();
+  try {
+    const [{ code }] = blocks('node xadd', PROJECT);
+    const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
+    for (const other of ['// node-redis', '// ioredis']) {
+      // A program has one of the clients, and one of the lines.
+      const lines = code.split('\n').filter((line) => !line.includes(other));
+      assert.equal(lines.length, code.split('\n').length - 1);
+      const id = await new AsyncFunction('redis', 'client', `${lines.join('\n')}\nreturn id;`)(redis, client);
+      assert.deepEqual(await redis.xrange('sf:{default}:jobs', id, id), [[id, ['type', 'mail.send', 'payload', '{"to":"ann@example.com"}']]]);
+    }
+  } finally {
+    redis.disconnect();
+    client.destroy();
+    await server.stop();
+  }
+});
+
+test('every block of the project in this language is run', () => {
+  const named = blocks(undefined, PROJECT).filter(({ language }) => language === 'js').map(({ how }) => how);
+  assert.deepEqual(named, ['node xadd', 'node worker.js', 'node enqueue']);
 });
 
 test('the quick start works with a worker that is played', { skip }, async () => {

@@ -1,5 +1,5 @@
 // Checked by tsc, and not run: a program with the types of its jobs.
-import { Drop, Fatal, Gone, Job, NotEnded, Producer, Retry, Snooze, Worker, done, type Middleware, type Status } from 'streamfleet';
+import { Cli, Drop, Fatal, Gone, Job, NotEnded, Producer, Retry, Snooze, Worker, done, type Middleware, type Status } from 'streamfleet';
 
 interface Jobs {
   'mail.send': { to: string; subject?: string };
@@ -48,6 +48,13 @@ export async function submit(send: (args: (string | Buffer)[]) => Promise<unknow
     if (error instanceof NotEnded || error instanceof Gone) return undefined;
     throw error;
   }
+}
+
+export async function once(): Promise<boolean> {
+  const { id, isNew } = await new Cli<Jobs>({ queue: 'reports' }).enqueue('report.generate', { month: '11' }, { unique: '11', uniqueMode: 'replace', idempotentFor: '2d' });
+  // @ts-expect-error: a plain XADD has no unique keys.
+  await new Producer<Jobs>(async () => id).enqueue('report.generate', { month: '11' }, { unique: '11' });
+  return isNew;
 }
 
 export const untyped = new Producer(async (args: (string | Buffer)[]) => args.length);

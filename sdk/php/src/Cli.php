@@ -45,6 +45,9 @@ final class Cli
         if (isset($fields['batch']) || ($fields['tracking'] ?? 'all') !== 'all') {
             throw new InvalidSubmission('streamfleet enqueue has no batch, and no tracking but all: submit this job with Streamfleet\Producer');
         }
+        if (($fields['encoding'] ?? null) === 'msgpack') {
+            throw new InvalidSubmission('streamfleet enqueue takes JSON or raw bytes, and no MessagePack: submit this job with Streamfleet\Producer');
+        }
         $options = [
             'queue' => $job->queue ?? $this->queue,
             'lane' => $job->lane,
@@ -95,7 +98,7 @@ final class Cli
      */
     public function status(string $id, ?string $queue = null): ?array
     {
-        return $this->run(['status', $id, '--queue=' . ($queue ?? $this->queue), '--output=json'], '');
+        return $this->run(['status', '--queue=' . ($queue ?? $this->queue), '--output=json', '--', $id], '');
     }
 
     /** @return ?array<string, mixed> */

@@ -24,6 +24,8 @@ final class Pipe
     private static int $longestLine = self::LONGEST_LINE;
 
     private string $buffer = '';
+    /** Where the next line begins in it, and up to where there is no line end. */
+    private int $start = 0;
     private int $searched = 0;
     private bool $ended = false;
 
@@ -72,15 +74,7 @@ final class Pipe
      */
     public function line(float $seconds): ?string
     {
-        while (true) {
-            $end = strpos($this->buffer, "\n", $this->searched);
-            if ($end !== false) {
-                $line = substr($this->buffer, 0, $end);
-                $this->buffer = substr($this->buffer, $end + 1);
-                $this->searched = 0;
-                return $line;
-            }
-            $this->searched = strlen($this->buffer);
+        while (($line = $this->buffered()) === null) {
             if ($this->ended || !$this->readable($seconds)) {
                 return null;
             }
@@ -91,6 +85,29 @@ final class Pipe
             }
             $this->buffer .= $part;
         }
+        return $line;
+    }
+
+    /** The next line that has been read completely. */
+    public function buffered(): ?string
+    {
+        $end = strpos($this->buffer, "\n", $this->searched);
+        if ($end === false) {
+            // Once for all lines of a chunk, because it copies.
+            $this->buffer = substr($this->buffer, $this->start);
+            $this->start = 0;
+            $this->searched = strlen($this->buffer);
+            return null;
+        }
+        $line = substr($this->buffer, $this->start, $end - $this->start);
+        $this->start = $this->searched = $end + 1;
+        return $line;
+    }
+
+    /** True after `buffered` has returned null, if a line has been read in part. */
+    public function hasPart(): bool
+    {
+        return $this->searched > 0;
     }
 
     /** True after the last line has been read. */

@@ -257,18 +257,21 @@ final class Worker
      */
     private function next(): ?array
     {
-        // A job that was cancelled while it waited must not begin.
-        $this->look();
+        if ($this->inbox !== [] || $this->isStopping) {
+            // A job that was cancelled while it waited must not begin.
+            $this->look();
+        }
         while ($this->inbox === []) {
             if ($this->pipe->ended() || $this->isStopping) {
                 return null;
             }
             // A signal that arrives just before the wait does not end it, so the wait is short.
-            $line = $this->pipe->line(1);
-            if ($line !== null) {
+            for ($line = $this->pipe->line(1); $line !== null; $line = $this->pipe->buffered()) {
                 $this->sort($line);
             }
-            $this->look();
+            if ($this->pipe->hasPart()) {
+                $this->look();
+            }
         }
         $job = array_shift($this->inbox);
         return is_string($job) ? $this->read($job) : $job;

@@ -81,6 +81,8 @@ test('what_the_command_line_refuses_is_an_error', function (): void {
     contains('unique', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', unique: 'key', uniqueMode: 'sometimes'))->getMessage());
     contains('batch', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', batch: 'b'))->getMessage());
     contains('tracking', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', tracking: 'none'))->getMessage());
+    contains('MessagePack', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', "\x01", encoding: 'msgpack'))->getMessage());
+    same(null, $cli->status('--help'));
     $lost = new Cli([binary()], environment: ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . freePort()]);
     thrown(Streamfleet\Unconfirmed::class, fn () => $lost->enqueue('a'));
     thrown(Streamfleet\Refused::class, fn () => @(new Cli(['/no/such/program']))->enqueue('a'));

@@ -26,6 +26,14 @@ function code(string $kind, string $name): string
     return implode("\n", array_column($found, 2));
 }
 
+/** A block of the README of the project, which a comment names. */
+function projectCode(string $name): string
+{
+    $text = file_get_contents(dirname(__DIR__, 3) . '/README.md');
+    same(1, preg_match('/^<!-- run: php ' . preg_quote($name, '/') . ' -->\n```\w+\n(.*?)^```$/ms', $text, $found), "a block php $name");
+    return $found[1];
+}
+
 /** Runs a command in a folder, and returns its output. */
 function command(array $command, string $folder, array $environment = []): string
 {
@@ -203,6 +211,51 @@ test('tasks_are_dispatched', function (): void {
     php(code('php', 'tasks'), aProducer());
     same(['{"to":"ann@example.com","copies":1}', '{"to":"bob@example.com","copies":2}'], array_slice(array_column(entries('sf:{default}:jobs'), 'payload'), 0, 2));
     same(4, redis('XLEN', 'sf:{default}:jobs'));
+});
+
+test('the_raw_submission_of_the_project_runs', function (): void {
+    $predis = (string) getenv('STREAMFLEET_TEST_PREDIS') ?: '/usr/share/php/Predis/autoload.php';
+    if (!is_file($predis)) {
+        throw new Skipped('there is no Predis (Debian: php-predis)');
+    }
+    redis('FLUSHALL');
+    // The raw forms bypass what the clients do with keys and values.
+    php(projectCode('xadd'), 'require ' . var_export($predis, true) . ';
+        $redis = new Redis(); $redis->connect("127.0.0.1", ' . redisServer() . ');
+        $redis->setOption(Redis::OPT_PREFIX, "app:"); $redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
+        $client = new Predis\Client(["host" => "127.0.0.1", "port" => ' . redisServer() . '], ["prefix" => "app:"]);');
+    $job = ['type' => 'mail.send', 'payload' => '{"to":"ann@example.com"}'];
+    same([$job, $job], array_values(entries('sf:{default}:jobs')));
+});
+
+test('every_block_of_the_project_in_this_language_is_run', function (): void {
+    $text = file_get_contents(dirname(__DIR__, 3) . '/README.md');
+    preg_match_all('/^(?:<!-- run: (.*) -->\n)?```php$/m', $text, $found);
+    same(['php xadd', 'php worker.php', 'php enqueue'], $found[1]);
+});
+
+test('the_example_of_the_project_runs', function (): void {
+    if ((string) getenv('STREAMFLEET_BIN') === '') {
+        throw new Skipped('STREAMFLEET_BIN does not name the program streamfleet');
+    }
+    redis('FLUSHALL');
+    $folder = folder();
+    symlink(project() . '/vendor', "$folder/vendor");
+    file_put_contents("$folder/worker.php", projectCode('worker.php'));
+    file_put_contents("$folder/streamfleet.toml", projectCode('streamfleet.toml') . "tracking = \"all\"\n");
+    $environment = [
+        'PATH' => bin() . ':' . getenv('PATH'),
+        'STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer(),
+        'STREAMFLEET__TELEMETRY__LISTEN' => '127.0.0.1:' . freePort(),
+    ];
+    $worker = proc_open(['streamfleet', 'worker'], [['file', '/dev/null', 'r'], ['file', "$folder/log", 'w'], ['file', "$folder/log", 'a']], $pipes, $folder, $environment + getenv());
+    try {
+        $output = php(projectCode('enqueue') . '; echo json_encode($producer->wait($id, 30)?->result());', aProducer());
+        same('{"sent_to":"ann@example.com"}', $output, (string) file_get_contents("$folder/log"));
+    } finally {
+        proc_terminate($worker, SIGTERM);
+        proc_close($worker);
+    }
 });
 
 test('check_is_what_runs_this', function (): void {

@@ -4,6 +4,7 @@ A handler needs no dependency: the worker, a program of its own, starts this pro
 producer uses your own redis-py client, synchronous or asyncio. The README beside this package has a quick start.
 """
 
+from ._cli import Accepted, AsyncCli, Cli, Refused, Unconfirmed
 from ._producer import (
     AsyncProducer,
     BulkError,
@@ -15,6 +16,7 @@ from ._producer import (
     Status,
     Submission,
 )
+from ._version import VERSION
 from ._worker import (
     Cancelled,
     Done,
@@ -34,12 +36,15 @@ from ._worker import (
     use,
 )
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
+    "Accepted",
+    "AsyncCli",
     "AsyncProducer",
     "BulkError",
     "Cancelled",
+    "Cli",
     "Done",
     "Drop",
     "Fatal",
@@ -52,10 +57,12 @@ __all__ = [
     "NotSent",
     "Outcome",
     "Producer",
+    "Refused",
     "Retry",
     "Snooze",
     "Status",
     "Submission",
+    "Unconfirmed",
     "Worker",
     "current_job",
     "job",

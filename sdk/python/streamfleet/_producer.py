@@ -69,6 +69,8 @@ class Options(TypedDict, total=False):
     traceparent: Optional[str]
     encoding: Optional[str]
     unique: Optional[str]
+    unique_scope: Optional[str]
+    unique_mode: Optional[str]
     json_default: Optional[JsonDefault]
 
 
@@ -155,10 +157,11 @@ class Submission:
 
     ``payload`` is any JSON value, or bytes, which are sent as they are. ``delay`` and ``timeout`` are seconds or a
     timedelta; ``run_at`` and ``expires_at`` an aware datetime or seconds since 1970. ``priority`` is 1 to 10 and stands
-    for a lane; give a ``lane`` or a priority. The other options are the fields of the same names in docs/wire.md.
+    for a lane; give a ``lane`` or a priority. ``unique``, ``unique_scope`` and ``unique_mode`` (docs/submit.md) need
+    :class:`Cli`. The other options are the fields of the same names in docs/wire.md.
     """
 
-    __slots__ = ("fields", "lane", "queue", "size")
+    __slots__ = ("fields", "lane", "queue", "size", "unique", "unique_mode", "unique_scope")
 
     def __init__(
         self,
@@ -182,12 +185,13 @@ class Submission:
         traceparent: Optional[str] = None,
         encoding: Optional[str] = None,
         unique: Optional[str] = None,
+        unique_scope: Optional[str] = None,
+        unique_mode: Optional[str] = None,
         json_default: Optional[JsonDefault] = None,
     ) -> None:
-        if unique is not None:
-            raise NotImplementedError(
-                "a unique key needs a script of the fleet: use `streamfleet enqueue --unique`, or the Rust producer"
-            )
+        if unique is None and (unique_scope is not None or unique_mode is not None):
+            raise ValueError("unique_scope and unique_mode need unique")
+        self.unique, self.unique_scope, self.unique_mode = unique, unique_scope, unique_mode
         self.queue = None if queue is None else _queue_name(queue)
         self.lane = _lane(lane, priority)
         fields: List[Tuple[bytes, bytes]] = [(b"type", _type_name("type", type))]
@@ -406,6 +410,8 @@ class _Base:
         return f"{self.namespace}:{{{_queue_name(queue or self.queue)}}}:{name}"
 
     def _xadd(self, submission: Submission) -> List[Any]:
+        if submission.unique is not None:
+            raise ValueError("a unique key is a lock, and a plain XADD cannot take it: submit this job with streamfleet.Cli")
         lane = "jobs" if submission.lane == "normal" else f"jobs:{submission.lane}"
         # Bytes, because a client may have been given another encoding for text.
         command: List[Any] = ["XADD", self._key(submission.queue, lane).encode(), b"*"]

@@ -27,6 +27,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ._producer import check_numbers
+from ._version import VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ._producer import Options
 
 PROTOCOL = 1
-SDK = "streamfleet-python 0.1.0"
+SDK = f"streamfleet-python {VERSION}"
 #: The worker reads no longer line, if it does not say.
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MIN_LINE_BYTES = 1024
@@ -422,13 +423,14 @@ class _Channel:
     def is_readable(self) -> bool:
         return not self.ended and bool(select.select([self.read_fd], [], [], 0)[0])
 
-    def fill(self) -> None:
-        """Reads what there is; it waits if there is nothing."""
+    def fill(self) -> bool:
+        """Reads what there is; it waits if there is nothing. Returns whether there may be more."""
         data = os.read(self.read_fd, READ_BYTES)
         if data:
             self._buffer += data
         else:
             self.ended = True
+        return len(data) == READ_BYTES
 
     def messages(self) -> Iterator[Union[bytes, Dict[str, Any]]]:
         """Takes what was read completely: a job as the line that it came in, and everything else decoded.
@@ -707,8 +709,9 @@ class _SyncLoop(_Loop):
         signal.signal(signal.SIGTERM, self._on_term)
         call = self._chain()
         while not self.is_over():
-            # A job that was cancelled while it waited must not begin.
-            self.look()
+            if self.waiting:
+                # A job that was cancelled while it waited must not begin.
+                self.look()
             while not self.waiting and not self.channel.ended and not self.stopping:
                 readable, _, _ = select.select([self.channel.read_fd, self._wake_read], [], [])
                 if self.channel.read_fd in readable:
@@ -752,8 +755,8 @@ class _SyncLoop(_Loop):
         finally:
             self._is_interruptible = False
 
-    def _read(self) -> None:
-        self.channel.fill()
+    def _read(self) -> bool:
+        is_more = self.channel.fill()
         for message in self.channel.messages():
             if isinstance(message, bytes) or message.get("type") == "job":
                 self.waiting.append(message)
@@ -761,6 +764,7 @@ class _SyncLoop(_Loop):
                 self.greet(message)
             elif message.get("type") == "cancel":
                 self._cancel(_ref(message), str(message.get("reason", "cancelled")))
+        return is_more
 
     def _cancel(self, ref: Optional[str], reason: str) -> None:
         if self.job is not None and ref == self.job.ref:
@@ -774,8 +778,8 @@ class _SyncLoop(_Loop):
             return
         self._is_looking = True
         try:
-            while self.channel.is_readable():
-                self._read()
+            while self.channel.is_readable() and self._read():
+                pass
         finally:
             self._is_looking = False
 

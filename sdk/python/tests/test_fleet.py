@@ -20,7 +20,7 @@ except ImportError:
 from streamfleet import JobFailed, Producer
 from tests.pool import SDK
 from tests.server import Server, free_port
-from tests.test_readme import blocks, files
+from tests.test_readme import PROJECT, blocks, files
 
 BIN = os.environ.get("STREAMFLEET_BIN")
 DEADLINE = 60.0
@@ -230,6 +230,39 @@ class Fleet(unittest.TestCase):
             self.assertIs(self.producer.wait(id, DEADLINE).value(), True)
 
 
+@unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the tests with the real program are skipped")
+class ProjectReadme(unittest.TestCase):
+    def test_the_example_of_the_project_runs(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        code = {how: blocks(f"python {how}", PROJECT)[0]["code"] for how in ("my_jobs.py", "streamfleet.toml", "enqueue")}
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "my_jobs.py"), "w") as file:
+                file.write(code["my_jobs.py"])
+            with open(os.path.join(folder, "streamfleet.toml"), "w") as file:
+                # Here the package is not installed.
+                pool = code["streamfleet.toml"].replace("processes = 4", 'processes = 4, pass_env = ["PYTHONPATH"]')
+                file.write(pool + 'tracking = "all"\n')
+            with open(os.path.join(folder, "submit.py"), "w") as file:
+                wait = "print(Producer(r).wait(id, 60).value())"
+                file.write(f"import redis\nr = redis.Redis(port={server.port})\n{code['enqueue']}\n{wait}\n")
+            # The `python3` of the example is the one that runs this.
+            path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+            environment = {**os.environ, "PATH": path, "PYTHONPATH": SDK, "STREAMFLEET__REDIS__URL": server.url}
+            environment["STREAMFLEET__TELEMETRY__LISTEN"] = f"127.0.0.1:{free_port()}"
+            with open(os.path.join(folder, "log"), "w+b") as log:
+                worker = subprocess.Popen([BIN, "worker"], cwd=folder, env=environment, stdout=log, stderr=log)
+                try:
+                    done = subprocess.run(
+                        [sys.executable, "submit.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=DEADLINE
+                    )
+                finally:
+                    worker.terminate()
+                    worker.wait(DEADLINE)
+                log.seek(0)
+                self.assertEqual(done.stdout, "{'sent_to': 'ann@example.com'}\n", done.stderr + log.read().decode())
+
+
 @unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the quick start is run with a worker that is played")
 class QuickStart(unittest.TestCase):
     def test_the_quick_start_of_the_readme_works(self):
@@ -248,6 +281,17 @@ class QuickStart(unittest.TestCase):
             def script(how):
                 (block,) = blocks(f"shell {how}")
                 return ["bash", "-euc", block["code"].replace("6390", str(port))]
+
+            # The check starts the program and compares the types.
+            with open(os.path.join(folder, "more.py"), "w") as file:
+                file.write('from my_jobs import *\n\n\n@job("invoice.total")\ndef total(job):\n    return 1\n')
+            with open(os.path.join(folder, "pools.toml"), encoding="utf-8") as file:
+                pools = file.read()
+            with open(os.path.join(folder, "pools.toml"), "w", encoding="utf-8") as file:
+                file.write(pools.replace("my_jobs", "more"))
+            check = [BIN, "--config", "pools.toml", "config", "check"]
+            checked = subprocess.run(check, cwd=folder, env=environment, capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(checked.stdout, "the configuration is valid\n", checked.stderr)
 
             with open(os.path.join(folder, "dev.log"), "wb") as log:
                 dev = subprocess.Popen(

@@ -1,9 +1,11 @@
 """Runs every code block of the README."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -22,10 +24,20 @@ from tests.server import Server
 FENCE = re.compile(r"^(?:<!-- run: (?P<how>[^\n]*) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
 
 
-def blocks(how=None):
-    with open(os.path.join(SDK, "README.md"), encoding="utf-8") as file:
+PROJECT = os.path.join(SDK, "..", "..", "README.md")
+
+
+def blocks(how=None, page=os.path.join(SDK, "README.md")):
+    with open(page, encoding="utf-8") as file:
         found = [match.groupdict() for match in FENCE.finditer(file.read())]
     return [block for block in found if how is None or block["how"] == how]
+
+
+JOB = {"type": "mail.send", "payload": '{"to": "ann@example.com"}'}
+
+
+def _text(value):
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def files(folder, port):
@@ -39,7 +51,7 @@ def files(folder, port):
 class Readme(unittest.TestCase):
     def test_every_block_says_how_it_is_run(self):
         for block in blocks():
-            self.assertRegex(block["how"] or "", r"^(shell (apt|install|dev|submit)|file \S+|program|unit|producer)$", block["code"])
+            self.assertRegex(block["how"] or "", r"^(shell (apt|install|dev|submit)|file \S+|program|unit|producer|cli)$", block["code"])
 
     @unittest.skipUnless(shutil.which("apt-cache"), "there is no apt")
     def test_the_packages_exist(self):
@@ -68,13 +80,33 @@ class Readme(unittest.TestCase):
                     self.assertEqual(program.ask(job_type, payload)["outcome"], outcome)
         self.assertEqual(asked, {})
 
-    def test_the_example_of_the_project_runs(self):
-        with open(os.path.join(SDK, "..", "..", "README.md"), encoding="utf-8") as file:
-            codes = re.findall(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)
-        (code,) = [code for code in codes if "from streamfleet import job" in code]
-        with Program(code + "\nimport streamfleet\nstreamfleet.run()\n") as program:
-            self.assertEqual(program.hello()["types"], ["mail.send"])
-            self.assertEqual(program.ask("mail.send", {"to": "ann"})["result"], {"sent_to": "ann"})
+    def test_the_raw_submission_of_the_project_runs(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        (block,) = blocks("python xadd", PROJECT)
+        for decode in (False, True):
+            with redis.Redis(port=server.port, decode_responses=decode) as client:
+                names = {"r": client, "json": json}
+                exec(compile(block["code"], "README.md", "exec"), names)
+                ((entry, fields),) = client.xrevrange("sf:{default}:jobs", count=1)
+                self.assertEqual(names["id"], entry)
+                self.assertEqual({_text(name): _text(value) for name, value in fields.items()}, JOB)
+
+    def test_every_block_of_the_project_in_this_language_is_run(self):
+        named = [block["how"] for block in blocks(page=PROJECT) if block["language"] == "python"]
+        self.assertEqual(named, ["python xadd", "python my_jobs.py", "python enqueue"])
+
+    @unittest.skipUnless(os.environ.get("STREAMFLEET_BIN"), "STREAMFLEET_BIN is not set")
+    def test_the_command_line_accepts_an_id_once(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        (block,) = blocks("cli")
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.abspath(os.environ["STREAMFLEET_BIN"]), os.path.join(folder, "streamfleet"))
+            path = folder + os.pathsep + os.environ["PATH"]
+            env = {**environment(), "PATH": path, "STREAMFLEET__REDIS__URL": server.url}
+            done = subprocess.run([sys.executable, "-c", block["code"]], env=env, cwd=folder, capture_output=True, text=True)
+        self.assertEqual((done.stdout, done.stderr), ("True False\n", ""))
 
     def test_examples_of_tests_pass(self):
         for block in blocks("unit"):

@@ -3,8 +3,9 @@
 import unittest
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from unittest.mock import Mock
 
-from streamfleet import Submission
+from streamfleet import Producer, Submission
 
 
 def fields(*args, **options):
@@ -142,9 +143,11 @@ class Fields(unittest.TestCase):
         with self.assertRaises(TypeError):
             fields("x", headers={"tenant": 9})
 
-    def test_a_unique_key_is_refused_with_what_to_use(self):
-        with self.assertRaisesRegex(NotImplementedError, "streamfleet enqueue --unique"):
-            fields("x", unique="report-2026-11")
+    def test_a_producer_refuses_a_unique_key_with_what_to_use(self):
+        with self.assertRaisesRegex(ValueError, "streamfleet.Cli"):
+            Producer(Mock()).enqueue("x", unique="report-2026-11")
+        with self.assertRaisesRegex(ValueError, "need unique"):
+            fields("x", unique_mode="replace")
 
 
 if __name__ == "__main__":

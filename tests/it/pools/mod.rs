@@ -4,6 +4,7 @@ mod check;
 mod ended;
 mod frozen;
 mod kill;
+mod page;
 mod work;
 
 use std::fs;

@@ -1,0 +1,92 @@
+//! The packages in `sdk/`: their version, their licenses, and the links of the pages that registries show.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use super::{assert_none, files, root};
+
+/// Where the program and each package state their version, and what stands before it.
+const VERSIONS: [(&str, &str); 4] = [
+    ("Cargo.toml", "[workspace.package]\nversion = \""),
+    ("sdk/node/package.json", "\"version\": \""),
+    ("sdk/php/src/Worker.php", "const VERSION = '"),
+    ("sdk/python/streamfleet/_version.py", "VERSION = \""),
+];
+
+const PACKAGES: [&str; 3] = ["sdk/node", "sdk/php", "sdk/python"];
+
+/// Where the pages of the packages link to.
+const REPOSITORY: &str = "https://github.com/streamfleet/streamfleet";
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+fn version(file: &str, before: &str) -> String {
+    let text = read(file);
+    let (_, rest) = text.split_once(before).unwrap();
+    rest.split(['"', '\'']).next().unwrap().to_owned()
+}
+
+/// Returns the files of a package that can state its version.
+fn sources(package: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for ending in ["js", "mjs", "ts", "mts", "json", "php", "py", "toml"] {
+        files(&root().join(package), ending, &mut found);
+    }
+    let skipped = ["node_modules", "vendor", "build", "test", "tests"];
+    found.retain(|path| !path.iter().any(|part| skipped.iter().any(|name| part == *name)));
+    found
+}
+
+/// Returns the targets of the links of a page.
+fn links(page: &str) -> impl Iterator<Item = &str> {
+    page.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+#[test]
+fn the_program_and_all_packages_have_one_version() {
+    let found: BTreeSet<String> = VERSIONS.iter().map(|(file, before)| version(file, before)).collect();
+    assert_eq!(found.len(), 1, "{VERSIONS:?} have {found:?}");
+}
+
+#[test]
+fn each_package_states_its_version_once() {
+    let version = version(VERSIONS[0].0, VERSIONS[0].1);
+    for package in PACKAGES {
+        let times = |path: &PathBuf| fs::read_to_string(path).unwrap().matches(&version).count();
+        let total: usize = sources(package).iter().map(times).sum();
+        assert_eq!(total, 1, "how often {package} states {version}");
+    }
+}
+
+#[test]
+fn each_package_has_the_licenses() {
+    for package in PACKAGES {
+        for name in ["LICENSE", "LICENSE-APACHE", "LICENSE-MIT"] {
+            assert_eq!(read(&format!("{package}/{name}")), read(name), "{package}/{name}");
+        }
+    }
+}
+
+#[test]
+fn links_of_the_packages_work_in_registries() {
+    let mut findings = Vec::new();
+    for package in PACKAGES {
+        for link in links(&read(&format!("{package}/README.md"))) {
+            let path = link.split('#').next().unwrap();
+            let file = ["blob", "tree"]
+                .iter()
+                .find_map(|kind| path.strip_prefix(&format!("{REPOSITORY}/{kind}/main/")));
+            let is_dead = match file {
+                Some(file) => !root().join(file).exists(),
+                None => !(link.starts_with("https://") || link.starts_with('#')),
+            };
+            if is_dead {
+                findings.push(format!("{package}/README.md: {link}"));
+            }
+        }
+    }
+    assert_none(findings);
+}
