@@ -134,6 +134,7 @@ async fn scan(broker: &Broker) -> Found {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret as _;
     use streamfleet::RedisConfig;
     use streamfleet::dev_server::DevServer;
     use tempfile::TempDir;
@@ -169,15 +170,16 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_a_slow_scan_if_there_is_an_older_list() {
         let folder = TempDir::new().unwrap();
-        let server = DevServer::builder().start(&folder.path().join("redis")).await.unwrap();
+        let mut server = DevServer::builder().start(&folder.path().join("redis")).await.unwrap();
         let broker = Broker::connect(RedisConfig::default().url(server.url())).await.unwrap();
-        let directory = Directory::default();
-        add(server.url(), "mail");
+        let (directory, address) = (Directory::default(), server.url());
+        let url = address.expose_secret();
+        add(url, "mail");
         assert_eq!(names(&directory.look(&broker).await.unwrap()), ["mail"]);
-        add(server.url(), "shop");
+        add(url, "shop");
         directory.expire();
         // Redis answers nobody for this time.
-        send(server.url(), &["CLIENT", "PAUSE", "3000", "ALL"]);
+        send(url, &["CLIENT", "PAUSE", "3000", "ALL"]);
         let begun = Instant::now();
         for _ in 0..3 {
             assert_eq!(names(&directory.look(&broker).await.unwrap()), ["mail"]);
