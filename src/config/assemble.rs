@@ -136,7 +136,7 @@ impl Effective {
     ///
     /// [`Invalid`] with the types that have no handler, and the handlers that cannot be created.
     pub fn fleet(&self) -> Result<Builder, Invalid> {
-        let mut builder = Fleet::builder(self.config.fleet_config());
+        let mut builder = Fleet::builder(self.config.fleet_config()).config_digest(self.digest());
         let (pools, mut problems) = Pools::of(self);
         for (name, section) in &self.config.types {
             if let Err(reason) = register(&mut builder, &pools, name, section) {

@@ -1,6 +1,7 @@
 //! Prints the effective configuration: secrets masked, each value with its source.
 
 use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -8,6 +9,9 @@ use serde_json::{Map, Value};
 use super::Effective;
 use super::tree::dotted;
 use crate::broker;
+
+/// The sections that say how a worker does its work. The others may differ between processes that do the same.
+const OF_WORK: [&str; 7] = ["worker", "queues", "dead", "pools", "types", "cron", "events"];
 
 /// The text that replaces a secret.
 const MASK: &str = "***";
@@ -51,6 +55,14 @@ impl Effective {
             steps.into_iter().flat_map(Map::values_mut).for_each(mask);
         }
         value
+    }
+
+    /// Returns a short text that is the same for processes that are to do their work alike. It tells no secret.
+    pub(super) fn digest(&self) -> String {
+        let shown = self.shown();
+        let mut hasher = DefaultHasher::new();
+        OF_WORK.map(|section| shown.get(section).map(Value::to_string)).hash(&mut hasher);
+        format!("{:08x}", hasher.finish() >> 32)
     }
 
     /// Returns the same values as TOML, each with its source as a comment.

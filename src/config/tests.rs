@@ -309,6 +309,25 @@ handler = { http = { url = "https://example.com/", headers = { x-token = "canary
 }
 
 #[test]
+fn processes_that_do_their_work_alike_have_one_digest() {
+    let digest = |toml: &str| read(toml).unwrap().digest();
+    let (types, secret) = ("[types.a]\nhandler = { exec = { command = [\"a\"], env = { T = \"", "\" } } }\n");
+    let base = format!("{types}one{secret}");
+    for same in [
+        format!("{types}two{secret}"),
+        format!("[redis]\nurl = \"redis://elsewhere:1\"\n{base}"),
+        format!("[console]\nlisten = \"127.0.0.1:1\"\n{base}"),
+    ] {
+        assert_eq!(digest(&same), digest(&base), "{same}");
+    }
+    for other in
+        [format!("[worker]\nlease = \"90s\"\n{base}"), format!("{base}[types.b]\nhandler = \"noop\"\n")]
+    {
+        assert_ne!(digest(&other), digest(&base), "{other}");
+    }
+}
+
+#[test]
 fn every_section_is_shown() {
     let toml = "[types.a]\nhandler = \"noop\"\n[cron.b]\nschedule = \"@daily\"\ntype = \"a\"\n";
     let effective = read_with(toml, &[], Flags::default()).unwrap();

@@ -85,7 +85,7 @@ impl Schedule {
     }
 
     /// Returns the last `most` ticks after `after` and not later than `until`, oldest first.
-    pub(super) fn last(&self, most: usize, after: Timestamp, until: Timestamp) -> Vec<Timestamp> {
+    pub fn last(&self, most: usize, after: Timestamp, until: Timestamp) -> Vec<Timestamp> {
         let first = |count: usize, after| -> Vec<Timestamp> {
             self.upcoming(after).take_while(|tick| *tick <= until).take(count).collect()
         };

@@ -107,6 +107,7 @@ pub(crate) struct Heartbeat {
     pub(crate) clock: Arc<ServerClock>,
     pub(crate) events: Events,
     pub(crate) describe: Box<DescribeWorker>,
+    pub(crate) started: Instant,
     pub(crate) monitor: Monitor,
     pub(crate) liveness: Liveness,
     pub(crate) stop: CancellationToken,
@@ -273,6 +274,7 @@ impl Heartbeat {
         let (reported, alive_for) = (Instant::now(), pacing.alive_for());
         let mut all = facts.clone();
         all.push(("attempts", running_attempts(queues, reported)));
+        all.push(("up_ms", reported.duration_since(self.started).as_millis().to_string()));
         let sent = self.broker.beat(link, &self.consumer, alive_for, &all);
         match self.monitor.ask(Duration::ZERO, sent).await {
             Ok(now) => {

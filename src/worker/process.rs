@@ -190,6 +190,7 @@ fn heartbeat(
         clock: Arc::clone(&shared.clock),
         events: shared.events.clone(),
         describe: describe_worker(&shared.registry, draining.clone()),
+        started: Instant::now(),
         monitor: shared.liveness.monitor("the heartbeat", None),
         liveness: shared.liveness.clone(),
         stop: stop.clone(),
@@ -201,6 +202,7 @@ fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<Desc
     let all = registry.types();
     let types: Vec<_> = all.iter().take(MAX_TYPES).map(ToString::to_string).collect();
     let left_out = all.len() - types.len();
+    let config = registry.config_digest().map(str::to_owned);
     Box::new(move |queues| {
         let mut names: Vec<_> = queues.iter().map(|joined| joined.queue.name().as_str()).collect();
         names.sort_unstable();
@@ -216,6 +218,7 @@ fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<Desc
             ("state", state.to_owned()),
             ("pid", std::process::id().to_string()),
         ];
+        facts.extend(config.clone().map(|digest| ("config", digest)));
         if left_out > 0 {
             facts.push(("types_left_out", left_out.to_string()));
         }

@@ -26,6 +26,7 @@ pub(crate) struct Registry {
     middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
     shared_places: SharedPlaces,
     schemas: Schemas,
+    config_digest: Option<String>,
 }
 
 /// One type's handler and policy.
@@ -129,6 +130,15 @@ impl Registry {
     #[cfg(feature = "schema")]
     pub(crate) fn set_schemas(&mut self, schemas: Schemas) {
         self.schemas = schemas;
+    }
+
+    pub(crate) fn set_config_digest(&mut self, digest: String) {
+        self.config_digest = Some(digest);
+    }
+
+    /// Returns what tells configurations apart, if there is one that others can have too.
+    pub(super) fn config_digest(&self) -> Option<&str> {
+        self.config_digest.as_deref()
     }
 
     /// Returns the schemas that payloads must fit.

@@ -11,6 +11,9 @@ use crate::job::{EntryId, Lane, QueueName, Timestamp};
 /// The most attempts that a worker reports, the longest ones. Each takes about 100 bytes.
 const MOST: usize = 64;
 
+/// What a worker claims is pending for another name of its own, which ends like this.
+const CLAIMS: &str = ".claims";
+
 /// What follows the attempts if there are more.
 const MORE: &str = "+";
 
@@ -128,11 +131,17 @@ impl Holdings {
         Self { workers: workers.iter().filter_map(report).collect() }
     }
 
+    /// Returns when an attempt began, by the server's clock; `None` if its worker has not reported that.
+    pub fn since(&self, worker: &str, queue: &QueueName, entry: EntryId) -> Option<Timestamp> {
+        let worker = worker.strip_suffix(CLAIMS).unwrap_or(worker);
+        let attempts = &self.workers.get(worker)?.since;
+        Lane::ALL.into_iter().find_map(|lane| attempts.get(&(queue.clone(), lane, entry)).copied())
+    }
+
     /// Returns who holds an entry, and since when.
     pub(super) fn holder(&self, queue: &QueueName, lane: Lane, pending: PendingEntry) -> JobHolder {
         let PendingEntry { entry, consumer, silent, deliveries } = pending;
-        // What a worker claims is pending for another name of its own.
-        let worker = consumer.strip_suffix(".claims").unwrap_or(&consumer).to_owned();
+        let worker = consumer.strip_suffix(CLAIMS).unwrap_or(&consumer).to_owned();
         let report = self.workers.get(&worker);
         let exact = report.and_then(|report| report.since.get(&(queue.clone(), lane, entry)).copied());
         // What a complete report lacks began after it.

@@ -84,6 +84,8 @@ pub struct FoundJob {
     pub due: Option<Timestamp>,
     /// When it died, if it is dead.
     pub died: Option<Timestamp>,
+    /// When its last attempt ended, if it is done or cancelled, and had one.
+    pub ended: Option<Timestamp>,
     /// The last error, if it was read: that of a dead job, or of one that a filter had to look up.
     pub error: Option<String>,
     /// The worker that holds it, if it is running.
@@ -105,6 +107,7 @@ impl FoundJob {
             attempts: 0,
             due: None,
             died: None,
+            ended: None,
             error: None,
             holder: None,
             cursor,

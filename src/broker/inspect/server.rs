@@ -108,7 +108,8 @@ impl Server {
 pub struct WorkerInfo {
     /// Its consumer name.
     pub consumer: String,
-    /// The fields that it reports: `queues`, `types`, `running`, `slots`, `version`, `started_ms`, `state`.
+    /// The fields that it reports: `queues`, `types`, `running`, `slots`, `version`, `state`, `config` (the same for workers with
+    /// the same configuration), `beat_ms` (when it reported that) and `up_ms` (for how long it had been running then).
     pub facts: BTreeMap<String, String>,
 }
 

@@ -3,14 +3,13 @@
 use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
-use serde::Deserialize;
-use streamfleet::Queue;
 use streamfleet::admin::PastAction;
 use streamfleet::job::{EntryId, Timestamp};
+use streamfleet::{Queue, RedisError};
 
-use super::campaigns::List;
 use super::found::ROWS;
 use super::frame::{Frame, grouped};
+use super::list::{Asked, List, Narrow};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
@@ -22,48 +21,50 @@ use crate::console::site::Site;
 /// How many queues are read at once.
 const AT_ONCE: usize = 8;
 
-/// A part of the address.
-#[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
-    queue: Option<String>,
-    /// Only actions before this entry.
-    after: Option<String>,
-}
+/// How many actions are read at once if not all are wanted …
+const READ: usize = 500;
+
+/// … and how many at most of one audit for one page.
+const MOST: usize = 2000;
 
 /// Shows the page.
 pub(super) async fn show(
     State(site): State<Site>,
     frame: Frame,
-    Query(wanted): Query<Wanted>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let mut queues = target::visible(&site, &frame).await?;
-    if let Some(name) = &wanted.queue {
-        queues.retain(|queue| queue.name().as_str() == name);
-    }
-    let before: Option<EntryId> =
-        wanted.after.as_deref().map(|after| target::part("after", after)).transpose()?;
-    let Gathered { mut found, mut remarks, now } = gather(queues, before).await;
+    let here = Link::to(&["audit"]);
+    let narrow = Narrow::new(&frame, &here)
+        .queue(&frame, &asked, &queues)
+        .field(&frame, &asked, ("who", "column.who"))
+        .field(&frame, &asked, ("what", "column.what"));
+    asked.retain_queues(&mut queues);
+    let before: Option<EntryId> = asked.get("after").map(|after| target::part("after", after)).transpose()?;
+    let mut all = gather(queues, &asked, before).await;
     // What people did about incidents concerns those who may see every queue.
-    if wanted.queue.is_none() && frame.may_about(Role::Viewer, None) {
-        match site.broker().incidents().audit(before, ROWS as u64 + 1).await {
-            Ok(actions) => found.extend(actions.into_iter().map(|action| (None, action))),
-            Err(error) => remarks.push(error.to_string()),
+    if asked.get("queue").is_none() && frame.may_about(Role::Viewer, None) {
+        let incidents = site.broker().incidents();
+        match matching(&asked, before, |before, count| incidents.audit(before, count)).await {
+            Ok(read) => all.add(None, read),
+            Err(error) => all.remarks.push(error.to_string()),
         }
     }
+    let Gathered { mut found, remarks, now, horizon } = all;
     found.sort_by_key(|(_, past)| std::cmp::Reverse(past.entry));
+    // Before the horizon, not every audit was read.
+    found.retain(|(_, past)| horizon.is_none_or(|horizon| past.entry >= horizon));
     // Without queues, no clock was read.
     let now = found.first().map_or(now, |(_, past)| now.max(past.at()));
     // Entries of several queues may have the same id, so the next page begins before the last one's millisecond only if
     // no more of it are left.
-    let next = found.get(ROWS - 1).filter(|_| found.len() > ROWS).map(|(_, past)| past.entry.to_string());
+    let last = found.get(ROWS - 1).filter(|_| found.len() > ROWS).map(|(_, past)| past.entry);
     found.truncate(ROWS);
     let table = table(&frame, &found, now);
-    let next = next.map(|next| {
-        let link = wanted.queue.iter().fold(Link::to(&["audit"]), |link, queue| link.with("queue", queue));
-        link.with("after", &next).to_string()
-    });
+    let next = narrow.next(here, last.or(horizon));
     let (title, line) = (frame.t("nav.audit"), frame.t("audit.line").to_owned());
-    Ok(frame.page(title, Some(Section::Audit), &List { frame: &frame, title, line, table, remarks, next }))
+    let page = List { frame: &frame, title, line, narrow, table, remarks, more: Vec::new(), next };
+    Ok(frame.page(title, Some(Section::Audit), &page))
 }
 
 /// What people did, each with the queue; none if it was about incidents.
@@ -75,17 +76,26 @@ struct Gathered {
     found: Actions,
     remarks: Vec<String>,
     now: Timestamp,
+    /// The oldest action up to which all audits were read; `None` if they were read to their ends.
+    horizon: Option<EntryId>,
 }
 
-async fn gather(queues: Vec<Queue>, before: Option<EntryId>) -> Gathered {
-    let reading = stream::iter(queues).map(|queue| read(queue, before)).buffered(AT_ONCE);
+impl Gathered {
+    fn add(&mut self, queue: Option<&Queue>, read: Matching) {
+        self.found.extend(read.actions.into_iter().map(|action| (queue.cloned(), action)));
+        self.horizon = self.horizon.max(read.reached);
+    }
+}
+
+async fn gather(queues: Vec<Queue>, asked: &Asked, before: Option<EntryId>) -> Gathered {
+    let reading = stream::iter(queues).map(|queue| read(queue, asked, before)).buffered(AT_ONCE);
     let read: Vec<_> = reading.collect().await;
     let mut all = Gathered::default();
     for (queue, read) in read {
         match read {
-            Ok((clock, actions)) => {
+            Ok((clock, read)) => {
                 all.now = all.now.max(clock);
-                all.found.extend(actions.into_iter().map(|action| (Some(queue.clone()), action)));
+                all.add(Some(&queue), read);
             }
             Err(error) => all.remarks.push(error),
         }
@@ -93,13 +103,51 @@ async fn gather(queues: Vec<Queue>, before: Option<EntryId>) -> Gathered {
     all
 }
 
-type Read = (Queue, Result<(Timestamp, Vec<PastAction>), String>);
+type Read = (Queue, Result<(Timestamp, Matching), String>);
 
-async fn read(queue: Queue, before: Option<EntryId>) -> Read {
-    let recent = queue.audit().recent(before, ROWS as u64 + 1);
+async fn read(queue: Queue, asked: &Asked, before: Option<EntryId>) -> Read {
+    let audit = queue.audit();
+    let recent = matching(asked, before, |before, count| audit.recent(before, count));
     let read = async { tokio::try_join!(queue.clock(), recent) };
     let read = read.await.map_err(|error| format!("{}: {}", queue.name(), queue.with_keys(&error)));
     (queue, read)
+}
+
+/// Actions of one audit that the address asks for.
+#[derive(Default)]
+struct Matching {
+    actions: Vec<PastAction>,
+    /// The oldest action that was read, unless the audit has no older ones.
+    reached: Option<EntryId>,
+}
+
+/// Reads actions until there are enough for a page, or so many that this takes too long.
+async fn matching<F>(
+    asked: &Asked,
+    mut before: Option<EntryId>,
+    recent: impl Fn(Option<EntryId>, u64) -> F,
+) -> Result<Matching, RedisError>
+where
+    F: Future<Output = Result<Vec<PastAction>, RedisError>>,
+{
+    let (mut found, mut read) = (Matching::default(), 0);
+    let is_filtered = asked.get("who").or(asked.get("what")).is_some();
+    let count = if is_filtered { READ } else { ROWS + 1 };
+    loop {
+        let page = recent(before, count as u64).await?;
+        let is_last = page.len() < count;
+        (before, read) = (page.last().map(|past| past.entry).or(before), read + page.len());
+        let fits =
+            |past: &PastAction| asked.fits("who", &past.action.who) && asked.fits("what", &past.action.what);
+        found.actions.extend(page.into_iter().filter(fits));
+        if is_last {
+            return Ok(found);
+        }
+        if found.actions.len() > ROWS || read >= MOST {
+            found.reached = before;
+            return Ok(found);
+        }
+    }
 }
 
 fn table(frame: &Frame, found: &[(Option<Queue>, PastAction)], now: Timestamp) -> Table {

@@ -61,15 +61,16 @@ impl Task {
         query: Vec<(String, String)>,
     ) -> Result<Self, Problem> {
         let queue = target::queue(site, name)?;
-        let criteria = Criteria::read(frame, site.mask(), query)?;
+        let criteria = Criteria::of_action(frame, site.mask(), query)?;
         let states =
             |link: Link| criteria.states.iter().fold(link, |link, state| link.with("state", state.as_str()));
         let here = states(criteria.conditions(Link::queue(name, &["bulk", action])));
-        let tab = match criteria.states.first() {
-            Some(State::Running) => "running",
-            Some(State::Scheduled) => "delayed",
-            Some(State::Retrying) => "retrying",
-            Some(State::Waiting | State::Dead | State::Done | State::Cancelled) | None => "waiting",
+        let tab = match &criteria.states[..] {
+            [State::Running] => "running",
+            [State::Scheduled] => "scheduled",
+            [State::Retrying] => "retrying",
+            [State::Scheduled, State::Retrying] => "delayed",
+            _ => "waiting",
         };
         let back = criteria.conditions(Link::queue(name, &[])).with("tab", tab);
         Ok(Self { queue, criteria, here, back })

@@ -8,12 +8,14 @@ use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::admin::{Action, Campaign, CampaignError, CampaignState};
-use streamfleet::job::{QueueName, Timestamp};
+use streamfleet::job::{DeadReason, QueueName, Timestamp};
 
 use super::action::Done;
+use super::criteria::of_campaign;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, grouped, lead_to, utc};
 use super::job::Fact;
+use super::list::{Asked, List, Narrow};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
@@ -29,17 +31,6 @@ const AT_ONCE: usize = 8;
 const MOST: usize = 50;
 
 #[derive(Template)]
-#[template(path = "list.html")]
-pub(super) struct List<'a> {
-    pub(super) frame: &'a Frame,
-    pub(super) title: &'a str,
-    pub(super) line: String,
-    pub(super) table: Table,
-    pub(super) remarks: Vec<String>,
-    pub(super) next: Option<String>,
-}
-
-#[derive(Template)]
 #[template(path = "campaign.html")]
 struct CampaignPage<'a> {
     frame: &'a Frame,
@@ -53,23 +44,17 @@ struct CampaignPage<'a> {
     actions: Vec<(&'static str, String, bool)>,
 }
 
-/// A part of the address.
-#[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
-    queue: Option<String>,
-}
-
 /// Shows the campaigns of all queues, or of one.
 pub(super) async fn show(
     State(site): State<Site>,
     frame: Frame,
-    Query(wanted): Query<Wanted>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let mut queues = target::visible(&site, &frame).await?;
-    if let Some(name) = &wanted.queue {
-        queues.retain(|queue| queue.name().as_str() == name);
-    }
-    list(&frame, queues).await
+    let here = Link::to(&["campaigns"]);
+    let narrow = Narrow::new(&frame, &here).queue(&frame, &asked, &queues);
+    asked.retain_queues(&mut queues);
+    list(&frame, queues, &asked, (here, narrow)).await
 }
 
 /// Shows the campaigns of the queue in the path.
@@ -77,11 +62,21 @@ pub(super) async fn of_queue(
     State(site): State<Site>,
     frame: Frame,
     Path(name): Path<String>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    list(&frame, vec![target::queue(&site, &name)?]).await
+    let here = Link::queue(&name, &["campaigns"]);
+    let narrow = Narrow::new(&frame, &here);
+    list(&frame, vec![target::queue(&site, &name)?], &asked, (here, narrow)).await
 }
 
-async fn list(frame: &Frame, queues: Vec<Queue>) -> Result<Response, Problem> {
+async fn list(
+    frame: &Frame,
+    queues: Vec<Queue>,
+    asked: &Asked,
+    (here, narrow): (Link, Narrow),
+) -> Result<Response, Problem> {
+    let states = CampaignState::ALL.map(|state| state.as_str().to_owned());
+    let narrow = narrow.choice(frame, asked, ("state", "column.state"), states.into());
     let reading = stream::iter(queues).map(|queue| async move {
         let read = read(&queue).await;
         (queue, read)
@@ -98,8 +93,11 @@ async fn list(frame: &Frame, queues: Vec<Queue>) -> Result<Response, Problem> {
             Err(error) => remarks.push(format!("{}: {error}", queue.name())),
         }
     }
+    let is_wanted =
+        |campaign: &Campaign| asked.get("state").is_none_or(|state| campaign.state.as_str() == state);
+    found.retain(|(_, campaign)| is_wanted(campaign));
     found.sort_by_key(|(_, campaign)| std::cmp::Reverse(campaign.created));
-    found.truncate(MOST);
+    let next = asked.cut(&mut found, MOST)?;
     let columns = [
         ("column.campaign", "short"),
         ("column.queue", "short"),
@@ -115,7 +113,9 @@ async fn list(frame: &Frame, queues: Vec<Queue>) -> Result<Response, Problem> {
         table.add(row(frame, queue, campaign, now));
     }
     let (title, line) = (frame.t("nav.campaigns"), frame.t("campaign.line").to_owned());
-    Ok(frame.page(title, Some(Section::Campaigns), &List { frame, title, line, table, remarks, next: None }))
+    let next = narrow.next(here, next);
+    let page = List { frame, title, line, narrow, table, remarks, more: Vec::new(), next };
+    Ok(frame.page(title, Some(Section::Campaigns), &page))
 }
 
 /// The newest campaigns of a queue. One that cannot be read does not hide the others.
@@ -205,7 +205,8 @@ fn facts(frame: &Frame, queue: &str, campaign: &Campaign) -> Vec<Fact> {
     let (counts, rules) = (campaign.counts, campaign.rules);
     let plain = |key, text: String| Fact { key, text, link: None };
     let count = |key, count: u64| plain(key, grouped(count));
-    let letters = Link::queue(queue, &["dead"]).with("letters", "all").to_string();
+    let letters = of_campaign(queue, &campaign.id);
+    let counted = |key, number: u64, link: &Link| Fact { link: Some(link.to_string()), ..count(key, number) };
     let stop = rules.stop_at.map_or_else(|| "–".to_owned(), |share| format!("{share} %"));
     let mut facts = vec![
         plain("column.filter", filter(frame, campaign)),
@@ -220,9 +221,13 @@ fn facts(frame: &Frame, queue: &str, campaign: &Campaign) -> Vec<Fact> {
         count("campaign.replayed", counts.replayed),
         count("campaign.skipped", counts.skipped),
         count("campaign.succeeded", counts.succeeded),
-        Fact { link: Some(letters.clone()), ..count("campaign.died_again", counts.died) },
-        Fact { link: Some(letters), ..count("campaign.died_otherwise", counts.died_otherwise) },
-        count("campaign.decisions", counts.needs_decision),
+        counted("campaign.died_again", counts.died, &letters),
+        counted("campaign.died_otherwise", counts.died_otherwise, &letters),
+        counted(
+            "campaign.decisions",
+            counts.needs_decision,
+            &letters.clone().with("reason", DeadReason::NeedsDecision.as_str()),
+        ),
         count("campaign.cancelled", counts.cancelled),
         count("campaign.alive", counts.alive()),
     ]);

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use streamfleet::admin::stream_name;
 use streamfleet::job::{Encoding, Lane, Namespace, QueueName};
 
+use super::terms::Terms;
 use crate::output::shell_word;
 
 /// A job to be submitted.
@@ -16,18 +17,20 @@ pub(super) struct Order<'a> {
     pub(super) payload: &'a str,
     pub(super) encoding: Encoding,
     pub(super) headers: Vec<(String, String)>,
+    pub(super) terms: Terms,
 }
 
 impl Order<'_> {
-    /// The commands, with the name of each.
+    /// The commands, with the name of each, but those that cannot submit this job.
     pub(super) fn commands(&self) -> Vec<(&'static str, String)> {
-        let others = [
-            ("redis-cli", self.redis_cli()),
-            ("PHP", self.php()),
-            ("Python", self.python()),
+        let all = [
+            ("streamfleet", self.streamfleet()),
+            ("redis-cli", Some(self.redis_cli())),
+            ("PHP", Some(self.php())),
+            ("Python", Some(self.python())),
             ("curl", self.curl()),
         ];
-        self.streamfleet().map(|command| ("streamfleet", command)).into_iter().chain(others).collect()
+        all.into_iter().filter_map(|(name, command)| Some((name, command?))).collect()
     }
 
     /// The fields of the entry.
@@ -40,6 +43,7 @@ impl Order<'_> {
             fields.push(("encoding".to_owned(), self.encoding.as_str().to_owned()));
         }
         fields.extend(self.headers.iter().map(|(name, value)| (format!("h.{name}"), value.clone())));
+        fields.extend(self.terms.wire());
         fields
     }
 
@@ -48,7 +52,7 @@ impl Order<'_> {
     }
 
     /// `None` if the command line would not submit this payload, but read a file or its standard input, or take it or the type
-    /// for an option.
+    /// for an option, or if it has no option for one of the terms.
     fn streamfleet(&self) -> Option<String> {
         if self.payload.starts_with(['@', '-']) || self.job_type.starts_with('-') {
             return None;
@@ -69,6 +73,10 @@ impl Order<'_> {
                 .iter()
                 .map(|(name, value)| format!("--header {}", shell(&format!("{name}={value}")))),
         );
+        words.extend(self.terms.options()?.into_iter().map(|(option, value)| match option {
+            "--track" => option.to_owned(),
+            _ => format!("{option}={}", shell(&value)),
+        }));
         Some(words.join(" "))
     }
 
@@ -94,7 +102,8 @@ impl Order<'_> {
         format!("client.xadd({}, {{\n{}}})", text(&self.stream()), fields.collect::<String>())
     }
 
-    fn curl(&self) -> String {
+    /// `None` if the API has no member for one of the terms.
+    fn curl(&self) -> Option<String> {
         let payload = match self.encoding {
             Encoding::Json => serde_json::from_str(self.payload).unwrap_or(Value::Null),
             Encoding::Msgpack | Encoding::Raw => Value::from(self.payload),
@@ -113,11 +122,14 @@ impl Order<'_> {
                 .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
                 .collect();
         }
-        format!(
+        for (name, value) in self.terms.members()? {
+            body[name] = value;
+        }
+        Some(format!(
             "curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\\n  -d {} \\\n  \"$CONSOLE\"/api/v1/queues/{}/jobs",
             shell(&body.to_string()),
             self.queue
-        )
+        ))
     }
 }
 
@@ -176,6 +188,7 @@ mod tests {
             payload,
             encoding: Encoding::Json,
             headers: vec![("tenant".to_owned(), "it's".to_owned())],
+            terms: Terms::default(),
         }
     }
 
@@ -190,6 +203,19 @@ mod tests {
             commands[1].1,
             r#"redis-cli XADD 'sf:{mail}:jobs:high' '*' type mail.send payload '{"to":"ann"}' h.tenant 'it'\''s'"#
         );
+    }
+
+    #[test]
+    fn each_command_keeps_the_terms() {
+        let (namespace, queue) = ("sf".parse().unwrap(), "mail".parse().unwrap());
+        let terms = |fields| Terms { id: Some("order-7".to_owned()), when: None, fields };
+        let with = |fields| Order { terms: terms(fields), ..order(&namespace, &queue, "{}") }.commands();
+        let commands = with(vec![("max_attempts", "3".to_owned()), ("tracking", "all".to_owned())]);
+        assert!(commands[0].1.ends_with("--id=order-7 --max-attempts=3 --track"), "{}", commands[0].1);
+        assert!(commands[1].1.ends_with(" id order-7 max_attempts 3 tracking all"), "{}", commands[1].1);
+        assert!(commands[4].1.contains(r#""max_attempts":3"#), "{}", commands[4].1);
+        let names = with(vec![("batch", "b-1".to_owned())]).into_iter().map(|(name, _)| name);
+        assert_eq!(names.collect::<Vec<_>>(), ["redis-cli", "PHP", "Python"]);
     }
 
     #[test]

@@ -7,8 +7,10 @@ use streamfleet::admin::Status;
 use streamfleet::job::{Encoding, Envelope};
 
 use super::commands;
+use super::excerpt::{self, html_bytes};
 use super::frame::Frame;
 use super::payload::{self, Form, Shown};
+use super::terms::Terms;
 use crate::console::link::Link;
 use crate::console::site::Site;
 
@@ -69,7 +71,9 @@ pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, w
     }
     let body: Option<(Vec<u8>, Option<Encoding>)> = match tab {
         "headers" => {
-            content.headers = bodies.fields.map(|fields| headers(site, fields)).unwrap_or_default();
+            let all = bodies.fields.map(|fields| headers(site, fields)).unwrap_or_default();
+            let (shown, is_cut) = beginning(all);
+            (content.headers, content.note) = (shown, is_cut.then(|| frame.t("job.cut").to_owned()));
             None
         }
         "result" => bodies.result.map(|text| {
@@ -80,7 +84,9 @@ pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, w
         _ => bodies.fields.and_then(|fields| Some((fields.get(b"payload")?.to_vec(), encoding(fields)))),
     };
     let Some((bytes, encoding)) = body else {
-        content.note = content.headers.is_empty().then(|| frame.t("job.none").to_owned());
+        if content.headers.is_empty() {
+            content.note = Some(frame.t("job.none").to_owned());
+        }
         return content;
     };
     let form = wanted.form.as_deref().and_then(Form::of_name).unwrap_or(Form::of_encoding(encoding, &bytes));
@@ -102,7 +108,16 @@ pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, w
     content
 }
 
-/// Commands that submit the same job, if its payload is text and nothing of it is hidden.
+/// The most bytes that headers take in a page, how many one of them takes beside its name and value, and the most letters of a
+/// value.
+const MAX_HEADERS: usize = 32 * 1024;
+const HEADER_BYTES: usize = 50;
+const MAX_HEADER: usize = 1000;
+
+/// The most bytes that the commands of a job take in a page.
+const MAX_COMMANDS: usize = 32 * 1024;
+
+/// Commands that submit the same job, if its payload is text, nothing of it is hidden, and they are not too long for a page.
 pub(super) fn copies(
     frame: &Frame,
     site: &Site,
@@ -113,7 +128,9 @@ pub(super) fn copies(
         return Vec::new();
     };
     let payload = std::str::from_utf8(fields.get(b"payload").unwrap_or_default());
-    let Some(payload) = payload.ok().filter(|payload| payload.len() <= 8 * 1024) else { return Vec::new() };
+    let Some(payload) = payload.ok().filter(|payload| payload.len() <= MAX_COMMANDS) else {
+        return Vec::new();
+    };
     let headers = headers(site, fields);
     let order = commands::Order {
         namespace: site.broker().namespace(),
@@ -123,8 +140,11 @@ pub(super) fn copies(
         payload,
         encoding: encoding(fields).unwrap_or(Encoding::Raw),
         headers,
+        terms: Terms::of(status, fields),
     };
-    order.commands()
+    let commands = order.commands();
+    let bytes: usize = commands.iter().map(|(_, text)| html_bytes(text)).sum();
+    if bytes > MAX_COMMANDS { Vec::new() } else { commands }
 }
 
 /// The encoding that a job's fields name.
@@ -133,6 +153,22 @@ pub(super) fn encoding(fields: &Envelope) -> Option<Encoding> {
         None => Some(Encoding::default()),
         Some(name) => std::str::from_utf8(name).ok().and_then(Encoding::parse),
     }
+}
+
+/// The headers that a page has room for, and whether that is not all of them.
+fn beginning(all: Vec<(String, String)>) -> (Vec<(String, String)>, bool) {
+    let (count, mut room, mut is_cut) = (all.len(), MAX_HEADERS, false);
+    let shown = all.into_iter().map_while(|(name, value)| {
+        let value = {
+            is_cut |= value.len() > MAX_HEADER;
+            excerpt::of(value, MAX_HEADER)
+        };
+        room = room.checked_sub(HEADER_BYTES + html_bytes(&name) + html_bytes(&value))?;
+        Some((name, value))
+    });
+    let shown: Vec<_> = shown.collect();
+    is_cut |= shown.len() < count;
+    (shown, is_cut)
 }
 
 /// The headers of a job, without what is masked.

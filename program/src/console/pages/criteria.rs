@@ -1,15 +1,21 @@
 //! Which jobs a page lists, as its address says it: the same conditions as on the command line.
 
-use streamfleet::admin::Filter;
-use streamfleet::job::{QueueName, State};
+use streamfleet::admin::{DeadLetter, Filter, FoundJob};
+use streamfleet::job::{GateName, QueueName, State};
 
 use super::frame::Frame;
 use crate::console::access::Mask;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 
+/// The name of the condition about the gate at which a job waits. Filters do not know it: only a page can list these jobs.
+const GATE: &str = "gate";
+
+/// The name of the condition about the campaign that replayed a letter's job. Only a page can list these letters.
+const CAMPAIGN: &str = "campaign";
+
 /// The names of the conditions in an address, the names that the filter knows, and the keys of their labels.
-const CONDITIONS: [(&str, &str, &str); 11] = [
+const CONDITIONS: [(&str, &str, &str); 13] = [
     ("type", "type", "filter.type"),
     ("id", "id-prefix", "filter.id"),
     ("error", "error", "filter.error"),
@@ -21,10 +27,12 @@ const CONDITIONS: [(&str, &str, &str); 11] = [
     ("reason", "reason", "filter.reason"),
     ("kind", "kind", "filter.kind"),
     ("group", "group", "filter.group"),
+    (CAMPAIGN, "", "filter.campaign"),
+    (GATE, "", "column.gate"),
 ];
 
 /// The conditions that only dead letters have.
-const OF_LETTERS: [&str; 3] = ["reason", "kind", "group"];
+const OF_LETTERS: [&str; 4] = ["reason", "kind", "group", CAMPAIGN];
 
 /// The conditions that show what payloads and errors contain.
 const PRIVATE: [&str; 3] = ["error", "where", "text"];
@@ -38,6 +46,10 @@ pub(super) struct Criteria {
     pub(super) states: Vec<State>,
     /// Which of these jobs.
     pub(super) filter: Filter,
+    /// Only jobs that wait at this gate.
+    gate: Option<GateName>,
+    /// Only letters of jobs that this campaign replayed.
+    campaign: Option<String>,
     /// Where the page begins.
     pub(super) after: Option<String>,
     /// The conditions as the address has them.
@@ -59,8 +71,15 @@ impl Criteria {
     ///
     /// [`Problem`] that names the parameter which is not valid, or may not be used by this person.
     pub(super) fn read(frame: &Frame, mask: &Mask, query: Vec<(String, String)>) -> Result<Self, Problem> {
-        let (filter, pairs) = (Filter::new(), Vec::new());
-        let mut read = Self { queue: None, states: Vec::new(), filter, after: None, pairs };
+        let mut read = Self {
+            queue: None,
+            states: Vec::new(),
+            filter: Filter::new(),
+            gate: None,
+            campaign: None,
+            after: None,
+            pairs: Vec::new(),
+        };
         for (name, value) in query.into_iter().filter(|(_, value)| !value.trim().is_empty()) {
             let invalid = |why: String| Problem::field(format!("query.{name}"), why);
             match name.as_str() {
@@ -72,19 +91,51 @@ impl Criteria {
         }
         if read.is_about_letters() {
             read.states = vec![State::Dead];
+        } else if read.gate.is_some() {
+            read.states = vec![State::Waiting];
         }
         Ok(read)
+    }
+
+    /// Reads the parameters of an action's address.
+    ///
+    /// # Errors
+    ///
+    /// As [`Criteria::read`], or if there is a condition that only selects what a page lists: the action would change more than
+    /// that.
+    pub(super) fn of_action(
+        frame: &Frame,
+        mask: &Mask,
+        query: Vec<(String, String)>,
+    ) -> Result<Self, Problem> {
+        let read = Self::read(frame, mask, query)?;
+        let listing = [(GATE, read.gate.is_some()), (CAMPAIGN, read.campaign.is_some())];
+        match listing.into_iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => Err(Problem::field(format!("query.{name}"), frame.t("filter.only_lists"))),
+            None => Ok(read),
+        }
     }
 
     /// Adds a condition. Parameters that are none are left to others.
     fn add(&mut self, (frame, mask): (&Frame, &Mask), name: String, value: String) -> Result<(), Problem> {
         let Some((_, known, _)) = CONDITIONS.iter().find(|(known, ..)| *known == name) else { return Ok(()) };
-        let at = || format!("query.{name}");
-        if PRIVATE.contains(&name.as_str()) && !frame.sees_payloads() {
+        let (at, value) = (|| format!("query.{name}"), value.trim().to_owned());
+        if (PRIVATE.contains(&name.as_str()) || name == GATE && names_a_value(&value))
+            && !frame.sees_payloads()
+        {
             return Err(Problem::field(at(), frame.t("filter.private")));
         }
-        let filter = std::mem::take(&mut self.filter).and(known, value.trim());
-        self.filter = filter.map_err(|error| Problem::field(at(), error.to_string()))?;
+        match name.as_str() {
+            GATE => {
+                let gate = value.parse().map_err(|error| Problem::field(at(), format!("{error}")))?;
+                self.gate = Some(gate);
+            }
+            CAMPAIGN => self.campaign = Some(value.clone()),
+            _ => {
+                let filter = std::mem::take(&mut self.filter).and(known, &value);
+                self.filter = filter.map_err(|error| Problem::field(at(), error.to_string()))?;
+            }
+        }
         if !mask.is_empty() && self.filter.looks_at(|name| mask.hides(name)) {
             return Err(Problem::field(at(), frame.t("filter.masked")));
         }
@@ -112,6 +163,7 @@ impl Criteria {
     pub(super) fn fields(&self, frame: &Frame, with_letters: bool) -> Vec<Condition> {
         let is_shown = |name: &str| {
             (with_letters || !OF_LETTERS.contains(&name))
+                && (self.states.is_empty() || self.asks_for(State::Waiting) || name != GATE)
                 && (frame.sees_payloads() || !PRIVATE.contains(&name))
         };
         let shown = CONDITIONS.iter().filter(|(name, ..)| is_shown(name));
@@ -125,10 +177,52 @@ impl Criteria {
         shown.map(field).collect()
     }
 
+    /// Returns true if all jobs, or all letters, are meant.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// Returns true if an action can mean the same jobs.
+    pub(super) fn selects(&self) -> bool {
+        self.gate.is_none() && self.campaign.is_none()
+    }
+
+    /// Returns true if only jobs at one gate are meant.
+    pub(super) fn is_at_gate(&self) -> bool {
+        self.gate.is_some()
+    }
+
+    /// Returns true if a job that the filter matches also fulfils the conditions that filters do not know.
+    pub(super) fn lists(&self, job: &FoundJob) -> bool {
+        self.gate.as_ref().is_none_or(|gate| job.room.as_deref() == Some(gate.as_str()))
+    }
+
+    /// The same for a letter.
+    pub(super) fn lists_letter(&self, letter: &DeadLetter) -> bool {
+        self.campaign.as_ref().is_none_or(|campaign| letter.text(CAMPAIGN) == *campaign)
+    }
+
     /// Returns true if a state is asked for.
     pub(super) fn asks_for(&self, state: State) -> bool {
         self.states.contains(&state)
     }
+}
+
+/// Whether the name of a gate has a value of jobs.
+fn names_a_value(gate: &str) -> bool {
+    gate.contains('=')
+}
+
+/// Where the jobs that wait at a gate are listed; `None` if the address would have a value that somebody may not see.
+pub(super) fn at_gate(frame: &Frame, queue: &QueueName, gate: &GateName) -> Option<Link> {
+    let is_shown = frame.sees_payloads() || !names_a_value(gate.as_str());
+    let link = || Link::queue(queue.as_str(), &[]).with("tab", "waiting").with(GATE, gate.as_str());
+    is_shown.then(link)
+}
+
+/// Where the letters of jobs that a campaign replayed are listed.
+pub(super) fn of_campaign(queue: &str, campaign: &str) -> Link {
+    Link::queue(queue, &["dead"]).with(CAMPAIGN, campaign)
 }
 
 #[cfg(test)]
@@ -153,6 +247,25 @@ mod tests {
     #[test]
     fn conditions_of_letters_mean_dead_jobs() {
         assert_eq!(read(&[("reason", "fatal"), ("state", "waiting")]).unwrap().states, [State::Dead]);
+    }
+
+    #[test]
+    fn the_value_of_a_gate_is_for_those_who_see_payloads() {
+        let (queue, gate) = ("mail".parse().unwrap(), "key:h.tenant=9".parse().unwrap());
+        assert!(read(&[("gate", "key:h.tenant=9")]).is_err() && read(&[("gate", "type:mail.send")]).is_ok());
+        assert_eq!(at_gate(&tests_frame(), &queue, &gate), None);
+        let frame = Frame::of_person("ann", Grants { payloads: true, ..Grants::default() });
+        let link = at_gate(&frame, &queue, &gate).unwrap();
+        assert_eq!(link.as_str(), "/queues/mail?tab=waiting&gate=key%3Ah.tenant%3D9");
+    }
+
+    #[test]
+    fn no_action_means_more_jobs_than_the_page_lists() {
+        for (name, value) in [("gate", "type:mail.send"), ("campaign", "c-1")] {
+            let query = vec![(name.to_owned(), value.to_owned())];
+            assert!(!read(&[(name, value)]).unwrap().selects(), "{name}");
+            assert!(Criteria::of_action(&tests_frame(), &Mask::default(), query).is_err(), "{name}");
+        }
     }
 
     #[test]

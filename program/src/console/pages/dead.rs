@@ -14,8 +14,8 @@ use super::found::ROWS;
 use super::frame::{Frame, grouped};
 use super::section::Section;
 use super::table::{Cell, Table};
-use super::target;
 use super::trend::Trend;
+use super::{dead_groups, target};
 use crate::console::access::Role;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
@@ -90,9 +90,10 @@ pub(super) async fn show(
         all: here().with("letters", "all").to_string(),
         actions: actions(&frame, &queue, &criteria),
     };
-    if criteria.filter.is_empty() && !wants_letters {
+    if criteria.is_empty() && !wants_letters {
         let trend = Trend::read(&queue, now).await.map_err(failed)?;
-        page.groups = Some(table(&frame, &name, (&groups, &trend), now));
+        let shown = groups.groups.iter().take(ROWS);
+        page.groups = Some(dead_groups::of_queue(&frame, &queue, (shown, &trend), now));
     } else {
         let letters = match &criteria.after {
             Some(after) => search(&queue, &criteria, Some(target::part("after", after)?), now).await?,
@@ -113,7 +114,7 @@ pub(super) async fn show(
         page.letters = Some(listed(&frame, &name, &letters.letters, now));
     }
     let title = frame.fill("dead.title", &[("queue", &name)]);
-    Ok(frame.page(&title, Some(Section::Overview), &page))
+    Ok(frame.page(&title, Some(Section::Dead), &page))
 }
 
 /// When the last job of the group died, if the filter is that of a group.
@@ -177,6 +178,7 @@ async fn search(
             before = Some(letter.entry);
             found.read += 1;
             match letter.check(&criteria.filter, now) {
+                Match::Yes if !criteria.lists_letter(&letter) => {}
                 Match::Yes => found.letters.push(letter),
                 Match::No => {}
                 Match::TooLarge | Match::Unreadable => found.undecided += 1,
@@ -209,7 +211,7 @@ fn remarks(frame: &Frame, groups: &DeadGroups) -> Vec<String> {
 
 /// What somebody may do with the letters that the filter matches, or with all of them.
 fn actions(frame: &Frame, queue: &Queue, criteria: &Criteria) -> Vec<(&'static str, String, bool)> {
-    if !frame.may(Role::Operator, queue.name()) {
+    if !frame.may(Role::Operator, queue.name()) || !criteria.selects() {
         return Vec::new();
     }
     let name = queue.name().as_str();
@@ -219,47 +221,6 @@ fn actions(frame: &Frame, queue: &Queue, criteria: &Criteria) -> Vec<(&'static s
         actions.push(("action.drop_all", link(&["dead-drop"]), true));
     }
     actions
-}
-
-fn table(frame: &Frame, queue: &str, (dead, trend): (&DeadGroups, &Trend), now: Timestamp) -> Table {
-    let columns = [
-        ("column.error", "clip"),
-        ("column.type", ""),
-        ("column.reason", "short"),
-        ("column.letters", "number"),
-        ("column.deaths", "number"),
-        ("column.trend", "short"),
-        ("column.first", "short"),
-        ("column.last", "short"),
-        ("column.change", "short"),
-    ];
-    let mut table = Table::new(frame, "dead.groups", &columns).or(frame.t("dead.none"));
-    for group in dead.groups.iter().take(ROWS) {
-        let name = group.fingerprint.clone();
-        let link = match &name {
-            Some(name) => Link::queue(queue, &["dead"]).with("group", name),
-            None => Link::queue(queue, &["dead"]).with("letters", "all"),
-        };
-        let error =
-            if frame.sees_payloads() { group.error.clone() } else { frame.t("job.hidden").to_owned() };
-        let error = if name.is_none() { frame.t("dead.other").to_owned() } else { error };
-        let error = if error.is_empty() { "–".to_owned() } else { error };
-        let letter = group.sample.map(|letter| Link::queue(queue, &["dead", &letter.to_string()]));
-        let sample =
-            letter.map_or_else(|| Cell::text("–"), |letter| Cell::link(frame.t("dead.sample"), &letter));
-        table.add([
-            Cell::link(error, &link).under(name.unwrap_or_default()),
-            Cell::like(group.job_type.as_ref().map(ToString::to_string).unwrap_or_default(), "mono"),
-            Cell::text(group.reason.map_or("–", |reason| frame.t(reason_key(reason)))),
-            Cell::counted(group.count, &link),
-            Cell::number(group.deaths),
-            Cell::chart(trend.chart(frame, group)),
-            Cell::time(frame, group.first, now),
-            Cell::time(frame, group.last, now),
-            sample,
-        ]);
-    }
-    table
 }
 
 /// Letters as a table.
@@ -294,7 +255,7 @@ pub(super) fn reason_of(frame: &Frame, letter: &DeadLetter) -> String {
 }
 
 /// The key of a reason's name.
-fn reason_key(reason: DeadReason) -> &'static str {
+pub(super) fn reason_key(reason: DeadReason) -> &'static str {
     match reason.as_str() {
         "exhausted" => "reason.exhausted",
         "fatal" => "reason.fatal",
@@ -303,6 +264,21 @@ fn reason_key(reason: DeadReason) -> &'static str {
         "malformed" => "reason.malformed",
         "unroutable" => "reason.unroutable",
         "needs_decision" => "reason.needs_decision",
+        "invalid" => "reason.invalid",
         _ => "reason.other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own() {
+        let mut keys: Vec<&str> = DeadReason::ALL.map(reason_key).into();
+        assert!(!keys.contains(&"reason.other"), "{keys:?}");
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), DeadReason::ALL.len());
     }
 }

@@ -3,15 +3,14 @@
 use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
-use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::admin::{DeadLetter, StepsStatus};
 use streamfleet::job::{DeadReason, Timestamp};
 
-use super::campaigns::List;
 use super::criteria::Criteria;
 use super::dead;
 use super::frame::Frame;
+use super::list::{Asked, List, Narrow};
 use super::section::Section;
 use super::steps::waits;
 use super::table::{Cell, Table};
@@ -26,12 +25,6 @@ const AT_ONCE: usize = 8;
 /// The most jobs of a page.
 const MOST: usize = 50;
 
-/// A part of the address.
-#[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
-    queue: Option<String>,
-}
-
 /// A job that waits for a decision.
 struct Waiting {
     queue: Queue,
@@ -44,31 +37,40 @@ struct Waiting {
 pub(super) async fn show(
     State(site): State<Site>,
     frame: Frame,
-    Query(wanted): Query<Wanted>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let mut queues = target::visible(&site, &frame).await?;
-    if let Some(name) = &wanted.queue {
-        queues.retain(|queue| queue.name().as_str() == name);
-    }
-    let criteria = [("reason".to_owned(), DeadReason::NeedsDecision.as_str().to_owned())];
-    let criteria = Criteria::read(&frame, site.mask(), criteria.into())?;
-    let reading = stream::iter(queues).map(move |queue| read(queue, criteria.clone())).buffered(AT_ONCE);
+    let here = Link::to(&["decisions"]);
+    let narrow = Narrow::new(&frame, &here).queue(&frame, &asked, &queues).field(
+        &frame,
+        &asked,
+        ("type", "filter.type"),
+    );
+    asked.retain_queues(&mut queues);
+    let reason = ("reason".to_owned(), DeadReason::NeedsDecision.as_str().to_owned());
+    let job_type = asked.get("type").map(|name| ("type".to_owned(), name.to_owned()));
+    let criteria = [Some(reason), job_type].into_iter().flatten().collect();
+    let criteria = Criteria::read(&frame, site.mask(), criteria)?;
+    let letters = |queue: &str| criteria.conditions(Link::queue(queue, &["dead"])).to_string();
+    let reading = stream::iter(queues).map(|queue| read(queue, criteria.clone())).buffered(AT_ONCE);
     let read: Vec<_> = reading.collect().await;
-    let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    let (mut found, mut remarks, mut more) = (Vec::new(), Vec::new(), Vec::new());
     for one in read {
         match one {
-            Ok((waiting, remark)) => {
+            Ok((waiting, unread)) => {
                 found.extend(waiting);
-                remarks.extend(remark.map(|queue| frame.fill("decisions.more", &[("queue", &queue)])));
+                let text = |queue: &str| frame.fill("decisions.more", &[("queue", queue)]);
+                more.extend(unread.map(|queue| (text(&queue), letters(&queue))));
             }
             Err(problem) => remarks.push(problem.detail().to_owned()),
         }
     }
     found.sort_by_key(|waiting| waiting.letter.died());
-    found.truncate(MOST);
+    let next = asked.cut(&mut found, MOST)?;
     let table = table(&frame, &found);
     let (title, line) = (frame.t("nav.decisions"), frame.t("decisions.line").to_owned());
-    let page = List { frame: &frame, title, line, table, remarks, next: None };
+    let next = narrow.next(here, next);
+    let page = List { frame: &frame, title, line, narrow, table, remarks, more, next };
     Ok(frame.page(title, Some(Section::Decisions), &page))
 }
 

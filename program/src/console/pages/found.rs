@@ -8,7 +8,7 @@ use streamfleet::job::{QueueName, State, Timestamp};
 
 use super::criteria::Criteria;
 use super::frame::{Frame, grouped};
-use super::table::{Cell, Table};
+use super::table::{Cell, Table, state_key};
 use super::target;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
@@ -23,6 +23,9 @@ const MOST: u64 = 5000;
 /// … and how long it looks.
 const LONGEST: Duration = Duration::from_millis(60);
 
+/// The most queues that a page names as searched.
+const NAMED: usize = 6;
+
 /// What a page has found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -34,6 +37,12 @@ pub(super) struct Found {
     pub(super) read: u64,
     /// What was left out, and why.
     pub(super) remarks: Vec<String>,
+    /// The queues that it looked at, of those that it was asked for, and the states that it looked for.
+    searched: Vec<QueueName>,
+    queues: usize,
+    states: Vec<State>,
+    /// Whether it goes on where an earlier page ended.
+    goes_on: bool,
 }
 
 /// Where a page begins: in a queue, and at a place there.
@@ -60,15 +69,23 @@ pub(super) async fn search(
         search = search.states(criteria.states.clone());
     }
     let begin = criteria.after.as_deref().map(start).transpose()?;
+    let goes_on = begin.is_some();
     let (first, mut from) = begin.map_or((None, None), |(queue, cursor)| (Some(queue), cursor));
     let rest: Vec<&Queue> =
         queues.iter().filter(|queue| first.as_ref().is_none_or(|first| queue.name() >= first)).collect();
     if first.is_some() && rest.first().map(|queue| queue.name()) != first.as_ref() {
         from = None;
     }
-    let (mut found, begun) = (Found::default(), Instant::now());
+    let states = search.states.clone();
+    let (mut found, begun) =
+        (Found { queues: queues.len(), states, goes_on, ..Found::default() }, Instant::now());
     let (mut too_large, mut unreadable) = (0, 0);
     for (at, queue) in rest.iter().enumerate() {
+        found.searched.push(queue.name().clone());
+        if criteria.is_at_gate() && from.is_none() {
+            // Nowhere else are jobs at gates.
+            from = Some(rooms());
+        }
         loop {
             let page = queue.find_jobs(&search, from).await;
             let page = page.map_err(|error| target::redis("the jobs could not be read", queue, &error))?;
@@ -76,38 +93,66 @@ pub(super) async fn search(
             (found.now, found.read) = (page.now, found.read + page.read);
             (too_large, unreadable) = (too_large + page.too_large, unreadable + page.unreadable);
             found.remarks.extend(page.unread.map(|why| format!("{}: {why}", queue.name())));
-            found.jobs.extend(page.jobs.into_iter().map(|job| (queue.name().clone(), job)));
+            let listed = page.jobs.into_iter().filter(|job| criteria.lists(job));
+            found.jobs.extend(listed.map(|job| (queue.name().clone(), job)));
             from = page.next;
             let is_full = found.jobs.len() >= ROWS || found.read >= MOST || begun.elapsed() >= LONGEST;
             if is_full {
                 let here = from.map(|from| format!("{}/{from}", queue.name()));
                 found.next = here.or_else(|| rest.get(at + 1).map(|next| format!("{}/", next.name())));
-                found.remark(frame, (too_large, unreadable));
-                return Ok(found);
+                return Ok(found.complete(frame, (too_large, unreadable)));
             }
             if from.is_none() {
                 break;
             }
         }
     }
-    found.remark(frame, (too_large, unreadable));
-    Ok(found)
+    Ok(found.complete(frame, (too_large, unreadable)))
+}
+
+/// Where the jobs that wait at gates begin.
+fn rooms() -> JobCursor {
+    "rooms:".parse().expect("a search reads rooms")
 }
 
 impl Found {
-    fn remark(&mut self, frame: &Frame, (too_large, unreadable): (u64, u64)) {
+    /// Says what was left out. Records are found in no order, so they are put into that of their ends.
+    fn complete(mut self, frame: &Frame, (too_large, unreadable): (u64, u64)) -> Self {
+        if self.states.iter().all(|state| matches!(state, State::Done | State::Cancelled)) {
+            self.jobs.sort_by_key(|(_, job)| std::cmp::Reverse(job.ended));
+            if self.next.is_some() || self.goes_on {
+                self.remarks.push(frame.t("found.records").to_owned());
+            }
+        }
         if too_large > 0 {
             self.remarks.push(frame.number_of("found.too_large", too_large));
         }
         if unreadable > 0 {
             self.remarks.push(frame.number_of("found.unreadable", unreadable));
         }
+        self
     }
 
-    /// What the page has looked at, in words.
+    /// What the page has looked at, and whether that was everything, in words.
     pub(super) fn summary(&self, frame: &Frame) -> String {
         let (shown, read) = (grouped(self.jobs.len() as u64), grouped(self.read));
-        frame.fill("found.summary", &[("shown", &shown), ("read", &read)])
+        let looked = frame.fill("found.summary", &[("shown", &shown), ("read", &read)]);
+        let mut names: Vec<&str> = self.searched.iter().take(NAMED).map(QueueName::as_str).collect();
+        let more = format!("+{}", self.searched.len().saturating_sub(NAMED));
+        if self.searched.len() > NAMED {
+            names.push(&more);
+        }
+        let (of, searched) = (grouped(self.queues as u64), grouped(self.searched.len() as u64));
+        let states: Vec<&str> = self.states.iter().map(|state| frame.t(state_key(*state))).collect();
+        let where_to =
+            [("queues", names.join(", ")), ("searched", searched), ("of", of), ("states", states.join(", "))];
+        let where_to = where_to.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let rest = match (self.next.is_some(), self.goes_on) {
+            (true, _) => "found.more",
+            (false, true) => "found.rest",
+            (false, false) => "found.all",
+        };
+        format!("{looked}. {} {}", frame.fill("found.where", &where_to), frame.t(rest))
     }
 
     /// The jobs as a table.
@@ -177,7 +222,10 @@ pub(super) fn place(frame: &Frame, job: &FoundJob, now: Timestamp) -> String {
             None => frame.fill("place.lane", &[("lane", job.lane.map_or("?", |lane| lane.as_str()))]),
         },
         State::Dead => frame.t("place.letter").to_owned(),
-        State::Done | State::Cancelled => frame.t("place.record").to_owned(),
+        State::Done | State::Cancelled => match job.ended {
+            Some(ended) => frame.fill("place.ended", &[("time", &frame.distance(ended, now))]),
+            None => frame.t("place.record").to_owned(),
+        },
     }
 }
 

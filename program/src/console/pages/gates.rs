@@ -13,8 +13,10 @@ use streamfleet::admin::{Action, GateStatus};
 use streamfleet::job::{GateName, Limits, QueueName, Rate, Rule, Timestamp};
 
 use super::action::{Done, noted};
+use super::criteria::at_gate;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to};
+use super::list::{Asked, Narrow};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
@@ -28,31 +30,43 @@ use crate::times;
 /// How many queues are read at once.
 const AT_ONCE: usize = 16;
 
-/// The most gates of one queue that a page shows.
+/// The most gates of a page.
 const MOST: usize = 100;
+
+/// The most queues that a page offers to pause.
+const MAX_QUEUES: usize = 50;
 
 #[derive(Template)]
 #[template(path = "gates.html")]
 struct Gates<'a> {
     frame: &'a Frame,
+    narrow: Narrow,
     table: Table,
     errors: Vec<String>,
-    /// The queues that somebody may pause.
+    next: Option<String>,
+    /// The queues that somebody may pause, and how many more there are, in words.
     queues: Vec<String>,
+    more_queues: Option<String>,
 }
 
 /// Shows the gates of all queues, or of one.
 pub(super) async fn show(
     State(site): State<Site>,
     frame: Frame,
-    Query(wanted): Query<Wanted>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let mut queues = target::visible(&site, &frame).await?;
-    if let Some(name) = &wanted.queue {
-        queues.retain(|queue| queue.name().as_str() == name);
-    }
+    let here = Link::to(&["gates"]);
+    let narrow = Narrow::new(&frame, &here).queue(&frame, &asked, &queues).field(
+        &frame,
+        &asked,
+        ("gate", "column.gate"),
+    );
+    asked.retain_queues(&mut queues);
     let may = queues.iter().filter(|queue| frame.may(Role::Operator, queue.name()));
-    let may = may.map(|queue| queue.name().to_string()).collect();
+    let mut may: Vec<String> = may.map(|queue| queue.name().to_string()).collect();
+    let more_queues = may.len().saturating_sub(MAX_QUEUES) as u64;
+    may.truncate(MAX_QUEUES);
     let reading = stream::iter(queues).map(|queue| async move {
         let read = async { tokio::try_join!(queue.clock(), async { queue.gates().list().await }) };
         let read = read.await.map_err(|error| format!("{}: {}", queue.name(), queue.with_keys(&error)));
@@ -64,26 +78,31 @@ pub(super) async fn show(
         match read {
             Ok((clock, gates)) => {
                 now = now.max(clock);
-                found.push((name, gates));
+                // A value that somebody may not see cannot be searched either.
+                let fits = |gate: &GateStatus| asked.fits("gate", &frame.about(gate.rule.gate.as_str()));
+                let gates = gates.into_iter().filter(fits);
+                found.extend(gates.map(|gate| (name.clone(), gate)));
             }
             Err(error) => errors.push(error),
         }
     }
-    let table = table(&frame, found.iter().map(|(name, gates)| (name, &gates[..])), now);
-    let page = Gates { frame: &frame, table, errors, queues: may };
+    let next = asked.cut(&mut found, MOST)?;
+    let page = Gates {
+        table: table(&frame, found.iter().map(|(name, gate)| (name, gate)), now),
+        next: narrow.next(here, next),
+        narrow,
+        errors,
+        queues: may,
+        more_queues: (more_queues > 0).then(|| frame.number_of("gates.more_queues", more_queues)),
+        frame: &frame,
+    };
     Ok(frame.page(frame.t("nav.gates"), Some(Section::Gates), &page))
-}
-
-/// A part of the address.
-#[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
-    queue: Option<String>,
 }
 
 /// The gates of queues as a table.
 pub(super) fn table<'a>(
     frame: &Frame,
-    queues: impl IntoIterator<Item = (&'a QueueName, &'a [GateStatus])>,
+    gates: impl IntoIterator<Item = (&'a QueueName, &'a GateStatus)>,
     now: Timestamp,
 ) -> Table {
     let columns = [
@@ -96,10 +115,8 @@ pub(super) fn table<'a>(
         ("column.change", "short"),
     ];
     let mut table = Table::new(frame, "nav.gates", &columns).or(frame.t("gates.none"));
-    for (queue, gates) in queues {
-        for gate in gates.iter().take(MOST) {
-            table.add(row(frame, queue, gate, now));
-        }
+    for (queue, gate) in gates {
+        table.add(row(frame, queue, gate, now));
     }
     table
 }
@@ -107,7 +124,7 @@ pub(super) fn table<'a>(
 fn row(frame: &Frame, queue: &QueueName, gate: &GateStatus, now: Timestamp) -> Vec<Cell> {
     let (name, rule) = (gate.rule.gate.as_str(), &gate.rule);
     let link = |action: &str| Link::queue(queue.as_str(), &["gates", action]).with("gate", name);
-    let waiting = Link::queue(queue.as_str(), &[]).with("tab", "waiting");
+    let waiting = at_gate(frame, queue, &rule.gate);
     let change = if !frame.may(Role::Operator, queue) {
         Cell::text("–")
     } else if rule.closed.is_some() {
@@ -121,7 +138,7 @@ fn row(frame: &Frame, queue: &QueueName, gate: &GateStatus, now: Timestamp) -> V
         standing(frame, gate, now),
         Cell::text(limits(frame, &rule.limits())).under(source(frame, rule)),
         Cell::number(gate.held),
-        Cell::counted(gate.waiting, &waiting),
+        waiting.map_or_else(|| Cell::number(gate.waiting), |link| Cell::counted(gate.waiting, &link)),
         change,
     ]
 }

@@ -7,14 +7,15 @@ use axum::Form as Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::admin::{Incident, IncidentId, Incidents, KnownIncident};
-use streamfleet::job::{EntryId, Timestamp};
+use streamfleet::admin::{Incident, IncidentId, IncidentKind, Incidents, KnownIncident};
+use streamfleet::job::{EntryId, QueueName, Timestamp};
 
 use super::action::Done;
 use super::form::{Field, Form, reason};
 use super::found::ROWS;
 use super::frame::{Frame, grouped, lead_to, utc};
 use super::incident::{self, about, kind};
+use super::list::{Asked, Narrow};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
@@ -23,9 +24,6 @@ use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::{actor, alerts, times};
-
-/// The most open incidents of a page.
-const MOST: usize = 100;
 
 /// What the form of an acknowledgment proposes.
 const USUAL: &str = "2h";
@@ -36,17 +34,10 @@ struct IncidentsPage<'a> {
     frame: &'a Frame,
     /// Each tab: the key of its name, its address, and whether it is open.
     tabs: [(&'static str, String, bool); 2],
+    narrow: Narrow,
     table: Table,
     remarks: Vec<String>,
     next: Option<String>,
-}
-
-/// A part of the address.
-#[derive(Debug, Deserialize)]
-pub(super) struct Asked {
-    tab: Option<String>,
-    /// Only incidents that were over before this entry.
-    after: Option<String>,
 }
 
 /// Shows the incidents that are open, or those that are over.
@@ -55,20 +46,35 @@ pub(super) async fn show(
     frame: Frame,
     Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
-    let is_past = asked.tab.as_deref() == Some("over");
-    let after: Option<EntryId> =
-        asked.after.as_deref().map(|after| target::part("after", after)).transpose()?;
+    let is_past = asked.get("tab") == Some("over");
+    let (here, queues) = (Link::to(&["incidents"]), target::visible(&site, &frame).await?);
+    let over = || here.clone().with("tab", "over");
+    let kinds = IncidentKind::ALL.map(|kind| kind.as_str().to_owned());
+    let narrow = Narrow::new(&frame, &here);
+    let narrow = if is_past { narrow.keep("tab", "over") } else { narrow };
+    let narrow =
+        narrow.queue(&frame, &asked, &queues).choice(&frame, &asked, ("kind", "incident.kind"), kinds.into());
+    // A page of those that are over begins at an entry.
+    let after = asked.get("after").filter(|_| is_past);
+    let after: Option<EntryId> = after.map(|after| target::part("after", after)).transpose()?;
     let wanted = alerts::Wanted { open: !is_past, past: is_past.then_some(ROWS as u64), after };
-    let found = find(&site, &frame, wanted).await?;
+    let mut found = find(&site, &frame, wanted).await?;
+    let fits = |incident: &Incident| {
+        let queue = incident.queue.as_ref().map_or("", QueueName::as_str);
+        asked.get("queue").is_none_or(|wanted| wanted == queue)
+            && asked.get("kind").is_none_or(|kind| incident.kind.as_str() == kind)
+    };
+    found.open.retain(|known| fits(&known.incident));
+    found.past.retain(|past| fits(&past.incident));
     let mut remarks = Vec::new();
     if found.unreadable > 0 {
         remarks.push(frame.number_of("incident.unreadable", found.unreadable as u64));
     }
-    if found.open.len() > MOST {
-        remarks.push(frame.number_of("incident.more", (found.open.len() - MOST) as u64));
-    }
-    let here = Link::to(&["incidents"]);
-    let over = || here.clone().with("tab", "over");
+    let next = if is_past {
+        found.next.map(|entry| entry.to_string())
+    } else {
+        asked.cut(&mut found.open, ROWS)?.map(|from| from.to_string())
+    };
     let page = IncidentsPage {
         tabs: [
             ("incident.open_ones", here.to_string(), !is_past),
@@ -76,7 +82,8 @@ pub(super) async fn show(
         ],
         table: if is_past { past(&frame, &found) } else { open(&frame, &found) },
         remarks,
-        next: found.next.map(|entry| over().with("after", &entry.to_string()).to_string()),
+        next: narrow.next(here.clone(), next),
+        narrow,
         frame: &frame,
     };
     Ok(frame.page(frame.t("nav.incidents"), Some(Section::Incidents), &page))
@@ -102,7 +109,7 @@ fn open(frame: &Frame, found: &alerts::Found) -> Table {
         ("incident.messages", "short"),
     ];
     let mut table = Table::new(frame, "nav.incidents", &columns).or(frame.t("incident.none"));
-    for known in found.open.iter().take(MOST) {
+    for known in &found.open {
         let mut cells = cells(frame, &known.incident, found.now);
         cells.extend([acknowledged(frame, known), Cell::like("", "lines").under(messages(frame, known))]);
         table.add(cells);

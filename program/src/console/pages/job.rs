@@ -4,17 +4,19 @@ use askama::Template;
 use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use streamfleet::Queue;
-use streamfleet::admin::{Status, StepsStatus};
+use streamfleet::admin::{LogLine, Status, StepsStatus};
 use streamfleet::job::{BatchId, Envelope, JobType, State, Timestamp};
 
 use super::content::{self, Bodies, Content, Wanted};
+use super::excerpt::html_bytes;
 use super::frame::{Frame, bytes, grouped, utc};
 use super::graph::Graph;
+use super::next_step::{self, Prospects};
 use super::section::Section;
 use super::steps::Verdicts;
 use super::table::{Cell, Table, state_class, state_key};
+use super::target;
 use super::timeline::{Span, Timeline};
-use super::{next_step, target};
 use crate::console::access::Role;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
@@ -22,8 +24,18 @@ use crate::console::site::Site;
 use crate::times::rfc3339;
 use crate::{status, unserved};
 
-/// The most log lines of a page.
+/// The most log lines of a page, and the most bytes that they take in it.
 const MAX_LINES: usize = 100;
+const MAX_LOG: usize = 32 * 1024;
+
+/// How many bytes a log line takes beside its text.
+const LINE_BYTES: usize = 90;
+
+/// The most letters of an attempt's error. The last one is shown whole.
+const MAX_ERROR: usize = 1000;
+
+/// The most jobs that followed which a page names.
+const MAX_CHILDREN: usize = 50;
 
 #[derive(Template)]
 #[template(path = "job.html")]
@@ -81,8 +93,14 @@ pub(super) async fn show(
     let steps = steps.map_err(|error| target::redis("the steps could not be read", &queue, &error))?;
     // A payload that cannot be read hides nothing else.
     let fields = fields.ok().flatten();
+    let prospects = Prospects::read(&site, (&queue, &status), fields.as_ref()).await;
     let page = page(&frame, &site, (&queue, &status), (steps.as_ref(), fields.as_ref()), &wanted);
-    let mut page = JobPage { remark, ..page };
+    let mut page = JobPage {
+        remark,
+        next: next_step::of(&frame, &status, &prospects),
+        timeline: Timeline::of(&frame, &span(&status, prospects.began)),
+        ..page
+    };
     if let Some(batch) = fields.as_ref().and_then(|fields| fields.get(b"batch")) {
         page.facts.push(of_batch(&frame, &queue, &String::from_utf8_lossy(batch)).await);
     }
@@ -124,8 +142,7 @@ fn page<'a>(
     let (name, id) = (queue.name().as_str(), status.id.to_string());
     let seen = |text: &Option<String>| text.clone().filter(|text| !text.is_empty() && frame.sees_payloads());
     let bodies = Bodies { fields, result: status.result.as_deref() };
-    let lines = &status.log[status.log.len().saturating_sub(MAX_LINES)..];
-    let lines = if frame.sees_payloads() { lines } else { &[] };
+    let lines = if frame.sees_payloads() { newest(&status.log) } else { &[] };
     let decides = frame.may(Role::Operator, queue.name());
     JobPage {
         frame,
@@ -134,17 +151,17 @@ fn page<'a>(
         state: frame.t(state_key(status.state)),
         class: state_class(status.state),
         facts: facts(frame, (queue, status), fields),
-        next: next_step::of(frame, status),
+        next: String::new(),
         remark: None,
         error: seen(&status.error),
         progress: status.progress.as_ref().map(|progress| {
             let note = if frame.sees_payloads() { progress.note.clone() } else { String::new() };
             (progress.percent, note)
         }),
-        timeline: Timeline::of(frame, &span(status)),
+        timeline: None,
         attempts: (!status.attempts.is_empty()).then(|| attempts(frame, status)),
         log: lines.iter().map(|line| (rfc3339(line.at), utc(line.at), line.text.clone())).collect(),
-        logged: frame.number_of("job.logged", status.logged),
+        logged: logged(frame, lines.len() as u64, status.logged),
         content: content::of(frame, site, &Link::job(name, &id), &bodies, wanted),
         graph: steps.and_then(|steps| Graph::of(frame, steps)),
         verdicts: steps.and_then(|steps| Verdicts::of(frame, (name, &id), steps, decides)),
@@ -154,11 +171,31 @@ fn page<'a>(
     }
 }
 
-fn span(status: &Status) -> Span<'_> {
+/// The newest lines of a log that a page has room for.
+fn newest(log: &[LogLine]) -> &[LogLine] {
+    let mut room = MAX_LOG;
+    let fits = |line: &&LogLine| {
+        let bytes = LINE_BYTES + html_bytes(&line.text);
+        let fits = bytes <= room;
+        room = room.saturating_sub(bytes);
+        fits
+    };
+    let count = log.iter().rev().take(MAX_LINES).take_while(fits).count();
+    &log[log.len() - count..]
+}
+
+/// How many lines are shown of how many.
+fn logged(frame: &Frame, shown: u64, total: u64) -> String {
+    let all = frame.number_of("job.logged", total);
+    if shown == total { all } else { frame.fill("job.log_cut", &[("shown", &grouped(shown)), ("all", &all)]) }
+}
+
+fn span(status: &Status, began: Option<Timestamp>) -> Span<'_> {
     let last = status.attempts.last().map(|attempt| attempt.ended);
     let is_over = status.state.is_final();
-    // When a running attempt began is not known exactly: after it became due, or after the one before it.
-    let running = (status.state == State::Running).then(|| last.or(status.created)).flatten();
+    // When a running attempt began is known exactly if its worker has reported that. Otherwise it began after it became due, or
+    // after the one before it.
+    let running = (status.state == State::Running).then(|| began.or(last).or(status.created)).flatten();
     let until = last.filter(|_| is_over).unwrap_or(status.now);
     Span { created: status.created, attempts: &status.attempts, running, until }
 }
@@ -180,6 +217,8 @@ fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Enve
     let letters = Link::queue(name, &["dead", letter.as_deref().unwrap_or_default()]);
     let parent = field("parent");
     let parents = Link::job(name, parent.as_deref().unwrap_or_default());
+    let campaign = field("campaign");
+    let campaigns = Link::queue(name, &["campaigns", campaign.as_deref().unwrap_or_default()]);
     let jobs = Link::to(&["jobs"]).with("queue", name).with("type", &status.job_type);
     let size = fields.and_then(|fields| fields.get(b"payload")).map(|payload| bytes(payload.len() as u64));
     let facts = [
@@ -196,13 +235,13 @@ fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Enve
         ),
         linked("job.letter", letter, letters),
         linked("job.parent", parent, parents),
-        plain("job.campaign", field("campaign")),
+        linked("job.campaign", campaign, campaigns),
         plain("job.trace", field("traceparent")),
         plain("job.size", size),
         plain("job.cancelling", status.cancelling.map(time)),
         plain("job.cancelled_by", status.cancelled_by.clone()),
     ];
-    let children = status.children.iter().map(|id| {
+    let children = status.children.iter().take(MAX_CHILDREN).map(|id| {
         let link = Link::job(name, &id.to_string());
         Fact { key: "job.child", text: id.to_string(), link: Some(link.to_string()) }
     });
@@ -231,7 +270,7 @@ fn attempts(frame: &Frame, status: &Status) -> Table {
         ("column.worker", "clip"),
         ("column.error", ""),
     ];
-    let mut table = Table::new(frame, "job.attempts", &columns);
+    let mut table = Table::new(frame, "job.attempts", &columns).longest(MAX_ERROR);
     for attempt in status.attempts.iter().rev() {
         let class = if attempt.outcome == "done" { "state done" } else { "state retrying" };
         let error = if frame.sees_payloads() { attempt.error.as_str() } else { "" };

@@ -6,11 +6,12 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use futures_util::{StreamExt as _, stream};
 use streamfleet::Queue;
 use streamfleet::admin::Holdings;
-use streamfleet::job::{JobId, JobType, QueueName, State};
+use streamfleet::job::{JobId, JobType, State};
 
 use super::criteria::{Condition, Criteria};
 use super::found;
 use super::frame::Frame;
+use super::list::proposed;
 use super::section::Section;
 use super::table::{Table, state_key};
 use super::target;
@@ -25,8 +26,9 @@ const AT_ONCE: usize = 8;
 #[template(path = "jobs.html")]
 struct Jobs<'a> {
     frame: &'a Frame,
-    /// Each queue, and whether it is chosen.
-    queues: Vec<(String, bool)>,
+    /// The queue, and those that the field proposes.
+    queue: String,
+    queues: Vec<String>,
     /// Each state, the key of its name, and whether it is chosen.
     states: Vec<(&'static str, &'static str, bool)>,
     conditions: Vec<Condition>,
@@ -52,10 +54,10 @@ pub(super) async fn show(
     let searched: Vec<Queue> = queues.iter().filter(is_wanted).cloned().collect();
     let holdings = Holdings::of(&site.known().await?.workers);
     let found = found::search(&frame, &searched, &criteria, holdings).await?;
-    let chosen = |name: &QueueName| criteria.queue.as_ref() == Some(name);
     let with_letters = criteria.states.is_empty() || criteria.asks_for(State::Dead);
     let page = Jobs {
-        queues: queues.iter().map(|queue| (queue.name().to_string(), chosen(queue.name()))).collect(),
+        queue: criteria.queue.as_ref().map(ToString::to_string).unwrap_or_default(),
+        queues: proposed(&queues),
         states: State::ALL.map(|state| (state.as_str(), state_key(state), criteria.asks_for(state))).into(),
         conditions: criteria.fields(&frame, with_letters),
         table: found.table(&frame, true).or(frame.t("found.none")),

@@ -65,7 +65,7 @@ pub(super) async fn show(
         id: id.to_string(),
     };
     let title = format!("{id} · {name}");
-    Ok(frame.page(&title, Some(Section::Overview), &page))
+    Ok(frame.page(&title, Some(Section::Dead), &page))
 }
 
 fn facts(frame: &Frame, queue: &Queue, letter: &DeadLetter) -> Vec<Fact> {
@@ -92,7 +92,7 @@ fn facts(frame: &Frame, queue: &Queue, letter: &DeadLetter) -> Vec<Fact> {
         fact("column.group", group, Some(in_group)),
         fact("letter.entry", letter.entry.to_string(), None),
         fact("job.parent", parent, Some(parents)),
-        fact("job.campaign", text("campaign"), None),
+        fact("job.campaign", text("campaign"), Some(Link::queue(name, &["campaigns", &text("campaign")]))),
         fact("job.record", letter.job().to_string(), Some(Link::job(name, &letter.job().to_string()))),
     ];
     facts.into_iter().flatten().collect()
@@ -148,7 +148,7 @@ pub(super) async fn ask(
         }
         _ => return Err(Problem::not_found("no dead letter has such an action")),
     };
-    Ok(form.field(Field::reason(&frame)).page(Section::Overview))
+    Ok(form.field(Field::reason(&frame)).page(Section::Dead))
 }
 
 /// Does it.

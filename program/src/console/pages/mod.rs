@@ -17,7 +17,9 @@ mod content;
 mod cookie;
 mod criteria;
 mod dead;
+mod dead_groups;
 mod decisions;
+mod excerpt;
 mod failure;
 mod form;
 mod found;
@@ -31,6 +33,7 @@ mod job_actions;
 mod jobs;
 mod language;
 mod letter;
+mod list;
 mod login;
 mod message;
 mod needs;
@@ -49,6 +52,8 @@ mod steps;
 mod submit;
 mod table;
 mod target;
+mod terms;
+mod terms_form;
 mod theme;
 mod timeline;
 mod trend;
@@ -126,6 +131,7 @@ fn of_jobs() -> Routes {
 /// The pages of dead letters, and of the campaigns that replay them.
 fn of_letters() -> Routes {
     Routes::default()
+        .add(Method::GET, "/dead", VIEWER, dead_groups::show)
         .add(Method::GET, "/queues/{queue}/dead", VIEWER, dead::show)
         .add(Method::GET, "/queues/{queue}/dead/{letter}", VIEWER, letter::show)
         .add(Method::GET, "/queues/{queue}/dead/{letter}/{action}", OPERATOR, letter::ask)

@@ -15,6 +15,7 @@ use super::chart::{Chart, Minute};
 use super::frame::{Frame, bytes, grouped};
 use super::needs::{Need, Troubles};
 use super::section::Section;
+use super::table::{Cell, Table};
 use super::workers::serving;
 use super::{needs, pace, samples, target};
 use crate::console::link::Link;
@@ -28,6 +29,12 @@ const AT_ONCE: usize = 16;
 /// The most queues of one page.
 const MOST: usize = 60;
 
+/// The most of them that have a tile with charts. The others have a row.
+const TILES: usize = 20;
+
+/// The most lines about what needs a person.
+const MAX_NEEDS: usize = 60;
+
 /// Where the page begins.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
@@ -40,7 +47,11 @@ pub(super) struct Wanted {
 struct Overview<'a> {
     frame: &'a Frame,
     needs: Vec<Need>,
+    /// How many further lines there would be, in words.
+    more_needs: Option<String>,
     tiles: Vec<Tile>,
+    /// The queues without a tile.
+    others: Option<Table>,
     /// Where the next page is.
     next: Option<String>,
     servers: Vec<ServerFacts>,
@@ -103,15 +114,20 @@ pub(super) async fn show(
         queues.last().map(|last| Link::to(&[]).with("after", last.name().as_str()).to_string())
     });
     let looking = stream::iter(queues).map(look).buffered(AT_ONCE);
-    let (looks, servers, mut needs): (Vec<Look>, _, _) =
+    let (mut looks, servers, mut needs): (Vec<Look>, _, _) =
         tokio::join!(looking.collect(), site.broker().servers(), needs::of_incidents(&frame, &site));
     let known = site.known().await?;
     needs.extend(looks.iter().flat_map(|one| one.needs(&frame, &known.workers)));
     needs.extend(known.missing.iter().map(|text| Need { text: text.clone(), link: None }));
+    let more_needs = needs.len().saturating_sub(MAX_NEEDS) as u64;
+    let more_needs = (more_needs > 0).then(|| frame.number_of("overview.more_needs", more_needs));
+    needs.truncate(MAX_NEEDS);
+    let others = looks.split_off(looks.len().min(TILES));
+    let others = (!others.is_empty()).then(|| table(&frame, &others));
     let tiles = looks.into_iter().map(|look| look.tile(&frame, &site)).collect();
     let servers = servers.map(|listed| listed.found).unwrap_or_default();
     let servers = servers.iter().map(|server| facts(server, &frame)).collect();
-    let page = Overview { frame: &frame, needs, tiles, next: next.flatten(), servers };
+    let page = Overview { frame: &frame, needs, more_needs, tiles, others, next: next.flatten(), servers };
     Ok(frame.page(frame.t("nav.overview"), Some(Section::Overview), &page))
 }
 
@@ -172,6 +188,35 @@ impl Look {
     }
 }
 
+/// Queues as rows: the same figures as in their tiles.
+fn table(frame: &Frame, looks: &[Look]) -> Table {
+    let columns = [
+        ("column.queue", ""),
+        ("state.waiting", "number"),
+        ("state.running", "number"),
+        ("state.delayed", "number"),
+        ("state.dead", "number"),
+        ("tile.oldest", "short"),
+    ];
+    let mut table = Table::new(frame, "overview.others", &columns);
+    for look in looks {
+        let name = look.queue.name().as_str();
+        let mut cells = vec![Cell::link(name, &Link::queue(name, &[]))];
+        match &look.read {
+            Ok(Read { snapshot, .. }) => {
+                let figures = figures(name, snapshot);
+                cells.extend(figures.into_iter().map(|figure| Cell::to(figure.value, figure.link)));
+                cells.push(Cell::lasting(snapshot.oldest_waiting()));
+            }
+            Err(error) => {
+                cells[0] = Cell::link(name, &Link::queue(name, &[])).under(look.queue.with_keys(error))
+            }
+        }
+        table.add(cells);
+    }
+    table
+}
+
 /// How long a job of a queue may wait by its objective.
 pub(super) fn objective(site: &Site, name: &QueueName) -> Duration {
     let section = site.effective().config.queues.get(name).cloned().unwrap_or_default();
@@ -190,6 +235,17 @@ pub(super) fn figures(name: &str, snapshot: &QueueSnapshot) -> Vec<Figure> {
     ]
 }
 
+/// The key of how a server keeps its data. Only its configuration says whether it takes snapshots, but it says that it has taken
+/// one.
+fn persistence(server: &Server) -> &'static str {
+    let fact = |name: &str| server.fact(name).unwrap_or_default();
+    match (fact("aof_enabled"), fact("rdb_saves")) {
+        ("1", _) => "redis.aof",
+        (_, "0") => "redis.unsaved",
+        _ => "redis.snapshots",
+    }
+}
+
 /// What is worth knowing about a server.
 fn facts(server: &Server, frame: &Frame) -> ServerFacts {
     let fact = |name: &str| server.fact(name).unwrap_or_default();
@@ -201,9 +257,7 @@ fn facts(server: &Server, frame: &Frame) -> ServerFacts {
         let most = most.map_or_else(|| frame.t("redis.no_limit").to_owned(), bytes);
         facts.push(("redis.memory", frame.fill("redis.used_of", &[("used", &bytes(used)), ("most", &most)])));
     }
-    let keeps = |name: &str| fact(name) == "1";
-    let persistence = if keeps("aof_enabled") { "redis.aof" } else { "redis.snapshots" };
-    facts.push(("redis.persistence", frame.t(persistence).to_owned()));
+    facts.push(("redis.persistence", frame.t(persistence(server)).to_owned()));
     if let Some(clients) = number("connected_clients") {
         facts.push(("redis.clients", grouped(clients)));
     }

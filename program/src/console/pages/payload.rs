@@ -8,8 +8,13 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use streamfleet::job::Encoding;
 
+use super::excerpt::end_within;
+
 /// The most bytes of a text that a page shows …
 const MAX_TEXT: usize = 24 * 1024;
+
+/// … the most that this text takes in the page …
+const MAX_HTML: usize = 48 * 1024;
 
 /// … and the most bytes that it shows in hexadecimal.
 const MAX_HEX: usize = 2048;
@@ -156,6 +161,7 @@ pub(super) fn result(text: &str) -> Vec<u8> {
 
 fn cut(text: &str, is_other: bool) -> Shown {
     let end = (0..=text.len().min(MAX_TEXT)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = end_within(&text[..end], MAX_HTML);
     Shown { text: text[..end].to_owned(), is_cut: end < text.len(), is_other }
 }
 
@@ -211,6 +217,8 @@ mod tests {
         let long = "é".repeat(MAX_TEXT);
         let cut = shown(long.as_bytes(), Form::Text, unmasked);
         assert!(cut.is_cut && cut.text.len() == MAX_TEXT);
+        let quotes = shown("\"".repeat(MAX_TEXT).as_bytes(), Form::Text, unmasked);
+        assert!(quotes.is_cut && quotes.text.len() == MAX_HTML / 5);
         assert!(shown(&[0; MAX_HEX + 1], Form::Hex, unmasked).is_cut);
         assert!(!shown(&vec![b'1'; MAX_DECODED + 1], Form::Json, unmasked).text.is_empty());
     }

@@ -103,7 +103,7 @@ pub(super) async fn campaign(
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let criteria = Criteria::read(&frame, site.mask(), query)?;
+    let criteria = Criteria::of_action(&frame, site.mask(), query)?;
     let to = criteria.conditions(Link::queue(&name, &["campaigns", "plan"]));
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
     let planned = planned(&site, &queue, criteria.filter).await?;
@@ -171,7 +171,7 @@ pub(super) async fn begin(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let (criteria, rules) = (Criteria::read(&frame, site.mask(), query)?, order.rules()?);
+    let (criteria, rules) = (Criteria::of_action(&frame, site.mask(), query)?, order.rules()?);
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
     let planned = planned(&site, &queue, criteria.filter).await?;
     if planned.plan.as_ref().is_some_and(|plan| plan.letters == 0) {
@@ -211,7 +211,7 @@ pub(super) async fn ask_drop(
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let criteria = Criteria::read(&frame, site.mask(), query)?;
+    let criteria = Criteria::of_action(&frame, site.mask(), query)?;
     may_drop(&person, &queue, &criteria)?;
     let to = criteria.conditions(Link::queue(&name, &["dead-drop"]));
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
@@ -246,7 +246,7 @@ pub(super) async fn drop_all(
     Body(order): Body<Drop>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let criteria = Criteria::read(&frame, site.mask(), query)?;
+    let criteria = Criteria::of_action(&frame, site.mask(), query)?;
     may_drop(&person, &queue, &criteria)?;
     if order.queue.trim() != name {
         return Err(Problem::field(

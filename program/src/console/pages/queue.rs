@@ -25,11 +25,15 @@ use crate::times::short;
 /// The most types that wait for a worker which a page names.
 const MAX_TYPES: usize = 20;
 
+/// The most gates that the page names.
+const MAX_GATES: usize = 20;
+
 /// The tabs: the name in the address, the key of the text, and the states of the jobs.
-const TABS: [(&str, &str, &[State]); 6] = [
+const TABS: [(&str, &str, &[State]); 7] = [
     ("waiting", "state.waiting", &[State::Waiting]),
     ("running", "state.running", &[State::Running]),
-    ("delayed", "state.delayed", &[State::Scheduled]),
+    ("delayed", "state.delayed", &[State::Scheduled, State::Retrying]),
+    ("scheduled", "state.scheduled", &[State::Scheduled]),
     ("retrying", "state.retrying", &[State::Retrying]),
     ("done", "tab.done", &[State::Done, State::Cancelled]),
     ("dead", "state.dead", &[State::Dead]),
@@ -49,6 +53,8 @@ struct QueuePage<'a> {
     types: Table,
     last_hour: LastHour,
     gates: Table,
+    /// Where the other gates are, and how many there are, in words.
+    more_gates: Option<(String, String)>,
     paused: Option<String>,
     /// What somebody may do here: the key of its name, and where.
     actions: Vec<(&'static str, String)>,
@@ -166,7 +172,11 @@ fn page<'a>(
         lanes: lanes(frame, snapshot),
         types: look.types,
         last_hour: look.last_hour,
-        gates: gates::table(frame, [(queue.name(), &look.gates[..])], snapshot.now),
+        gates: {
+            let shown = look.gates.iter().take(MAX_GATES).map(|gate| (queue.name(), gate));
+            gates::table(frame, shown, snapshot.now)
+        },
+        more_gates: more_gates(frame, name, look.gates.len()),
         paused: snapshot.closed_since.map(|since| frame.distance(since, snapshot.now)),
         actions: actions(frame, queue, snapshot.closed_since),
         tabs: TABS.map(|(one, key, _)| (key, here().with("tab", one).to_string(), one == tab)).into(),
@@ -178,6 +188,13 @@ fn page<'a>(
         next: found.next.as_ref().map(next),
         bulk: bulk(frame, queue, criteria, tab),
     }
+}
+
+/// Where the gates are that the page does not name.
+fn more_gates(frame: &Frame, queue: &str, gates: usize) -> Option<(String, String)> {
+    let more = gates.saturating_sub(MAX_GATES) as u64;
+    let link = || Link::to(&["gates"]).with("queue", queue).to_string();
+    (more > 0).then(|| (link(), frame.number_of("queue.more_gates", more)))
 }
 
 /// What somebody may do with the queue.
@@ -203,12 +220,12 @@ fn bulk(frame: &Frame, queue: &Queue, criteria: &Criteria, tab: &str) -> Vec<(&'
     let possible: &[(&str, &str)] = match tab {
         "waiting" => &[("action.cancel_all", "cancel"), ("action.move_all", "move")],
         "running" => &[("action.cancel_all", "cancel")],
-        "delayed" | "retrying" => {
+        "delayed" | "scheduled" | "retrying" => {
             &[("action.run_all", "run-now"), ("action.cancel_all", "cancel"), ("action.move_all", "move")]
         }
         _ => &[],
     };
-    if !frame.may(Role::Operator, queue.name()) {
+    if !frame.may(Role::Operator, queue.name()) || !criteria.selects() {
         return Vec::new();
     }
     let link = |action: &str| {
@@ -254,13 +271,14 @@ async fn types(frame: &Frame, queue: &Queue, snapshot: &QueueSnapshot) -> Table 
     let find = |job_type: &JobType| {
         Link::to(&["jobs"]).with("queue", queue.name().as_str()).with("type", job_type.as_str())
     };
+    let waiting = |job_type: &JobType| find(job_type).with("state", State::Waiting.as_str());
     for one in unknown.iter().filter(|one| one.jobs > 0) {
         let served = match one.unserved_for {
             Some(time) => Cell::like(frame.fill("type.unserved", &[("time", &short(time))]), "late"),
             None => Cell::text(frame.t("type.served")),
         };
         let name = Cell::id(one.job_type.as_str(), &find(&one.job_type));
-        table.add([name, served, Cell::counted(one.jobs, &find(&one.job_type))]);
+        table.add([name, served, Cell::counted(one.jobs, &waiting(&one.job_type))]);
     }
     let others = known.iter().filter(|name| unknown.iter().all(|one| one.job_type != **name));
     for name in others.take(MAX_TYPES) {

@@ -3,19 +3,20 @@
 use axum::Form as Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
+use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::admin::{Action, CronStatus};
 use streamfleet::cron::Entry;
-use streamfleet::job::{CronName, JobId, QueueName, Timestamp};
+use streamfleet::job::{CronName, JobId, QueueName, State as JobState, Timestamp};
 
 use super::action::{Done, noted};
-use super::campaigns::List;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to};
+use super::list::{Asked, List, Narrow};
 use super::section::Section;
-use super::table::{Cell, Table, state_key};
+use super::table::{Cell, Table, state_class, state_key};
 use super::target;
 use crate::console::access::{Person, Role};
 use crate::console::link::Link;
@@ -26,35 +27,41 @@ use crate::console::site::Site;
 const AT_ONCE: usize = 8;
 
 /// The most recurring jobs of a page.
-const MOST: usize = 100;
+const MOST: usize = 50;
+
+/// How many of the last ticks are shown.
+const LAST: usize = 5;
 
 /// How many of the next ticks are shown.
 const NEXT: usize = 3;
 
-/// A part of the address.
-#[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
-    queue: Option<String>,
-}
-
-/// A recurring job, and what became of its last tick, if Redis still knows.
+/// A recurring job, and what became of its last ticks, the last one first.
 struct Recurring {
     queue: Queue,
     status: CronStatus,
-    last: Option<(JobId, &'static str)>,
+    last: Vec<Tick>,
     now: Timestamp,
+}
+
+/// A tick, and the job that it submitted, if Redis still knows it.
+struct Tick {
+    at: Timestamp,
+    job: Option<(JobId, JobState)>,
 }
 
 /// Shows the page.
 pub(super) async fn show(
     State(site): State<Site>,
     frame: Frame,
-    Query(wanted): Query<Wanted>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let mut queues = target::visible(&site, &frame).await?;
-    if let Some(name) = &wanted.queue {
-        queues.retain(|queue| queue.name().as_str() == name);
-    }
+    let here = Link::to(&["recurring"]);
+    let narrow = Narrow::new(&frame, &here)
+        .queue(&frame, &asked, &queues)
+        .field(&frame, &asked, ("name", "column.name"))
+        .field(&frame, &asked, ("type", "column.type"));
+    asked.retain_queues(&mut queues);
     let reading = stream::iter(queues).map(|queue| async move {
         let table = queue
             .cron()
@@ -73,7 +80,8 @@ pub(super) async fn show(
             Err(error) => remarks.push(error),
         }
     }
-    found.truncate(MOST);
+    found.retain(|(_, status, _)| is_wanted(&asked, status));
+    let next = asked.cut(&mut found, MOST)?;
     let known = stream::iter(found).map(|(queue, status, now)| async move {
         let last = last(&queue, &status).await;
         Recurring { queue, status, last, now }
@@ -81,15 +89,26 @@ pub(super) async fn show(
     let known: Vec<Recurring> = known.buffered(AT_ONCE).collect().await;
     let table = table(&frame, &known);
     let (title, line) = (frame.t("nav.recurring"), frame.t("recurring.line").to_owned());
-    let page = List { frame: &frame, title, line, table, remarks, next: None };
+    let next = narrow.next(here, next);
+    let page = List { frame: &frame, title, line, narrow, table, remarks, more: Vec::new(), next };
     Ok(frame.page(title, Some(Section::Recurring), &page))
 }
 
-/// What became of the job of the last tick. Without a record, nobody knows.
-async fn last(queue: &Queue, status: &CronStatus) -> Option<(JobId, &'static str)> {
-    let id = status.entry.as_ref().ok()?.job_id(status.handled);
-    let found = queue.status(&id).await.ok().flatten()?;
-    Some((found.id, state_key(found.state)))
+/// Whether the address asks for a recurring job.
+fn is_wanted(asked: &Asked, status: &CronStatus) -> bool {
+    let job_type = status.entry.as_ref().map_or("", |entry| entry.job_type().as_str());
+    asked.fits("name", status.name.as_str()) && asked.fits("type", job_type)
+}
+
+/// What became of the jobs of the last ticks. Without a record, nobody knows.
+async fn last(queue: &Queue, status: &CronStatus) -> Vec<Tick> {
+    let Ok(entry) = &status.entry else { return Vec::new() };
+    let ticks = entry.schedule().last(LAST, Timestamp::default(), status.handled);
+    let reading = ticks.into_iter().rev().map(|at| async move {
+        let found = queue.status(&entry.job_id(at)).await.ok().flatten();
+        Tick { at, job: found.map(|found| (found.id, found.state)) }
+    });
+    join_all(reading).await
 }
 
 fn table(frame: &Frame, found: &[Recurring]) -> Table {
@@ -122,17 +141,22 @@ impl Recurring {
             }
             Err(error) => (Cell::like(error.to_string(), "late"), String::new()),
         };
-        let last = match &self.last {
-            Some((id, key)) => Cell::link(frame.t(key), &Link::job(queue.as_str(), &id.to_string())),
-            None => Cell::text("–"),
-        };
+        let last = self.last.iter().map(|tick| {
+            let (class, key, link) = match &tick.job {
+                Some((id, state)) => {
+                    (state_class(*state), state_key(*state), Some(Link::job(queue.as_str(), &id.to_string())))
+                }
+                None => ("muted", "recurring.no_record", None),
+            };
+            (class, format!("{} · {}", frame.t(key), frame.distance(tick.at, self.now)), link)
+        });
         vec![
             Cell::like(name, "mono"),
             Cell::link(queue.as_str(), &Link::queue(queue.as_str(), &[])),
             schedule,
             Cell::text(job_type),
             self.next(frame, entry.ok()),
-            last.under(frame.distance(self.status.handled, self.now)),
+            if self.last.is_empty() { Cell::text("–") } else { Cell::lines(last) },
             self.change(frame, queue),
         ]
     }

@@ -3,14 +3,13 @@
 use axum::extract::{Query, State as Shared};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
-use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::admin::{FoundJob, Holdings, JobSearch};
 use streamfleet::job::{QueueName, State, Timestamp};
 
-use super::campaigns::List;
 use super::found::{ROWS, age};
 use super::frame::Frame;
+use super::list::{Asked, List, Narrow};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
@@ -25,13 +24,6 @@ const AT_ONCE: usize = 8;
 /// The most running jobs of one queue that are compared.
 const MOST: usize = 5000;
 
-/// A part of the address.
-#[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
-    queue: Option<String>,
-    worker: Option<String>,
-}
-
 /// What one queue runs.
 struct Running {
     queue: Queue,
@@ -45,12 +37,16 @@ struct Running {
 pub(super) async fn show(
     Shared(site): Shared<Site>,
     frame: Frame,
-    Query(wanted): Query<Wanted>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Problem> {
     let mut queues = target::visible(&site, &frame).await?;
-    if let Some(name) = &wanted.queue {
-        queues.retain(|queue| queue.name().as_str() == name);
-    }
+    let here = Link::to(&["running"]);
+    let narrow = Narrow::new(&frame, &here).queue(&frame, &asked, &queues).field(
+        &frame,
+        &asked,
+        ("worker", "column.worker"),
+    );
+    asked.retain_queues(&mut queues);
     let holdings = Holdings::of(&site.known().await?.workers);
     let search = JobSearch::new().states(vec![State::Running]).holdings(holdings).only_places(true);
     let reading = stream::iter(queues).map(move |queue| read(queue, search.clone())).buffered(AT_ONCE);
@@ -60,14 +56,14 @@ pub(super) async fn show(
         let Running { queue, now, jobs, .. } = one;
         jobs.into_iter().map(move |job| (queue.clone(), job, now))
     });
-    let is_wanted = |job: &FoundJob| match (&wanted.worker, &job.holder) {
+    let is_wanted = |job: &FoundJob| match (asked.get("worker"), &job.holder) {
         (None, _) => true,
-        (Some(name), holder) => holder.as_ref().is_some_and(|holder| holder.worker == *name),
+        (Some(name), holder) => holder.as_ref().is_some_and(|holder| holder.worker == name),
     };
     let mut all: Vec<(Queue, FoundJob, Timestamp)> = all.filter(|(_, job, _)| is_wanted(job)).collect();
     let total = all.len() as u64;
     all.sort_by_key(|(_, job, now)| std::cmp::Reverse(job.age(*now)));
-    all.truncate(ROWS);
+    let next = asked.cut(&mut all, ROWS)?;
     // Only those that are shown are read.
     let whole = stream::iter(all).map(|(queue, job, now)| async move {
         let job = queue.read_found(job).await.ok().flatten()?;
@@ -76,7 +72,8 @@ pub(super) async fn show(
     let whole: Vec<_> = whole.buffered(AT_ONCE).collect().await;
     let table = table(&frame, whole.into_iter().flatten());
     let (title, line) = (frame.t("nav.running"), frame.number_of("running.line", total));
-    let page = List { frame: &frame, title, line, table, remarks, next: None };
+    let next = narrow.next(here, next);
+    let page = List { frame: &frame, title, line, narrow, table, remarks, more: Vec::new(), next };
     Ok(frame.page(title, Some(Section::Running), &page))
 }
 

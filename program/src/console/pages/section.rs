@@ -9,6 +9,7 @@ pub(super) enum Section {
     Incidents,
     Jobs,
     Running,
+    Dead,
     Decisions,
     Campaigns,
     Gates,
@@ -21,11 +22,12 @@ pub(super) enum Section {
 
 impl Section {
     /// All sections, in the order of the navigation.
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Overview,
         Self::Incidents,
         Self::Jobs,
         Self::Running,
+        Self::Dead,
         Self::Decisions,
         Self::Campaigns,
         Self::Gates,
@@ -43,6 +45,7 @@ impl Section {
             Self::Incidents => "/incidents",
             Self::Jobs => "/jobs",
             Self::Running => "/running",
+            Self::Dead => "/dead",
             Self::Decisions => "/decisions",
             Self::Campaigns => "/campaigns",
             Self::Gates => "/gates",
@@ -66,6 +69,7 @@ impl Section {
             Self::Incidents => "nav.incidents",
             Self::Jobs => "nav.jobs",
             Self::Running => "nav.running",
+            Self::Dead => "nav.dead",
             Self::Decisions => "nav.decisions",
             Self::Campaigns => "nav.campaigns",
             Self::Gates => "nav.gates",
@@ -84,6 +88,7 @@ impl Section {
             Self::Incidents => 'i',
             Self::Jobs => 'j',
             Self::Running => 'r',
+            Self::Dead => 'x',
             Self::Decisions => 'd',
             Self::Campaigns => 'c',
             Self::Gates => 'g',
@@ -104,6 +109,7 @@ impl Section {
             | Self::Incidents
             | Self::Jobs
             | Self::Running
+            | Self::Dead
             | Self::Decisions
             | Self::Campaigns
             | Self::Gates

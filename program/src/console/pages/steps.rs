@@ -11,6 +11,7 @@ use streamfleet::job::{
 };
 
 use super::action::{Done, noted};
+use super::excerpt;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to, utc};
 use super::section::Section;
@@ -91,7 +92,7 @@ fn line(
         state: frame.t(key),
         attempts: record.attempts,
         when: record.since.map(|since| frame.distance(since, steps.now)).unwrap_or_default(),
-        error: error.unwrap_or_default(),
+        error: excerpt::of(error.unwrap_or_default(), excerpt::CELL),
         decision: decision.unwrap_or_default(),
         choices: if decides && waits(step.kind, record.state, steps.dead.is_some()) {
             choices.into()

@@ -6,19 +6,19 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::admin::Action;
-use streamfleet::job::{Encoding, JobId, Lane, QueueName, Tracking};
+use streamfleet::job::{Encoding, Lane, QueueName};
 use streamfleet::{Queue, Submission, SubmitError};
 
 use super::action::{Done, noted};
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to};
 use super::section::Section;
+use super::terms_form::TermsForm;
 use super::{commands, job, job_actions, target};
 use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::times;
 
 /// What the form says, or what it begins with.
 #[derive(Debug, Default, Deserialize)]
@@ -30,12 +30,10 @@ pub(super) struct Draft {
     payload: String,
     encoding: String,
     lane: String,
-    id: String,
-    /// A duration or an instant; empty for now.
-    due: String,
     /// `name=value` in lines.
     headers: String,
-    track: String,
+    #[serde(flatten)]
+    terms: TermsForm,
     reason: String,
     /// The job that the form begins with.
     job: String,
@@ -76,13 +74,13 @@ async fn page(
         Field::area(frame, "payload", "job.payload").value(&draft.payload),
         Field::choice(frame, "encoding", "submit.encoding", encodings).value(&draft.encoding),
         Field::choice(frame, "lane", "column.lane", lanes).value(&draft.lane),
-        Field::line(frame, "due", "submit.due").value(&draft.due).hint(frame, "act.due_hint"),
-        Field::line(frame, "id", "submit.id").value(&draft.id).hint(frame, "submit.id_hint"),
         Field::area(frame, "headers", "job.headers").value(&draft.headers).hint(frame, "submit.headers_hint"),
-        Field::check(frame, "track", "submit.track").value(if draft.track.is_empty() { "" } else { "yes" }),
+    ];
+    let last = [
         Field::check(frame, "show", "submit.show").value(""),
         Field::line(frame, "reason", "form.reason").value(&draft.reason),
     ];
+    let fields = fields.into_iter().chain(draft.terms.fields(frame)).chain(last);
     let (to, back) = (Link::to(&["submit"]), Link::to(&[]));
     let form =
         Form::new(frame, frame.t("nav.submit"), (&to, &back)).line(frame.t("submit.line")).fields(fields);
@@ -119,7 +117,7 @@ pub(super) async fn act(
 }
 
 impl Draft {
-    /// The same as a job that exists: its type, payload, lane and headers.
+    /// The same as a job that exists: its type, payload, lane, headers and terms.
     async fn like_job(self, site: &Site, frame: &Frame) -> Result<Self, Problem> {
         let queue = target::queue(site, &self.queue)?;
         if !frame.may(Role::Viewer, queue.name()) {
@@ -142,6 +140,7 @@ impl Draft {
             encoding: encoding.as_str().to_owned(),
             lane: status.lane.to_string(),
             headers: headers.collect::<Vec<_>>().join("\n"),
+            terms: TermsForm::like(&fields),
             ..self
         })
     }
@@ -181,24 +180,7 @@ impl Draft {
         if !self.payload.is_empty() {
             submission = submission.payload(encoded(&self.payload, encoding)?, encoding).map_err(refused)?;
         }
-        if !self.id.trim().is_empty() {
-            let id: JobId =
-                self.id.trim().parse().map_err(|error| Problem::field("body.id", format!("{error}")))?;
-            if !id.is_own() {
-                return Err(Problem::field("body.id", "an id must not look like the id of a stream entry"));
-            }
-            submission = submission.id(id);
-        }
-        let due = self.due.trim();
-        if !due.is_empty() {
-            submission = match times::duration(due) {
-                Ok(delay) => submission.delay(delay),
-                Err(_) => submission.at(times::instant(due).map_err(|why| Problem::field("body.due", why))?),
-            };
-        }
-        if !self.track.is_empty() {
-            submission = submission.tracking(Tracking::All);
-        }
+        submission = self.terms.apply(submission, refused)?;
         for (name, value) in self.headers()? {
             submission = submission.header(&name, &value).map_err(refused)?;
         }
@@ -216,6 +198,7 @@ impl Draft {
             payload: &self.payload,
             encoding: self.encoding()?,
             headers: self.headers()?,
+            terms: self.terms.terms()?,
         };
         Ok(order.commands())
     }

@@ -6,6 +6,7 @@ use askama::Template;
 use streamfleet::job::{State, StepKind, StepState, Timestamp};
 
 use super::chart::Chart;
+use super::excerpt;
 use super::frame::{Frame, grouped, utc};
 use crate::console::link::Link;
 use crate::times::{rfc3339, short};
@@ -20,6 +21,8 @@ pub(super) struct Table {
     rows: Vec<Vec<Cell>>,
     /// What is shown if there are no rows.
     empty: String,
+    /// The most letters of a text.
+    longest: usize,
 }
 
 impl askama::filters::HtmlSafe for Table {}
@@ -44,6 +47,8 @@ pub(super) struct Cell {
     instant: Option<String>,
     /// A small chart in place of the text.
     chart: Option<Chart>,
+    /// Further lines, each with its class and a place to go.
+    lines: Vec<(&'static str, String, Option<String>)>,
 }
 
 impl Table {
@@ -55,6 +60,7 @@ impl Table {
             columns: columns.iter().map(column).collect(),
             rows: Vec::new(),
             empty: frame.t("table.empty").to_owned(),
+            longest: excerpt::CELL,
         }
     }
 
@@ -63,9 +69,15 @@ impl Table {
         Self { empty: empty.into(), ..self }
     }
 
-    /// Adds a row.
+    /// The same with longer texts.
+    pub(super) fn longest(self, longest: usize) -> Self {
+        Self { longest, ..self }
+    }
+
+    /// Adds a row. Long texts are cut.
     pub(super) fn add(&mut self, cells: impl Into<Vec<Cell>>) {
-        self.rows.push(cells.into());
+        let cells: Vec<Cell> = cells.into();
+        self.rows.push(cells.into_iter().map(|cell| cell.cut(self.longest)).collect());
     }
 
     /// The cells with their columns.
@@ -83,6 +95,11 @@ impl Cell {
     /// A text with a place to go.
     pub(super) fn link(text: impl Into<String>, link: &Link) -> Self {
         Self { text: text.into(), link: Some(link.to_string()), ..Self::default() }
+    }
+
+    /// A text with the address of a place to go.
+    pub(super) fn to(text: impl Into<String>, link: String) -> Self {
+        Self { text: text.into(), link: Some(link), ..Self::default() }
     }
 
     /// An identifier with a place to go.
@@ -126,6 +143,18 @@ impl Cell {
     /// Anything with the colors of a state.
     pub(super) fn like(text: impl Into<String>, class: &'static str) -> Self {
         Self { class, ..Self::text(text) }
+    }
+
+    /// Lines, each with its class and a place to go, if there is one.
+    pub(super) fn lines(lines: impl IntoIterator<Item = (&'static str, String, Option<Link>)>) -> Self {
+        let lines =
+            lines.into_iter().map(|(class, text, link)| (class, text, link.map(|link| link.to_string())));
+        Self { lines: lines.collect(), ..Self::default() }
+    }
+
+    fn cut(self, most: usize) -> Self {
+        let under = self.under.map(|under| excerpt::of(under, most));
+        Self { text: excerpt::of(self.text, most), under, ..self }
     }
 
     /// The same with a second line, unless it is empty.

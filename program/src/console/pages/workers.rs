@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use streamfleet::Queue;
 use streamfleet::admin::WorkerInfo;
-use streamfleet::job::{Lane, QueueName};
+use streamfleet::job::{Lane, QueueName, Timestamp};
 
 use super::frame::Frame;
+use super::list::{Asked, Narrow};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
@@ -25,18 +26,28 @@ use crate::times::short;
 const AT_ONCE: usize = 8;
 
 /// The most workers of a page.
-const MOST: usize = 200;
+const MOST: usize = 100;
 
 /// The most consumers without a worker.
 const MAX_STALE: usize = 50;
+
+/// The most queues, or types, of a worker.
+const MAX_NAMES: usize = 10;
+
+/// The most differences between workers.
+const MAX_DIFFERENCES: usize = 20;
 
 #[derive(Template)]
 #[template(path = "workers.html")]
 struct Workers<'a> {
     frame: &'a Frame,
+    narrow: Narrow,
     summary: String,
     live: Table,
+    next: Option<String>,
     stale: Table,
+    /// How many more consumers there are, in words.
+    more_stale: Option<String>,
     remarks: Vec<String>,
 }
 
@@ -49,14 +60,28 @@ struct Stale {
 }
 
 /// Shows the page.
-pub(super) async fn show(State(site): State<Site>, frame: Frame) -> Result<Response, Problem> {
+pub(super) async fn show(
+    State(site): State<Site>,
+    frame: Frame,
+    Query(asked): Query<Asked>,
+) -> Result<Response, Problem> {
     // The groups are read first: a worker that stops in between is then in neither list, rather than in the wrong one.
-    let queues = target::visible(&site, &frame).await?;
+    let mut queues = target::visible(&site, &frame).await?;
+    let here = Link::to(&["workers"]);
+    let narrow = Narrow::new(&frame, &here)
+        .queue(&frame, &asked, &queues)
+        .field(&frame, &asked, ("worker", "column.worker"))
+        .field(&frame, &asked, ("type", "column.type"))
+        .field(&frame, &asked, ("version", "column.version"));
+    asked.retain_queues(&mut queues);
     let reading = stream::iter(queues).map(consumers).buffered(AT_ONCE);
     let read: Vec<_> = reading.collect().await;
     let known = site.known().await?;
-    let workers: Vec<&WorkerInfo> =
-        known.workers.iter().filter(|worker| is_visible(&frame, worker)).collect();
+    let mut workers: Vec<&WorkerInfo> = known
+        .workers
+        .iter()
+        .filter(|worker| is_visible(&frame, worker) && is_wanted(&asked, worker))
+        .collect();
     let live: BTreeSet<&str> = known.workers.iter().map(|worker| worker.consumer.as_str()).collect();
     let (mut gone, mut remarks) = (Vec::new(), Vec::new());
     for (stale, errors) in read {
@@ -64,16 +89,27 @@ pub(super) async fn show(State(site): State<Site>, frame: Frame) -> Result<Respo
         remarks.extend(errors);
     }
     remarks.extend(known.missing.iter().cloned());
-    remarks.extend(differing(&frame, &workers));
+    let mut different = differing(&frame, &workers);
+    let more = different.len().saturating_sub(MAX_DIFFERENCES) as u64;
+    different.truncate(MAX_DIFFERENCES);
+    remarks.extend(different);
+    remarks.extend((more > 0).then(|| frame.number_of("workers.more_differences", more)));
+    gone.retain(|stale| asked.fits("worker", &stale.consumer));
+    let more_stale = gone.len().saturating_sub(MAX_STALE) as u64;
     gone.truncate(MAX_STALE);
     let count = |name: &str| workers.iter().map(|worker| number(worker, name)).fold(0, u64::saturating_add);
     let (running, slots) = (count("running").to_string(), count("slots").to_string());
     let workers_shown = workers.len().to_string();
     let values = [("workers", &*workers_shown), ("running", &*running), ("slots", &*slots)];
+    let summary = frame.fill("workers.summary", &values);
+    let next = asked.cut(&mut workers, MOST)?;
     let page = Workers {
-        summary: frame.fill("workers.summary", &values),
+        summary,
         live: table(&frame, &workers),
+        next: narrow.next(here, next),
+        narrow,
         stale: stale_table(&frame, &gone),
+        more_stale: (more_stale > 0).then(|| frame.number_of("workers.more_stale", more_stale)),
         remarks,
         frame: &frame,
     };
@@ -129,6 +165,34 @@ fn is_visible(frame: &Frame, worker: &WorkerInfo) -> bool {
     list(worker, "queues").any(|name| name.parse().is_ok_and(|name| frame.may(Role::Viewer, &name)))
 }
 
+/// Whether the address asks for a worker.
+fn is_wanted(asked: &Asked, worker: &WorkerInfo) -> bool {
+    let has = |parameter: &str, name: &str| {
+        asked.get(parameter).is_none_or(|value| list(worker, name).any(|item| item == value))
+    };
+    has("queue", "queues")
+        && has("type", "types")
+        && asked.fits("worker", &worker.consumer)
+        && asked.fits("version", fact(worker, "version"))
+}
+
+/// The first of these names, and how many more there are.
+fn some<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 => shown,
+        more => format!("{shown} +{more}"),
+    }
+}
+
+/// When a worker started, as far as its last sign of life tells.
+fn started(worker: &WorkerInfo) -> Option<(Timestamp, Timestamp)> {
+    let now = Timestamp::from_ms(fact(worker, "beat_ms").parse().ok()?)?;
+    let up_ms: u64 = fact(worker, "up_ms").parse().ok()?;
+    Some((Timestamp::from_ms(now.as_ms().checked_sub(up_ms)?)?, now))
+}
+
 fn table(frame: &Frame, workers: &[&WorkerInfo]) -> Table {
     let columns = [
         ("column.worker", ""),
@@ -137,9 +201,11 @@ fn table(frame: &Frame, workers: &[&WorkerInfo]) -> Table {
         ("column.queues", ""),
         ("column.types", "clip"),
         ("column.version", "short"),
+        ("column.config", "short"),
+        ("column.started", "short"),
     ];
     let mut table = Table::new(frame, "nav.workers", &columns).or(frame.t("workers.none"));
-    for worker in workers.iter().take(MOST) {
+    for worker in workers {
         let state = match fact(worker, "state") {
             "draining" => Cell::like(frame.t("worker.draining"), "state retrying"),
             _ => Cell::like(frame.t("worker.running"), "state done"),
@@ -152,9 +218,11 @@ fn table(frame: &Frame, workers: &[&WorkerInfo]) -> Table {
             Cell::like(&worker.consumer, "mono"),
             state,
             Cell::link(slots, &running),
-            Cell::text(queues.collect::<Vec<_>>().join(", ")),
-            Cell::text(list(worker, "types").collect::<Vec<_>>().join(", ")),
+            Cell::text(some(queues)),
+            Cell::text(some(list(worker, "types"))),
             Cell::text(fact(worker, "version")),
+            Cell::like(known(fact(worker, "config")), "mono"),
+            started(worker).map_or_else(|| Cell::text("–"), |(at, now)| Cell::time(frame, at, now)),
         ]);
     }
     table
@@ -180,7 +248,12 @@ fn stale_table(frame: &Frame, gone: &[Stale]) -> Table {
     table
 }
 
-/// What differs between workers that serve the same queue: their versions, or the types that they know.
+/// A fact, or a dash if the worker does not report it.
+fn known(fact: &str) -> &str {
+    if fact.is_empty() { "–" } else { fact }
+}
+
+/// What differs between workers that serve the same queue: their versions, their configurations, or the types that they know.
 fn differing(frame: &Frame, workers: &[&WorkerInfo]) -> Vec<String> {
     let mut queues: BTreeMap<&str, Vec<&WorkerInfo>> = BTreeMap::new();
     for worker in workers {
@@ -192,12 +265,28 @@ fn differing(frame: &Frame, workers: &[&WorkerInfo]) -> Vec<String> {
     }
     let mut remarks = Vec::new();
     for (queue, workers) in queues {
-        for (name, key) in [("version", "workers.versions"), ("types", "workers.types")] {
-            let values: BTreeSet<&str> = workers.iter().map(|worker| fact(worker, name)).collect();
+        for (name, key) in
+            [("version", "workers.versions"), ("config", "workers.configs"), ("types", "workers.types")]
+        {
+            // Workers of older versions do not report their configurations, and their versions differ.
+            let values = workers.iter().map(|worker| fact(worker, name)).filter(|value| !value.is_empty());
+            let values: BTreeSet<&str> = values.collect();
             if values.len() > 1 {
                 remarks.push(frame.fill(key, &[("queue", queue), ("count", &values.len().to_string())]));
             }
         }
     }
     remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_types_are_counted() {
+        let names: Vec<String> = (0..MAX_NAMES + 2).map(|nth| format!("t{nth}")).collect();
+        assert!(some(names.iter().map(String::as_str)).ends_with("t9 +2"));
+        assert_eq!(some(["a", "b"].into_iter()), "a, b");
+    }
 }

@@ -274,6 +274,7 @@ impl Queue {
                     lane: Some(status.lane),
                     created: status.created,
                     attempts: status.attempts.len() as u64,
+                    ended: status.attempts.last().map(|attempt| attempt.ended),
                     error: Some(status.error.unwrap_or_default()),
                     ..FoundJob::new(
                         status.id.to_string(),

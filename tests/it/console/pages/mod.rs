@@ -9,5 +9,7 @@ mod hostile;
 mod incidents;
 mod large;
 mod needs;
+mod numbers;
+mod rich;
 mod rights;
 mod scene;
