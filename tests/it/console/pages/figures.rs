@@ -1,7 +1,8 @@
 //! Figures of a fleet that runs: of its types, over time, and what the overview says of it.
 
 use streamfleet::job::QueueName;
-use streamfleet::{Broker, Producer, QueueConfig, Submission};
+use streamfleet::worker::QueueConfig;
+use streamfleet::{Broker, Producer, Submission};
 
 use super::every::faults;
 use super::live::{SOON, Speaks};

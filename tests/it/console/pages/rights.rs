@@ -16,7 +16,7 @@ fn console(server: &RedisServer, folder: &Path) -> Console {
 fn get_all(console: &Console, role: &str, path: &str) -> String {
     let (mut all, mut path) = (String::new(), path.to_owned());
     loop {
-        let body = get(console, role, &path).body;
+        let body = console.get_as(role, &path).body;
         let next = body.split_once("\">Next page</a>").and_then(|(before, _)| before.rsplit_once("href=\""));
         let next = next.map(|(_, link)| link.replace("&#38;", "&"));
         all.push_str(&body);
