@@ -70,7 +70,7 @@ class Stage:
     def streamfleet(self, *words, given=None):
         """Runs a command of the program as an operator, and returns its output."""
         command = [self.program, "--config", str(CONFIG), *words]
-        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator"}
+        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator", **self._sinks()}
         piped = {"input": given, "capture_output": True, "text": True, "timeout": SOON}
         done = subprocess.run(command, check=False, env=known, cwd=self.folder, **piped)
         if done.returncode:
@@ -187,10 +187,13 @@ class Stage:
 
     def _serve(self, name, login, words, **settings):
         """Starts a command of the program in the background, with a login to Redis and further settings."""
-        settings = {"ALERTS__SINKS__OPS__URL": self.sink.url, **settings}
         settings = {f"STREAMFLEET__{key}": str(value) for key, value in settings.items()}
-        environment = {"STREAMFLEET__REDIS__URL": self.address(login), **settings}
+        environment = {"STREAMFLEET__REDIS__URL": self.address(login), **self._sinks(), **settings}
         return self.programs.start(name, [self.program, "--config", CONFIG, *words], **environment)
+
+    def _sinks(self):
+        """Returns the address of the sink, which the configuration must not have."""
+        return {"STREAMFLEET__ALERTS__SINKS__OPS__URL": self.sink.url}
 
     def _accounts(self):
         """Creates a person and a token for each role. `people` has their passwords, and `tokens` the tokens."""

@@ -78,8 +78,8 @@ async fn a_result_that_is_not_text_is_base64_and_a_step_is_decided() {
     until_state(&console, "gift-1", "dead").await;
     let steps = console.get("queues/default/jobs/gift-1/steps").await.ok(200);
     assert_eq!(
-        (&steps["steps"][0]["name"], &steps["steps"][0]["state"]),
-        (&json!("charge"), &json!("unknown"))
+        (&steps["steps"][0]["step"], &steps["steps"][0]["state"]),
+        (&json!("charge"), &json!("failed"))
     );
     let decide = "queues/default/jobs/gift-1/steps/charge/decide";
     let wrong = console.post(decide, &json!({"verdict": "perhaps", "reason": "x"})).await;

@@ -8,7 +8,7 @@ use super::every::faults;
 use super::live::{SOON, Speaks};
 use crate::cli::desk::{json, sf};
 use crate::console::browser::Browser;
-use crate::harness::fleet::{Running, config, queue, quick, submit};
+use crate::harness::fleet::{Running, config, queue, quick, submit, until_empty};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 
@@ -20,21 +20,18 @@ async fn the_page_of_a_queue_has_the_percentiles_of_its_types() {
     for _ in 0..20 {
         submit(&queue, "\"well\"").await;
     }
-    let mut browser = Browser::open(&server);
-    // Workers add what they have counted every few seconds.
-    let row = until("the figures of all jobs", SOON, || {
-        let page = browser.get("/queues/default");
-        assert_eq!(faults(&page), Vec::<String>::new());
-        let cells = page.text("#figures tbody tr:has(a[href='/jobs?queue=default&type=test']) td");
-        let cells: Vec<String> = cells.lines().map(str::to_owned).collect();
-        (cells.get(1).is_some_and(|done| done == "20")).then_some(cells)
-    });
-    assert_eq!((&*row[0], &*row[3]), ("test", "0 %"), "{row:?}");
+    until_empty(&queue).await;
+    // A process reports what it has counted at the latest when it stops.
+    fleet.stop().await;
+    let page = Browser::open(&server).get("/queues/default");
+    assert_eq!(faults(&page), Vec::<String>::new());
+    let row = page.text("#figures tbody tr:has(a[href='/jobs?queue=default&type=test']) td");
+    let row: Vec<&str> = row.lines().collect();
+    assert_eq!((row[0], row[1], row[3]), ("test", "20", "0 %"), "{row:?}");
     for times in &row[4..6] {
         let (half, most) = times.split_once(" / ").unwrap_or_else(|| panic!("{row:?}"));
         assert!(!half.is_empty() && most.ends_with('s'), "{row:?}");
     }
-    fleet.stop().await;
 }
 
 #[test]
