@@ -7,6 +7,8 @@
 # make sdk-check   tests the packages for PHP, Python and Node with the real program
 # make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
 # make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
+# make console-check  api-check, and browser-check with each page once instead of at every width; skips what cannot be installed (make test runs it)
+# make console-large  opens every page of the console while a million jobs wait and 100,000 are dead
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
 # make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
 # make servers        all tests on each of these; takes half an hour
@@ -16,7 +18,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint lua public-api public-api-update unit redis deploy-check sdk-check api-check browser-check grafana-check image-check servers servers-check soak audit
+.PHONY: demo test bench lint lua public-api public-api-update unit redis deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
 # Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
 demo: redis
@@ -26,7 +28,7 @@ bench: redis
 	$(CARGO) build --release --locked --bin streamfleet
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint lua public-api unit sdk-check servers-check deploy-check grafana-check
+test: redis lint lua public-api unit sdk-check console-check servers-check deploy-check grafana-check
 
 lint:
 	$(CARGO) fmt --all --check
@@ -76,6 +78,14 @@ api-check: redis
 browser-check: redis
 	$(CARGO) build --locked --bin streamfleet
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh $(ARGS)
+
+console-check: redis
+	$(CARGO) build --locked --bin streamfleet
+	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/api.sh --if-possible
+	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh --quick --if-possible
+
+console-large: redis
+	STREAMFLEET_TEST_WAITING=1000000 $(CARGO) test --locked --all-features --test it -- --nocapture --test-threads=1 console::pages::large
 
 deploy-check:
 	./deploy/check.sh

@@ -38,7 +38,23 @@ configurations() {
     expect "configuration: $each" env STREAMFLEET__REDIS__URL_FILE="$work/url" STREAMFLEET__REDIS__PASSWORD_FILE="$work/password" \
       STREAMFLEET__CONSOLE__ACCOUNTS_FILE="$work/console/accounts.toml" STREAMFLEET__CONSOLE__SESSION_KEY_FILE="$work/console/session-key" \
       "$program" --config "$each" config check
-  done < <(find . -name '*.toml' | sort)
+  done < <(find . -name '*.toml' ! -name alerts.toml | sort)
+  alerts "$program"
+}
+
+# alerts PROGRAM: checks alerts.toml beside the configuration of a worker and of the console, with made-up secrets.
+alerts() {
+  local name secrets=()
+  echo 'https://oapi.dingtalk.com/robot/send?access_token=0' >"$work/dingtalk"
+  for name in OPS__URL_FILE=dingtalk OPS__SECRET_FILE=password MAIL__SECRET_FILE=password; do
+    secrets+=("STREAMFLEET__ALERTS__SINKS__${name%%=*}=$work/${name##*=}")
+  done
+  configured() { env "${secrets[@]}" STREAMFLEET__REDIS__PASSWORD_FILE="$work/password" "$1" --config compose/streamfleet.toml --config "$2" config check; }
+  expect "configuration: alerts.toml, with that of a worker" configured "$1" alerts.toml
+  sed 's/url_file/url/' alerts.toml >"$work/alerts.toml"
+  refused "an address of a robot in a file" "is a secret, which must not stand in this file" configured "$1" "$work/alerts.toml"
+  sed 's/"dingtalk"/"dingding"/' alerts.toml >"$work/alerts.toml"
+  refused "a sink of an unknown kind" "dingding" configured "$1" "$work/alerts.toml"
 }
 
 image() {

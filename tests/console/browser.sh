@@ -1,27 +1,32 @@
 #!/usr/bin/env bash
-# usage: browser.sh [--pictures]
+# usage: browser.sh [--quick] [--if-possible] [--pictures]
 #
 # Uses the console in a real Chromium, with the real program, a private Redis, and jobs in every state: opens every page at three widths and in
-# both themes, checks it with axe-core, and does every action. With --pictures, it also saves the pictures of the documentation to docs/pictures.
+# both themes, checks it with axe-core, and does every action. With --quick, every page is opened once, and the pages take turns at the widths
+# and themes. With --pictures, it also saves the pictures of the documentation to docs/pictures.
 #
 # tools.sh gets Playwright from PyPI and axe-core from npm. Chromium is Debian's; Playwright downloads none. STREAMFLEET_BIN is the program; by
 # default, the newest build. STREAMFLEET_CHROMIUM is another Chromium. Pictures of pages that fail are in target/browser. Exit code 0: every check
-# passed.
+# passed, or with --if-possible, a tool cannot be installed.
 set -euo pipefail
 # shellcheck source=tools.sh
 . "$(dirname "${BASH_SOURCE[0]}")/tools.sh"
 options=(--failures "${CARGO_TARGET_DIR:-$root/target}/browser")
-case ${1:-} in
-  '') ;;
-  --pictures) options+=(--pictures "$root/docs/pictures") ;;
-  *) sed -n 2p "${BASH_SOURCE[0]}" >&2; exit 2 ;;
-esac
+for each in "$@"; do
+  case $each in
+    --quick) options+=(--quick) ;;
+    # shellcheck disable=SC2034 # tools.sh reads it
+    --if-possible) is_optional=yes ;;
+    --pictures) options+=(--pictures "$root/docs/pictures") ;;
+    *) sed -n 2p "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  esac
+done
 find_program
 find_server
 chromium=${STREAMFLEET_CHROMIUM:-chromium}
 # The fonts have the letters of both languages.
 command -v "$chromium" >/dev/null || from_system chromium fonts-liberation fonts-wqy-zenhei
-chromium=$(command -v "$chromium") || stop "$chromium is not on the PATH"
+chromium=$(command -v "$chromium") || missing "$chromium is not on the PATH"
 python_set "$console/browser/requirements.txt"
 npm_package axe-core@4.14.1
 cd "$console"

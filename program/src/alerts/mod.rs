@@ -8,7 +8,7 @@ mod probe;
 pub(crate) use ack::{Report as Ack, acknowledge};
 pub(crate) use list::{Found, Page, Wanted, find};
 #[cfg(feature = "alerts")]
-pub(crate) use probe::send;
+pub(crate) use probe::{Report as Test, send};
 
 use super::Context;
 use super::exit::Exit;

@@ -24,9 +24,11 @@ pub(super) struct Args {
 }
 
 /// What became of the message, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AlertTest)]
 pub(crate) struct Report {
     sink: String,
+    /// Whether the sink has taken the message.
     pub(crate) accepted: bool,
     /// What the sink answered, or why it has not taken the message. The text has no secret.
     pub(crate) answer: String,

@@ -22,14 +22,9 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 /// How many connections may be open. Those that come later wait to be accepted.
 const MAX_CONNECTIONS: usize = 2048;
 
-/// The head of a request must be complete within this time. A kept connection may also be idle for so long.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A pause within a body may be this long.
-const BODY_PAUSE: Duration = Duration::from_secs(20);
-
-/// How long a client may read nothing of an answer that has come, in milliseconds.
-const UNREAD_MS: u32 = 60_000;
+/// How long the console waits for a client that sends or reads slowly.
+const PATIENCE: Patience =
+    Patience { head: Duration::from_secs(20), body_pause: Duration::from_secs(20), unread_ms: 60_000 };
 
 /// The largest head of a request, roughly.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -40,10 +35,22 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// After a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
+/// How long a client may take.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// The head of a request must be complete within this time. A kept connection may also be idle for so long.
+    head: Duration,
+    /// A pause within a body may be this long.
+    body_pause: Duration,
+    /// How long a client may read nothing of an answer that has come, in milliseconds.
+    unread_ms: u32,
+}
+
 /// An open port.
 pub(super) struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    patience: Patience,
 }
 
 impl Server {
@@ -59,7 +66,7 @@ impl Server {
             )
         })?;
         let address = listener.local_addr().context("failed to read the listener's address")?;
-        Ok(Self { listener, address })
+        Ok(Self { listener, address, patience: PATIENCE })
     }
 
     /// The address, with the port that the system chose for port 0.
@@ -69,7 +76,7 @@ impl Server {
 
     /// Answers requests until it is asked to stop. Then it finishes those in progress.
     pub(super) async fn run(self, routes: Router, shutdown: Shutdown) {
-        let routes = routes.layer(RequestBodyTimeoutLayer::new(BODY_PAUSE));
+        let routes = routes.layer(RequestBodyTimeoutLayer::new(self.patience.body_pause));
         let (permits, stopping) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), CancellationToken::new());
         let mut connections = JoinSet::new();
         loop {
@@ -84,7 +91,7 @@ impl Server {
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
                 (accepted, permit) = accepting => match accepted {
                     Ok((stream, peer)) => {
-                        let serving = serve(stream, peer, routes.clone(), stopping.clone());
+                        let serving = serve((stream, peer), self.patience, routes.clone(), stopping.clone());
                         connections.spawn(async move {
                             serving.await;
                             drop(permit);
@@ -106,9 +113,14 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, routes: Router, stopping: CancellationToken) {
+async fn serve(
+    (stream, peer): (TcpStream, SocketAddr),
+    patience: Patience,
+    routes: Router,
+    stopping: CancellationToken,
+) {
     // A client that does not read its answer loses the connection.
-    if let Err(error) = sockopt::set_tcp_user_timeout(&stream, UNREAD_MS) {
+    if let Err(error) = sockopt::set_tcp_user_timeout(&stream, patience.unread_ms) {
         tracing::debug!(%error, "the console cannot bound how long a client may read nothing");
     }
     let service = routes.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
@@ -116,7 +128,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, routes: Router, stopping: Ca
         request.map(axum::body::Body::new)
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
+    http.timer(TokioTimer::new()).header_read_timeout(patience.head).max_buf_size(MAX_HEAD_BYTES);
     let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
@@ -129,5 +141,95 @@ async fn serve(stream: TcpStream, peer: SocketAddr, routes: Router, stopping: Ca
     // Clients go away at any time.
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection to the console ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use axum::body::{Body, Bytes};
+    use axum::routing::{get, post};
+    use futures_util::stream;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::sync::Notify;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    /// How long anything may take on a very busy machine.
+    const SOON: Duration = Duration::from_secs(60);
+
+    const SHORT: Patience =
+        Patience { head: Duration::from_millis(200), body_pause: Duration::from_millis(200), unread_ms: 500 };
+
+    /// Notifies somebody when it is dropped.
+    struct Dropped(Arc<Notify>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+
+    /// Serves an answer without end, and one about a whole body, until it is stopped.
+    async fn start(dropped: Arc<Notify>) -> (SocketAddr, Shutdown, JoinHandle<()>) {
+        let endless = move || {
+            let answer = Dropped(Arc::clone(&dropped));
+            let chunks = stream::repeat_with(move || {
+                let _held = &answer;
+                Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 64 * 1024]))
+            });
+            async { Body::from_stream(chunks) }
+        };
+        let routes = Router::new()
+            .route("/endless", get(endless))
+            .route("/body", post(|body: Bytes| async move { body.len().to_string() }));
+        let mut server = Server::open("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        server.patience = SHORT;
+        let (address, shutdown) = (server.address(), Shutdown::new());
+        let running = tokio::spawn(server.run(routes, shutdown.clone()));
+        (address, shutdown, running)
+    }
+
+    /// Sends this, and returns everything that comes until the server ends the connection.
+    async fn answer_to(address: SocketAddr, sent: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(SOON, stream.read_to_end(&mut answer)).await;
+        // A connection may also be reset.
+        read.expect("the console ends the connection").ok();
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_too_slowly_is_cut_off() {
+        let (address, shutdown, running) = start(Arc::default()).await;
+        for half in ["", "POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le"] {
+            let answer = answer_to(address, half).await;
+            assert!(!answer.contains(" 200 "), "{half}: {answer}");
+        }
+        let head = "POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 3\r\n\r\n";
+        let answer = answer_to(address, &format!("{head}ab")).await;
+        assert!(!answer.contains(" 200 "), "{answer}");
+        let answer = answer_to(address, &format!("{head}abc")).await;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n3"), "{answer}");
+        shutdown.request();
+        running.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_is_cut_off() {
+        let dropped = Arc::<Notify>::default();
+        let (address, shutdown, running) = start(Arc::clone(&dropped)).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /endless HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await.unwrap();
+        let cut = tokio::time::timeout(SOON, dropped.notified()).await;
+        cut.expect("the console gives up the answer");
+        drop(stream);
+        shutdown.request();
+        running.await.unwrap();
     }
 }

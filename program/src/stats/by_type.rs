@@ -14,11 +14,12 @@ use crate::queues;
 use crate::times::{Clock, rfc3339, short};
 
 /// The types, for JSON output.
-type Page = List<Report, Facts>;
+pub(crate) type Page = List<Report, Facts>;
 
 /// What is known about all types, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = TypeStatsFacts)]
+pub(crate) struct Facts {
     queue: String,
     from: String,
     from_ms: u64,
@@ -27,8 +28,9 @@ struct Facts {
 }
 
 /// One type, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = TypeStats)]
+pub(crate) struct Report {
     /// `null` for all other types.
     #[serde(rename = "type")]
     job_type: Option<String>,
@@ -42,7 +44,8 @@ struct Report {
 }
 
 /// How durations are distributed, for JSON output.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DurationSpread)]
 struct Spread {
     count: u64,
     p50_ms: Option<f64>,
@@ -77,6 +80,15 @@ pub(crate) async fn busiest(queue: &Queue, since: Duration) -> Result<TypeStats,
     Ok(stats)
 }
 
+/// Reads the types of this time, those with the most attempts first.
+pub(crate) async fn page(queue: &Queue, since: Duration) -> anyhow::Result<Page> {
+    let stats = busiest(queue, since).await.context("failed to read the statistics of types")?;
+    let TypeStats { from, types, .. } = stats;
+    let (queue, from_ms) = (queue.name().to_string(), from.as_ms());
+    let facts = Facts { queue, from: rfc3339(from), from_ms, since: from };
+    Ok(Page { items: types.into_iter().map(Report::from).collect(), next: None, facts, former: None })
+}
+
 /// Lists the types, those with the most attempts first.
 pub(super) async fn list(
     broker: &Broker,
@@ -84,14 +96,10 @@ pub(super) async fn list(
     since: Duration,
     context: &Context,
 ) -> anyhow::Result<Listing> {
-    let stats = busiest(queue, since).await.context("failed to read the statistics of types")?;
-    if stats.types.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
+    let page = page(queue, since).await?;
+    if page.items.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
-    let TypeStats { from, types, .. } = stats;
-    let (queue, from_ms) = (queue.name().to_string(), from.as_ms());
-    let facts = Facts { queue, from: rfc3339(from), from_ms, since: from };
-    let page = Page { items: types.into_iter().map(Report::from).collect(), next: None, facts, former: None };
     let names = |page: &Page| page.items.iter().filter_map(|report| report.job_type.clone()).collect();
     let show = |page: &Page| show(page, &context.clock);
     Ok(Listing::new(context.output.rendered(&page, names, show)?))

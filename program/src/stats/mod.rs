@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use streamfleet::job::QueueName;
 
-pub(crate) use self::by_type::{busiest, shown as percentile_shown};
+pub(crate) use self::by_type::{Page as TypePage, busiest, page as type_page, shown as percentile_shown};
+pub(crate) use self::samples::{Page as SamplePage, page as sample_page};
 use super::Context;
 use super::exit::Exit;
 use super::output::Repeat;
@@ -24,6 +25,9 @@ Examples:
 
 /// How long statistics are kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// How far back to look if nobody says so.
+pub(crate) const USUAL: Duration = Duration::from_secs(3600);
 
 /// The arguments of `stats`.
 #[derive(clap::Args)]
@@ -42,7 +46,7 @@ pub(crate) struct Args {
 }
 
 /// Reads how far back to look.
-fn since(text: &str) -> Result<Duration, String> {
+pub(crate) fn since(text: &str) -> Result<Duration, String> {
     let since = times::duration(text)?;
     if since > KEPT { Err("statistics are kept for 24h".to_owned()) } else { Ok(since) }
 }

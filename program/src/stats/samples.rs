@@ -14,17 +14,19 @@ use crate::queues;
 use crate::times::{Clock, rfc3339, short};
 
 /// The samples, for JSON output.
-type Page = List<Report, Facts>;
+pub(crate) type Page = List<Report, Facts>;
 
 /// What is known about all samples, for JSON output.
-#[derive(Serialize)]
-struct Facts {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = SampleFacts)]
+pub(crate) struct Facts {
     queue: String,
 }
 
 /// One sample, for JSON output.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Sample)]
+pub(crate) struct Report {
     at: String,
     at_ms: u64,
     /// The time that the counts cover.
@@ -90,6 +92,13 @@ const COUNTS: [Figure; 6] = [
     ("cancelled", |sample| sample.cancelled),
 ];
 
+/// Reads the samples of this time, the oldest first.
+pub(crate) async fn page(queue: &Queue, since: Duration) -> anyhow::Result<Page> {
+    let samples = queue.samples(since).await.context("failed to read the samples")?;
+    let items = samples.into_iter().map(Report::from).collect();
+    Ok(Page { items, next: None, facts: Facts { queue: queue.name().to_string() }, former: None })
+}
+
 /// Lists the samples.
 pub(super) async fn list(
     broker: &Broker,
@@ -97,12 +106,10 @@ pub(super) async fn list(
     since: Duration,
     context: &Context,
 ) -> anyhow::Result<Listing> {
-    let samples = queue.samples(since).await.context("failed to read the samples")?;
-    if samples.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
+    let page = page(queue, since).await?;
+    if page.items.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
-    let items = samples.into_iter().map(Report::from).collect();
-    let page = Page { items, next: None, facts: Facts { queue: queue.name().to_string() }, former: None };
     let names = |page: &Page| page.items.iter().map(|report| report.at.clone()).collect();
     let has_trend = context.output.is_watched();
     let show = |page: &Page| show(page, (since, has_trend), &context.clock);

@@ -1,5 +1,6 @@
 """Everything that a person can do, each through its link and its form, as a person would: by mouse or by keyboard."""
 
+import json
 import re
 
 from proof.process import Wrong
@@ -90,6 +91,12 @@ def show_commands(hands):
     said = hands.page.locator("main").inner_text()
     missing = [word for word in ("XADD", "curl") if word not in hands.page.content()]
     return found + hands.watch.complaints() + [f"there is no command with {word}: {said[:200]}" for word in missing]
+
+
+def another(hands):
+    link = "main .actions a[href*='/submit?'][href*='later-5']"
+    found = act(hands, "/queues/orders/jobs/later-5", link, id="again-1")
+    return found + left(hands, "orders", "done", "again-1")
 
 
 def cancel(hands):
@@ -188,6 +195,29 @@ def campaign(hands):
     return found
 
 
+def acknowledge(hands):
+    found = hands.watch.open("/incidents")
+    hands.click("#list a[href^='/incidents/']")
+    incident = hands.page.url.rpartition("/")[2]
+    hands.click("main .actions a[href$='/ack']")
+    hands.fill(for_="2h")
+    found += hands.send(by_keyboard=True)
+    listed = json.loads(hands.stage.streamfleet("alerts", "list", "-o", "json"))["items"]
+    known = [each.get("acknowledged") for each in listed if each["id"] == incident]
+    return found if known and (known[0] or {}).get("why") == REASON else [*found, f"it is not acknowledged: {known}"]
+
+
+def test_sink(hands):
+    found = hands.watch.open("/alerts")
+    hands.click("main form[action='/alerts/ops/test'] button")
+    if not hands.page.locator(".message.good").count():
+        found.append(f"it was not done: {hands.page.locator('main').inner_text()[:300]}")
+    taken = [each for each in hands.stage.sink.messages if "TEST" in json.dumps(each)]
+    if len(taken) != 1:
+        found.append(f"the sink has {len(taken)} test messages")
+    return found + hands.watch.complaints()
+
+
 def drop_all(hands):
     found = hands.watch.open("/queues/mail/dead?letters=all&reason=malformed")
     hands.click("main .actions a[href*='/dead-drop']")
@@ -232,6 +262,24 @@ def keys(hands):
     return found + hands.watch.complaints()
 
 
+def rows(hands):
+    """j and k go from row to row, and Enter opens what a row is about."""
+    found, page = hands.watch.open("/queues/orders?tab=delayed"), hands.page
+    links = page.locator("#jobs tbody tr td:first-child a[href]").evaluate_all("links => links.map((link) => link.href)")
+    if len(set(links)) < 3:
+        return [*found, f"the list has too few rows: {links}"]
+    for key, row in (("j", 0), ("j", 1), ("j", 2), ("k", 1), ("k", 0), ("k", 0), ("j", 1)):
+        page.keyboard.press(key)
+        at = page.evaluate("() => document.activeElement.href")
+        if at != links[row]:
+            found.append(f"{key} leads to {at}, not to {links[row]}")
+    with page.expect_navigation(wait_until="load"):
+        page.keyboard.press("Enter")
+    if page.url != links[1]:
+        found.append(f"Enter leads to {page.url}, not to {links[1]}")
+    return found + hands.watch.complaints()
+
+
 def live(hands):
     """A page shows a job that was submitted while it was open."""
     found, page = hands.watch.open("/queues/imports?tab=waiting"), hands.page
@@ -273,10 +321,14 @@ def log_out(hands):
 ALL = {
     "the search box finds a job, by keyboard": search,
     "keys lead to every section, and a link skips the navigation": keys,
+    "keys lead from row to row of a list": rows,
     "a page shows what happens while it is open": live,
     "theme and language can be chosen": preferences,
     "a job is submitted": submit,
     "commands that submit a job are shown": show_commands,
+    "another job like one that exists is submitted": another,
+    "an incident is acknowledged": acknowledge,
+    "a sink is tested": test_sink,
     "a delayed job is cancelled": cancel,
     "a running job is cancelled": cancel_running,
     "a delayed job runs now": run_now,

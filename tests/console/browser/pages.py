@@ -13,6 +13,7 @@ def every(stage):
     decision = stage.streamfleet("dead", "list", "--queue", "orders", "--reason", "needs_decision", "-o", "name").split()
     campaign = stage.streamfleet("campaigns", "list", "--queue", "mail", "-o", "name").split()[0]
     letter = next(each for each in letters if each not in malformed)
+    incident = stage.incidents()["dead_group"]
     paths = [
         "/",
         *(f"/queues/orders?tab={tab}" for tab in ("waiting", "running", "delayed", "retrying", "done", "dead")),
@@ -38,6 +39,11 @@ def every(stage):
         "/queues/mail/campaigns",
         f"/queues/mail/campaigns/{campaign}",
         "/decisions",
+        "/incidents",
+        "/incidents?tab=over",
+        f"/incidents/{incident}",
+        f"/incidents/{incident}/ack",
+        "/alerts",
         "/gates",
         "/gates?queue=imports",
         "/recurring",

@@ -10,6 +10,8 @@ import urllib.request
 
 from proof.process import Wrong, answers, free_ports, until
 
+from .sink import Sink
+
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[2]
 CONFIG = HERE / "streamfleet.toml"
@@ -19,6 +21,21 @@ SOON = 120
 DEAD = 12
 # What a hostile producer writes. A page that takes it for HTML runs it, which the browser reports.
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}'
+
+# An incident that is over: the real ones last longer than this check.
+OVER = {
+    "id": "0b5ff10c",
+    "kind": "backlog",
+    "queue": "orders",
+    "state": "resolved",
+    "detail": "the oldest job has been waiting for 4m",
+    "count": 30,
+    "since_ms": 1700000000000,
+    "opened_ms": 1700000000000,
+    "seen_ms": 1700000060000,
+    "resolved_ms": 1700000100000,
+    "notices": 2,
+}
 
 
 class Stage:
@@ -30,6 +47,7 @@ class Stage:
         self.redis_port, self.port = free_ports(2)
         self.url = f"http://127.0.0.1:{self.port}"
         self.logins, self.people, self.tokens = self.folder / "logins", {}, {}
+        self.sink = Sink()
         self._start_redis(redis_server)
         for queue in ("orders", "mail", "imports"):
             self._history(queue)
@@ -52,7 +70,7 @@ class Stage:
     def streamfleet(self, *words, given=None):
         """Runs a command of the program as an operator, and returns its output."""
         command = [self.program, "--config", str(CONFIG), *words]
-        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator"}
+        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator", **self._sinks()}
         piped = {"input": given, "capture_output": True, "text": True, "timeout": SOON}
         done = subprocess.run(command, check=False, env=known, cwd=self.folder, **piped)
         if done.returncode:
@@ -95,10 +113,15 @@ class Stage:
         """Waits for a job to be in a state."""
         until(f"{job} of {queue} to be {state}", lambda: job in self.ids(queue, state), SOON)
 
+    def incidents(self):
+        """Returns the kinds of the open incidents, with the id of one of each."""
+        listed = json.loads(self.streamfleet("alerts", "list", "-o", "json"))
+        return {each["kind"]: each["id"] for each in listed["items"] if each["state"] == "open"}
+
     # Jobs in every state.
 
     def fill(self):
-        """Submits jobs, and waits until each state has some."""
+        """Submits jobs, and waits until each state has some, and until there are incidents."""
         self.streamfleet("pause", "--queue", "imports", "--reason", "the warehouse counts its stock")
         self._bulk("orders", [{"type": "order.import", "id": f"order-{n}", "payload": order(n)} for n in range(1, 31)])
         self._bulk("orders", [{"type": "report.generate", "id": "report-november", "payload": {"region": "east", "month": 11}}])
@@ -124,6 +147,10 @@ class Stage:
             ("imports", "waiting", 12),
         ]:
             self.until_state(queue, state, count)
+        wanted = {"dead_group", "needs_decision", "queue_paused"}
+        until("incidents", lambda: wanted <= self.incidents().keys(), SOON)
+        until("messages about incidents", lambda: self.sink.messages, SOON)
+        self.redis("XADD", "sf:alerts:{alerts}:past", "*", "incident", json.dumps(OVER))
         rules = ["--rate", "1/h", "--yes", "--why", "the mail server is repaired"]
         self.streamfleet("dead", "replay", "--queue", "mail", "--type", "mail.send", "--where", "payload.to=ann7@example.com", *rules)
 
@@ -161,8 +188,12 @@ class Stage:
     def _serve(self, name, login, words, **settings):
         """Starts a command of the program in the background, with a login to Redis and further settings."""
         settings = {f"STREAMFLEET__{key}": str(value) for key, value in settings.items()}
-        environment = {"STREAMFLEET__REDIS__URL": self.address(login), **settings}
+        environment = {"STREAMFLEET__REDIS__URL": self.address(login), **self._sinks(), **settings}
         return self.programs.start(name, [self.program, "--config", CONFIG, *words], **environment)
+
+    def _sinks(self):
+        """Returns the address of the sink, which the configuration must not have."""
+        return {"STREAMFLEET__ALERTS__SINKS__OPS__URL": self.sink.url}
 
     def _accounts(self):
         """Creates a person and a token for each role. `people` has their passwords, and `tokens` the tokens."""

@@ -8,6 +8,7 @@ use streamfleet::{JobError, Queue};
 
 use super::stand_in::Robot;
 use super::{SOON, broker, bury_one, open, remove_letters, start, until_open, until_over, with};
+use crate::cli::desk::launch;
 use crate::harness::fleet::{Acts, Running as FleetRunning, queue, quick};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
@@ -228,6 +229,83 @@ async fn a_sink_that_gets_too_much_is_left_alone_for_as_long_as_it_asks() {
     .await;
     alerts.stop().await;
     assert_eq!((robot.asked(), robot.taken().len()), (3, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_says_too_fast_with_the_status_200_is_left_alone_and_gets_the_message_later() {
+    let server = RedisServer::start();
+    let broker = broker(&server).await;
+    let robots =
+        [Robot::dingtalk().await, Robot::wecom().await, Robot::feishu().await, Robot::dingtalk().await];
+    let [dingtalk, wecom, feishu, other] = &robots;
+    for (robot, body) in robots.iter().zip([
+        r#"{"errcode":130101,"errmsg":"send too fast"}"#,
+        r#"{"errcode":45009,"errmsg":"api freq out of limit"}"#,
+        r#"{"code":11232,"msg":"frequency limited"}"#,
+        r#"{"errcode":310000,"errmsg":"keywords not in content"}"#,
+    ]) {
+        robot.refuse(1, 200, body);
+    }
+    let config = || {
+        let sinks = [
+            ("dingtalk", dingtalk.sink(SinkKind::Dingtalk)),
+            ("wecom", wecom.sink(SinkKind::Wecom)),
+            ("feishu", feishu.sink(SinkKind::Feishu)),
+            ("other", other.sink(SinkKind::Dingtalk)),
+        ];
+        with(sinks).quiet_after(super::HOUR)
+    };
+    let alerts = start(&server, config());
+    bury_one(&server, &broker, "00aa").await;
+    let given_up = async || {
+        let known = open(&broker).await;
+        let sinks = known.iter().flat_map(|known| known.deliveries.iter());
+        sinks.filter(|(_, got)| got.given_up > 0).map(|(sink, _)| sink.to_string()).collect::<Vec<_>>()
+    };
+    // The one that refuses for another reason gets nothing before the next reminder.
+    until_async("all of them to have refused", SOON, async || {
+        given_up().await == ["other"] && robots.iter().all(|robot| robot.asked() == 1)
+    })
+    .await;
+    alerts.stop().await;
+    assert_eq!(given_up().await, ["other"]);
+    assert_eq!(robots.each_ref().map(Robot::asked), [1; 4], "none is asked again within a minute");
+    // A process that begins does not know how long it should wait.
+    let alerts = start(&server, config());
+    for robot in [dingtalk, wecom, feishu] {
+        until_taken(robot, 1).await;
+    }
+    alerts.stop().await;
+    assert_eq!((other.asked(), other.taken().len()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_runs_jobs_and_stops_while_its_sink_does_not_answer() {
+    let server = RedisServer::start();
+    let (queue, broker) = (queue(&server).await, broker(&server).await);
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/services/T0/B0/x", silent.local_addr().unwrap());
+    let section = "[telemetry]\nlisten = \"off\"\n[types.test]\nhandler = \"noop\"\n[alerts]\nevery = \"200ms\"\nquiet_after = \"1h\"\n\
+         [alerts.sinks.dead]\nkind = \"slack\"\n";
+    let worker = launch(&server, &["--config", "{config}", "worker"])
+        .config(section)
+        .env("STREAMFLEET__ALERTS__SINKS__DEAD__URL", url)
+        .start();
+    bury_one(&server, &broker, "00aa").await;
+    // From here on, the worker waits for the answer to its message.
+    let (held, _) = tokio::time::timeout(SOON, silent.accept()).await.unwrap().unwrap();
+    flood(&server, 1000);
+    until_async("all jobs to be done", SOON, async || {
+        let now = queue.snapshot().await.unwrap();
+        now.jobs() == 0
+    })
+    .await;
+    let handed = open(&broker).await.iter().any(|known| known.deliveries.values().any(|got| got.handed > 0));
+    assert!(!handed, "the sink has taken nothing");
+    worker.term();
+    let status = tokio::task::block_in_place(|| worker.wait_exit(SOON));
+    assert!(status.success(), "{status} {}", worker.stderr());
+    drop(held);
 }
 
 #[tokio::test(flavor = "multi_thread")]

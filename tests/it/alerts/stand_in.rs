@@ -67,6 +67,16 @@ impl Robot {
         Self::start(feishu, r#"{"code":0,"msg":"success","data":{}}"#).await
     }
 
+    /// Starts a stand-in for `WeCom`.
+    pub(super) async fn wecom() -> Self {
+        Self::start(wecom, r#"{"errcode":0,"errmsg":"ok"}"#).await
+    }
+
+    /// Starts a stand-in for Slack.
+    pub(crate) async fn slack() -> Self {
+        Self::start(slack, "ok").await
+    }
+
     /// The sink that posts to it.
     pub(super) fn sink(&self, kind: SinkKind) -> SinkConfig {
         SinkConfig::new(kind)
@@ -126,4 +136,17 @@ fn feishu(request: &Request) -> Result<String, String> {
     let post = &body["content"]["post"]["zh_cn"];
     let title = post["title"].as_str().filter(|_| body["msg_type"] == "post").ok_or("params error")?;
     Ok(format!("{title}\n{}", post["content"]))
+}
+
+fn slack(request: &Request) -> Result<String, String> {
+    let body = body(request)?;
+    let header = body["blocks"][0]["text"]["text"].as_str().ok_or("no_text")?;
+    Ok(header.to_owned())
+}
+
+fn wecom(request: &Request) -> Result<String, String> {
+    let body = body(request)?;
+    let text =
+        body["text"]["content"].as_str().filter(|text| body["msgtype"] == "text" && text.len() <= 2048);
+    text.map(str::to_owned).ok_or_else(|| "content size exceed limit".to_owned())
 }

@@ -23,6 +23,6 @@ mod rehearsal;
 mod repeat;
 pub(crate) mod scrape;
 mod secrets;
-mod stats;
+pub(crate) mod stats;
 mod stopping;
 mod worker;

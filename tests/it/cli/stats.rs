@@ -24,7 +24,7 @@ macro_rules! assert_table {
 }
 
 /// Adds three samples of the queue `mail`. Returns the time of the first one.
-fn add_samples(server: &RedisServer) -> u64 {
+pub(crate) fn add_samples(server: &RedisServer) -> u64 {
     let samples = [
         "span_ms 0 waiting 10 running 2 delayed 1 dead 0 in_rooms 3 oldest_ms 1500 arrived 0 done 0",
         "span_ms 60000 waiting 4 running 2 delayed 1 dead 1 oldest_ms 300 arrived 20 done 25 failed 2 retried 1 died 1",
@@ -38,6 +38,20 @@ fn add_samples(server: &RedisServer) -> u64 {
     }
     server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "mail.send"]);
     first
+}
+
+/// Adds figures of the types of the queue `mail`.
+pub(crate) fn add_types(server: &RedisServer) {
+    server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "mail.send"]);
+    let key = format!("sf:{{mail}}:types:10m:{}", now_ms(server) / (10 * MINUTE));
+    // Done, failed, dead; then cells and how many waits and runs fell into each.
+    let types: [(&str, &[u8]); 2] = [
+        ("mail.send", &[0x95, 10, 2, 1, 0x81, 20, 12, 0x81, 24, 12]),
+        ("(other)", &[0x95, 5, 0, 0, 0x81, 0, 5, 0x90]),
+    ];
+    for (name, packed) in types {
+        redis::cmd("HSET").arg(&key).arg(name).arg(packed).exec(&mut server.client()).unwrap();
+    }
 }
 
 #[test]
@@ -71,16 +85,7 @@ fn trends_are_drawn_on_a_terminal_and_left_out_in_a_pipe() {
 #[test]
 fn types_are_listed_with_how_long_they_waited_and_ran() {
     let server = RedisServer::start();
-    server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "mail.send"]);
-    let key = format!("sf:{{mail}}:types:10m:{}", now_ms(&server) / (10 * MINUTE));
-    // Done, failed, dead; then cells and how many waits and runs fell into each.
-    let types: [(&str, &[u8]); 2] = [
-        ("mail.send", &[0x95, 10, 2, 1, 0x81, 20, 12, 0x81, 24, 12]),
-        ("(other)", &[0x95, 5, 0, 0, 0x81, 0, 5, 0x90]),
-    ];
-    for (name, packed) in types {
-        redis::cmd("HSET").arg(&key).arg(name).arg(packed).exec(&mut server.client()).unwrap();
-    }
+    add_types(&server);
     assert_table!(stdout_of(&server, &["stats", "mail", "--types"]));
     let listed = json(&server, &["stats", "mail", "--types", "--since", "20m"]);
     let [mail, other] = [0, 1].map(|at| &listed["items"][at]);

@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::harness::process::{Launch, Worker};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -70,6 +72,11 @@ impl Console {
         self.ask("GET", path, headers, "")
     }
 
+    /// Asks for a page with the token of this name.
+    pub(super) fn get_as(&self, token: &str, path: &str) -> Answer {
+        self.get(path, &[("Authorization", &format!("Bearer {token}"))])
+    }
+
     /// Sends a form.
     pub(super) fn post(&self, path: &str, headers: &[(&str, &str)], form: &str) -> Answer {
         let form_headers = [("Content-Type", "application/x-www-form-urlencoded")];
@@ -104,6 +111,26 @@ impl Answer {
     pub(super) fn cookie(&self) -> Option<String> {
         self.header("set-cookie").map(|cookie| cookie.split(';').next().unwrap().to_owned())
     }
+}
+
+/// The tokens of [`tokens`], and what each may do. `limited` may only use the queue `mail`.
+const TOKENS: [(&str, &str); 4] = [
+    ("viewer", "role = \"viewer\""),
+    ("operator", "role = \"operator\""),
+    ("admin", "role = \"admin\""),
+    ("limited", "queues = { mail = \"operator\" }"),
+];
+
+/// Writes a file of accounts with these tokens, and returns the section of the configuration that names it.
+pub(super) fn tokens(directory: &Path) -> String {
+    let token = |(name, rights): (&str, &str)| {
+        let digest = Sha256::digest(name.as_bytes());
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("[tokens.{name}]\nsha256 = \"{digest}\"\n{rights}\n")
+    };
+    let file = directory.join("tokens.toml");
+    std::fs::write(&file, TOKENS.map(token).concat()).unwrap();
+    format!("[console]\naccounts_file = {file:?}\n")
 }
 
 /// Writes a file of accounts with one person, and returns the configuration that names it.

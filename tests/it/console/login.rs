@@ -2,7 +2,7 @@
 
 use scraper::{Html, Selector};
 
-use super::client::{Answer, Console, SOON, accounts};
+use super::client::{Answer, Console, SOON, accounts, tokens};
 use crate::harness::process::{Launch, run};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -32,9 +32,49 @@ fn the_printed_address_logs_its_reader_in_and_nobody_else() {
     for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
         assert!(cookie.contains(part), "{cookie}");
     }
-    assert!(answer.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     let log = console.process.stderr();
     assert!(!log.contains(path.split_once('=').unwrap().1), "{log}");
+}
+
+#[test]
+fn every_answer_has_the_whole_policy_of_what_a_browser_may_do() {
+    const HEADERS: [(&str, &str); 6] = [
+        (
+            "content-security-policy",
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ];
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &tokens(folder.path()));
+    for (path, status) in [
+        ("/", 200),
+        ("/jobs", 200),
+        ("/login", 200),
+        ("/nowhere", 404),
+        ("/assets/console.css", 200),
+        ("/api/v1/queues", 200),
+        ("/api/v1/nowhere", 404),
+        ("/healthz", 200),
+    ] {
+        let answer = console.get_as("admin", path);
+        assert_eq!(answer.status, status, "{path}");
+        for (name, value) in HEADERS {
+            assert_eq!(answer.header(name), Some(value), "{path}: {name}");
+        }
+        let cached = answer.header("cache-control");
+        assert!(cached == Some("no-store") || path.starts_with("/assets/"), "{path}: {cached:?}");
+    }
+    // Those who may not see it get them, too.
+    for (path, status) in [("/api/v1/queues", 401), ("/", 401)] {
+        let answer = console.get(path, &[]);
+        assert_eq!((answer.status, answer.header(HEADERS[0].0)), (status, Some(HEADERS[0].1)), "{path}");
+    }
 }
 
 #[test]

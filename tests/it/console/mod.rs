@@ -3,6 +3,7 @@
 mod api;
 mod browser;
 mod client;
+mod limits;
 mod login;
 mod pages;
 mod slow;

@@ -20,7 +20,7 @@ const TAGS: [(&str, &str); 12] = [
     ("campaigns", "Bulk replays that the fleet carries out."),
     ("gates", "How many jobs may run or start."),
     ("recurring jobs", "Jobs that are submitted by a schedule."),
-    ("incidents", "What is wrong with the fleet, and who knows of it."),
+    ("incidents", "What is wrong with the fleet, who knows of it, and whether messages arrive."),
     ("workers", "The processes that run jobs."),
     ("events", "What happens, live."),
     ("audit", "What people did."),
@@ -28,7 +28,7 @@ const TAGS: [(&str, &str); 12] = [
 ];
 
 /// The parameters of paths: what they are, and an example.
-const PARAMETERS: [(&str, &str, &str); 9] = [
+const PARAMETERS: [(&str, &str, &str); 10] = [
     ("queue", "The name of the queue.", "mail"),
     ("id", "The id of the job, or the id of its stream entry.", "order-7"),
     ("step", "The name of the step.", "charge"),
@@ -38,6 +38,7 @@ const PARAMETERS: [(&str, &str, &str); 9] = [
     ("name", "The name of the recurring job.", "report.nightly"),
     ("batch", "The name of the batch.", "invoices-2026-11"),
     ("incident", "The id of the incident.", "0b5ff109"),
+    ("sink", "The name of the sink, as in `[alerts.sinks.<name>]`.", "ops"),
 ];
 
 /// What anybody may be told instead of an answer.

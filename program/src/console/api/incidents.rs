@@ -22,9 +22,12 @@ use crate::console::site::Site;
 use crate::enqueue::Length;
 
 pub(super) fn routes() -> Routes {
-    Routes::default()
+    let routes = Routes::default()
         .describe(routes!(list_incidents), Needs::Role(Role::Viewer))
-        .describe(routes!(ack_incident), Needs::Role(Role::Operator))
+        .describe(routes!(ack_incident), Needs::Role(Role::Operator));
+    #[cfg(feature = "alerts")]
+    let routes = routes.describe(routes!(test_sink), Needs::Role(Role::Operator));
+    routes
 }
 
 #[derive(utoipa::IntoParams)]
@@ -105,4 +108,25 @@ async fn ack_incident(
         tracing::warn!(why, "an acknowledgment is not noted in the audit");
     }
     View::of(&person, &site).json(&Ack::of(&id, done.value, time))
+}
+
+/// Sends a test message to a sink of this console's configuration.
+///
+/// It needs the role on all queues, since everybody who reads the sink gets the message. If the sink has not taken it, `accepted` is
+/// false, and `answer` says why.
+#[cfg(feature = "alerts")]
+#[utoipa::path(post, path = "/api/v1/alerts/sinks/{sink}/test", tag = "incidents",
+    responses((status = 200, description = "What the sink answered", body = alerts::Test)))]
+async fn test_sink(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    asked.end()?;
+    person.check_about(Role::Operator, None)?;
+    let sink = place.get::<streamfleet::job::SinkName>("sink")?;
+    let none = || Problem::not_found(format!("there is no sink {sink} in the configuration"));
+    let sent = alerts::send(site.effective(), &sink).await.map_err(failed)?.ok_or_else(none)?;
+    View::of(&person, &site).json(&sent)
 }

@@ -31,6 +31,7 @@ mod recurring;
 mod revision;
 mod selection;
 mod sent;
+mod stats;
 mod steps;
 mod submit;
 
@@ -59,6 +60,7 @@ pub(super) fn routes() -> Routes {
 fn operations() -> Routes {
     Routes::default()
         .with(queues::routes())
+        .with(stats::routes())
         .with(emptying::routes())
         .with(pauses::routes())
         .with(submit::routes())

@@ -64,3 +64,37 @@ async fn an_incident_is_acknowledged_by_those_who_may() {
     assert_eq!(console.post(&path(GROUP), &soon).await.wrong(422), "/for");
     console.post(&path(GROUP), &json!({"for": "2h"})).await.problem(422);
 }
+
+#[cfg(feature = "alerts")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sink_is_tested_by_those_who_may_use_all_queues() {
+    use crate::alerts::stand_in::Robot;
+
+    let (server, robot) = (RedisServer::start(), Robot::slack().await);
+    let url = format!("{}/services/T0/B0/x", robot.server.uri());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("url");
+    std::fs::write(&file, url).unwrap();
+    let section =
+        format!("[alerts]\nevery = \"1h\"\n[alerts.sinks.ops]\nkind = \"slack\"\nurl_file = {file:?}\n");
+    let console = Console::start_with(&server, &section).await;
+    let test = async |token: &str, sink: &str| {
+        send(console.ask_as(token, Method::POST, &format!("alerts/sinks/{sink}/test"))).await
+    };
+    for token in ["viewer", "submitter", "limited"] {
+        test(token, "ops").await.problem(403);
+    }
+    assert_eq!(robot.taken(), Vec::<String>::new());
+    let sent = test("admin", "ops").await.ok(200);
+    assert_eq!(sent, json!({"sink": "ops", "accepted": true, "answer": "ok"}));
+    assert_eq!(robot.taken().len(), 1);
+    robot.refuse(1, 200, "invalid_token");
+    let refused = test("admin", "ops").await.ok(200);
+    assert_eq!((&refused["accepted"], robot.taken().len()), (&json!(false), 1));
+    assert!(refused["answer"].as_str().unwrap().contains("invalid_token"), "{refused}");
+    test("admin", "nobody").await.problem(404);
+    assert_eq!(test("admin", "No%20Body").await.wrong(422), "path.sink");
+    let without = Console::start(&server).await;
+    let why = send(without.ask(Method::POST, "alerts/sinks/ops/test")).await.problem(422);
+    assert!(why["detail"].as_str().unwrap().contains("there is no section [alerts]"), "{why}");
+}

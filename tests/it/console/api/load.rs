@@ -16,13 +16,10 @@ use crate::harness::redis_server::RedisServer;
 /// How many clients listen at once.
 const LISTENERS: usize = 500;
 
-/// How many connections send requests at once, and for how long.
+/// How many connections send requests at once, for how long, and how often.
 const CONNECTIONS: usize = 16;
-const ROUND: Duration = Duration::from_millis(1500);
-
-/// The least share of a bare handler's requests that the API answers, next to the same load. A build without optimization
-/// answers fewer than a released one, and one second of a busy machine is not like the next.
-const LEAST_SHARE: f64 = 0.001;
+const ROUND: Duration = Duration::from_millis(300);
+const ROUNDS: usize = 5;
 
 /// How much more memory all listeners may take together.
 const MOST_MEMORY: u64 = 64 << 20;
@@ -148,20 +145,36 @@ async fn a_load_of_requests_gets_a_fair_share_of_a_bare_handlers_rate() {
     console.submit("default", &json!({"type": "test", "id": "order-7"})).await;
     let address = console.address().strip_prefix("http://").unwrap().to_owned();
     let bare = bare().await;
-    eprintln!("request                 per second  of a bare handler  slowest");
-    for (what, asked) in [
-        ("a check of health", request("GET", "/healthz", "")),
-        ("the state of a job", request("GET", "/api/v1/queues/default/jobs/order-7", "")),
-        ("the queues", request("GET", "/api/v1/queues", "")),
-        (
-            "a submission",
-            request("POST", "/api/v1/queues/default/jobs", r#"{"type":"test","payload":{"order":7}}"#),
-        ),
-    ] {
-        let (beside, _) = measure(&bare, &request("GET", "/", "")).await;
-        let (rate, slowest) = measure(&address, &asked).await;
-        let share = rate / beside;
-        eprintln!("{what:<22} {rate:>11.0} {share:>18.2} {:>6} ms", slowest.as_millis());
-        assert!(share > LEAST_SHARE && slowest < SOON, "{what}: {rate} of {beside} a second");
+    eprintln!("request                 per second  of a bare handler  at least  slowest");
+    for (what, least, asked) in requests() {
+        let (mut rates, mut shares, mut slowest) = (Vec::new(), Vec::new(), Duration::ZERO);
+        // By turns, so that both meet the same machine.
+        for _ in 0..ROUNDS {
+            let (beside, _) = measure(&bare, &request("GET", "/", "")).await;
+            let (rate, longest) = measure(&address, &asked).await;
+            rates.push(rate);
+            shares.push(rate / beside);
+            slowest = slowest.max(longest);
+        }
+        let (rate, share) = (median(rates), median(shares));
+        eprintln!("{what:<22} {rate:>11.0} {share:>18.3} {least:>9.3} {:>6} ms", slowest.as_millis());
+        assert!(share > least && slowest < SOON, "{what}: {rate} a second, {share} of a bare handler");
     }
+}
+
+/// What is asked, and the least share of a bare handler's requests that the API answers: about a fifth of what two idle cores have shown in a build
+/// without optimization.
+fn requests() -> [(&'static str, f64, String); 4] {
+    let submission = r#"{"type":"test","payload":{"order":7}}"#;
+    [
+        ("a check of health", 0.05, request("GET", "/healthz", "")),
+        ("the state of a job", 0.008, request("GET", "/api/v1/queues/default/jobs/order-7", "")),
+        ("the queues", 0.006, request("GET", "/api/v1/queues", "")),
+        ("a submission", 0.012, request("POST", "/api/v1/queues/default/jobs", submission)),
+    ]
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
 }

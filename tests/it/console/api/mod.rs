@@ -1,6 +1,7 @@
 //! The HTTP API of the real program on a real server.
 
 mod client;
+mod ended;
 mod events;
 mod fleet;
 mod incidents;
@@ -11,4 +12,5 @@ mod many;
 mod page;
 mod privacy;
 mod queues;
+mod stats;
 mod submit;

@@ -2,34 +2,21 @@
 
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
-
-use super::scene::server;
-use crate::cli::desk::json;
-use crate::console::client::{Answer, Console};
+use super::scene::{letter, server};
+use crate::cli::desk::{json, sf};
+use crate::console::client::{Answer, Console, tokens};
+use crate::console::trouble::incidents;
 use crate::harness::redis_server::RedisServer;
 
-/// Starts a console with a token for each of these roles, which is the role's name.
 fn console(server: &RedisServer, folder: &Path) -> Console {
-    let token = |role: &str| {
-        let digest = Sha256::digest(role.as_bytes());
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("[tokens.{role}]\nsha256 = \"{digest}\"\nrole = \"{role}\"\n")
-    };
-    let file = folder.join("accounts.toml");
-    std::fs::write(&file, ["viewer", "operator", "admin"].map(token).concat()).unwrap();
-    Console::start(server, &format!("[console]\naccounts_file = {file:?}\n"))
-}
-
-fn get(console: &Console, role: &str, path: &str) -> Answer {
-    console.get(path, &[("Authorization", &format!("Bearer {role}"))])
+    Console::start(server, &tokens(folder))
 }
 
 /// Returns a list with all its pages: a page of a slow machine ends early and leads to the next.
 fn get_all(console: &Console, role: &str, path: &str) -> String {
     let (mut all, mut path) = (String::new(), path.to_owned());
     loop {
-        let body = get(console, role, &path).body;
+        let body = console.get_as(role, &path).body;
         let next = body.split_once("\">Next page</a>").and_then(|(before, _)| before.rsplit_once("href=\""));
         let next = next.map(|(_, link)| link.replace("&#38;", "&"));
         all.push_str(&body);
@@ -51,14 +38,14 @@ fn only_an_admin_drops_all_letters_of_a_queue() {
     let total = || json(&server, &["dead", "list", "--queue", "mail"])["total"].clone();
     let (all, some) = ("/queues/mail/dead-drop", "/queues/mail/dead-drop?type=mail.send");
     let offers = |role: &str, query: &str| {
-        let page = get(&console, role, &format!("/queues/mail/dead{query}"));
+        let page = console.get_as(role, &format!("/queues/mail/dead{query}"));
         assert_eq!(page.status, 200, "{page:?}");
         page.body.contains("/dead-drop")
     };
     assert!(!offers("operator", "") && !offers("operator", "?letters=all"));
     assert!(offers("operator", "?type=mail.send") && offers("admin", ""));
     for (role, path, status) in [("operator", all, 403), ("operator", some, 200), ("admin", all, 200)] {
-        assert_eq!(get(&console, role, path).status, status, "{role}: {path}");
+        assert_eq!(console.get_as(role, path).status, status, "{role}: {path}");
     }
     assert_eq!((post(&console, "operator", all).status, total()), (403, 1.into()));
     assert_eq!((post(&console, "operator", some).status, total()), (303, 0.into()));
@@ -83,4 +70,59 @@ fn the_gate_of_a_job_tells_no_header_to_those_who_see_no_payloads() {
         );
         assert!(operator.contains(ROOM), "{path}: {operator}");
     }
+}
+
+#[test]
+fn lists_have_nothing_of_queues_that_somebody_may_not_see() {
+    let (server, folder) = (server(), tempfile::tempdir().unwrap());
+    // What the scene has in the queue `mail`, a queue of others has, too.
+    for args in [
+        &["enqueue", "mail.send", "{}", "--id", "o-1"][..],
+        &["enqueue", "mail.send", "{}", "--id", "o-2", "--delay", "1h"],
+        &["pause", "--type", "report"],
+        &["cron", "add", "report.nightly", "--schedule", "0 3 * * *", "--type", "report"],
+    ] {
+        let done = sf(&server, &[args, &["--queue", "other"]].concat());
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    letter(&server, "1700000000009-0", &[("id", "d-9"), ("type", "mail.send"), ("payload", "{}")]);
+    for queue in ["mail", "other"] {
+        let fields =
+            ["dead_reason", "needs_decision", "dead_at_ms", "1700000000000", "type", "pay", "id", "p-1"];
+        server.cmd(&[&["XADD", &*format!("sf:{{{queue}}}:dead"), "1700000000010-0"], &fields[..]].concat());
+        let replay = ["dead", "replay", "--queue", queue, "--type", "pay", "--rate", "1/h", "--yes"];
+        assert_eq!(sf(&server, &replay).code, Some(0));
+        let lane = format!("sf:{{{queue}}}:jobs");
+        server.cmd(&["XGROUP", "CREATE", &lane, "fleet", "0"]);
+        server.cmd(&["XREADGROUP", "GROUP", "fleet", "gone-1", "COUNT", "1", "STREAMS", &lane, ">"]);
+    }
+    incidents(&server);
+    let console = console(&server, folder.path());
+    for path in [
+        "/",
+        "/jobs",
+        "/jobs?state=dead",
+        "/jobs?state=scheduled",
+        "/running",
+        "/decisions",
+        "/campaigns",
+        "/incidents",
+        "/gates",
+        "/recurring",
+        "/workers",
+        "/audit",
+    ] {
+        let (all, own) = (get_all(&console, "admin", path), get_all(&console, "limited", path));
+        let queue = |name: &str| format!(">{name}<");
+        let names =
+            |body: &str, name: &str| body.contains(&format!("/queues/{name}")) || body.contains(&queue(name));
+        assert!(names(&all, "other") && names(&all, "mail"), "{path}: {all}");
+        assert!(names(&own, "mail"), "{path}: {own}");
+        assert!(!names(&own, "other") && !own.contains("queue=other"), "{path}: {own}");
+    }
+    for path in ["/queues/other", "/queues/other/dead", "/queues/other/jobs/o-1", "/queues/other/campaigns"] {
+        assert_eq!(console.get_as("limited", path).status, 403, "{path}");
+    }
+    let incident = crate::console::trouble::OTHER;
+    assert_ne!(console.get_as("limited", &format!("/incidents/{incident}")).status, 200);
 }
