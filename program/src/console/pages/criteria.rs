@@ -159,13 +159,23 @@ impl Criteria {
         link.with_all(&self.pairs)
     }
 
-    /// The fields of the form for these conditions; those of letters only if letters are listed.
+    /// The fields of the form for jobs; those of letters only if there may be dead jobs.
     pub(super) fn fields(&self, frame: &Frame, with_letters: bool) -> Vec<Condition> {
-        let is_shown = |name: &str| {
-            (with_letters || !OF_LETTERS.contains(&name))
-                && (self.states.is_empty() || self.asks_for(State::Waiting) || name != GATE)
-                && (frame.sees_payloads() || !PRIVATE.contains(&name))
-        };
+        let may_wait = self.states.is_empty() || self.asks_for(State::Waiting);
+        self.shown(frame, |name| match name {
+            GATE => may_wait,
+            CAMPAIGN => false,
+            _ => with_letters || !OF_LETTERS.contains(&name),
+        })
+    }
+
+    /// The fields of the form for letters.
+    pub(super) fn letter_fields(&self, frame: &Frame) -> Vec<Condition> {
+        self.shown(frame, |name| name != GATE)
+    }
+
+    fn shown(&self, frame: &Frame, is_offered: impl Fn(&str) -> bool) -> Vec<Condition> {
+        let is_shown = |name: &str| is_offered(name) && (frame.sees_payloads() || !PRIVATE.contains(&name));
         let shown = CONDITIONS.iter().filter(|(name, ..)| is_shown(name));
         let value =
             |name: &str| self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
@@ -192,14 +202,27 @@ impl Criteria {
         self.gate.is_some()
     }
 
+    /// Checks that jobs can be searched by these conditions.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] that names a condition which only a page of letters has.
+    pub(super) fn check_jobs(&self, frame: &Frame) -> Result<(), Problem> {
+        match &self.campaign {
+            Some(_) => Err(Problem::field("query.campaign", frame.t("filter.only_letters"))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns true if a job that the filter matches also fulfils the conditions that filters do not know.
     pub(super) fn lists(&self, job: &FoundJob) -> bool {
         self.gate.as_ref().is_none_or(|gate| job.room.as_deref() == Some(gate.as_str()))
     }
 
-    /// The same for a letter.
+    /// The same for a letter. None waits at a gate.
     pub(super) fn lists_letter(&self, letter: &DeadLetter) -> bool {
-        self.campaign.as_ref().is_none_or(|campaign| letter.text(CAMPAIGN) == *campaign)
+        self.gate.is_none()
+            && self.campaign.as_ref().is_none_or(|campaign| letter.text(CAMPAIGN) == *campaign)
     }
 
     /// Returns true if a state is asked for.
@@ -263,7 +286,8 @@ mod tests {
     fn no_action_means_more_jobs_than_the_page_lists() {
         for (name, value) in [("gate", "type:mail.send"), ("campaign", "c-1")] {
             let query = vec![(name.to_owned(), value.to_owned())];
-            assert!(!read(&[(name, value)]).unwrap().selects(), "{name}");
+            let read = read(&[(name, value)]).unwrap();
+            assert!(!read.selects() && read.check_jobs(&tests_frame()).is_ok() == (name == "gate"), "{name}");
             assert!(Criteria::of_action(&tests_frame(), &Mask::default(), query).is_err(), "{name}");
         }
     }

@@ -86,7 +86,7 @@ pub(super) async fn show(
         summary: String::new(),
         remarks: remarks(&frame, &groups),
         next: None,
-        conditions: criteria.fields(&frame, true),
+        conditions: criteria.letter_fields(&frame),
         all: here().with("letters", "all").to_string(),
         actions: actions(&frame, &queue, &criteria),
     };

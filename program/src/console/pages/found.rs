@@ -64,6 +64,7 @@ pub(super) async fn search(
     criteria: &Criteria,
     holdings: Holdings,
 ) -> Result<Found, Problem> {
+    criteria.check_jobs(frame)?;
     let mut search = JobSearch::new().filter(criteria.filter.clone()).holdings(holdings);
     if !criteria.states.is_empty() {
         search = search.states(criteria.states.clone());

@@ -80,7 +80,7 @@ pub(super) async fn show(
     let mut workers: Vec<&WorkerInfo> = known
         .workers
         .iter()
-        .filter(|worker| is_visible(&frame, worker) && is_wanted(&asked, worker))
+        .filter(|worker| is_visible(&frame, worker) && is_wanted(&frame, &asked, worker))
         .collect();
     let live: BTreeSet<&str> = known.workers.iter().map(|worker| worker.consumer.as_str()).collect();
     let (mut gone, mut remarks) = (Vec::new(), Vec::new());
@@ -166,11 +166,13 @@ fn is_visible(frame: &Frame, worker: &WorkerInfo) -> bool {
 }
 
 /// Whether the address asks for a worker.
-fn is_wanted(asked: &Asked, worker: &WorkerInfo) -> bool {
+fn is_wanted(frame: &Frame, asked: &Asked, worker: &WorkerInfo) -> bool {
     let has = |parameter: &str, name: &str| {
         asked.get(parameter).is_none_or(|value| list(worker, name).any(|item| item == value))
     };
-    has("queue", "queues")
+    let may_see = |name: &str| name.parse().is_ok_and(|name| frame.may(Role::Viewer, &name));
+    asked.get("queue").is_none_or(may_see)
+        && has("queue", "queues")
         && has("type", "types")
         && asked.fits("worker", &worker.consumer)
         && asked.fits("version", fact(worker, "version"))

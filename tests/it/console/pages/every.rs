@@ -33,6 +33,7 @@ fn pages() -> Vec<String> {
         "/queues/mail/jobs/r-1/run-now",
         "/queues/mail/jobs/r-1/reschedule",
         "/queues/mail/jobs/r-1/edit",
+        "/dead",
         "/queues/mail/dead",
         "/queues/mail/dead?letters=all",
         "/queues/mail/dead?group=0123456789abcdef",

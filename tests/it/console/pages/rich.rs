@@ -101,7 +101,7 @@ async fn fleet() -> (RedisServer, String) {
     // A job whose attempts fail with long errors and write long lines.
     let handler = Acts::new(|context, _| {
         (0..100).for_each(|_| context.log(&long(1000)));
-        Err(JobError::new(long(4000)))
+        Err(JobError::retry(long(4000)))
     });
     let running = Running::start(&server.url(), quick(12), handler);
     let payload = serde_json::to_string(&vec!["\"quoted\" <b>"; 1500]).unwrap();
