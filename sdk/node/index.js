@@ -530,7 +530,7 @@ class NotSent extends Error {
 /** The job did not end in time. It still runs, or waits. */
 class NotEnded extends Error {
   constructor(id, state) {
-    super(`the job ${id} has not ended; its state is ${state ?? 'not known'}`);
+    super(`the job ${id} has not ended${state === undefined ? `, and has no record yet: see \`streamfleet status ${id}\`` : `; its state is ${state}`}`);
     this.name = 'NotEnded';
     this.id = id;
     this.state = state;

@@ -203,7 +203,7 @@ test('waiting ends with the job, with the time, with the record, or with a signa
   assert.equal((await producer.wait('order-7', { timeout: '20s' })).state, 'done');
   const stuck = new Producer(withRecord({ state: 'running' }));
   await assert.rejects(stuck.wait('order-7', { timeout: 20 }), { name: 'NotEnded', state: 'running' });
-  await assert.rejects(new Producer(withRecord()).wait('order-7', { timeout: 0 }), { name: 'NotEnded', state: undefined });
+  await assert.rejects(new Producer(withRecord()).wait('order-7', { timeout: 0 }), { name: 'NotEnded', state: undefined, message: /`streamfleet status order-7`/ });
   await assert.rejects(stuck.wait('order-7', { signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' });
 });
 

@@ -307,7 +307,11 @@ class NotEnded(TimeoutError):
     """The job did not end in time. It still runs, or waits."""
 
     def __init__(self, id: str, state: Optional[str]) -> None:  # noqa: A002
-        super().__init__(f"the job {id} has not ended; its state is {state or 'not known'}")
+        super().__init__(
+            f"the job {id} has not ended, and has no record yet: see `streamfleet status {id}`"
+            if state is None
+            else f"the job {id} has not ended; its state is {state}"
+        )
         self.id = id
         self.state = state
 
