@@ -15,7 +15,7 @@ LETTER = f"{LETTERS}/{{letter}}"
 SOON = 60
 
 
-def wanted(answer, status, **facts):
+def wanted(answer, status, /, **facts):
     """Yields how an answer differs from what is wanted."""
     if answer.status != status:
         yield f"the status is {answer.status}, not {status}: {answer.content[:300]!r}"
