@@ -54,7 +54,7 @@ alerts() {
   sed 's/url_file/url/' alerts.toml >"$work/alerts.toml"
   refused "an address of a robot in a file" "is a secret, which must not stand in this file" configured "$1" "$work/alerts.toml"
   sed 's/"dingtalk"/"dingding"/' alerts.toml >"$work/alerts.toml"
-  refused "a sink of an unknown kind" "dingding" configured "$1" "$work/alerts.toml"
+  refused "a sink of an unknown kind" "kind: unknown value" configured "$1" "$work/alerts.toml"
 }
 
 image() {

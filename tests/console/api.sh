@@ -11,7 +11,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tools.sh"
 case ${1:-} in
   '') ;;
-  # shellcheck disable=SC2034 # tools.sh reads it
   --if-possible) is_optional=yes ;;
   *) sed -n 2p "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -15,8 +15,7 @@ options=(--failures "${CARGO_TARGET_DIR:-$root/target}/browser")
 for each in "$@"; do
   case $each in
     --quick) options+=(--quick) ;;
-    # shellcheck disable=SC2034 # tools.sh reads it
-    --if-possible) is_optional=yes ;;
+      --if-possible) is_optional=yes ;;
     --pictures) options+=(--pictures "$root/docs/pictures") ;;
     *) sed -n 2p "${BASH_SOURCE[0]}" >&2; exit 2 ;;
   esac

@@ -154,7 +154,6 @@ mod tests {
     use futures_util::stream;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::sync::Notify;
-    use tokio::task::JoinHandle;
 
     use super::*;
 
@@ -174,7 +173,7 @@ mod tests {
     }
 
     /// Serves an answer without end, and one about a whole body, until it is stopped.
-    async fn start(dropped: Arc<Notify>) -> (SocketAddr, Shutdown, JoinHandle<()>) {
+    async fn start(dropped: Arc<Notify>) -> (SocketAddr, Shutdown, JoinSet<()>) {
         let endless = move || {
             let answer = Dropped(Arc::clone(&dropped));
             let chunks = stream::repeat_with(move || {
@@ -189,7 +188,8 @@ mod tests {
         let mut server = Server::open("127.0.0.1:0".parse().unwrap()).await.unwrap();
         server.patience = SHORT;
         let (address, shutdown) = (server.address(), Shutdown::new());
-        let running = tokio::spawn(server.run(routes, shutdown.clone()));
+        let mut running = JoinSet::new();
+        running.spawn(server.run(routes, shutdown.clone()));
         (address, shutdown, running)
     }
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_too_slowly_is_cut_off() {
-        let (address, shutdown, running) = start(Arc::default()).await;
+        let (address, shutdown, mut running) = start(Arc::default()).await;
         for half in ["", "POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le"] {
             let answer = answer_to(address, half).await;
             assert!(!answer.contains(" 200 "), "{half}: {answer}");
@@ -217,19 +217,19 @@ mod tests {
         let answer = answer_to(address, &format!("{head}abc")).await;
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\n3"), "{answer}");
         shutdown.request();
-        running.await.unwrap();
+        running.join_next().await.unwrap().unwrap();
     }
 
     #[tokio::test]
     async fn a_client_that_reads_nothing_is_cut_off() {
         let dropped = Arc::<Notify>::default();
-        let (address, shutdown, running) = start(Arc::clone(&dropped)).await;
+        let (address, shutdown, mut running) = start(Arc::clone(&dropped)).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /endless HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await.unwrap();
         let cut = tokio::time::timeout(SOON, dropped.notified()).await;
         cut.expect("the console gives up the answer");
         drop(stream);
         shutdown.request();
-        running.await.unwrap();
+        running.join_next().await.unwrap().unwrap();
     }
 }

@@ -84,6 +84,8 @@ def used(lines, stage, document):
         (flows.submits, (api,)),
         (flows.finds, (api,)),
         (flows.reads, (api,)),
+        (flows.measures, (api,)),
+        (flows.alerts, (api, viewer, stage)),
         (flows.changes, (api,)),
         (flows.replays, (api, stage)),
         (flows.refuses, (api, viewer, stranger)),

@@ -15,7 +15,7 @@ LETTER = f"{LETTERS}/{{letter}}"
 SOON = 60
 
 
-def wanted(answer, status, **facts):
+def wanted(answer, status, /, **facts):
     """Yields how an answer differs from what is wanted."""
     if answer.status != status:
         yield f"the status is {answer.status}, not {status}: {answer.content[:300]!r}"
@@ -80,6 +80,35 @@ def reads(api):
     steps = api.call("get", f"{JOB}/steps", queue="orders", id="payment-1")
     if "unknown" not in json.dumps(steps.json):
         yield f"no step is unknown: {steps.content!r}"
+
+
+def measures(api):
+    """The samples of a queue and the figures of its types are listed."""
+    samples = api.call("get", f"{QUEUE}/stats", queue="orders", since="24h")
+    yield from wanted(samples, 200, queue="orders")
+    if len(samples.json["items"]) < 50 or not any(each["done"] for each in samples.json["items"]):
+        yield f"the samples are {samples.content[:300]!r}"
+    yield from wanted(api.call("get", f"{QUEUE}/stats/types", queue="orders"), 200, queue="orders")
+    yield from problem(api.call("get", f"{QUEUE}/stats", queue="orders", since="25h"), 422, "query.since")
+
+
+def alerts(api, viewer, stage):
+    """Incidents are listed and acknowledged, and a sink takes a test message."""
+    incident = stage.incidents()["queue_paused"]
+    body = {"for": "1h", "reason": "the stock is being counted"}
+    ack = "/api/v1/incidents/{incident}/ack"
+    yield from problem(viewer.call("post", ack, incident=incident, body=body), 403)
+    yield from wanted(api.call("post", ack, incident=incident, body=body), 200, incident=incident)
+    listed = {each["id"]: each for each in api.call("get", "/api/v1/incidents", all_=True).json["items"]}
+    if (listed[incident]["acknowledged"] or {}).get("why") != body["reason"] or "0b5ff10c" not in listed:
+        yield f"the incidents are {listed}"
+    test = "/api/v1/alerts/sinks/{sink}/test"
+    yield from problem(viewer.call("post", test, sink="ops"), 403)
+    yield from wanted(api.call("post", test, sink="ops"), 200, sink="ops", accepted=True, answer="ok")
+    yield from problem(api.call("post", test, sink="nobody"), 404)
+    taken = [each for each in stage.sink.messages if "TEST" in json.dumps(each)]
+    if len(taken) != 1:
+        yield f"the sink has {len(taken)} test messages"
 
 
 def changes(api):

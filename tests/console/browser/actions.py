@@ -264,8 +264,8 @@ def keys(hands):
 
 def rows(hands):
     """j and k go from row to row, and Enter opens what a row is about."""
-    found, page = hands.watch.open("/queues/orders?tab=delayed"), hands.page
-    links = page.locator("#jobs tbody tr td:first-child a[href]").evaluate_all("links => links.map((link) => link.href)")
+    found, page = hands.watch.open("/jobs?queue=orders&state=scheduled"), hands.page
+    links = page.locator("main tbody tr").evaluate_all("rows => rows.map((row) => row.querySelector('a[href]').href)")
     if len(set(links)) < 3:
         return [*found, f"the list has too few rows: {links}"]
     for key, row in (("j", 0), ("j", 1), ("j", 2), ("k", 1), ("k", 0), ("k", 0), ("j", 1)):

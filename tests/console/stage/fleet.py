@@ -14,7 +14,7 @@ from .sink import Sink
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[2]
-CONFIG = HERE / "streamfleet.toml"
+CONFIG, ALERTS = HERE / "streamfleet.toml", HERE / "alerts.toml"
 # This machine may be busy with other checks.
 SOON = 120
 # How many dead letters of one kind there are.
@@ -58,7 +58,8 @@ class Stage:
         self.console = self._serve(
             "console",
             "console",
-            ["console", "--listen", f"127.0.0.1:{self.port}"],
+            ["--config", ALERTS, "console", "--listen", f"127.0.0.1:{self.port}"],
+            ALERTS__SINKS__OPS__URL=self.sink.url,
             CONSOLE__ACCOUNTS_FILE=self.logins / "accounts.toml",
             CONSOLE__SESSION_KEY_FILE=self.logins / "session-key",
             CONSOLE__REQUESTS_PER_SECOND="1000",
@@ -70,7 +71,7 @@ class Stage:
     def streamfleet(self, *words, given=None):
         """Runs a command of the program as an operator, and returns its output."""
         command = [self.program, "--config", str(CONFIG), *words]
-        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator", **self._sinks()}
+        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator"}
         piped = {"input": given, "capture_output": True, "text": True, "timeout": SOON}
         done = subprocess.run(command, check=False, env=known, cwd=self.folder, **piped)
         if done.returncode:
@@ -188,12 +189,8 @@ class Stage:
     def _serve(self, name, login, words, **settings):
         """Starts a command of the program in the background, with a login to Redis and further settings."""
         settings = {f"STREAMFLEET__{key}": str(value) for key, value in settings.items()}
-        environment = {"STREAMFLEET__REDIS__URL": self.address(login), **self._sinks(), **settings}
+        environment = {"STREAMFLEET__REDIS__URL": self.address(login), **settings}
         return self.programs.start(name, [self.program, "--config", CONFIG, *words], **environment)
-
-    def _sinks(self):
-        """Returns the address of the sink, which the configuration must not have."""
-        return {"STREAMFLEET__ALERTS__SINKS__OPS__URL": self.sink.url}
 
     def _accounts(self):
         """Creates a person and a token for each role. `people` has their passwords, and `tokens` the tokens."""

@@ -16,6 +16,8 @@ use crate::harness::fleet;
 
 const PASSWORD: &str = "canary-password-42";
 
+const GREETING: &[u8] = b"220 mail.example.com ESMTP\r\n";
+
 /// A mail server for one user.
 struct Post {
     port: u16,
@@ -96,20 +98,28 @@ impl Post {
 
 impl Manner {
     fn serve(&self, mut connection: TcpStream) -> IoResult<()> {
-        let is_encrypted = self.tls == SmtpTls::Tls;
-        if is_encrypted || self.talk(&mut connection, true, false)? {
-            let certified = self.certified.clone().expect("a certificate");
-            let session = ServerConnection::new(certified).map_err(std::io::Error::other)?;
-            self.talk(&mut StreamOwned::new(session, connection), is_encrypted, true)?;
+        if self.tls != SmtpTls::Tls {
+            connection.write_all(GREETING)?;
+            let asks_for_tls = self.talk(&mut connection, false)?;
+            return if asks_for_tls {
+                self.talk(&mut self.encrypted(connection)?, true).map(drop)
+            } else {
+                Ok(())
+            };
         }
-        Ok(())
+        let mut stream = self.encrypted(connection)?;
+        stream.write_all(GREETING)?;
+        self.talk(&mut stream, true).map(drop)
+    }
+
+    fn encrypted(&self, connection: TcpStream) -> IoResult<StreamOwned<ServerConnection, TcpStream>> {
+        let certified = self.certified.clone().expect("a certificate");
+        let session = ServerConnection::new(certified).map_err(std::io::Error::other)?;
+        Ok(StreamOwned::new(session, connection))
     }
 
     /// Answers commands until the client leaves, or asks for encryption. Returns whether it does.
-    fn talk(&self, stream: &mut dyn Stream, greets: bool, is_encrypted: bool) -> IoResult<bool> {
-        if greets {
-            stream.write_all(b"220 mail.example.com ESMTP\r\n")?;
-        }
+    fn talk(&self, stream: &mut dyn Stream, is_encrypted: bool) -> IoResult<bool> {
         let must_encrypt = self.tls == SmtpTls::Starttls && !is_encrypted;
         while let Some(line) = line(stream)? {
             let command = line.split(' ').next().unwrap_or_default().to_ascii_uppercase();
