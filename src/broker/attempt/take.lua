@@ -5,9 +5,9 @@
 -- Sent twice, it takes further jobs, as a read does. If the reply is lost, the jobs are pending on this consumer, which
 -- finds them there; if it dies, its entries are claimed like all others.
 -- gates: the rules, beside which the records lie. asked: room to when a worker that knows its type last asked. name: that
--- of the room. most, most_weight: the most jobs and, roughly, their weight; see weigh. waited_ms: '' for a worker that knows the type;
--- otherwise for how long each job must have waited. quiet_ms: for how long no worker may have known the type then. until_ms: the
--- latest time at which each job may have come then, because the clock may have been set forward since.
+-- of the room. most, most_weight: the most jobs and, roughly, their weight; see weigh. waited_ms: '' for a worker that knows
+-- the type; otherwise for how long each job must have waited. Then quiet_ms: for how long no worker may have known the type,
+-- and until_ms: the latest time at which each job may have come, because the clock may have been set forward since.
 -- returns {jobs that left the room, 1 if it has more or 0, the lane in which they were delivered or '', entry id, ...}
 local room, gates, rooms, places, asked, dead, high, normal, low = unpack(KEYS)
 local name, consumer, most, most_weight, waited_ms, quiet_ms, until_ms = unpack(ARGV)

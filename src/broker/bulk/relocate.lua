@@ -1,12 +1,13 @@
 -- relocate: move jobs that no worker holds to another queue of the same server, in one step each: a job is appended there and
 -- taken from here, with its record and its lock. A job that Redis refuses keeps no other from moving. A call that is sent
 -- twice gets its receipt as the answer.
--- by: who moves them. target: the other queue. most_weight: after records that weigh this much, see weigh, the rest are left for
--- another call. max_depth: the most jobs that the other queue accepts, or '' for what its fleet has agreed on. Each job has nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in
--- the other queue to_record, to_lock, kept (the key of its large fields there) and to_named (the record of a job whose id is
--- this life). Then for each job: its id, its life or '', its own lane, its member of the delayed set or '', its entry or '',
--- the packed fields that were read if other ones take their place or '', and `count` further values: the fields of its
--- entry, flat, or the packed fields to replace those that were read.
+-- by: who moves them. target: the other queue. most_weight: after records that weigh this much, see weigh, the rest are left
+-- for another call. max_depth: the most jobs that the other queue accepts, or '' for what its fleet has agreed on. Each job has
+-- nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in the other queue
+-- to_record, to_lock, kept (the key of its large fields there) and to_named (the record of a job whose id is this life). Then
+-- for each job: its id, its life or '', its own lane, its member of the delayed set or '', its entry or '', the packed fields
+-- that were read if other ones take their place or '', and `count` further values: the fields of its entry, flat, or the
+-- packed fields to replace those that were read.
 -- returns {1, an answer or an error for each job}: 'moved'; 'gone' it is no longer there; 'later' send again; or why it stays:
 --   'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead letters or a late success
 --   need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its unique key, 'full' the

@@ -5,8 +5,8 @@
 -- If the queue is not shared any more, all rooms are emptied.
 -- fair: for each lane, up to which entry it is sorted, and how many jobs the first room of its ring may still let out. Each
 -- ring: the rooms of the lane, in the order of their turns. window: '' to empty rooms that are not needed any more, and
--- nothing else. most, most_weight: how many jobs are looked at or move, and roughly their weight; see weigh. Then names of rooms,
--- which form the rings again if they were lost.
+-- nothing else. most, most_weight: how many jobs are looked at or move, and roughly their weight; see weigh. Then names of
+-- rooms, which form the rings again if they were lost.
 -- returns {jobs that moved to rooms, jobs that left rooms, 1 if more may move now or 0, 1 if there are rooms or 0, the first
 --   error or ''}
 local gates, rooms, places, dead, fair = unpack(KEYS, 1, 5)

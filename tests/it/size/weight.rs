@@ -19,7 +19,7 @@ const EACH: usize = 100;
 
 /// Puts jobs of the type `test` into a room.
 const FILL: &str = "local fields = {} for nth = 1, ARGV[2] do fields[2 * nth - 1] = 'f' .. nth fields[2 * nth] = '1' end \
-    for nth = 1, ARGV[1] do local id = ARGV[3] .. '-' .. nth \
+    for nth = 1, ARGV[1] do local id = string.gsub(ARGV[3], ':', '-') .. '-' .. nth \
     redis.call('XADD', KEYS[1], '*', 'type', 'test', 'id', id, 'life', id, 'created_ms', '1', 'room_gates', ARGV[3], unpack(fields)) \
     end return redis.call('HSET', KEYS[2], ARGV[3], 1)";
 
