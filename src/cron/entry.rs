@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::{Invalid, Missed, Schedule};
-use crate::job::{CronName, Encoding, Envelope, JobId, JobType, Lane, QueueName, Timestamp};
+use crate::job::{CronName, Encoding, Envelope, JobId, JobType, Lane, QueueName, Timestamp, weight};
 
 /// The largest payload in bytes. Every process of the fleet reads all entries.
 pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
@@ -205,9 +205,9 @@ impl Entry {
         fields
     }
 
-    /// Returns the approximate size in bytes of one of its jobs.
-    pub(crate) fn job_bytes(&self) -> usize {
-        self.fields.size() + 2 * self.name.as_str().len() + 64
+    /// Returns about what one of its jobs weighs.
+    pub(crate) fn job_weight(&self) -> usize {
+        weight(self.fields.size() + 2 * self.name.as_str().len() + 64, self.fields.len())
     }
 
     /// Packs the entry as Redis keeps it.

@@ -50,6 +50,7 @@ mod step;
 mod time;
 mod trace;
 mod typed;
+mod weight;
 
 pub use duration::{format_duration, parse_duration};
 pub(crate) use envelope::pack_texts;
@@ -88,3 +89,4 @@ pub use time::Timestamp;
 pub use trace::TraceContext;
 pub use typed::Job;
 pub(crate) use typed::type_of;
+pub(crate) use weight::weight;

@@ -45,8 +45,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The most jobs that one script submits …
 const BATCH_JOBS: usize = 200;
 
-/// … and about the most bytes.
-const BATCH_BYTES: usize = 512 * 1024;
+/// … and about the most that they weigh.
+const BATCH_WEIGHT: usize = 512 * 1024;
 
 /// Handles the recurring jobs of one queue until stopped.
 pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>, unhandled: Arc<UnhandledTick>) {
@@ -247,7 +247,7 @@ impl CronRunner {
             return Ok(true);
         };
         let (queue, events) = (&self.context.queue, &self.context.events);
-        let most = (BATCH_BYTES / row.entry.job_bytes()).clamp(1, BATCH_JOBS);
+        let most = (BATCH_WEIGHT / row.entry.job_weight()).clamp(1, BATCH_JOBS);
         // The state moves even if nothing is submitted.
         let batches =
             if due.ticks.is_empty() { vec![&due.ticks[..]] } else { due.ticks.chunks(most).collect() };

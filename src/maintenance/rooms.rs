@@ -70,8 +70,11 @@ async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) 
 
 /// Lets out of these rooms all that their gates let pass now. Returns when they may let pass more.
 async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) -> Result<Duration, Error> {
-    // Each room comes first in its turn: the first one may have more jobs than one script lets out.
+    // Each room comes first now and then: the first one may have more jobs than one script lets out, or so many that Redis
+    // refuses to move that the script reaches no other.
     let mut rooms = rooms.to_vec();
+    let first = rand::random_range(0..rooms.len());
+    rooms.rotate_left(first);
     for _ in 0..SCRIPTS {
         let drained = context.queue.drain(&[], &rooms).await?;
         if drained.left > 0 {

@@ -2,7 +2,7 @@
 //! long. A job that is to end is first delivered to the leader, and then buried like any other attempt. If the leader
 //! dies in between, its entry is claimed like all others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
@@ -16,7 +16,7 @@ use crate::broker::{
 };
 use crate::event::{Event, Finished};
 use crate::job::nearest::nearest;
-use crate::job::{Envelope, JobId, JobSpec, JobType, Settlement, settle_unserved};
+use crate::job::{Envelope, JobId, JobSpec, JobType, Settlement, Timestamp, settle_unserved};
 
 /// The pause between two passes.
 const EVERY: Duration = Duration::from_secs(5);
@@ -73,6 +73,7 @@ struct Walk {
     /// When each type was last reported, and whether this walk has found it.
     reported: BTreeMap<JobType, (Instant, bool)>,
     seen: Seen,
+    shown: Shown,
     /// The types that the live workers know, when they were asked, and for how long that is enough.
     known: BTreeSet<JobType>,
     asked: Option<(Instant, Duration)>,
@@ -83,17 +84,21 @@ impl Walk {
         let mut calls = CALLS;
         for _ in 0..PAGES {
             let page = context.queue.unknown_rooms(self.from.as_deref()).await?;
+            // The clock of Redis may have been set forward, so that all waits look longer than they are.
+            let until =
+                page.now.and_then(|now| self.shown.note(now, Instant::now(), context.unroutable_after));
+            let waited = context.unroutable_after;
+            let overdue = Overdue { waited, quiet: waited.max(page.unasked_for), until };
             for unknown in &page.types {
                 let Some(unserved_for) = unknown.unserved_for else {
                     self.seen.forget(&unknown.job_type);
                     continue;
                 };
                 self.note(context, unknown);
-                // The clock of Redis may have been set forward.
                 let seen_for = self.seen.note(&unknown.job_type, Instant::now());
                 // A room that was emptied by hand is forgotten in the same way.
                 if unserved_for.min(seen_for) >= context.unroutable_after || unknown.jobs == 0 {
-                    bury(context, &unknown.job_type, (page.unasked_for, &mut calls), stop).await?;
+                    bury(context, &unknown.job_type, (overdue, &mut calls), stop).await?;
                 }
             }
             self.from = page.next;
@@ -193,15 +198,34 @@ impl Seen {
     }
 }
 
+/// How many times a process remembers at most.
+const MAX_SHOWN: u32 = 256;
+
+/// What the clock of Redis showed, and when that was by the clock of this process, the oldest first.
+#[derive(Default)]
+struct Shown(VecDeque<(Instant, Timestamp)>);
+
+impl Shown {
+    /// Notes what the clock shows. Returns what it showed this long `ago`, or somewhat earlier; `None` if that is not known.
+    fn note(&mut self, shown: Timestamp, now: Instant, ago: Duration) -> Option<Timestamp> {
+        let since = |(at, _): &(Instant, Timestamp)| now.saturating_duration_since(*at);
+        if self.0.back().is_none_or(|last| since(last) >= ago / MAX_SHOWN) {
+            self.0.push_back((now, shown));
+        }
+        while self.0.get(1).is_some_and(|second| since(second) >= ago) {
+            self.0.pop_front();
+        }
+        self.0.front().filter(|first| since(first) >= ago).map(|(_, shown)| *shown)
+    }
+}
+
 /// Buries jobs that have waited in a room for too long, the oldest first.
 async fn bury(
     context: &Context,
     job_type: &JobType,
-    (unasked_for, calls): (Duration, &mut usize),
+    (overdue, calls): (Overdue, &mut usize),
     stop: &CancellationToken,
 ) -> Result<(), Error> {
-    let waited = context.unroutable_after;
-    let overdue = Overdue { waited, quiet: waited.max(unasked_for) };
     while *calls > 0 && !stop.is_cancelled() {
         *calls -= 1;
         let (link, most) = (context.queue.link(), MAX_TAKEN);
@@ -260,6 +284,31 @@ async fn end(context: &Context, job_type: &JobType, entry: Entry) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_of_the_clock_of_redis_makes_no_job_overdue() {
+        const HOUR: u64 = 3600;
+        let (mut shown, start) = (Shown::default(), Instant::now());
+        let mut note = |secs: u64, ahead: u64| {
+            let (now, ago) = (start + Duration::from_secs(secs), Duration::from_secs(HOUR));
+            let at = Timestamp::from_ms(1000 * (secs + ahead)).unwrap();
+            shown.note(at, now, ago).map(|shown| shown.as_ms() / 1000)
+        };
+        for secs in (0..HOUR).step_by(5) {
+            assert_eq!(note(secs, 0), None);
+        }
+        assert_eq!(note(HOUR, 0), Some(0));
+        assert!(note(HOUR + 100, 2 * HOUR).is_some_and(|shown| (85..=100).contains(&shown)));
+        // An hour after the step, what came before it is overdue.
+        assert!(note(2 * HOUR, 2 * HOUR).is_some_and(|shown| shown <= HOUR));
+        for secs in (2 * HOUR..4 * HOUR).step_by(5) {
+            note(secs, 2 * HOUR);
+        }
+        assert!(note(4 * HOUR, 2 * HOUR).is_some_and(|shown| (5 * HOUR - 20..=5 * HOUR).contains(&shown)));
+        assert!(shown.0.len() <= MAX_SHOWN as usize + 2);
+        let at_once = Timestamp::default();
+        assert_eq!(Shown::default().note(at_once, start, Duration::ZERO), Some(at_once));
+    }
 
     #[test]
     fn a_type_is_unserved_for_as_long_as_each_walk_has_found_it_so() {

@@ -2,15 +2,16 @@
 
 use super::Submission;
 use crate::broker::Due;
+use crate::job::weight;
 
 /// The most work for Redis in one round trip, in plain jobs, so that no script blocks Redis for longer than a few
 /// milliseconds.
 const BATCH_WORK: usize = 500;
 
-/// The most bytes in one round trip, roughly.
-const BATCH_BYTES: usize = 512 * 1024;
+/// The most that the jobs of one round trip weigh.
+const BATCH_WEIGHT: usize = 512 * 1024;
 
-/// Cuts submissions into round trips by work and by size.
+/// Cuts submissions into round trips by work and by weight.
 pub(super) struct Batches<I: Iterator<Item = Submission>> {
     pub(super) submissions: std::iter::Peekable<I>,
 }
@@ -20,17 +21,21 @@ impl<I: Iterator<Item = Submission>> Iterator for Batches<I> {
 
     fn next(&mut self) -> Option<Vec<Submission>> {
         let first = self.submissions.next()?;
-        let (mut work, mut bytes, mut batch) = (cost_of(&first), first.bytes, vec![first]);
-        let fits = |next: &Submission, work: usize, bytes: usize| {
-            work + cost_of(next) <= BATCH_WORK && bytes + next.bytes <= BATCH_BYTES
+        let (mut work, mut sum, mut batch) = (cost_of(&first), weight_of(&first), vec![first]);
+        let fits = |next: &Submission, work: usize, sum: usize| {
+            work + cost_of(next) <= BATCH_WORK && sum + weight_of(next) <= BATCH_WEIGHT
         };
-        while let Some(next) = self.submissions.next_if(|next| fits(next, work, bytes)) {
+        while let Some(next) = self.submissions.next_if(|next| fits(next, work, sum)) {
             work += cost_of(&next);
-            bytes += next.bytes;
+            sum += weight_of(&next);
             batch.push(next);
         }
         Some(batch)
     }
+}
+
+fn weight_of(submission: &Submission) -> usize {
+    weight(submission.bytes, submission.job.fields.len())
 }
 
 /// What a job costs Redis, in plain jobs. A job with an id has a record, a member of a batch also has its place there,
@@ -67,5 +72,9 @@ mod tests {
         assert_eq!(first((0..600).map(own).collect()), Some(100));
         assert_eq!(first((0..600).map(member).collect()), Some(50));
         assert_eq!(first((0..600).map(unique).collect()), Some(25));
+        let headers = |nth: usize| {
+            (0..940).fold(job(nth), |job, header| job.header(&format!("{header:03}"), "x").unwrap())
+        };
+        assert_eq!(first((0..20).map(headers).collect()), Some(7));
     }
 }

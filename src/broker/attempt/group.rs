@@ -4,15 +4,12 @@ use std::collections::HashMap;
 use std::mem::Discriminant;
 
 use crate::broker::attempt::call::MAX_JOBS;
-use crate::job::{Envelope, JobSpec, Lane, Policy, Settlement};
+use crate::job::{Envelope, JobSpec, Lane, Policy, Settlement, weight};
 
 /// The most that the settlements of one script weigh together, unless one alone weighs more.
 const MAX_WEIGHT: usize = 256 << 10;
 
-/// A field weighs this much beside its bytes, …
-const FIELD: usize = 64;
-
-/// … and what the job's end triggers this much: the script may append jobs and report to batches.
+/// What the job's end triggers weighs this much: the script may append jobs and report to batches.
 const FOLLOW_UPS: usize = 16 << 10;
 
 /// Moving a job within Redis, or ending it without success, takes at least as long as a settlement of this weight: a call has
@@ -41,7 +38,7 @@ pub(crate) fn settling_weight(
         Settlement::Release | Settlement::Park(_) | Settlement::Bury(_) | Settlement::Cancel(_) => MOVED,
     };
     let follow_ups = if is_followed { FOLLOW_UPS } else { 0 };
-    bytes + FIELD * envelope.len() + moved + follow_ups
+    weight(bytes, envelope.len()) + moved + follow_ups
 }
 
 /// Returns true if other jobs may depend on what is decided about this one.

@@ -5,18 +5,19 @@
 -- Sent twice, it takes further jobs, as a read does. If the reply is lost, the jobs are pending on this consumer, which
 -- finds them there; if it dies, its entries are claimed like all others.
 -- gates: the rules, beside which the records lie. asked: room to when a worker that knows its type last asked. name: that
--- of the room. most, most_bytes: the most jobs and, roughly, bytes. waited_ms: '' for a worker that knows the type;
--- otherwise for how long each job must have waited. quiet_ms: for how long no worker may have known the type then.
+-- of the room. most, most_weight: the most jobs and, roughly, their weight; see weigh. waited_ms: '' for a worker that knows
+-- the type; otherwise for how long each job must have waited. Then quiet_ms: for how long no worker may have known the type,
+-- and until_ms: the latest time at which each job may have come, because the clock may have been set forward since.
 -- returns {jobs that left the room, 1 if it has more or 0, the lane in which they were delivered or '', entry id, ...}
 local room, gates, rooms, places, asked, dead, high, normal, low = unpack(KEYS)
-local name, consumer, most, most_bytes, waited_ms, quiet_ms = unpack(ARGV)
+local name, consumer, most, most_weight, waited_ms, quiet_ms, until_ms = unpack(ARGV)
 local ends, now, lane = waited_ms ~= '', now_ms(), idle_lane({ high, normal, low })
 local names, latest = { [high] = 'high', [normal] = 'normal', [low] = 'low' }, nil
 if ends then
   local since, last = redis.call('HGET', rooms, name), redis.call('HGET', asked, name)
   local quiet = now - math.max(tonumber(since or '') or 0, tonumber(last or '') or 0)
   if not lane or quiet < tonumber(quiet_ms) then return { 0, has_more(room, rooms, asked, name), '' } end
-  latest = now - tonumber(waited_ms)
+  latest = math.min(now - tonumber(waited_ms), tonumber(until_ms))
 end
 -- Returns nothing, and fails if the lane has no group, before anything has moved.
 redis.call('XREADGROUP', 'GROUP', 'fleet', consumer, 'COUNT', 1, 'STREAMS', lane or high, '18446744073709551614-0')
@@ -27,7 +28,7 @@ redis.call('HDEL', rooms, '')
 redis.call('HDEL', asked, '')
 redis.call('XDEL', room, NO_ENTRY)
 local moved, gone, ids, refused = 0, {}, {}, nil
-each_in_room(room, tonumber(most), tonumber(most_bytes), function(entry, fields)
+each_in_room(room, tonumber(most), tonumber(most_weight), function(entry, fields)
   local kept, id, life, since = {}, '', nil, tonumber(string.match(entry, '^%d+'))
   for at = 1, #fields, 2 do
     local field, value = fields[at], fields[at + 1]

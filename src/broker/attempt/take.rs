@@ -10,7 +10,7 @@ use crate::broker::client::error::Error;
 use crate::broker::client::link::Link;
 use crate::broker::client::script::scripts;
 use crate::broker::{Entry, Queue, millis};
-use crate::job::{ConsumerName, EntryId, JobType, Lane, Parking};
+use crate::job::{ConsumerName, EntryId, JobType, Lane, Parking, Timestamp};
 
 scripts! { KNOWN "known", TAKE "take" }
 
@@ -23,8 +23,8 @@ const TYPES_PAGE: usize = 100;
 /// The most jobs that one call takes, …
 pub(crate) const MAX_TAKEN: usize = 50;
 
-/// … and the most bytes, roughly.
-const TAKEN_BYTES: i64 = 1024 * 1024;
+/// … and the most that they weigh, roughly.
+const TAKEN_WEIGHT: i64 = 256 * 1024;
 
 /// What was taken from a room.
 #[derive(Debug, Default)]
@@ -40,8 +40,10 @@ pub(crate) struct Taken {
 /// Which jobs may be taken by a process that does not know their type, to end them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Overdue {
-    /// Those that have waited for this long.
+    /// Those that have waited for this long by the clock of Redis, …
     pub(crate) waited: Duration,
+    /// … and that it did not show a later time when they came: it may have been set forward since. Nothing if `None`.
+    pub(crate) until: Option<Timestamp>,
     /// Only if no worker has known the type for this long.
     pub(crate) quiet: Duration,
 }
@@ -78,17 +80,20 @@ impl Queue {
         let shared = [&own.gates, &own.rooms, &own.room_places, &own.rooms_asked, &own.dead];
         let mut keys = vec![own.room(&name)];
         keys.extend(shared.into_iter().chain(own.streams()).cloned());
-        let [waited, quiet] = match overdue {
-            Some(Overdue { waited, quiet }) => [millis(waited), millis(quiet)],
-            None => ["".into(), "".into()],
+        let [waited, quiet, until] = match overdue {
+            Some(Overdue { waited, quiet, until }) => {
+                [millis(waited), millis(quiet), until.map_or(0, Timestamp::as_ms).to_string().into()]
+            }
+            None => ["", "", ""].map(Value::from),
         };
         let args = vec![
             name.into(),
             consumer.as_str().into(),
             Value::Integer(most.min(MAX_TAKEN) as i64),
-            Value::Integer(TAKEN_BYTES),
+            Value::Integer(TAKEN_WEIGHT),
             waited,
             quiet,
+            until,
         ];
         let answer = link.run(&TAKE, keys, args).await?;
         let [more, lane, ids @ ..] = &answer.rest[..] else { return Err(Error::contract("take", answer)) };

@@ -1,19 +1,20 @@
 -- relocate: move jobs that no worker holds to another queue of the same server, in one step each: a job is appended there and
 -- taken from here, with its record and its lock. A job that Redis refuses keeps no other from moving. A call that is sent
 -- twice gets its receipt as the answer.
--- by: who moves them. target: the other queue. most_bytes: after records with this many bytes, the rest are left for another
--- call. max_depth: the most jobs that the other queue accepts, or '' for what its fleet has agreed on. Each job has nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in
--- the other queue to_record, to_lock, kept (the key of its large fields there) and to_named (the record of a job whose id is
--- this life). Then for each job: its id, its life or '', its own lane, its member of the delayed set or '', its entry or '',
--- the packed fields that were read if other ones take their place or '', and `count` further values: the fields of its
--- entry, flat, or the packed fields to replace those that were read.
+-- by: who moves them. target: the other queue. most_weight: after records that weigh this much, see weigh, the rest are left
+-- for another call. max_depth: the most jobs that the other queue accepts, or '' for what its fleet has agreed on. Each job has
+-- nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in the other queue
+-- to_record, to_lock, kept (the key of its large fields there) and to_named (the record of a job whose id is this life). Then
+-- for each job: its id, its life or '', its own lane, its member of the delayed set or '', its entry or '', the packed fields
+-- that were read if other ones take their place or '', and `count` further values: the fields of its entry, flat, or the
+-- packed fields to replace those that were read.
 -- returns {1, an answer or an error for each job}: 'moved'; 'gone' it is no longer there; 'later' send again; or why it stays:
 --   'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead letters or a late success
 --   need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its unique key, 'full' the
 --   other queue accepts no more jobs, 'changed' its fields
 local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low, to_control =
   unpack(KEYS, 1, 13)
-local by, target, most_bytes, max_depth = unpack(ARGV, 1, 4)
+local by, target, most_weight, max_depth = unpack(ARGV, 1, 4)
 local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 14, 9, 5, 7
 -- The most fields of a record that moves.
 local MOST_FIELDS = 1500
@@ -84,7 +85,7 @@ end
 -- Copies the record, with what remains of its TTL.
 local function copy_record(job)
   local fields, ttl = redis.call('HGETALL', job.record), redis.call('PTTL', job.record)
-  for _, text in ipairs(fields) do copied = copied + #text end
+  copied = copied + weigh(fields)
   redis.call('DEL', job.to_record)
   redis.call('HSET', job.to_record, unpack(fields))
   if ttl > 0 then redis.call('PEXPIRE', job.to_record, ttl) end
@@ -193,7 +194,7 @@ while at <= #ARGV do
   job.first = at + VALUES_EACH
   job.last = job.first + tonumber(job.count) - 1
   local done, told = true, 'later'
-  if copied < tonumber(most_bytes) then done, told = pcall(move, job) end
+  if copied < tonumber(most_weight) then done, told = pcall(move, job) end
   if not done then told = type(told) == 'table' and told.err or tostring(told) end
   if told ~= 'moved' and told ~= 'later' then let_go(job.kept) end
   answer[#answer + 1], key, at = told, key + KEYS_EACH, job.last + 1

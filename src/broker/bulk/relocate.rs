@@ -16,18 +16,18 @@ use crate::broker::client::script::scripts;
 use crate::broker::inspect::jobs::Spot;
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{FoundJob, Queue, bytes};
-use crate::job::{EntryId, Envelope, JobId, JobSpec, Lane, QueueName, UniqueKey};
+use crate::job::{EntryId, Envelope, JobId, JobSpec, Lane, QueueName, UniqueKey, weight};
 
 scripts! { RELOCATE "relocate" }
 
 /// The most jobs of one script …
 const MAX_JOBS: usize = 30;
 
-/// … the most bytes of their fields, unless a single job has more …
-const MAX_BYTES: usize = 256 * 1024;
+/// … the most that they weigh, unless a single job weighs more …
+const MAX_WEIGHT: usize = 256 * 1024;
 
-/// … and the bytes of records after which it stops.
-const MAX_RECORD_BYTES: i64 = 256 * 1024;
+/// … and the weight of records after which it stops.
+const MAX_RECORD_WEIGHT: i64 = 256 * 1024;
 
 /// How many jobs are prepared at once.
 const AT_ONCE: usize = 8;
@@ -114,7 +114,7 @@ struct Parcel {
     nth: usize,
     keys: [Key; 9],
     args: Vec<Value>,
-    bytes: usize,
+    weight: usize,
 }
 
 impl Queue {
@@ -197,7 +197,7 @@ impl Queue {
         keys.push(other.control.clone());
         keys.extend(some.iter().flat_map(|parcel| parcel.keys.clone()));
         let most = terms.max_depth.map_or_else(String::new, |jobs| jobs.to_string());
-        let mut args = vec![bytes(terms.by.as_bytes()), text(to.name()), Value::Integer(MAX_RECORD_BYTES)];
+        let mut args = vec![bytes(terms.by.as_bytes()), text(to.name()), Value::Integer(MAX_RECORD_WEIGHT)];
         args.push(most.into());
         args.extend(some.iter().flat_map(|parcel| parcel.args.clone()));
         let answer = self.run_once(&RELOCATE, receipt, (keys, args)).await?;
@@ -265,7 +265,7 @@ impl Queue {
         args.push(Value::Bytes(read.into()));
         args.push(Value::Integer(i64::try_from(values.len()).unwrap_or(i64::MAX)));
         args.extend(values);
-        Ok(Ok(Parcel { nth, keys, args, bytes: size }))
+        Ok(Ok(Parcel { nth, keys, args, weight: weight(size, bare.len()) }))
     }
 }
 
@@ -299,10 +299,10 @@ async fn packed(
 
 /// Takes the jobs of the next script.
 fn portion(waiting: &mut VecDeque<Parcel>) -> Vec<Parcel> {
-    let (mut some, mut size) = (Vec::new(), 0);
+    let (mut some, mut sum) = (Vec::new(), 0);
     while let Some(parcel) = waiting.pop_front() {
-        size += parcel.bytes;
-        if !some.is_empty() && (some.len() >= MAX_JOBS || size > MAX_BYTES) {
+        sum += parcel.weight;
+        if !some.is_empty() && (some.len() >= MAX_JOBS || sum > MAX_WEIGHT) {
             waiting.push_front(parcel);
             break;
         }
@@ -330,24 +330,24 @@ mod tests {
 
     use super::*;
 
-    fn parcel(nth: usize, bytes: usize) -> Parcel {
+    fn parcel(nth: usize, weight: usize) -> Parcel {
         let keys = std::array::from_fn(|_| Key::from("k".to_owned()));
-        Parcel { nth, keys, args: Vec::new(), bytes }
+        Parcel { nth, keys, args: Vec::new(), weight }
     }
 
     proptest! {
         #[test]
-        fn every_job_is_sent_once_in_its_order_and_in_bounded_portions(sizes in proptest::collection::vec(0..400_000_usize, 0..200)) {
-            let mut waiting: VecDeque<_> = sizes.iter().enumerate().map(|(nth, size)| parcel(nth, *size)).collect();
+        fn every_job_is_sent_once_in_its_order_and_in_bounded_portions(weights in proptest::collection::vec(0..400_000_usize, 0..200)) {
+            let mut waiting: VecDeque<_> = weights.iter().enumerate().map(|(nth, weight)| parcel(nth, *weight)).collect();
             let mut sent = Vec::new();
             while !waiting.is_empty() {
                 let some = portion(&mut waiting);
-                let size: usize = some.iter().map(|parcel| parcel.bytes).sum();
+                let sum: usize = some.iter().map(|parcel| parcel.weight).sum();
                 prop_assert!(!some.is_empty() && some.len() <= MAX_JOBS);
-                prop_assert!(some.len() == 1 || size <= MAX_BYTES);
+                prop_assert!(some.len() == 1 || sum <= MAX_WEIGHT);
                 sent.extend(some.iter().map(|parcel| parcel.nth));
             }
-            prop_assert_eq!(sent, (0..sizes.len()).collect::<Vec<_>>());
+            prop_assert_eq!(sent, (0..weights.len()).collect::<Vec<_>>());
         }
     }
 

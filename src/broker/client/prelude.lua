@@ -596,20 +596,32 @@ local function idle_lane(lanes)
   end
 end
 
--- Calls `one` with the id, the flat fields and the bytes of entries of a room or a lane, from its head or after an entry: of at
--- most `most`, and until they have `most_bytes` bytes together, until it returns false. Nobody knows how large the next entries
--- are, so each page is at most twice as long as the one before, and no longer than fits if its entries are like the largest
--- so far.
-local function each_in_room(room, most, most_bytes, one, after)
-  local from, left, bytes, largest, count = after and '(' .. after or '-', most, 0, 1, 1
-  while left > 0 and bytes < most_bytes do
-    count = math.min(count, left, math.max(1, math.floor((most_bytes - bytes) / largest)))
+-- What a field weighs beside its bytes: to read and write it takes as long as this many bytes do; see job/weight.rs.
+local FIELD_WEIGHT = 64
+
+-- What the flat fields of a job weigh, and how many bytes they have. Jobs of equal weight take a script about the same time.
+local function weigh(list)
+  local bytes = 0
+  for _, text in ipairs(list) do bytes = bytes + #text end
+  return bytes + FIELD_WEIGHT * #list / 2, bytes
+end
+
+-- The most entries that a script reads at once without knowing how heavy they are.
+local MOST_AT_ONCE = 8
+
+-- Calls `one` with the id, the flat fields, the weight and the bytes of entries of a room or a lane, from its head or after an
+-- entry: of at most `most`, and until they weigh `most_weight` together, until it returns false. Nobody knows how heavy the
+-- next entries are, so each page has few, at most twice as many as the one before, and no more than fit if they are like the
+-- heaviest so far.
+local function each_in_room(room, most, most_weight, one, after)
+  local from, left, sum, heaviest, count = after and '(' .. after or '-', most, 0, 1, 1
+  while left > 0 and sum < most_weight do
+    count = math.min(count, left, MOST_AT_ONCE, math.max(1, math.floor((most_weight - sum) / heaviest)))
     local page = redis.call('XRANGE', room, from, '+', 'COUNT', count)
     for _, entry in ipairs(page) do
-      local size = 0
-      for _, text in ipairs(entry[2]) do size = size + #text end
-      bytes, largest, left = bytes + size, math.max(largest, size), left - 1
-      if one(entry[1], entry[2], size) == false then return end
+      local weight, bytes = weigh(entry[2])
+      sum, heaviest, left = sum + weight, math.max(heaviest, weight), left - 1
+      if one(entry[1], entry[2], weight, bytes) == false or sum >= most_weight then return end
     end
     if #page < count then return end
     from, count = '(' .. page[#page][1], 2 * count
@@ -1028,20 +1040,33 @@ local function forget_ended(held, most, lanes)
   return forgotten
 end
 
--- The same, with the number of its places that are taken and with the job that claims the next one, if any; see
--- claim_places. A script opens a gate once, after it has given back places, and takes others by pass_gate. Nobody gives back
--- the place of an entry that ended with its process, so a few of those that are taken are checked, and more if all are.
+-- How long a job claims places at most.
+local CLAIM_MS = 30000
+
+-- The job that claims the next place of a gate; nil if none does. Nobody claims one for longer than CLAIM_MS, so if more is
+-- left, the server's clock was set back.
+local function claim_of(gates, name)
+  local key = gate_key(gates, 'claim', name)
+  local claim = redis.pcall('GET', key)
+  if type(claim) ~= 'string' then return nil end
+  if redis.call('PTTL', key) > CLAIM_MS then redis.call('PEXPIRE', key, CLAIM_MS) end
+  return claim
+end
+
+-- The same gate, with the number of its places that are taken and with the job that claims the next one, if any. A script
+-- opens a gate once, after it has given back places, and takes others by pass_gate. Nobody gives back the place of an entry
+-- that ended with its process, so a few of those that are taken are checked, and more if all are. If the places cannot be
+-- read, this fails, before a job is anywhere else: whatever bounds a gate, its jobs take places.
 local function open_gate(gates, name, lanes, now)
   local gate = gate_of(gates, name, now)
   gate.lanes = lanes
   if gate.limits then
-    local held = (gate.concurrency or gate.breaker) and redis.call('HLEN', gate.held) or 0
+    local held = redis.call('HLEN', gate.held)
     local is_full = gate.concurrency and held >= gate.concurrency
     -- A breaker counts the ends of those that hold a place, which may be given back a moment after the job's end.
     local is_patient = gate.breaker and not is_full and held < 1000
     gate.taken = held - (is_patient and 0 or forget_ended(gate.held, is_full and 4 or 1, lanes))
-    local claim = redis.pcall('GET', gate_key(gates, 'claim', name))
-    gate.claim = type(claim) == 'string' and claim or nil
+    gate.claim = claim_of(gates, name)
   end
   return gate
 end
@@ -1121,9 +1146,6 @@ local function pass_gate(gate, member, now)
     gate.tries, gate.is_trying = false, true
   end
 end
-
--- How long a job claims places at most.
-local CLAIM_MS = 30000
 
 -- Lets a job claim the next place of each of its gates, unless another job does so for one of them, or one of them is shut.
 -- Each of two full gates refuses a job while the other one has a place for it: without a claim, none of them would ever let

@@ -2,23 +2,23 @@
 -- job that a limit has let pass goes to the lane that is read first, and holds its places there. Any other goes back to
 -- its own lane. A job that another of its gates refuses goes to that gate's room, so it holds up nobody here. If that goes
 -- on, it claims a place in all of them.
--- places: job id to its entry and room. most_jobs, most_bytes: how many jobs leave rooms. ends: how many attempts give
+-- places: job id to its entry and room. most_jobs, most_weight: how many jobs leave rooms; see weigh. ends: how many attempts give
 -- back. Then for each of these: its gate, its entry as '<lane> <entry>', and how it ended, for the gate's breaker, or '';
 -- 'unstarted' gives back its start, too.
 -- Then the names of rooms.
 -- returns {jobs that left, ms after which a gate may let the next one pass or -1, 1 if more may leave now or 0, the first
 --   error or ''}
 local gates, rooms, places, dead, high, normal, low = unpack(KEYS)
-local most_jobs, most_bytes, ends = unpack(ARGV, 1, 3)
+local most_jobs, most_weight, ends = unpack(ARGV, 1, 3)
 local FIRST_END, VALUES_EACH = 4, 3
 local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
--- The most entries of a room that one call passes over because Redis refuses to move them.
+-- The most entries that one call passes over because Redis refuses to move them.
 local MOST_SKIPPED = 20
 -- After moving from room to room this often, a job claims a place in all of its gates.
 local CLAIM_AFTER = 2
 local first_room = FIRST_END + VALUES_EACH * tonumber(ends)
-local left, bytes, wait, more, failed = 0, 0, -1, 0, ''
-most_jobs, most_bytes = tonumber(most_jobs), tonumber(most_bytes)
+local left, weight, skipped, passed_over, wait, more, failed = 0, 0, 0, 0, -1, 0, ''
+most_jobs, most_weight = tonumber(most_jobs), tonumber(most_weight)
 -- Redis allows this even when it is out of memory, and then admits the other writes: what waits here must get out.
 redis.pcall('HDEL', rooms, '')
 local function try(what, ...)
@@ -45,13 +45,12 @@ local function leave(name, id, entry)
   redis.call('XDEL', gate_key(gates, 'room', name), entry)
   if id and redis.pcall('HGET', places, id) == entry .. ' ' .. name then redis.pcall('HDEL', places, id) end
 end
--- What a job of a room says: its fields for a lane, its own lane, its gates, its id, its life, its bytes, and how often it has
--- moved from room to room.
+-- What a job of a room says: its fields for a lane, its own lane, its gates, its id, its life, and how often it has moved from
+-- room to room.
 local function read_job(name, list)
-  local fields, home, mine, id, life, size, moves = {}, 'normal', { gate_named(name) }, nil, nil, 0, 0
+  local fields, home, mine, id, life, moves = {}, 'normal', { gate_named(name) }, nil, nil, 0
   for at = 1, #list, 2 do
     local field, value = list[at], list[at + 1]
-    size = size + #field + #value
     if field == 'lane' then
       home = lanes[value] and value or home
     elseif field == 'room_moves' then
@@ -65,7 +64,7 @@ local function read_job(name, list)
       if field == 'id' then id = value elseif field == 'life' then life = value end
     end
   end
-  return fields, home, mine, id, life, size, moves
+  return fields, home, mine, id, life, moves
 end
 local function to_lane(fields, home, mine, id, life)
   local lane, is_counted = home, false
@@ -75,10 +74,11 @@ local function to_lane(fields, home, mine, id, life)
   -- This also tells share that the entry holds places.
   if is_counted then add_pair(fields, 'lane', home) end
   local entry = must_append(lanes[lane], fields, 1, #fields)
-  for _, gate in ipairs(mine) do pass_gate(gate, lane .. ' ' .. entry, now) end
+  -- The job is in its lane by now. Whatever fails, it must leave its room.
+  for _, gate in ipairs(mine) do try(pass_gate, gate, lane .. ' ' .. entry, now) end
   local record = id and life and gate_key(gates, 'job', id)
   if record and redis.pcall('HGET', record, 'life') == life then
-    redis.call('HSET', record, 'entry', entry, 'lane', lane)
+    try(redis.call, 'HSET', record, 'entry', entry, 'lane', lane)
   end
 end
 local function bury(fields, home, id)
@@ -94,7 +94,7 @@ local function to_room(refusing, list, id, moves)
   -- An entry that is full is not counted.
   if make_entry(#counted + 2) then add_pair(counted, 'room_moves', string.format('%d', moves)) end
   local moved = must_append(gate_key(gates, 'room', refusing), counted, 1, #counted)
-  redis.call('HSETNX', rooms, refusing, ms_text(now))
+  try(redis.call, 'HSETNX', rooms, refusing, ms_text(now))
   if id then redis.pcall('HSET', places, id, moved .. ' ' .. refusing) end
   return moved
 end
@@ -110,7 +110,7 @@ local function put_last(name, entry, list)
 end
 -- Takes one job out of a room whose gate lets it pass. claim: that of the job, if it has one.
 local function move(name, entry, list, claim)
-  local fields, home, mine, id, life, size, moves = read_job(name, list)
+  local fields, home, mine, id, life, moves = read_job(name, list)
   local refusing = nil
   for nth = 2, #mine do
     if not refusing and is_refused(mine[nth], now, claim) then refusing = mine[nth].name end
@@ -126,7 +126,17 @@ local function move(name, entry, list, claim)
     to_lane(fields, home, mine, id, life)
     leave(name, id, entry)
   end
-  left, bytes = left + 1, bytes + size
+  left, weight = left + 1, weight + weigh(list)
+end
+-- The same; false if Redis refuses to move it.
+local function can_move(name, entry, list, claim)
+  if try(move, name, entry, list, claim) then return true end
+  skipped, passed_over = skipped + 1, passed_over + weigh(list)
+  return false
+end
+-- True once this call has done as much as one call may, in whichever rooms.
+local function is_spent()
+  return left >= most_jobs or weight >= most_weight or skipped >= MOST_SKIPPED or passed_over >= most_weight
 end
 local function wait_for(after)
   if after > 0 and (wait < 0 or after < wait) then wait = after end
@@ -141,18 +151,17 @@ local function serve(gate)
     if after then return wait_for(after) end
   end
   local job = entry and redis.call('XRANGE', gate_key(gates, 'room', room), entry, entry)[1]
-  if job then try(move, room, entry, job[2], claim) end
+  if job then can_move(room, entry, job[2], claim) end
   for name in string.gmatch(names, '[^\n]+') do
     redis.call('DEL', gate_key(gates, 'claim', name))
     gate_named(name).claim = nil
   end
 end
 local function let_out(name)
-  local room, first, from, skipped = gate_key(gates, 'room', name), gate_named(name), '-', 0
-  local passed_over, last = 0, {}
+  local room, first, from, last = gate_key(gates, 'room', name), gate_named(name), '-', {}
   redis.call('XDEL', room, NO_ENTRY)
-  if first.claim then serve(first) end
-  while left < most_jobs and bytes < most_bytes and skipped < MOST_SKIPPED and passed_over < most_bytes do
+  if first.claim and not is_spent() then serve(first) end
+  while not is_spent() do
     if redis.call('XLEN', room) == 0 then
       redis.call('DEL', room)
       return redis.call('HDEL', rooms, name)
@@ -162,9 +171,8 @@ local function let_out(name)
     if after then return wait_for(after) end
     local head = redis.call('XRANGE', room, from, '+', 'COUNT', 1)[1]
     if not head or last[head[1]] then return end
-    if not try(move, name, head[1], head[2]) then
-      from, skipped = '(' .. head[1], skipped + 1
-      for _, text in ipairs(head[2]) do passed_over = passed_over + #text end
+    if not can_move(name, head[1], head[2]) then
+      from = '(' .. head[1]
       local is_put, moved = pcall(put_last, name, head[1], head[2])
       if is_put then last[moved] = true end
     end

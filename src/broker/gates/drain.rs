@@ -15,8 +15,8 @@ scripts! { DRAIN "drain" }
 /// The most jobs that leave rooms in one script …
 const MAX_LEAVING: i64 = 50;
 
-/// … and the most bytes, unless a single job has more.
-const MAX_BYTES: i64 = 512 * 1024;
+/// … and the most that they weigh, roughly.
+const MAX_WEIGHT: i64 = 256 * 1024;
 
 /// The most places that one script gives back.
 pub(crate) const MAX_GIVEN_BACK: usize = 100;
@@ -76,7 +76,7 @@ impl Queue {
         let mut keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone(), own.dead.clone()];
         keys.extend(own.streams().clone());
         let count = i64::try_from(given_back.len()).unwrap_or(i64::MAX);
-        let mut args: Vec<Value> = [MAX_LEAVING, MAX_BYTES, count].map(Value::Integer).into();
+        let mut args: Vec<Value> = [MAX_LEAVING, MAX_WEIGHT, count].map(Value::Integer).into();
         for HeldPlace { gate, entry: (lane, entry), ended } in given_back {
             let entry = format!("{lane} {entry}");
             let ended = ended.map_or("", AttemptEnd::as_str);

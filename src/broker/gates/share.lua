@@ -5,19 +5,19 @@
 -- If the queue is not shared any more, all rooms are emptied.
 -- fair: for each lane, up to which entry it is sorted, and how many jobs the first room of its ring may still let out. Each
 -- ring: the rooms of the lane, in the order of their turns. window: '' to empty rooms that are not needed any more, and
--- nothing else. most, most_bytes: how many jobs are looked at or move, and roughly how many bytes. Then names of rooms, which
--- form the rings again if they were lost.
+-- nothing else. most, most_weight: how many jobs are looked at or move, and roughly their weight; see weigh. Then names of
+-- rooms, which form the rings again if they were lost.
 -- returns {jobs that moved to rooms, jobs that left rooms, 1 if more may move now or 0, 1 if there are rooms or 0, the first
 --   error or ''}
 local gates, rooms, places, dead, fair = unpack(KEYS, 1, 5)
-local window, most, most_bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local window, most, most_weight = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local FIRST_STREAM, FIRST_RING, FIRST_NAME = 6, 9, 4
 -- Beyond MOST_ROOMS in a lane, further values share SHARED_ROOMS more. Larger jobs than LARGE bytes, and those with more
 -- than MOST_TEXTS names and values, stay in the lane.
 local MOST_ROOMS, SHARED_ROOMS, LARGE, MOST_TEXTS = 1000, 16, 131072, 1900
 local now, sorted, left, more, failed = now_ms(), 0, 0, 0, ''
--- What this call has done of `most` and `most_bytes`.
-local handled, handled_bytes = 0, 0
+-- What this call has done of `most` and `most_weight`.
+local handled, handled_weight = 0, 0
 local known = {}
 -- Nobody reads a closed queue.
 if gate_of(gates, 'queue', now).closed then return { 0, 0, 0, 0, '' } end
@@ -47,7 +47,7 @@ local function room_of(lane, ring, value)
 end
 -- The fields of an entry for its room, with the identity that the entry gave the job, its id, its life, and its value; nil
 -- if only a worker can tell what it is.
-local function for_room(entry, list, lane, size)
+local function for_room(entry, list, lane, bytes)
   local own, fields, value = {}, {}, ''
   for at = 1, #list, 2 do
     local field = list[at]
@@ -56,7 +56,7 @@ local function for_room(entry, list, lane, size)
     own[field] = list[at + 1]
     if field ~= 'lane' then add_pair(fields, field, list[at + 1]) end
   end
-  if size > LARGE or #list > MOST_TEXTS or not own.type or own.created_ms and not own.life then return end
+  if bytes > LARGE or #list > MOST_TEXTS or not own.type or own.created_ms and not own.life then return end
   if own.id and #own.id > 128 then return end
   -- An entry that holds places in gates is in the lane `high` and names its own lane; see drain. One that a worker gave back
   -- may be in any lane. Of those that the fleet did not write, the field says nothing.
@@ -77,17 +77,17 @@ end
 local function sort(lane, stream, ring, last, waiting)
   local noted, page = redis.call('HGET', fair, lane), {}
   local from = noted and not is_up_to(noted, last) and noted or last
-  each_in_room(stream, most - handled, most_bytes - handled_bytes, function(entry, list, size)
-    page[#page + 1] = { entry, list, size }
-    handled, handled_bytes = handled + 1, handled_bytes + size
+  each_in_room(stream, most - handled, most_weight - handled_weight, function(entry, list, weight, bytes)
+    page[#page + 1] = { entry, list, bytes }
+    handled, handled_weight = handled + 1, handled_weight + weight
   end, from)
-  local is_end = handled < most and handled_bytes < most_bytes
+  local is_end = handled < most and handled_weight < most_weight
   -- What is sorted and still there has its place in the window.
   local ready = is_end and math.max(0, waiting - #page) + queued or window
   local gone, spots, stay = {}, {}, {}
   for _, item in ipairs(page) do
-    local entry, list, size = unpack(item)
-    local fields, id, life, value = for_room(entry, list, lane, size)
+    local entry, list, bytes = unpack(item)
+    local fields, id, life, value = for_room(entry, list, lane, bytes)
     local name = fields and room_of(lane, ring, value)
     local moved = nil
     if fields and (known[name] or ready >= window or (stay[name] or 0) >= weight_of(name)) then
@@ -123,14 +123,13 @@ local function sort(lane, stream, ring, last, waiting)
   end
   return waiting - #gone
 end
--- Moves the first job of a room back to its lane. Returns its bytes, or nil if Redis refuses that, and its entry there, if
+-- Moves the first job of a room back to its lane. Returns its weight, or nil if Redis refuses that, and its entry there, if
 -- it is a job.
 local function move_out(lane, stream, name, room)
   local head = redis.call('XRANGE', room, '-', '+', 'COUNT', 1)[1]
-  local fields, id, life, size = {}, '', nil, 0
+  local fields, id, life, weight = {}, '', nil, weigh(head[2])
   for at = 1, #head[2], 2 do
     local field, value = head[2][at], head[2][at + 1]
-    size = size + #field + #value
     if field == 'id' then id = value elseif field == 'life' then life = value end
     if field ~= 'lane' then add_pair(fields, field, value) end
   end
@@ -146,35 +145,35 @@ local function move_out(lane, stream, name, room)
   end
   redis.call('XDEL', room, head[1])
   if redis.call('HGET', places, id) == head[1] .. ' ' .. name then redis.call('HDEL', places, id) end
-  return size, type(moved) == 'string' and moved or nil
+  return weight, type(moved) == 'string' and moved or nil
 end
 -- Lets jobs out of rooms in turn, at most `free`.
 local function let_out(lane, stream, ring, free)
   local credit, out, passed = tonumber(redis.call('HGET', fair, 'credit:' .. lane) or 0) or 0, 0, 0
   local turns, last = 2 * most, nil
-  while out < free and handled < most and handled_bytes < most_bytes and passed < turns do
+  while out < free and handled < most and handled_weight < most_weight and passed < turns do
     local name = redis.call('LINDEX', ring, 0)
     if not name then break end
     local room = gate_key(gates, 'room', name)
     local length = redis.pcall('XLEN', room)
-    local size, moved = nil, nil
+    local weight, moved = nil, nil
     if credit < 1 then credit = weight_of(name) end
     if type(length) == 'table' then
       fail(length.err)
     elseif length > 0 then
-      size, moved = move_out(lane, stream, name, room)
+      weight, moved = move_out(lane, stream, name, room)
     end
     passed, last = passed + 1, moved or last
-    if size then
+    if weight then
       out, length, credit = out + 1, length - 1, credit - 1
-      handled, handled_bytes = handled + 1, handled_bytes + size
+      handled, handled_weight = handled + 1, handled_weight + weight
     end
     if length == 0 then
       redis.call('LPOP', ring)
       redis.call('DEL', room)
       redis.call('HDEL', rooms, name)
       credit = 0
-    elseif not size or credit < 1 then
+    elseif not weight or credit < 1 then
       redis.call('RPUSH', ring, redis.call('LPOP', ring))
       credit = 0
     end
@@ -183,7 +182,7 @@ local function let_out(lane, stream, ring, free)
   -- Everything before them is sorted, and they had their turn.
   if by and last then redis.call('HSET', fair, lane, last) end
   left = left + out
-  if out < free and (handled >= most or handled_bytes >= most_bytes) then more = 1 end
+  if out < free and (handled >= most or handled_weight >= most_weight) then more = 1 end
 end
 local has_rooms, is_busy = 0, false
 local lanes = { 'high', 'normal', 'low' }
@@ -212,7 +211,7 @@ for turn = 0, 2 do
     redis.call('HDEL', fair, '')
     redis.call('XDEL', stream, NO_ENTRY)
     local stays = waiting
-    if handled >= most or handled_bytes >= most_bytes then
+    if handled >= most or handled_weight >= most_weight then
       more, stays = 1, nil
     elseif by then
       stays = sort(lane, stream, ring, group['last-delivered-id'], waiting)

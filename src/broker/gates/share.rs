@@ -14,8 +14,8 @@ scripts! { SHARE "share" }
 /// The most jobs that one script sorts and lets out …
 const MAX_MOVED: i64 = 200;
 
-/// … and the most bytes, roughly.
-const MAX_BYTES: i64 = 512 * 1024;
+/// … and the most that they weigh, roughly.
+const MAX_WEIGHT: i64 = 256 * 1024;
 
 /// The result of one `share`.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Queue {
         let rings = Lane::ALL.map(|lane| own.ring(lane));
         let keys = shared.into_iter().chain(own.streams()).chain(&rings).cloned().collect();
         let window = window.map_or_else(|| "".into(), |jobs| Value::Integer(jobs as i64));
-        let mut args = vec![window, Value::Integer(MAX_MOVED), Value::Integer(MAX_BYTES)];
+        let mut args = vec![window, Value::Integer(MAX_MOVED), Value::Integer(MAX_WEIGHT)];
         args.extend(names.iter().map(|name| bytes(name.as_bytes())));
         let answer = self.run(&SHARE, keys, args).await?;
         let (Ok(sorted), [left, more, has_rooms, failed]) = (u64::try_from(answer.status), &answer.rest[..])

@@ -72,9 +72,9 @@ for _, field in ipairs(lease ~= '' and ask(9, 'HKEYS', KEYS[9]) or {}) do
     if over == 0 or over > now then shut_gates = shut_gates + 1 end
   elseif string.find(rule, '"breaker"', 1, true) then
     local tripped_till = redis.pcall('HGET', gate_key(KEYS[9], 'breaker', name), 'until_ms')
+    local is_open = type(tripped_till) == 'string' and (tonumber(tripped_till) or 0) > now
     -- Limits of both kinds have the same breaker.
-    local is_first = part == 'r' or redis.call('HEXISTS', KEYS[9], 'r:' .. name) == 0
-    if is_first and type(tripped_till) == 'string' and (tonumber(tripped_till) or 0) > now then tripped = tripped + 1 end
+    if is_open and (part == 'r' or redis.call('HEXISTS', KEYS[9], 'r:' .. name) == 0) then tripped = tripped + 1 end
   end
 end
 local rest = {

@@ -8,12 +8,12 @@ use fred::interfaces::{ClientLike, HashesInterface};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use crate::broker::client::decode;
+use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::inspect::server::worker_facts;
 use crate::broker::{Broker, Queue};
-use crate::job::{ConsumerName, JobType, Lane, Pacing, Parking};
+use crate::job::{ConsumerName, JobType, Lane, Pacing, Parking, Timestamp};
 
 scripts! { UNSERVED "unserved" }
 
@@ -62,6 +62,8 @@ pub(crate) struct UnknownPage {
     pub(crate) next: Option<String>,
     /// How long nobody has asked about a type that no worker knows.
     pub(crate) unasked_for: Duration,
+    /// What the clock of Redis showed, if there are rooms.
+    pub(crate) now: Option<Timestamp>,
 }
 
 impl Queue {
@@ -134,6 +136,7 @@ impl Queue {
         let answer = self.run(&UNSERVED, keys, args).await?;
         let [members, rooms @ ..] = &answer.rest[..] else { return Err(Error::contract("unserved", answer)) };
         let now = u64::try_from(answer.status).unwrap_or(0);
+        page.now = Some(timestamp(now));
         page.unasked_for = Pacing::of(decode::number(members).unwrap_or(0)).unasked_for();
         let unasked_for = page.unasked_for;
         let rooms = types.iter().zip(rooms.chunks_exact(3)).filter_map(|(job_type, room)| {

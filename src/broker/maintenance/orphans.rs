@@ -20,8 +20,8 @@ const PASSED: i64 = 200;
 /// The most orphans that one `orphans` returns.
 const FOUND: i64 = 100;
 
-/// After this many bytes of orphans, one `orphans` stops. Lua gets each of them as a whole.
-const FOUND_BYTES: i64 = 512 * 1024;
+/// After orphans that weigh this much, one `orphans` stops. Lua gets each of them as a whole.
+const FOUND_WEIGHT: i64 = 512 * 1024;
 
 /// The most entries that one `reclaim` takes.
 pub(crate) const MAX_RECLAIMED: usize = 100;
@@ -38,7 +38,7 @@ pub(crate) struct FoundOrphans {
 impl Queue {
     /// Looks for orphans in a part of a lane that begins after this id. See `orphans.lua`.
     pub(crate) async fn orphans(&self, lane: Lane, after: EntryId) -> Result<FoundOrphans, Error> {
-        let args = vec![after.to_string().into(), PASSED.into(), FOUND.into(), FOUND_BYTES.into()];
+        let args = vec![after.to_string().into(), PASSED.into(), FOUND.into(), FOUND_WEIGHT.into()];
         let answer = self.run(&ORPHANS, vec![self.keys.stream(lane).clone()], args).await?;
         let Some((next, ids)) = answer.rest.split_first() else {
             return Err(Error::contract("orphans", answer));

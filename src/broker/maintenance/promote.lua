@@ -1,15 +1,15 @@
--- promote: move due jobs from the delayed set to their lanes, up to a limit on their total size.
--- most, most_bytes: the most jobs and the most bytes; a larger job goes alone.
+-- promote: move due jobs from the delayed set to their lanes, up to a limit on what they weigh together.
+-- most, most_weight: the most jobs and the most that they weigh, see FIELD_WEIGHT; a heavier job goes alone.
 -- returns {moved, ms until the next is due or -1, ms by which the first was late, 1 if more are due or 0}
 local delayed, packs, dead, high, normal, low = unpack(KEYS)
-local most, most_bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
+local most, most_weight = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- Packed fields of fewer bytes are small: as long as they are, as many as this are read at once.
-local SMALL, MOST_AT_ONCE = 4096, 32
+local SMALL, MOST_READ = 4096, 32
 local now = now_ms()
 -- The fraction of a score orders jobs that are due in the same millisecond.
 local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', '(' .. ms_text(now + 1), 'LIMIT', 0, most)
 local lanes = { high = high, normal = normal, low = low }
-local gone, seen, are_first, late, bytes, is_full = {}, 0, true, 0, 0, false
+local gone, seen, are_first, late, weight, is_full = {}, 0, true, 0, 0, false
 if due[1] then
   late = now - math.floor(tonumber(redis.call('ZSCORE', delayed, due[1])))
   -- Redis allows this even when it is out of memory, and then admits the other writes. A moved job takes no more memory
@@ -22,15 +22,16 @@ local function add(count, read, _, lane, ...)
   local stream = read and lanes[lane]
   if stream and select('#', ...) == count - 1 then return redis.pcall('XADD', stream, '*', ...) end
 end
--- The same with packed fields: a MessagePack array, whose length is in its first byte or in the two bytes behind it.
-local function add_packed(packed)
+-- How many values packed fields have, and where the first one begins: they are a MessagePack array, whose length is in its
+-- first byte or in the two bytes behind it.
+local function count_of(packed)
   local head, high_byte, low_byte = string.byte(packed, 1, 3)
-  local count, from = 0, 1
-  if head == 0xdc and low_byte then
-    count, from = 256 * high_byte + low_byte, 3
-  elseif head and head >= 0x90 and head <= 0x9f then
-    count = head - 0x90
-  end
+  if head == 0xdc and low_byte then return 256 * high_byte + low_byte, 3 end
+  return head and head >= 0x90 and head <= 0x9f and head - 0x90 or 0, 1
+end
+-- The same as add with packed fields.
+local function add_packed(packed)
+  local count, from = count_of(packed)
   if make_entry(count - 1) then return add(count, pcall(cmsgpack.unpack_limit, packed, count, from)) end
 end
 local function move(id, packed)
@@ -51,16 +52,16 @@ end
 local at, count = 1, 1
 while at <= #due and not is_full do
   -- After a large job, the next one is read only if it fits.
-  if count == 1 and at > 1 and bytes + redis.call('HSTRLEN', packs, due[at]) > most_bytes then break end
+  if count == 1 and at > 1 and weight + redis.call('HSTRLEN', packs, due[at]) > most_weight then break end
   local last, largest = math.min(at + count - 1, #due), 0
   for nth, packed in ipairs(redis.call('HMGET', packs, unpack(due, at, last))) do
     packed = packed or ''
-    bytes, largest = bytes + #packed, math.max(largest, #packed)
-    is_full = bytes > most_bytes and at + nth > 2
+    weight, largest = weight + #packed + FIELD_WEIGHT * count_of(packed) / 2, math.max(largest, #packed)
+    is_full = weight > most_weight and at + nth > 2
     if is_full then break end
     move(due[at + nth - 1], packed)
   end
-  at, count = last + 1, largest < SMALL and math.min(2 * count, MOST_AT_ONCE) or 1
+  at, count = last + 1, largest < SMALL and math.min(2 * count, MOST_READ) or 1
 end
 if gone[1] then
   if are_first and #gone == seen then

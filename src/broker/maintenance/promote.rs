@@ -22,17 +22,17 @@ pub(crate) struct Promoted {
     pub(crate) more: bool,
 }
 
-/// The most bytes that one script promotes, unless a single job has more. Lua reads and hashes each byte twice on the
+/// The most that the jobs of one script weigh, unless a single job weighs more. Lua reads and hashes each byte twice on the
 /// way, which costs Redis about a millisecond.
-const PROMOTED_BYTES: i64 = 512 * 1024;
+const PROMOTED_WEIGHT: i64 = 512 * 1024;
 
 impl Queue {
-    /// Moves up to `limit` due jobs to their lanes, fewer if they are large. See `promote.lua`.
+    /// Moves up to `limit` due jobs to their lanes, fewer if they are heavy. See `promote.lua`.
     pub(crate) async fn promote(&self, limit: u32) -> Result<Promoted, Error> {
         let mut keys =
             vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = vec![i64::from(limit).into(), PROMOTED_BYTES.into()];
+        let args = vec![i64::from(limit).into(), PROMOTED_WEIGHT.into()];
         let answer = self.run(&PROMOTE, keys, args).await?;
         let (Ok(moved), [next, late, more]) = (u64::try_from(answer.status), &answer.rest[..]) else {
             return Err(Error::contract("promote", answer));

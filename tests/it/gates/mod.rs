@@ -4,6 +4,7 @@ mod fair;
 mod kills;
 mod limits;
 mod pause;
+mod refused;
 mod scripts;
 mod share;
 mod turns;

@@ -9,3 +9,5 @@ mod letters;
 mod look;
 mod offload;
 mod read;
+mod rules;
+mod weight;

@@ -142,7 +142,7 @@ async fn jobs_of_a_worker_that_died_after_taking_them_run_elsewhere() {
     until_parked(&scene, 10).await;
     let keys = super::scripts::take_keys("default");
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let args = ["unknown:test", "ghost", "50", "1048576", "", ""];
+    let args = ["unknown:test", "ghost", "50", "262144", "", "", ""];
     let (moved, rest) = status_and_rest(reply(&scene.server, source("take"), &keys, &args));
     assert_eq!((moved, rest.len()), (10, 12));
     let knowing = start(scene.config(lease), &["test"], &handler);

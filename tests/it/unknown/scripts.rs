@@ -31,10 +31,15 @@ fn park(scripts: &Scripts, id: &str, more: &[&str]) -> String {
 }
 
 /// Takes up to this many jobs. Returns how many left, whether there are more, the lane, and how many were delivered.
-fn take(scripts: &Scripts, most: &str, overdue: [&str; 2]) -> (i64, i64, String, usize) {
+fn take(scripts: &Scripts, most: &str, [waited, quiet]: [&str; 2]) -> (i64, i64, String, usize) {
+    take_until(scripts, most, [waited, quiet, "9999999999999"])
+}
+
+/// The same with those that came until some time.
+fn take_until(scripts: &Scripts, most: &str, overdue: [&str; 3]) -> (i64, i64, String, usize) {
     let keys = take_keys("q");
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let args = ["unknown:test", "me", most, "1048576", overdue[0], overdue[1]];
+    let args = [&["unknown:test", "me", most, "262144"][..], &overdue].concat();
     let (moved, rest) = scripts.call(source("take"), &keys, &args);
     let Value::Int(more) = rest[0] else { panic!("{rest:?}") };
     (moved, more, redis::from_redis_value(rest[1].clone()).unwrap(), rest.len() - 2)
@@ -119,6 +124,16 @@ fn only_jobs_without_a_worker_for_too_long_are_taken_to_be_ended() {
 }
 
 #[test]
+fn jobs_that_came_later_are_not_taken_to_be_ended_however_far_the_clock_was_set_forward() {
+    let scripts = Scripts::new();
+    let came = |entry: String| entry.split_once('-').unwrap().0.parse::<u64>().unwrap();
+    let first = came(park(&scripts, "first", &[]));
+    let until = |ms: u64| take_until(&scripts, "50", ["0", "0", &ms.to_string()]);
+    assert_eq!(until(first - 1), (0, 1, String::new(), 0));
+    assert_eq!(until(first), (1, 0, "high".to_owned(), 1));
+}
+
+#[test]
 fn the_question_of_a_worker_is_noted_and_may_be_repeated() {
     let scripts = Scripts::new();
     let (source, keys, none) = (source("known"), [ROOMS, ASKED], [""; 0]);
@@ -157,7 +172,7 @@ fn a_room_is_emptied_on_a_full_server_and_refused_if_no_stream() {
     let keys = take_keys("q");
     let count = keys.len().to_string();
     let head = ["EVAL", source("take"), &count].into_iter().chain(keys.iter().map(String::as_str));
-    let command: Vec<&str> = head.chain(["unknown:test", "me", "1", "1", "", ""]).collect();
+    let command: Vec<&str> = head.chain(["unknown:test", "me", "1", "1", "", "", ""]).collect();
     let refused = format!("{:?}", scripts.server.try_cmd(&command));
     assert!(refused.contains("WRONGTYPE"), "{refused}");
 }

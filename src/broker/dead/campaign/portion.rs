@@ -1,32 +1,28 @@
 //! How many letters one script of a campaign replays, and what it must know about each.
 
 use crate::broker::dead::letter::DeadLetter;
-use crate::job::{DeadReason, Envelope, fingerprint};
+use crate::job::{DeadReason, Envelope, fingerprint, weight};
 
 /// The most letters that one script replays.
 pub(super) const LETTERS_PER_CALL: usize = 30;
 
-/// About how much work one script does, in bytes of letters. Large fields that have a key of their own are not among them.
-const BYTES_PER_CALL: usize = 256 * 1024;
-
-/// The work that a field costs besides its bytes.
-const BYTES_PER_FIELD: usize = 100;
+/// About how much the letters of one script weigh. Large fields that have a key of their own are not among them.
+const WEIGHT_PER_CALL: usize = 256 * 1024;
 
 /// The first of these letters that one script can replay.
 pub(super) fn portion(letters: &[DeadLetter]) -> &[DeadLetter] {
-    let mut bytes = 0;
+    let mut sum = 0;
     let fits = letters.iter().take(LETTERS_PER_CALL).take_while(|letter| {
-        let is_first = bytes == 0;
-        bytes += weight(&letter.fields).max(1);
-        is_first || bytes <= BYTES_PER_CALL
+        let is_first = sum == 0;
+        sum += weight_of(&letter.fields).max(1);
+        is_first || sum <= WEIGHT_PER_CALL
     });
     &letters[..fits.count()]
 }
 
-/// The work of a script that moves a letter.
-fn weight(fields: &Envelope) -> usize {
+fn weight_of(fields: &Envelope) -> usize {
     let most = if fields.is_offloaded() { Envelope::LARGE_BYTES } else { usize::MAX };
-    fields.size().min(most) + BYTES_PER_FIELD * fields.len()
+    weight(fields.size().min(most), fields.len())
 }
 
 /// The fingerprint that a letter's job has if it dies again of the same error. The one that the letter names is missing in
@@ -63,7 +59,7 @@ mod tests {
         let many: Vec<_> = (0..1000).map(|nth| nth.to_string().into_bytes()).collect();
         let fields = Envelope::new(many.iter().map(|name| (name.as_slice(), &b""[..])));
         let wide = DeadLetter { entry: EntryId::new(1, 0), fields };
-        assert_eq!(portion(&vec![wide; 20]).len(), 2);
+        assert_eq!(portion(&vec![wide; 20]).len(), 3);
     }
 
     #[test]
