@@ -62,11 +62,20 @@ fn bytes(deliveries: &[Arc<Delivery>]) -> usize {
 struct Limited {
     limits: Arc<Limits>,
     backlog: Mutex<Backlog>,
+    /// Notified when the reader need not wait for the backlog any more.
+    relieved: Notify,
 }
 
 impl Limited {
     fn lock(&self) -> MutexGuard<'_, Backlog> {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the reader go on if it need not wait for the backlog any more.
+    fn tell_reader(&self, backlog: &Backlog) {
+        if backlog.presses_until(Instant::now()).is_none() {
+            self.relieved.notify_waiters();
+        }
     }
 }
 
@@ -124,7 +133,8 @@ impl Dispatcher {
 
     /// Limits how many attempts of a type or key are handed out at once.
     pub(crate) fn with_limits(self, limits: Option<Arc<Limits>>) -> Self {
-        let limited = limits.map(|limits| Limited { limits, backlog: Mutex::default() });
+        let limited =
+            limits.map(|limits| Limited { limits, backlog: Mutex::default(), relieved: Notify::new() });
         Self { limited, ..self }
     }
 
@@ -340,12 +350,26 @@ impl Dispatcher {
             return false;
         }
         let startable = backlog.startable(&limited.limits, Instant::now());
+        limited.tell_reader(&backlog);
         let starts = !startable.is_empty();
         if starts {
             self.reserve_anyway(startable.len());
             self.enqueue(startable);
         }
         starts
+    }
+
+    /// Waits while more deliveries wait for others of their type or key than can start in a moment, but not for long.
+    pub(crate) async fn relieved(&self) {
+        let Some(limited) = &self.limited else { return };
+        loop {
+            let mut relieved = std::pin::pin!(limited.relieved.notified());
+            // From here on, no wake-up is lost. Only now look.
+            relieved.as_mut().enable();
+            let Some(until) = limited.lock().presses_until(Instant::now()) else { return };
+            // Whether it was relieved or not, the next look shows.
+            tokio::time::timeout_at(until.into(), relieved).await.ok();
+        }
     }
 
     /// Returns how many deliveries wait for others of their type or key.
@@ -357,7 +381,12 @@ impl Dispatcher {
     /// after how long it should come back.
     pub(crate) fn overdue(&self) -> Vec<PutOff> {
         let (Some(limited), now) = (&self.limited, Instant::now()) else { return Vec::new() };
-        let overdue = limited.lock().overdue(now);
+        let overdue = {
+            let mut backlog = limited.lock();
+            let overdue = backlog.overdue(now);
+            limited.tell_reader(&backlog);
+            overdue
+        };
         let put_off = |(delivery, place): (Arc<Delivery>, Place)| {
             let delay = limited.limits.put_off(place, delivery.job.lane, now);
             (delivery, delay)
@@ -412,7 +441,7 @@ impl Limited {
             match place.filter(|place| !self.limits.enter(*place, now)) {
                 None => ready.push(delivery),
                 Some(place) => {
-                    if let Err(delivery) = backlog.offer(delivery, place, now) {
+                    if let Err(delivery) = backlog.offer(delivery, place, (&self.limits, now)) {
                         let delay = self.limits.put_off(place, delivery.job.lane, now);
                         put_off.push((delivery, delay));
                     }
@@ -556,6 +585,43 @@ mod tests {
         assert!(futures_util::poll!(&mut reading).is_pending());
         drop(put_off);
         assert_eq!(reading.await, 6);
+    }
+
+    #[tokio::test]
+    async fn the_reader_waits_while_more_wait_than_start_in_a_moment_and_none_is_put_off() {
+        let dispatcher = limited();
+        dispatcher.reserve_anyway(2);
+        let push = |count| dispatcher.push((0..count).map(|_| delivery(1)).collect());
+        assert_eq!(push(2).ready, 2);
+        let place = dispatcher.place_of(&delivery(1)).unwrap();
+        // Now 20 pass in a moment.
+        dispatcher.done(Some((place, Duration::from_millis(5))));
+        assert_eq!(push(1).ready, 1);
+        assert_eq!(push(64).put_off.len(), 0);
+        let relieved = dispatcher.relieved();
+        let mut relieved = std::pin::pin!(relieved);
+        for _ in 0..53 {
+            assert!(futures_util::poll!(&mut relieved).is_pending());
+            dispatcher.done(Some((place, Duration::from_millis(5))));
+        }
+        assert_eq!(dispatcher.in_backlog(), 11);
+        assert!(futures_util::poll!(&mut relieved).is_pending());
+        dispatcher.done(Some((place, Duration::from_millis(5))));
+        relieved.await;
+        dispatcher.relieved().await;
+    }
+
+    #[tokio::test]
+    async fn the_reader_waits_for_the_backlog_no_longer_than_its_patience() {
+        let dispatcher = limited();
+        dispatcher.relieved().await;
+        let place = dispatcher.place_of(&delivery(1)).unwrap();
+        dispatcher.reserve_anyway(3);
+        assert_eq!(dispatcher.push(vec![delivery(1), delivery(1)]).ready, 2);
+        dispatcher.done(Some((place, Duration::from_millis(5))));
+        assert_eq!(dispatcher.push((0..65).map(|_| delivery(1)).collect()).put_off.len(), 0);
+        dispatcher.relieved().await;
+        assert_eq!(dispatcher.in_backlog(), 64);
     }
 
     #[tokio::test]

@@ -23,6 +23,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Jobs that are put off come back at least this often, one after another. Another worker may have a place for them.
 const LONGEST_GAP: Duration = Duration::from_millis(20);
 
+/// More may wait for a gate than run behind it if it lets them pass within this time.
+const MOMENT: Duration = Duration::from_millis(50);
+
 /// Up to this many keys are known, even if none of their jobs is here. Keys come and go.
 const MOST_IDLE: usize = 1024;
 
@@ -84,6 +87,7 @@ impl SharedPlaces {
         let group = *self.of_type.get(job_type)?;
         // Types count from the other end.
         let gate = Gate { nth: usize::MAX - group, key: None };
+        debug_assert!(gate.is_shared());
         Some(Bound { gate, most: (*self.groups.get(group)?).max(1) })
     }
 }
@@ -116,6 +120,8 @@ struct Passage {
     full_since: Instant,
     /// How long attempts take, as a moving average; `None` before the first has ended.
     mean: Option<Duration>,
+    /// How many have ended.
+    ended: usize,
     /// When the next job of each lane that is put off comes back, at the earliest.
     next: [Instant; Lane::ALL.len()],
 }
@@ -198,9 +204,45 @@ impl Limits {
         for bound in place.bounds() {
             let Some(passage) = gates.passages.get_mut(&bound.gate) else { continue };
             passage.live = passage.live.saturating_sub(1);
-            let mean = |ran: Duration| passage.mean.map_or(ran, |mean| (4 * mean + ran) / 5);
-            passage.mean = ran.map(mean).or(passage.mean);
+            if let Some(ran) = ran {
+                passage.note(ran, bound);
+            }
         }
+    }
+
+    /// Takes the places of those that may start, in this order, and returns which of them they are.
+    pub(super) fn enter_each<T: Copy>(
+        &self,
+        waiting: impl Iterator<Item = (T, Place)>,
+        now: Instant,
+    ) -> Vec<T> {
+        // Most of those that wait pass the same gates.
+        let mut refused = None;
+        let enters = |(nth, place): (T, Place)| {
+            if refused == Some(place) {
+                return None;
+            }
+            if self.enter(place, now) {
+                return Some(nth);
+            }
+            refused = Some(place);
+            None
+        };
+        waiting.filter_map(enters).collect()
+    }
+
+    /// Returns the gate that a delivery waits for, and how many pass it in a moment. `None` if it waits for one that lets fewer
+    /// pass than run behind it.
+    pub(super) fn quick_gate(&self, place: Place) -> Option<(Bound, usize)> {
+        let gates = self.lock();
+        let mut quickest = None;
+        for bound in place.bounds().filter(|bound| gates.is_full(*bound)) {
+            let pass = gates.passages.get(&bound.gate)?.pass_in_a_moment(bound)?;
+            if quickest.is_none_or(|(_, fewest)| pass < fewest) {
+                quickest = Some((bound, pass));
+            }
+        }
+        quickest
     }
 
     /// Returns after how long a job of this lane that may not start should come back.
@@ -214,6 +256,13 @@ impl Limits {
 
     fn lock(&self) -> MutexGuard<'_, Gates> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gate {
+    /// Returns true if it is that of a group of types.
+    fn is_shared(self) -> bool {
+        self.nth > usize::MAX / 2
     }
 }
 
@@ -245,11 +294,29 @@ impl Place {
 
 impl Passage {
     fn new(now: Instant) -> Self {
-        Self { live: 0, full_since: now, mean: None, next: [now; Lane::ALL.len()] }
+        Self { live: 0, full_since: now, mean: None, ended: 0, next: [now; Lane::ALL.len()] }
     }
 
     fn is_needed(&self, now: Instant) -> bool {
         self.live > 0 || self.next.iter().any(|next| *next > now)
+    }
+
+    /// Notes how long an attempt took. The first ones that share places may have waited until their programs had started, which
+    /// says nothing about the others.
+    fn note(&mut self, ran: Duration, bound: Bound) {
+        self.ended = self.ended.saturating_add(1);
+        if !bound.gate.is_shared() || self.ended > bound.most {
+            self.mean = Some(self.mean.map_or(ran, |mean| (4 * mean + ran) / 5));
+        }
+    }
+
+    /// Returns how many attempts pass in a moment, if more pass than run at once. While nobody knows how long those take that
+    /// share places, as many count as run at once.
+    fn pass_in_a_moment(&self, bound: Bound) -> Option<usize> {
+        let Some(mean) = self.mean else { return bound.gate.is_shared().then_some(bound.most) };
+        let times = MOMENT.as_secs_f64() / mean.as_secs_f64();
+        // A cast of a float is cut to the bounds of the integer.
+        (times > 1.0).then_some((bound.most as f64 * times) as usize)
     }
 
     /// Returns when the next job of a lane should come back. They come back twice as fast as attempts end: so there is always
@@ -413,6 +480,42 @@ mod tests {
         assert!(limits.enter(place, now) && limits.enter(place, now));
         let delays = [(); 3].map(|()| limits.put_off(place, Lane::Normal, now));
         assert_eq!(delays, [20, 22, 24].map(Duration::from_millis));
+    }
+
+    #[test]
+    fn more_may_wait_for_a_gate_that_lets_them_pass_in_a_moment() {
+        let limits = limits(Policy::default().concurrency(2));
+        let place = limits.place_of(&delivery("test", None)).unwrap();
+        let now = Instant::now();
+        let pass = |ran| {
+            assert!(limits.enter(place, now));
+            limits.leave(place, Some(Duration::from_millis(ran)));
+            assert!(limits.enter(place, now) && limits.enter(place, now));
+            let pass = limits.quick_gate(place).map(|(_, pass)| pass);
+            limits.leave(place, None);
+            limits.leave(place, None);
+            pass
+        };
+        assert_eq!(limits.quick_gate(place), None, "it is not full");
+        assert_eq!([pass(5), pass(5)], [Some(20), Some(20)]);
+        assert_eq!(pass(1000), None, "they take 204 ms");
+    }
+
+    #[test]
+    fn the_first_jobs_that_share_places_do_not_show_how_long_the_others_take() {
+        let (job_type, mut shared, now) = ("test".parse().unwrap(), SharedPlaces::default(), Instant::now());
+        let group = shared.add(2);
+        shared.join(JobType::clone(&job_type), group);
+        let limits = Limits::of([(&job_type, &Policy::default())].into_iter(), &shared).unwrap();
+        let place = limits.place_of(&delivery("test", None)).unwrap();
+        assert!(limits.enter(place, now) && limits.enter(place, now));
+        assert_eq!(limits.quick_gate(place).map(|(_, pass)| pass), Some(2));
+        assert_eq!(limits.enter_each([(7, place), (8, place)].into_iter(), now), Vec::<i32>::new());
+        for pass in [Some(2), Some(2), None] {
+            limits.leave(place, Some(Duration::from_secs(1)));
+            assert_eq!(limits.enter_each([(7, place), (8, place)].into_iter(), now), [7]);
+            assert_eq!(limits.quick_gate(place).map(|(_, pass)| pass), pass);
+        }
     }
 
     proptest! {

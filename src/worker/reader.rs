@@ -210,6 +210,11 @@ impl Reader {
 
     /// Waits for room, then a little longer for more of it: a few large reads cost Redis less than many small ones.
     async fn room(&self) -> Option<usize> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return None,
+            () = self.dispatcher.relieved() => {}
+        }
         let mut room = loop {
             tokio::select! {
                 biased;

@@ -70,13 +70,15 @@ enum Subject {
     Memory,
     Backlog,
     Programs,
+    ProgramMemory,
 }
 
 /// Everything that `--only` knows.
 static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| {
     let ways = Way::value_variants().iter().map(|way| Subject::Way(*way));
     let first = [Subject::Enqueue, Subject::Ways].into_iter();
-    let last = [Subject::Latency, Subject::Memory, Subject::Backlog, Subject::Programs];
+    let last =
+        [Subject::Latency, Subject::Memory, Subject::Backlog, Subject::Programs, Subject::ProgramMemory];
     first.chain(ways).chain(last).collect()
 });
 
@@ -98,7 +100,8 @@ impl ValueEnum for Subject {
                 "backlog",
                 "Plain jobs beside 5 million that wait, 1 million delayed, 100,000 dead; with 1,000 types; with 64 workers",
             ),
-            Self::Programs => ("programs", "Jobs of pools and exec handlers in Python, PHP and Node"),
+            Self::Programs => ("programs", "Jobs of pools, http and exec handlers in Python, PHP and Node"),
+            Self::ProgramMemory => ("program_memory", "The memory of 64 programs in Python, PHP and Node"),
         };
         Some(PossibleValue::new(name).help(help))
     }
@@ -124,7 +127,12 @@ impl Subject {
         match self {
             Self::Way(way) => way.spec().share,
             Self::Programs => programs::SHARE,
-            Self::Enqueue | Self::Ways | Self::Latency | Self::Memory | Self::Backlog => 1,
+            Self::Enqueue
+            | Self::Ways
+            | Self::Latency
+            | Self::Memory
+            | Self::Backlog
+            | Self::ProgramMemory => 1,
         }
     }
 
@@ -163,6 +171,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             Subject::Memory => report.memory = Some(bench.memory().await?),
             Subject::Backlog => report.backlog = Some(bench.backlog().await?),
             Subject::Programs => report.programs = bench.programs().await?,
+            Subject::ProgramMemory => report.program_memory = bench.program_memory().await?,
             // Its ways are measured one by one.
             Subject::Ways => {}
         }
@@ -197,7 +206,7 @@ mod tests {
         };
         let ways =
             "plain delayed promotion retried tracked own_id unique steps callbacks snoozed gated shared dead";
-        assert_eq!(names(&[]), format!("enqueue {ways} latency memory backlog programs"));
+        assert_eq!(names(&[]), format!("enqueue {ways} latency memory backlog programs program_memory"));
         assert_eq!(names(&[Subject::Ways, Subject::Way(Way::Steps)]), ways);
         assert_eq!(names(&[Subject::Memory, Subject::Enqueue, Subject::Memory]), "enqueue memory");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures::{Figures, RawDrain, WayFigures, rate, us};
-use super::programs::{LanguageFigures, MANY};
+use super::programs::{LanguageFigures, MANY, ProgramMemory};
 use super::ratio::{Budget, Ratio};
 use super::round::{Round, WayMemory};
 use super::ways::Way;
@@ -34,6 +34,8 @@ pub(super) struct Report {
     pub(super) backlog: Option<Backlog>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) programs: Vec<LanguageFigures>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) program_memory: Vec<ProgramMemory>,
 }
 
 /// Bulk enqueue.
@@ -220,6 +222,7 @@ impl Report {
             rows.push(single("promotion late, p99 at 200/s", ms(promotion.late_p99_ms), "≤ 5 ms"));
         }
         rows.extend(self.programs.iter().flat_map(of_language));
+        rows.extend(self.program_memory.iter().map(of_memory));
         rows
     }
 }
@@ -230,23 +233,34 @@ fn of_language(figures: &LanguageFigures) -> Vec<[String; 5]> {
     let Some(rates) = &figures.rates else {
         return vec![single(&name("pool", ""), "skipped: not installed".to_owned(), "")];
     };
-    let bound = rates.bare_per_s.min(rates.plain_per_s);
-    let many = |how: &str, per_s: f64, ratio: &Ratio| {
+    let many = |how: &str, (bare_per_s, per_s): (f64, f64), ratio: &Ratio| {
         let what = name("pool", &format!(", {how} = {MANY}"));
+        let bound = bare_per_s.min(rates.plain_per_s);
         pair(&what, [bound, per_s].map(rate), ratio.median, &Budget::AtLeast(0.5).judge(ratio))
     };
     let lockstep = [rates.bare_lockstep_per_s, rates.pool_per_s].map(rate);
-    let inflight = rates.pool_inflight_per_s.zip(rates.pool_inflight_ratio.as_ref());
+    let judged = Budget::AtLeast(0.5).judge(&rates.pool_ratio);
     let mut rows = vec![
         single(&name("bare", ", without waiting"), rate(rates.bare_per_s), ""),
         single(&name("bare", ", one job at a time"), rate(rates.bare_lockstep_per_s), ""),
         single(&format!("plain jobs, beside {}", figures.language), rate(rates.plain_per_s), ""),
-        pair(&name("pool", ", one job at a time"), lockstep, rates.pool_ratio, ""),
-        many("ahead", rates.pool_ahead_per_s, &rates.pool_ahead_ratio),
+        pair(&name("pool", ", one job at a time"), lockstep, rates.pool_ratio.median, &judged),
+        many("ahead", (rates.bare_per_s, rates.pool_ahead_per_s), &rates.pool_ahead_ratio),
     ];
-    rows.extend(inflight.map(|(per_s, ratio)| many("inflight", per_s, ratio)));
+    if let Some(inflight) = &rates.pool_inflight {
+        rows.push(single(&name("bare", ", many at once"), rate(inflight.bare_per_s), ""));
+        rows.push(many("inflight", (inflight.bare_per_s, inflight.per_s), &inflight.ratio));
+    }
+    rows.extend(rates.http_per_s.map(|per_s| single(&name("http", ""), rate(per_s), "")));
     rows.push(single(&name("exec", ""), rate(rates.exec_per_s), ""));
     rows
+}
+
+/// Returns the row of the memory of many programs.
+fn of_memory(memory: &ProgramMemory) -> [String; 5] {
+    let ProgramMemory { language, programs, rss_bytes, pss_bytes } = memory;
+    let [rss, pss] = [rss_bytes, pss_bytes].map(|bytes| bytes.div_ceil(1024 * 1024));
+    single(&format!("{programs} {language} programs, RSS / PSS"), format!("{rss} MiB / {pss} MiB"), "")
 }
 
 fn pair(what: &str, [raw, ours]: [String; 2], ratio: f64, budget: &str) -> [String; 5] {

@@ -5,6 +5,8 @@ mod ended;
 mod frozen;
 mod kill;
 mod page;
+mod life;
+mod mixed;
 mod work;
 
 use std::fs;
@@ -23,7 +25,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// A program that does what its payloads say, one job at a time or several. It notes each start of a program in `pids`, and each
 /// job that it begins in `ran`.
 const PROGRAM: &str = r#"
-import base64, json, os, sys, threading, time
+import base64, json, os, signal, subprocess, sys, threading, time
 
 def say(**line):
     sys.stdout.write(json.dumps(line) + "\n")
@@ -55,6 +57,13 @@ def perform(job):
     elif what == "flood":
         while True: say(type="log", ref=job["ref"], message="x" * 200)
     elif what == "hang": time.sleep(1000)
+    elif what == "hang-with-children":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for how in ["heeds", "ignores"]: subprocess.Popen([sys.executable, "-c", CHILD, how, "worker.py"])
+        time.sleep(1000)
+    elif what == "grow":
+        hoard.append(b"x" * (128 << 20))
+        answer(job, result=os.getpid())
     elif what == "wait":
         while not os.path.exists("gate"): time.sleep(0.01)
         answer(job, result=os.getpid())
@@ -62,6 +71,18 @@ def perform(job):
         time.sleep(what)
         answer(job, "done" if what < 10 else "retry")
     else: answer(job, result=os.getpid())
+
+# A child that ends when it is asked to, or does not.
+CHILD = """
+import os, signal, sys, time
+def end(*_):
+    with open("terms", "a") as terms: terms.write("1\\n")
+    os._exit(0)
+signal.signal(signal.SIGTERM, end if sys.argv[1] == "heeds" else signal.SIG_IGN)
+with open("children", "a") as children: children.write(f"{os.getpid()}\\n")
+time.sleep(1000)
+"""
+hoard = []
 
 note("pids", os.getpid())
 hello = json.loads(sys.stdin.readline())
