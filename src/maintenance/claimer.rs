@@ -1,7 +1,8 @@
 //! Claims the entries of consumers that fell silent, and settles each as a [lost](lost) attempt, with the same decision and
-//! the same scripts as any other outcome.
+//! the same scripts as any other outcome. Then it gives back the [places](places) that the attempt held in gates.
 
 mod lost;
+mod places;
 
 use std::time::{Duration, Instant};
 

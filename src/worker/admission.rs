@@ -4,8 +4,9 @@
 //! Before anything is started, the rules are checked, unless that was done a moment ago. So a change is followed within a
 //! second, and an idle worker asks nothing.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -13,6 +14,7 @@ use tokio::sync::Notify;
 use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
+use super::lease::EntryKey;
 use super::outbox::Outbox;
 use super::refused_rooms::RefusedRooms;
 use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
@@ -25,7 +27,7 @@ pub(crate) const FRESH_FOR: Duration = Duration::from_millis(400);
 /// After Redis has refused to tell the rules, they are not read again for this long.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The most places that wait to be given back. Beyond that, Redis finds out by itself that their entries have ended.
+/// The most places that wait to be given back. Beyond that, Redis finds out by itself that entries have ended.
 const MAX_WAITING: usize = 100_000;
 
 /// While more jobs than this wait in the room of the queue's own gate, only those that it lets pass are read …
@@ -52,7 +54,8 @@ pub(crate) struct Admission {
     began: Instant,
     /// Whether the rules have changed since they were read.
     stale: AtomicBool,
-    given_back: Mutex<Vec<HeldPlace>>,
+    /// The places that Redis has not said to have taken back, in the order in which attempts left them.
+    given_back: Mutex<VecDeque<HeldPlace>>,
     pub(crate) refused_rooms: RefusedRooms,
     /// Notified when there is something to do for [`Admission::tend`].
     news: Notify,
@@ -242,10 +245,11 @@ impl Admission {
         self.known().rules.gates_of(&delivery.job, &delivery.envelope).into()
     }
 
-    /// Notes that an attempt has ended in Redis, so that the places which it held are given back.
+    /// Notes that an attempt has ended, so that the places which it held are given back: Redis has recorded its end, or
+    /// refuses to, and no handler of it runs any more.
     pub(crate) fn leave(&self, finished: &FinishedAttempt) {
         let FinishedAttempt { delivery, outcome, .. } = finished;
-        let mut gates = delivery.take_gates();
+        let gates = delivery.gates();
         // If it never asked, a room may still have let it out with its places.
         let ends_unasked = matches!(
             outcome,
@@ -255,32 +259,39 @@ impl Admission {
                 | Outcome::Invalid(_)
                 | Outcome::Cancelled
         );
-        let never_asked = gates.is_empty() && ends_unasked;
-        if never_asked {
-            gates = self.gates_of(delivery).to_vec();
+        if gates.is_empty() && ends_unasked {
+            self.note_given_back(delivery, self.gates_of(delivery).to_vec(), AttemptEnd::Unstarted);
+        } else {
+            self.note_given_back(delivery, gates, finished.end());
         }
+    }
+
+    /// Notes that Redis does not let a delivery begin, so that the places which it took are given back. It must not ask again
+    /// while [they are](Self::is_giving_back): it would start in a place that is about to be free.
+    pub(crate) fn leave_unstarted(&self, delivery: &Delivery) {
+        self.note_given_back(delivery, delivery.gates(), AttemptEnd::Unstarted);
+    }
+
+    fn note_given_back(&self, delivery: &Delivery, gates: Vec<GateName>, end: AttemptEnd) {
         if gates.is_empty() {
             return;
         }
         let (known, entry) = (self.known(), delivery.key());
-        let ended = |gate: &GateName| match known.rules.limits_of(gate) {
-            Limits { rate: None, breaker: None, .. } => None,
-            _ if never_asked => Some(AttemptEnd::Unstarted),
-            Limits { breaker, .. } => breaker.map(|_| finished.end()),
-        };
-        let places = gates.iter().map(|gate| HeldPlace { gate: gate.clone(), entry, ended: ended(gate) });
-        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = gates.into_iter().map(|gate| HeldPlace::new(gate, entry, end, &known.rules));
+        let mut given_back = self.given_back();
         let room = MAX_WAITING.saturating_sub(given_back.len());
         given_back.extend(places.take(room));
         drop(given_back);
         self.news.notify_one();
     }
 
-    fn take_given_back(&self) -> Vec<HeldPlace> {
-        let mut given_back = self.given_back.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = given_back.len().min(MAX_GIVEN_BACK);
-        let rest = given_back.split_off(count);
-        std::mem::replace(&mut given_back, rest)
+    /// Returns true while Redis has not said that it has taken back what this entry held.
+    pub(crate) fn is_giving_back(&self, entry: EntryKey) -> bool {
+        self.given_back().iter().any(|place| place.entry == entry)
+    }
+
+    fn given_back(&self) -> MutexGuard<'_, VecDeque<HeldPlace>> {
+        self.given_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives back places, lets those in who wait for them, reads rules that have changed, and returns what has not started
@@ -302,36 +313,41 @@ impl Admission {
                 Ok(()) => backoff = RedisBackoff::new(),
                 Err(error) => {
                     self.report(&error);
-                    backoff.wait(&error).await;
+                    // What Redis refuses because of one key delays no other gate.
+                    if error.is_transient() {
+                        backoff.wait(&error).await;
+                    }
                 }
             }
         }
     }
 
-    /// Gives back all places that attempts have held. What Redis does not answer is not sent again: it finds out by
-    /// itself that the entries have ended. What Redis refuses keeps none of the others. Returns the last error.
+    /// Gives back all places that attempts have held. What Redis does not answer stays noted, to be sent again: that does no
+    /// harm, because nobody asks for a place in the meantime. What Redis refuses keeps none of the others. Returns the last
+    /// error. Only one task may do this at a time.
     pub(crate) async fn give_back(&self) -> Result<(), Error> {
         let mut failed = Ok(());
         loop {
-            let places = self.take_given_back();
+            let places: Vec<HeldPlace> = self.given_back().iter().take(MAX_GIVEN_BACK).cloned().collect();
             if places.is_empty() {
                 return failed;
             }
             let mut rooms: Vec<String> = places.iter().map(|place| place.gate.to_string()).collect();
             rooms.sort_unstable();
             rooms.dedup();
-            let mut places = &places[..];
+            let mut unsent = &places[..];
             for rooms in rooms.chunks(MAX_ROOMS) {
-                match self.queue.drain(std::mem::take(&mut places), rooms).await {
+                match self.queue.drain(std::mem::take(&mut unsent), rooms).await {
                     Ok(drained) => failed = drained.failed.map_or(failed, Err),
                     Err(error) if error.is_transient() => {
-                        // The others are given back after a pause.
+                        // They are sent again after a pause.
                         self.news.notify_one();
                         return Err(error);
                     }
                     Err(error) => failed = Err(error),
                 }
             }
+            self.given_back().drain(..places.len());
         }
     }
 }

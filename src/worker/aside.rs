@@ -1,5 +1,6 @@
 //! What Redis refuses for its own reasons, such as a record of another type, waits aside with growing pauses until
-//! somebody has fixed the cause. It holds no slot, and its lease is renewed, so nobody else runs it meanwhile.
+//! somebody has fixed the cause. It holds neither a slot nor a place in a gate, and its lease is renewed, so nobody else runs it
+//! meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -53,9 +53,9 @@ impl Delivery {
         }
     }
 
-    /// Returns the gates in which it may hold places, and forgets them.
-    pub(crate) fn take_gates(&self) -> Vec<GateName> {
-        std::mem::take(&mut self.gates.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Returns the gates in which it may hold places.
+    pub(crate) fn gates(&self) -> Vec<GateName> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the span of its attempt, if it has one.

@@ -18,7 +18,7 @@ use super::admission::Admission;
 use super::aside::{Aside, Task};
 use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
-use super::delivery::{FinishedAttempt, SettlerInput};
+use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
@@ -82,7 +82,8 @@ impl Settler {
                 Some(fate) = singles.next() => fates.push(fate),
                 Some(()) = forgetting.next() => {}
                 Some(task) = aside.next() => {
-                    singles.extend(self.requeue(task).map(|task| self.settle_alone(self.decide(task))));
+                    let task = self.requeue(task, aside.is_closed());
+                    singles.extend(task.map(|task| self.settle_alone(self.decide(task))));
                 }
                 work = outbox.take(least), if open && has_room => {
                     let Some(work) = work else {
@@ -137,9 +138,10 @@ impl Settler {
         }
     }
 
-    /// Sets aside what Redis refuses, and reports so the first time.
+    /// Sets aside what Redis refuses, and reports so the first time. Other jobs get its places in gates.
     fn set_aside(&self, aside: &mut Aside, task: Task, error: &Error) {
         let job = task.job();
+        self.leave(&task);
         if let Some(room) = task.room().filter(|_| error.is_of_room()) {
             self.admission.refused_rooms.note(&room);
         }
@@ -160,10 +162,13 @@ impl Settler {
     }
 
     /// Offers a delivery that could not begin to the slots again. Returns what must be settled instead: other work, and
-    /// deliveries that come too late.
-    fn requeue(&self, task: Task) -> Option<Task> {
+    /// deliveries that come too late, or too early.
+    fn requeue(&self, task: Task, is_closed: bool) -> Option<Task> {
         let Task { work, refused } = task;
         let work = match work {
+            SettlerInput::NotStarted(delivery, error) if !is_closed && self.must_not_ask(&delivery) => {
+                SettlerInput::NotStarted(delivery, error)
+            }
             SettlerInput::NotStarted(delivery, _) => {
                 let not_started = self.dispatcher.requeue(delivery).err()?;
                 SettlerInput::Finished(FinishedAttempt::not_run(not_started, Outcome::Interrupted))
@@ -173,5 +178,10 @@ impl Settler {
             }
         };
         Some(Task { work, refused })
+    }
+
+    /// Returns true while a delivery that is not cut must not ask whether it may begin: its places are still being given back.
+    fn must_not_ask(&self, delivery: &Delivery) -> bool {
+        !delivery.held_lease.is_cut() && self.admission.is_giving_back(delivery.key())
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use streamfleet::job::{JobId, State};
 use streamfleet::{JobError, Producer};
 
+use crate::gates;
 use crate::harness::checker::{Case, Rules};
 use crate::harness::clock::monotonic_ns;
 use crate::harness::fleet::{Acts, Running, config, queue, quick, submit, until_empty, until_state};
@@ -232,6 +233,7 @@ async fn promise_6_deploys_cost_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn promise_8_a_job_that_cannot_be_buried_blocks_no_other() {
     aside::jobs_that_cannot_be_buried_stop_no_other().await;
+    gates::aside::a_job_that_cannot_be_buried_keeps_no_other_from_its_gate().await;
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::{Queue, bytes};
-use crate::job::{EntryId, GateName, Lane};
+use crate::job::{EntryId, GateName, Lane, Limits, Rules};
 
 scripts! { DRAIN "drain" }
 
@@ -40,7 +40,8 @@ pub(crate) enum AttemptEnd {
     Failed,
     /// It says nothing about whether the next one would succeed.
     Other,
-    /// A room let its job out, but this process never asked whether it may start: its start is given back.
+    /// It never started: this process did not ask whether its job may, or Redis refused to let it begin. Its start is given
+    /// back.
     Unstarted,
 }
 
@@ -55,6 +56,15 @@ pub(crate) struct Drained {
     pub(crate) more: bool,
     /// Why some of it was not done: a key of another type.
     pub(crate) failed: Option<Error>,
+}
+
+impl HeldPlace {
+    /// Creates the place of an attempt that ended like this. The rules say whether its end matters.
+    pub(crate) fn new(gate: GateName, entry: (Lane, EntryId), end: AttemptEnd, rules: &Rules) -> Self {
+        let Limits { rate, breaker, .. } = rules.limits_of(&gate);
+        let matters = breaker.is_some() || rate.is_some() && end == AttemptEnd::Unstarted;
+        Self { gate, entry, ended: matters.then_some(end) }
+    }
 }
 
 impl AttemptEnd {

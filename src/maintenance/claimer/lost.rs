@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::iter;
 
+use super::places::Places;
 use crate::broker::{
     Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, SilentEntry, TakenJob,
     grouped, is_followed, settling_weight,
@@ -81,6 +82,23 @@ fn summary(silent: &SilentEntry) -> AttemptSummary<'_> {
 ///
 /// [`Error`] if Redis did not answer for a while. What is left stays pending, and is claimed again later.
 pub(super) async fn settle_all(context: &Context, lane: Lane, page: Vec<SilentEntry>) -> Result<(), Error> {
+    if page.is_empty() {
+        return Ok(());
+    }
+    let places = Places::open(context).await;
+    let settled = settle_page((context, &places), lane, page).await;
+    places.give_back(context).await;
+    settled
+}
+
+/// What the settling of a page shares: the places that its attempts held are noted.
+type Settling<'a> = (&'a Context, &'a Places);
+
+async fn settle_page(
+    (context, places): Settling<'_>,
+    lane: Lane,
+    page: Vec<SilentEntry>,
+) -> Result<(), Error> {
     let (mut lost, mut alone, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     let reading = page.into_iter().map(|silent| read(context, lane, silent));
     let mut reading = iter(reading).buffer_unordered(AT_ONCE);
@@ -90,18 +108,20 @@ pub(super) async fn settle_all(context: &Context, lane: Lane, page: Vec<SilentEn
             Err(silent) => unread.push(silent),
         }
     }
-    let groups =
-        grouped(lost, |lost| lost.member(context)).into_iter().map(|group| settle_group(context, group));
+    let groups = grouped(lost, |lost| lost.member(context))
+        .into_iter()
+        .map(|group| settle_group((context, places), group));
     let mut groups = iter(groups).buffer_unordered(GROUPS_AT_ONCE);
     while let Some(left) = groups.next().await {
         alone.extend(left);
     }
     // What needs no memory of Redis comes before what may: large fields have keys of their own.
-    let mut alone = iter(alone.into_iter().map(|job| settle_alone(context, job))).buffer_unordered(AT_ONCE);
+    let mut alone =
+        iter(alone.into_iter().map(|job| settle_alone((context, places), job))).buffer_unordered(AT_ONCE);
     while let Some(settled) = alone.next().await {
         settled?;
     }
-    let unread = unread.into_iter().map(|silent| settle_unread(context, lane, silent));
+    let unread = unread.into_iter().map(|silent| settle_unread((context, places), lane, silent));
     let mut unread = iter(unread).buffer_unordered(AT_ONCE);
     while let Some(settled) = unread.next().await {
         settled?;
@@ -135,7 +155,7 @@ fn job_of(entry: &Entry) -> Result<JobSpec, Malformed> {
 }
 
 /// Settles a group with one script. Returns what must be sent again alone.
-async fn settle_group(context: &Context, group: Vec<LostJob>) -> Vec<LostJob> {
+async fn settle_group((context, places): Settling<'_>, group: Vec<LostJob>) -> Vec<LostJob> {
     let ended: Vec<_> = group.iter().map(|lost| lost.ended(context)).collect();
     let results = match context.queue.apply_all(&context.consumer, &ended).await {
         Ok(results) => results,
@@ -147,7 +167,10 @@ async fn settle_group(context: &Context, group: Vec<LostJob>) -> Vec<LostJob> {
     let mut left = Vec::new();
     for (lost, result) in group.into_iter().zip(results) {
         match result {
-            Ok(applied) => report(context, &lost, applied),
+            Ok(applied) => {
+                places.leave(&lost.job, &lost.envelope);
+                report(context, &lost, applied);
+            }
             Err(error) => {
                 context.events.redis_error(error.kind(), &error);
                 left.push(lost);
@@ -157,21 +180,27 @@ async fn settle_group(context: &Context, group: Vec<LostJob>) -> Vec<LostJob> {
     left
 }
 
-async fn settle_alone(context: &Context, lost: LostJob) -> Result<(), Error> {
+async fn settle_alone((context, places): Settling<'_>, lost: LostJob) -> Result<(), Error> {
     let ended = lost.ended(context);
     let apply = || context.queue.apply(&context.consumer, ended);
-    if let Some(applied) = retry(context, &lost.job.id, apply).await? {
+    let applied = retry(context, &lost.job.id, apply).await?;
+    places.leave(&lost.job, &lost.envelope);
+    if let Some(applied) = applied {
         report(context, &lost, applied);
     }
     Ok(())
 }
 
-async fn settle_unread(context: &Context, lane: Lane, silent: SilentEntry) -> Result<(), Error> {
+async fn settle_unread(
+    (context, places): Settling<'_>,
+    lane: Lane,
+    silent: SilentEntry,
+) -> Result<(), Error> {
     let name = JobId::derived(silent.id, lane);
     let read = || context.queue.read_entry(lane, silent.id);
     let Some(Some(entry)) = retry(context, &name, read).await? else { return Ok(()) };
     let why = match job_of(&entry) {
-        Ok(job) => return settle_alone(context, LostJob::new(context, job, entry, silent)).await,
+        Ok(job) => return settle_alone((context, places), LostJob::new(context, job, entry, silent)).await,
         Err(why) => why.to_string(),
     };
     let ran = summary(&silent);
@@ -203,18 +232,34 @@ pub(in crate::maintenance) async fn retry<T, F: Future<Output = Result<T, Error>
     job: &JobId,
     send: impl Fn() -> F,
 ) -> Result<Option<T>, Error> {
+    match until_answered(context, send).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => {
+            let (queue, keys) = (context.queue.name(), context.queue.keys_of(job));
+            context.events.emit(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
+            Ok(None)
+        }
+    }
+}
+
+/// Sends a command until Redis answers or refuses. Reports each error but that of the last try without an answer.
+pub(super) async fn until_answered<T, F: Future<Output = Result<T, Error>>>(
+    context: &Context,
+    send: impl Fn() -> F,
+) -> Result<T, Error> {
     let (began, mut pause) = (Instant::now(), FIRST_PAUSE);
     loop {
-        match send().await {
-            Ok(answer) => return Ok(Some(answer)),
-            Err(error) if !error.is_transient() => {
-                context.events.redis_error(error.kind(), &error);
-                let (queue, keys) = (context.queue.name(), context.queue.keys_of(job));
-                context.events.emit(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
-                return Ok(None);
-            }
-            Err(error) if began.elapsed() > LONGEST_TRY => return Err(error),
-            Err(error) => context.events.redis_error(error.kind(), &error),
+        let error = match send().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        if error.is_transient() && began.elapsed() > LONGEST_TRY {
+            return Err(error);
+        }
+        context.events.redis_error(error.kind(), &error);
+        if !error.is_transient() {
+            return Err(error);
         }
         tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
         pause = (2 * pause).min(LONGEST_PAUSE);

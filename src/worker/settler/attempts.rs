@@ -212,13 +212,14 @@ impl Settler {
         Some(EndedAttempt { taken, policy, settlement, keep, ran })
     }
 
-    /// Has the places given back that an attempt held in gates.
-    fn leave(&self, task: &Task) {
+    /// Has the places given back that a job held in gates, because no handler of it runs.
+    pub(super) fn leave(&self, task: &Task) {
         match &task.work {
             SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
                 self.admission.leave(finished)
             }
-            SettlerInput::NotStarted(..) | SettlerInput::Malformed(..) => {}
+            SettlerInput::NotStarted(delivery, _) => self.admission.leave_unstarted(delivery),
+            SettlerInput::Malformed(..) => {}
         }
     }
 

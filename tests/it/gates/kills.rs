@@ -127,6 +127,41 @@ fn a_breaker_goes_on_though_the_worker_of_the_job_that_it_tries_is_killed() {
     worker.wait_exit(Duration::from_secs(20));
 }
 
+/// Jobs that run until they are killed, one at a time of each order. None of them may be lost.
+const ORDERS: &str = r#"
+[worker]
+lease = "1s"
+[queues.default.keys."h.order"]
+concurrency = 1
+[types.test]
+handler = { exec = { command = ["sleep", "600"] } }
+max_losses = 1
+[telemetry]
+listen = "127.0.0.1:0"
+"#;
+
+#[test]
+fn a_killed_worker_leaves_no_places_of_values_behind() {
+    const LONG: Duration = Duration::from_secs(60);
+    let server = RedisServer::start();
+    let url = server.url();
+    let start =
+        || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(ORDERS).start() };
+    let held =
+        || -> Vec<String> { redis::from_redis_value(server.cmd(&["KEYS", "sf:{default}:held:*"])).unwrap() };
+    let worker = start();
+    for order in ["1", "2", "3"] {
+        server.cmd(&["XADD", STREAM, "*", "type", "test", "h.order", order]);
+    }
+    until("each job to hold its place", LONG, || held().len() == 3);
+    worker.kill9();
+    let worker = start();
+    until("all jobs to be dead", LONG, || number(&server, &["XLEN", "sf:{default}:dead"]) == 3);
+    until("all places to be given back", LONG, || held().is_empty());
+    worker.term();
+    worker.wait_exit(Duration::from_secs(20));
+}
+
 /// The rate of the second test, and a program that notes the time of each start. It inherits the path of its file.
 const PACED: &str = r#"
 [worker]

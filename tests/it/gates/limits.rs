@@ -13,13 +13,13 @@ use crate::traps::scene::{LONG, SOON, Scene};
 
 const GATES: &str = "sf:{default}:gates";
 
-fn test_type() -> GateName {
+pub(super) fn test_type() -> GateName {
     "type:test".parse().unwrap()
 }
 
 /// Counts how many of its jobs run at once, and notes when each started.
 #[derive(Clone, Default)]
-struct Crowd {
+pub(super) struct Crowd {
     takes: Duration,
     running: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
@@ -27,7 +27,16 @@ struct Crowd {
 }
 
 impl Crowd {
-    fn done(&self) -> usize {
+    pub(super) fn taking(takes: Duration) -> Self {
+        Self { takes, ..Self::default() }
+    }
+
+    /// Returns how many ran at once, at most.
+    pub(super) fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn done(&self) -> usize {
         let running = self.running.load(Ordering::SeqCst);
         self.starts.lock().unwrap().len() - running
     }
@@ -51,14 +60,14 @@ impl Handler for Crowd {
 async fn no_more_jobs_run_at_once_than_the_limit_allows() {
     let scene = Scene::new().await;
     scene.queue.gates().set(&test_type(), &Limits::default().concurrency(3)).await.unwrap();
-    let crowd = Crowd { takes: Duration::from_millis(10), ..Crowd::default() };
+    let crowd = Crowd::taking(Duration::from_millis(10));
     let fleets = [0, 1].map(|_| scene.sound_fleet(LONG, crowd.clone()));
     for _ in 0..100 {
         submit(&scene.queue, "quick").await;
     }
     until_async("all to be done", SOON, async || crowd.done() == 100).await;
     scene.until_at_rest().await;
-    assert_eq!(crowd.most.load(Ordering::SeqCst), 3);
+    assert_eq!(crowd.most(), 3);
     for fleet in fleets {
         fleet.stop().await;
     }
@@ -76,7 +85,7 @@ fn one_at_a_time(scene: &Scene) -> FleetConfig {
 #[tokio::test(flavor = "multi_thread")]
 async fn configured_limits_come_back_after_all_keys_were_lost() {
     let scene = Scene::new().await;
-    let crowd = Crowd { takes: Duration::from_millis(20), ..Crowd::default() };
+    let crowd = Crowd::taking(Duration::from_millis(20));
     let fleet = Running::start_with(one_at_a_time(&scene), quick(3), crowd.clone());
     let is_noted = || scene.int(&["HEXISTS", GATES, "c:type:test"]) == 1;
     until_async("the limit to be noted", SOON, async || is_noted()).await;
@@ -90,7 +99,7 @@ async fn configured_limits_come_back_after_all_keys_were_lost() {
         submit(&scene.queue, "quick").await;
     }
     until_async("all to be done", SOON, async || crowd.done() == 10).await;
-    assert_eq!(crowd.most.load(Ordering::SeqCst), 1);
+    assert_eq!(crowd.most(), 1);
     fleet.stop().await;
 }
 
@@ -162,7 +171,7 @@ async fn a_worker_that_lacks_the_type_uses_up_no_start() {
     fleet.stop().await;
 }
 
-async fn is_tripped(scene: &Scene) -> bool {
+pub(super) async fn is_tripped(scene: &Scene) -> bool {
     let listed = scene.queue.gates().list().await.unwrap();
     listed.iter().any(|gate| gate.tripped_until.is_some())
 }

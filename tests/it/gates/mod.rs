@@ -1,5 +1,6 @@
 //! Gates: pausing, limits over the whole fleet, shares of values, and the rooms of the jobs that wait.
 
+pub(crate) mod aside;
 mod fair;
 mod kills;
 mod limits;

@@ -15,7 +15,7 @@ mod orphans;
 mod refused;
 mod resent;
 pub(crate) mod scripts;
-mod settled;
+pub(crate) mod settled;
 mod start;
 mod together;
 mod unserved;
