@@ -71,10 +71,16 @@ impl<'a> Letter<'a> {
     /// instead of `id`, so that their record can be found.
     fn fields(&self) -> Envelope {
         let id = self.id.to_string();
-        let campaigns =
-            self.envelope.get(b"campaign").and_then(CampaignTag::read).map(|tag| tag.count.to_string());
-        let campaigns = campaigns.as_ref().map(|count| (b"dead_campaigns".as_slice(), count.as_bytes()));
-        let broken: Vec<_> = [(b"dead_job".as_slice(), id.as_bytes())].into_iter().chain(campaigns).collect();
+        let campaign = self.envelope.get(b"campaign").and_then(CampaignTag::read);
+        let campaign = campaign.map(|tag| (tag.id, tag.count.to_string()));
+        let campaigns = campaign.as_ref().map_or_else(Vec::new, |(id, count)| {
+            vec![
+                (b"dead_campaign".as_slice(), id.as_bytes()),
+                (b"dead_campaigns".as_slice(), count.as_bytes()),
+            ]
+        });
+        let broken: Vec<_> =
+            [(b"dead_job".as_slice(), id.as_bytes())].into_iter().chain(campaigns.iter().copied()).collect();
         if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
             let packed = self.envelope.edited(|name| name == b"campaign", &[]).pack(self.home);
             let raw: Vec<_> = [(b"raw".as_slice(), packed.as_slice())].into_iter().chain(broken).collect();

@@ -87,7 +87,7 @@ async fn a_canary_that_dies_stops_the_campaign() {
     assert!(campaign.why.contains("did not succeed"), "{}", campaign.why);
     let all = letters(&queue).await;
     assert_eq!(all.len(), 6);
-    assert_eq!(all[5].text("dead_campaigns"), "1");
+    assert_eq!((all[5].text("dead_campaigns"), all[5].text("dead_campaign")), ("1".to_owned(), id.clone()));
     assert_eq!(all[5].text("campaign"), "", "a replay by hand is not counted");
 }
 

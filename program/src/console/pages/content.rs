@@ -115,7 +115,7 @@ const HEADER_BYTES: usize = 50;
 const MAX_HEADER: usize = 1000;
 
 /// The most bytes that the commands of a job take in a page.
-const MAX_COMMANDS: usize = 32 * 1024;
+const MAX_COMMANDS: usize = 20 * 1024;
 
 /// Commands that submit the same job, if its payload is text, nothing of it is hidden, and they are not too long for a page.
 pub(super) fn copies(

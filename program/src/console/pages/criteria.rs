@@ -222,7 +222,7 @@ impl Criteria {
     /// The same for a letter. None waits at a gate.
     pub(super) fn lists_letter(&self, letter: &DeadLetter) -> bool {
         self.gate.is_none()
-            && self.campaign.as_ref().is_none_or(|campaign| letter.text(CAMPAIGN) == *campaign)
+            && self.campaign.as_ref().is_none_or(|campaign| letter.text("dead_campaign") == *campaign)
     }
 
     /// Returns true if a state is asked for.

@@ -26,13 +26,13 @@ use crate::{status, unserved};
 
 /// The most log lines of a page, and the most bytes that they take in it.
 const MAX_LINES: usize = 100;
-const MAX_LOG: usize = 32 * 1024;
+const MAX_LOG: usize = 20 * 1024;
 
 /// How many bytes a log line takes beside its text.
 const LINE_BYTES: usize = 90;
 
 /// The most letters of an attempt's error. The last one is shown whole.
-const MAX_ERROR: usize = 1000;
+const MAX_ERROR: usize = 500;
 
 /// The most jobs that followed which a page names.
 const MAX_CHILDREN: usize = 50;
@@ -217,7 +217,8 @@ fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Enve
     let letters = Link::queue(name, &["dead", letter.as_deref().unwrap_or_default()]);
     let parent = field("parent");
     let parents = Link::job(name, parent.as_deref().unwrap_or_default());
-    let campaign = field("campaign");
+    // Further words say more about the life.
+    let campaign = field("campaign").and_then(|tag| tag.split(' ').next().map(str::to_owned));
     let campaigns = Link::queue(name, &["campaigns", campaign.as_deref().unwrap_or_default()]);
     let jobs = Link::to(&["jobs"]).with("queue", name).with("type", &status.job_type);
     let size = fields.and_then(|fields| fields.get(b"payload")).map(|payload| bytes(payload.len() as u64));

@@ -92,7 +92,11 @@ fn facts(frame: &Frame, queue: &Queue, letter: &DeadLetter) -> Vec<Fact> {
         fact("column.group", group, Some(in_group)),
         fact("letter.entry", letter.entry.to_string(), None),
         fact("job.parent", parent, Some(parents)),
-        fact("job.campaign", text("campaign"), Some(Link::queue(name, &["campaigns", &text("campaign")]))),
+        fact(
+            "job.campaign",
+            text("dead_campaign"),
+            Some(Link::queue(name, &["campaigns", &text("dead_campaign")])),
+        ),
         fact("job.record", letter.job().to_string(), Some(Link::job(name, &letter.job().to_string()))),
     ];
     facts.into_iter().flatten().collect()

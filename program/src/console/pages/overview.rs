@@ -30,7 +30,7 @@ const AT_ONCE: usize = 16;
 const MOST: usize = 60;
 
 /// The most of them that have a tile with charts. The others have a row.
-const TILES: usize = 20;
+const TILES: usize = 16;
 
 /// The most lines about what needs a person.
 const MAX_NEEDS: usize = 60;

@@ -14,7 +14,7 @@ use super::excerpt::end_within;
 const MAX_TEXT: usize = 24 * 1024;
 
 /// … the most that this text takes in the page …
-const MAX_HTML: usize = 48 * 1024;
+const MAX_HTML: usize = 40 * 1024;
 
 /// … and the most bytes that it shows in hexadecimal.
 const MAX_HEX: usize = 2048;

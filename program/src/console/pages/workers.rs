@@ -31,8 +31,9 @@ const MOST: usize = 100;
 /// The most consumers without a worker.
 const MAX_STALE: usize = 50;
 
-/// The most queues, or types, of a worker.
+/// The most queues, or types, of a worker, and the most letters that they take.
 const MAX_NAMES: usize = 10;
+const MAX_LETTERS: usize = 240;
 
 /// The most differences between workers.
 const MAX_DIFFERENCES: usize = 20;
@@ -180,11 +181,15 @@ fn is_wanted(frame: &Frame, asked: &Asked, worker: &WorkerInfo) -> bool {
 
 /// The first of these names, and how many more there are.
 fn some<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<&str> = names.collect();
-    let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 => shown,
-        more => format!("{shown} +{more}"),
+    let (names, mut letters) = (names.collect::<Vec<&str>>(), 0);
+    let fits = |name: &&&str| {
+        letters += name.chars().count() + 2;
+        letters <= MAX_LETTERS
+    };
+    let shown: Vec<&str> = names.iter().take(MAX_NAMES).take_while(fits).copied().collect();
+    match names.len() - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} +{more}", shown.join(", ")),
     }
 }
 
@@ -290,5 +295,9 @@ mod tests {
         let names: Vec<String> = (0..MAX_NAMES + 2).map(|nth| format!("t{nth}")).collect();
         assert!(some(names.iter().map(String::as_str)).ends_with("t9 +2"));
         assert_eq!(some(["a", "b"].into_iter()), "a, b");
+        assert_eq!(
+            some([&*"a".repeat(128), &*"b".repeat(128)].into_iter()),
+            format!("{} +1", "a".repeat(128))
+        );
     }
 }

@@ -15,6 +15,8 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// One type waits long for its second attempt, one dies of its first, and one is slow.
 const TYPES: &str = r#"
+[telemetry]
+listen = "off"
 [queues.mail]
 concurrency = 4
 [types.report]
@@ -27,7 +29,6 @@ handler = { exec = { command = ["false"] } }
 max_attempts = 1
 [types.slow]
 handler = { exec = { command = ["sleep", "600"] } }
-timeout = "1h"
 "#;
 
 fn worker(server: &RedisServer) -> Worker {
@@ -118,7 +119,7 @@ fn a_number_leads_to_what_it_counts() {
 #[test]
 fn the_page_of_a_job_says_what_may_come_in_between() {
     let server = server();
-    submit(&server, &["slow", "--id", "s-1"]);
+    submit(&server, &["slow", "--id", "s-1", "--timeout", "1h"]);
     submit(&server, &["report", "--id", "p-1", "--expires-in", "2h"]);
     submit(&server, &["again", "{}", "--id", "a-1", "--delay", "1h", "--max-attempts", "7", "--track"]);
     assert_eq!(sf(&server, &["pause", "--queue", "mail", "--type", "report", "--for", "3h"]).code, Some(0));
