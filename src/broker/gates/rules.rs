@@ -17,7 +17,7 @@ use crate::job::{FairShare, GateName, Limits, Rule, Rules, Timestamp, cut};
 scripts! { ROOMS "rooms", RULES "rules", RULE_PUT "rule_put" }
 
 /// The most fields of all rules of a queue; each rule has at most three.
-const MAX_FIELDS: i64 = 1500;
+const MAX_FIELDS: i64 = 1000;
 
 /// The most bytes of the name of a person who closes a gate, and of the reason. Longer ones are cut.
 const MAX_NAME_BYTES: usize = 128;
