@@ -214,7 +214,7 @@ async fn lost_jobs_leave_no_places_of_their_values_behind() {
         let payload = "x".repeat(if order % 50 == 0 { 200_000 } else { 10 });
         let order = order.to_string();
         let fields = ["type", "test", "h.order", &order, "encoding", "raw", "payload", &payload];
-        let added = scene.server.cmd(&[&["XADD", STREAM, "*"], &fields[..]].concat());
+        let added = scene.server.cmd(&[&["XADD", STREAM, "*"][..], &fields].concat());
         let entry: String = redis::from_redis_value(added).unwrap();
         let held = format!("sf:{{default}}:held:key:h.order={order}");
         scene.server.cmd(&["HSET", &held, &format!("normal {entry}"), "1"]);
