@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::job::{Breaker, JobId, Limits};
+use streamfleet::job::{Breaker, JobId, Limits, Rate};
 use streamfleet::{Fleet, JobError};
 
 use super::limits::{Crowd, is_tripped, test_type};
@@ -101,7 +101,7 @@ async fn a_job_that_cannot_begin_leaves_its_gate_and_asks_it_again() {
 async fn a_job_that_cannot_begin_uses_up_no_start() {
     let scene = Scene::new().await;
     let (handler, tally) = (obeys(), Tally::default());
-    limit(&scene, Limits::default().rate("1/1h".parse().unwrap())).await;
+    limit(&scene, Limits::default().rate("1/1h".parse::<Rate>().unwrap())).await;
     add_unreadable(&scene);
     let fleet = start(scene.config(LONG), handler.clone(), &tally);
     until_async("the bad one to be set aside", SOON, async || tally.aside().len() == 1).await;
