@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::job::{Breaker, JobId, Limits};
+use streamfleet::job::{Breaker, JobId, Limits, Rate};
 use streamfleet::{Fleet, JobError};
 
 use super::limits::{Crowd, is_tripped, test_type};
@@ -101,7 +101,7 @@ async fn a_job_that_cannot_begin_leaves_its_gate_and_asks_it_again() {
 async fn a_job_that_cannot_begin_uses_up_no_start() {
     let scene = Scene::new().await;
     let (handler, tally) = (obeys(), Tally::default());
-    limit(&scene, Limits::default().rate("1/1h".parse().unwrap())).await;
+    limit(&scene, Limits::default().rate("1/1h".parse::<Rate>().unwrap())).await;
     add_unreadable(&scene);
     let fleet = start(scene.config(LONG), handler.clone(), &tally);
     until_async("the bad one to be set aside", SOON, async || tally.aside().len() == 1).await;
@@ -214,7 +214,7 @@ async fn lost_jobs_leave_no_places_of_their_values_behind() {
         let payload = "x".repeat(if order % 50 == 0 { 200_000 } else { 10 });
         let order = order.to_string();
         let fields = ["type", "test", "h.order", &order, "encoding", "raw", "payload", &payload];
-        let added = scene.server.cmd(&[&["XADD", STREAM, "*"], &fields[..]].concat());
+        let added = scene.server.cmd(&[&["XADD", STREAM, "*"][..], &fields].concat());
         let entry: String = redis::from_redis_value(added).unwrap();
         let held = format!("sf:{{default}}:held:key:h.order={order}");
         scene.server.cmd(&["HSET", &held, &format!("normal {entry}"), "1"]);
