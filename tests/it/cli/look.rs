@@ -10,7 +10,8 @@ use super::desk::{assert_output, json, launch, sf, sf_with, stdout_of};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_state};
 use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
-use crate::harness::wait::until_async;
+use crate::harness::wait::{until, until_async};
+use crate::traps::scene::SOON;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_lists_every_attempt() {
@@ -53,6 +54,29 @@ listen = "off"
     assert_eq!(json(&server, &["status", id])["result"], done["result"]);
     let shown = stdout_of(&server, &["status", id]);
     assert!(shown.contains("2 bytes: ff 00\n"), "{shown}");
+}
+
+#[test]
+fn a_traceback_is_shown_with_its_line_breaks() {
+    let server = RedisServer::start();
+    let config = r#"
+[types.import]
+handler = { exec = { command = ["sh", "-c", "printf 'Traceback:\\n  File import.py\\nKeyError: id\\n' >&2; exit 65"] } }
+[telemetry]
+listen = "off"
+"#;
+    let args = ["--config", "{config}", "--redis", &server.url(), "worker"];
+    let _worker = Launch::new(&args).config(config).start();
+    assert_eq!(sf(&server, &["enqueue", "import", "--id", "order-7", "--track"]).code, Some(0));
+    let error = "exit status: 65: Traceback:\n  File import.py\nKeyError: id";
+    until("the job to be dead", SOON, || json(&server, &["status", "order-7"])["error"] == error);
+    // Each line of the error is a line of its own.
+    for args in [&["status", "order-7"][..], &["dead", "show", "order-7"]] {
+        let shown = stdout_of(&server, args);
+        let mut lines = shown.lines().map(str::trim_start).skip_while(|line| !line.ends_with("Traceback:"));
+        let lines = [lines.next(), lines.next(), lines.next()].map(Option::unwrap_or_default);
+        assert!(lines[1].starts_with("File import.py") && lines[2].starts_with("KeyError: id"), "{shown}");
+    }
 }
 
 #[test]
