@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// What to do with gates.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// List the gates that have a rule, with the jobs that hold a place or wait.
+    /// List the gates that have a rule, and the values of fields for which jobs wait, with the jobs that hold a place or wait.
     #[command(
         after_help = "Examples:\n  streamfleet gates list\n  streamfleet gates list --queue mail --watch=2s"
     )]

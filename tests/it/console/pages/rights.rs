@@ -11,6 +11,11 @@ use crate::harness::redis_server::RedisServer;
 
 /// Starts a console with a token for each of these roles, which is the role's name.
 fn console(server: &RedisServer, folder: &Path) -> Console {
+    console_with(server, folder, "")
+}
+
+/// Does the same, with further keys of the section `[console]`.
+fn console_with(server: &RedisServer, folder: &Path, keys: &str) -> Console {
     let token = |role: &str| {
         let digest = Sha256::digest(role.as_bytes());
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -18,7 +23,7 @@ fn console(server: &RedisServer, folder: &Path) -> Console {
     };
     let file = folder.join("accounts.toml");
     std::fs::write(&file, ["viewer", "operator", "admin"].map(token).concat()).unwrap();
-    Console::start(server, &format!("[console]\naccounts_file = {file:?}\n"))
+    Console::start(server, &format!("[console]\naccounts_file = {file:?}\n{keys}"))
 }
 
 fn get(console: &Console, role: &str, path: &str) -> Answer {
@@ -82,5 +87,26 @@ fn the_gate_of_a_job_tells_no_header_to_those_who_see_no_payloads() {
             "{path}: {viewer}"
         );
         assert!(operator.contains(ROOM), "{path}: {operator}");
+    }
+}
+
+#[test]
+fn a_value_that_waits_for_a_gate_is_shown_to_those_who_see_payloads_only() {
+    const ROOM: &str = "key:h.email=ann@example.com";
+    let (server, folder) = (server(), tempfile::tempdir().unwrap());
+    server.cmd(&["HSET", "sf:{mail}:gates", "r:key:h.email", r#"{"concurrency":1}"#]);
+    server.cmd(&["XADD", &format!("sf:{{mail}}:room:{ROOM}"), "*", "type", "mail.send", "id", "g-1"]);
+    server.cmd(&["HSET", "sf:{mail}:rooms", ROOM, "1700000000000"]);
+    let masked = "mask = [\"email\"]\n";
+    for (mask, operator_sees) in [("", true), (masked, false)] {
+        let console = console_with(&server, folder.path(), mask);
+        for path in ["/gates?queue=mail", "/queues/mail", "/api/v1/queues/mail/gates"] {
+            for (role, sees) in [("viewer", false), ("operator", operator_sees)] {
+                let shown = get(&console, role, path).body;
+                let secret = if sees { ROOM } else { "key:h.email=***" };
+                assert!(shown.contains(secret), "{role} {mask} {path}: {shown}");
+                assert!(sees || !shown.contains("ann@example.com"), "{role} {mask} {path}: {shown}");
+            }
+        }
     }
 }
