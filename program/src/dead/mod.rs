@@ -107,7 +107,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.action {
         Action::List(list) => list::run(*list, &context.broker().await?, args.queue, context).await,
         Action::Groups(groups) => groups::run(groups, &context.broker().await?, args.queue, context).await,
-        Action::Watch(watch) => watch::run(watch, &connect(args.queue).await?, context).await,
+        Action::Watch(watch) => watch::run(watch, &context.broker().await?, args.queue, context).await,
         Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
         Action::Export(export) => export::run(*export, &connect(args.queue).await?, context).await,
         Action::Replay(replay) => replay.run(args.queue, context).await,

@@ -133,10 +133,18 @@ fn queues_are_listed_before_any_worker_joins_them() {
     assert!(mail["oldest_waiting_age_ms"].is_u64() && later["next_due_ms"].is_u64());
     assert_output!(stdout_of(&server, &["queues"]));
     assert_eq!(sf(&server, &["queues", "mail"]).code, Some(0));
-    let unknown: [&[&str]; 3] =
-        [&["queues", "male"], &["dead", "list", "-q", "male"], &["delayed", "list", "-q", "male"]];
+    let unknown = [
+        "queues male",
+        "dead list -q male",
+        "dead watch -q male",
+        "delayed list -q male",
+        "gates list -q male",
+        "campaigns list -q male",
+        "events -q male",
+        "cron list -q male",
+    ];
     for args in unknown {
-        let output = sf(&server, args);
+        let output = sf(&server, &args.split(' ').collect::<Vec<_>>());
         assert_eq!((output.code, output.stdout.as_str()), (Some(4), ""), "{output:?}");
         let want = "has no queue male; it has: later, mail; did you mean mail?\n";
         assert!(output.stderr.ends_with(want), "{}", output.stderr);
@@ -144,6 +152,25 @@ fn queues_are_listed_before_any_worker_joins_them() {
     assert!(!sf(&server, &["queues", "reports"]).stderr.contains("did you mean"));
     // The configuration names it, even if it has had no job yet.
     assert_eq!(json(&server, &["dead", "list"])["total"], 0);
+}
+
+#[test]
+fn gates_of_a_queue_without_jobs_are_changed_with_a_remark() {
+    let server = RedisServer::start();
+    sf(&server, &["enqueue", "a", "--queue", "mail"]);
+    let change = |args: &str| sf(&server, &args.split(' ').collect::<Vec<_>>());
+    for args in
+        ["resume -q male", "gates clear queue -q male", "pause -q male", "gates set queue --rate 9/s -q mial"]
+    {
+        let output = change(args);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let want = "; did you mean mail?\n";
+        assert!(output.stderr.ends_with(want) && !output.stdout.is_empty(), "{args}: {output:?}");
+    }
+    for args in ["pause -q mail", "resume -q mail", "pause -q male --type a", "gates set queue --rate 9/s"] {
+        let output = change(args);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{args}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
