@@ -25,6 +25,7 @@ use streamfleet::{Queue, RedisError};
 
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
+use super::times::Clock;
 use super::{Context, Wrong, output, status};
 
 /// The arguments of `dead`.
@@ -96,8 +97,8 @@ struct Letters {
 
 impl Letters {
     /// Converts the arguments.
-    fn filter(&self) -> Result<Filter, Wrong> {
-        self.letters.add_to(self.jobs.filter()?)
+    fn filter(&self, clock: &Clock) -> Result<Filter, Wrong> {
+        self.letters.add_to(self.jobs.filter(clock)?)
     }
 }
 
