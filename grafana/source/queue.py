@@ -81,6 +81,8 @@ GATES = [
           (rate("jobs_parked_total", "queue"), "{{queue}} parked"), (rate("jobs_sorted_total", "queue"), "{{queue}} sorted"),
           (rate("jobs_let_out_total", "queue"), "{{queue}} let out")),
     lines("Paused for", "s", "For how long the whole queue has been paused.", (highest("queue_paused_seconds"), "paused")),
+    lines("Unknown types", "short", "Jobs that wait because no live worker of the queue knows their type. `streamfleet queues` names the types.",
+          (f"sum by (queue) ({newest('queue_unserved_jobs')})", "{{queue}}")),
 ]  # fmt: skip
 
 HOLD = [

@@ -2,15 +2,15 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::Queue;
 use streamfleet::admin::{Campaign, CampaignError, Noted};
 use streamfleet::job::QueueName;
+use streamfleet::{Broker, Queue};
 
-use super::Context;
 use super::actor::{self, ActorArgs};
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View};
 use super::times::{Clock, rfc3339};
+use super::{Context, queues};
 
 /// The arguments of `campaigns`.
 #[derive(clap::Args)]
@@ -145,10 +145,13 @@ impl From<Campaign> for Report {
 
 /// Runs the subcommand.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let queue = context.broker().await?.queue(args.queue);
+    let broker = context.broker().await?;
+    let queue = broker.queue(args.queue);
     let campaigns = queue.campaigns();
     match args.action {
-        Action::List { repeat } => repeat.run(context.output, async || list(&queue, context).await).await,
+        Action::List { repeat } => {
+            repeat.run(context.output, async || list(&broker, &queue, context).await).await
+        }
         Action::Show { id, repeat } => {
             repeat.run(context.output, async || show(&id, &queue, context).await).await
         }
@@ -186,8 +189,12 @@ pub(crate) async fn page(queue: &Queue) -> anyhow::Result<(Page, Vec<String>)> {
     Ok((Page { items: found, next: None, facts, former: None }, remarks))
 }
 
-async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
+async fn list(broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     let (page, remarks) = page(queue).await?;
+    let is_empty = page.items.is_empty() && remarks.is_empty();
+    if is_empty && queues::report_unknown(broker, queue.name(), context).await {
+        return Ok(Listing::not_found());
+    }
     remarks.iter().for_each(|remark| output::print_stderr(remark));
     let names = |page: &Page| page.items.iter().map(|report| report.id.clone()).collect();
     Ok(Listing::new(context.output.rendered(&page, names, |page| table(page, &context.clock))?))

@@ -9,10 +9,10 @@ use streamfleet::Queue;
 use streamfleet::admin::PastEvent;
 use streamfleet::job::{EntryId, QueueName};
 
-use super::Context;
 use super::exit::Exit;
 use super::output::{self, List, harmless};
 use super::times::{Clock, rfc3339};
+use super::{Context, queues};
 
 /// How often to look for new events.
 const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -74,12 +74,18 @@ pub(crate) struct Report {
 
 /// Lists or follows events.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let queue = context.broker().await?.queue(args.queue);
+    let broker = context.broker().await?;
+    let queue = broker.queue(args.queue);
     let events = match args.after {
         Some(_) => queue.events().page(args.after, args.limit).await,
         None => queue.events().last(args.limit).await,
     };
     let events = events.context("failed to read the events")?;
+    let is_unknown = events.is_empty() && queues::report_unknown(&broker, queue.name(), context).await;
+    // Those who follow may wait for the first event.
+    if is_unknown && !args.follow {
+        return Ok(Exit::NotFound);
+    }
     let last = events.last().map(|event| event.entry).or(args.after);
     if args.follow {
         if print_events(context, &events)? {

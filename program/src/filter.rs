@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use streamfleet::admin::{Filter, FilterError};
-use streamfleet::job::{DeadReason, Timestamp};
+use streamfleet::job::{DeadReason, format_duration};
 
+use super::times::{Bound, Clock, Moment};
 use super::{Wrong, times};
 
 /// The heading of these arguments in the help.
@@ -33,12 +34,13 @@ pub(crate) struct FilterArgs {
     /// Only jobs whose id begins like this.
     #[arg(long, value_name = "TEXT")]
     id_prefix: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, such as 2026-12-01T10:00:00Z.
-    #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
-    since: Option<Timestamp>,
-    /// Only jobs that were accepted, or dead jobs that died, before this instant.
-    #[arg(long, value_name = "INSTANT", value_parser = times::instant)]
-    until: Option<Timestamp>,
+    /// Only jobs that were accepted, or dead jobs that died, at this time or later: a time as it is shown, such as 2026-12-01 or
+    /// '2026-12-01 11:00', one with a zone, such as 2026-12-01T10:00:00Z, or a duration ago, such as 90m.
+    #[arg(long, value_name = "TIME", value_parser = times::bound)]
+    since: Option<Bound>,
+    /// Only jobs that were accepted, or dead jobs that died, before this time.
+    #[arg(long, value_name = "TIME", value_parser = times::bound)]
+    until: Option<Bound>,
     /// Only jobs that were accepted, or dead jobs that died, longer ago than this, such as 2h.
     #[arg(long, value_name = "DURATION", value_parser = times::duration)]
     older_than: Option<Duration>,
@@ -82,8 +84,9 @@ impl FilterArgs {
             "text" => put(&mut self.text, value.to_owned()),
             "error" => put(&mut self.error, value.to_owned()),
             "id_prefix" => put(&mut self.id_prefix, value.to_owned()),
-            "since" => put(&mut self.since, times::instant(value)?),
-            "until" => put(&mut self.until, times::instant(value)?),
+            // Programs have no clock that shows times.
+            "since" => put(&mut self.since, Bound::At(Moment::At(times::instant(value)?))),
+            "until" => put(&mut self.until, Bound::At(Moment::At(times::instant(value)?))),
             "older_than" => put(&mut self.older_than, times::duration(value)?),
             "where" => {
                 self.conditions.push(value.to_owned());
@@ -108,16 +111,16 @@ impl FilterArgs {
         conditions.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// Converts the arguments.
+    /// Converts the arguments. Times without a zone are those of the clock.
     ///
     /// # Errors
     ///
     /// [`Wrong`] if a condition is empty or not valid, or there are too many.
-    pub(crate) fn filter(&self) -> Result<Filter, Wrong> {
-        self.build().map_err(|error| Wrong(error.to_string()))
+    pub(crate) fn filter(&self, clock: &Clock) -> Result<Filter, Wrong> {
+        self.build(clock).map_err(|error| Wrong(error.to_string()))
     }
 
-    fn build(&self) -> Result<Filter, FilterError> {
+    fn build(&self, clock: &Clock) -> Result<Filter, FilterError> {
         let texts = [
             ("type", &self.job_type),
             ("id-prefix", &self.id_prefix),
@@ -137,11 +140,15 @@ impl FilterArgs {
             let (name, value) = header.split_once('=').unwrap_or((header.as_str(), ""));
             filter = filter.header(name, value)?;
         }
-        if let Some(since) = self.since {
-            filter = filter.since(since)?;
+        match self.since {
+            Some(Bound::At(moment)) => filter = filter.since(clock.instant(moment))?,
+            Some(Bound::Ago(age)) => filter = filter.and("since", &format_duration(age))?,
+            None => {}
         }
-        if let Some(until) = self.until {
-            filter = filter.until(until)?;
+        match self.until {
+            Some(Bound::At(moment)) => filter = filter.until(clock.instant(moment))?,
+            Some(Bound::Ago(age)) => filter = filter.older_than(age)?,
+            None => {}
         }
         match self.older_than {
             Some(age) => filter.older_than(age),
@@ -225,7 +232,7 @@ mod tests {
 
     fn parse(args: &[&str]) -> Result<Filter, Wrong> {
         let command = Command::try_parse_from(["streamfleet"].iter().chain(args)).unwrap();
-        command.letters.add_to(command.filter.filter()?)
+        command.letters.add_to(command.filter.filter(&Clock::utc())?)
     }
 
     #[test]
@@ -239,6 +246,14 @@ mod tests {
         assert_eq!(parse(&args).unwrap().to_string(), args.join(" "));
         assert_eq!(parse(&["--header", "tenant=a=b"]).unwrap().to_string(), "--where h.tenant=a=b");
         assert!(parse(&[]).unwrap().is_empty());
+        // By the clock of the server, which is not known here.
+        assert_eq!(
+            parse(&["--since", "1d", "--until", "90m"]).unwrap().to_string(),
+            "--since 1d --older-than '1h 30m'"
+        );
+        let day = ["--since", "2026-12-01", "--until", "2026-12-01 11:00:00"];
+        let shown = "--since 2026-12-01T00:00:00.000Z --until 2026-12-01T11:00:00.000Z";
+        assert_eq!(parse(&day).unwrap().to_string(), shown);
     }
 
     #[test]
@@ -252,6 +267,9 @@ mod tests {
                 "header" => "tenant=9",
                 _ => "mail",
             };
+            if matches!(name, "since" | "until") {
+                assert!(filter.set(name, "2026-12-01").is_err() && filter.set(name, "1d").is_err(), "{name}");
+            }
             filter.set(name, value).unwrap();
             assert_eq!(filter.set(name, value).is_ok(), matches!(name, "where" | "header"), "{name}");
         }
@@ -259,7 +277,7 @@ mod tests {
         letters.set("kind", "panic").unwrap();
         letters.set("group", "0123456789abcdef").unwrap();
         assert!(letters.set("reason", "bored").is_err() && letters.set("kind", "bored").is_err());
-        let shown = letters.add_to(filter.filter().unwrap()).unwrap().to_string();
+        let shown = letters.add_to(filter.filter(&Clock::utc()).unwrap()).unwrap().to_string();
         for flag in ["--type mail", "--older-than 2h", "--where h.tenant=9", "--reason fatal", "--kind panic"]
         {
             assert!(shown.contains(flag), "{flag} is not in {shown}");

@@ -4,16 +4,16 @@ mod standing;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::Queue;
 use streamfleet::admin::GateStatus;
 use streamfleet::job::{Breaker, FairShare, GateName, Limits, QueueName, Rate, Timestamp};
+use streamfleet::{Broker, Queue};
 
 pub(crate) use self::standing::Standing;
 use super::actor::{ActorArgs, note};
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{Clock, duration, rfc3339};
-use super::{Context, Wrong};
+use super::{Context, Wrong, queues};
 
 /// The arguments of `gates`.
 #[derive(clap::Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// What to do with gates.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// List the gates that have a rule, with the jobs that hold a place or wait.
+    /// List the gates that have a rule, and the values of fields for which jobs wait, with the jobs that hold a place or wait.
     #[command(
         after_help = "Examples:\n  streamfleet gates list\n  streamfleet gates list --queue mail --watch=2s"
     )]
@@ -153,10 +153,17 @@ pub(crate) struct Changed {
 
 /// Runs the subcommand.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let queue = context.broker().await?.queue(args.queue);
+    let broker = context.broker().await?;
+    let queue = broker.queue(args.queue);
+    match &args.action {
+        Action::List { .. } => {}
+        Action::Set { .. } | Action::Clear { .. } => {
+            queues::report_before_change(&broker, &queue, context).await;
+        }
+    }
     match args.action {
         Action::List { repeat } => {
-            let look = async || list(&queue, context).await;
+            let look = async || list(&broker, &queue, context).await;
             repeat.run(context.output, look).await
         }
         Action::Set { gate, concurrency, rate, breaker, actor } => {
@@ -267,8 +274,11 @@ pub(crate) async fn page(queue: &Queue) -> anyhow::Result<(List<Report>, Timesta
     Ok((List::from(reports), now))
 }
 
-async fn list(queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
+async fn list(broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     let (page, now) = page(queue).await?;
+    if page.items.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
+        return Ok(Listing::not_found());
+    }
     let names = |all: &List<Report>| all.items.iter().map(|one| one.gate.clone()).collect();
     let show = |all: &List<Report>| show(&all.items, queue, (&context.clock, now));
     Ok(Listing::new(context.output.rendered(&page, names, show)?))

@@ -12,7 +12,7 @@ use super::actor::{ActorArgs, note};
 use super::exit::Exit;
 use super::output::harmless;
 use super::times::{duration, short};
-use super::{Context, Wrong};
+use super::{Context, Wrong, queues};
 
 /// How `pause` is used.
 const PAUSE_EXAMPLES: &str = "\
@@ -114,7 +114,9 @@ impl Target {
 pub(crate) async fn pause(args: PauseArgs, context: &Context) -> anyhow::Result<Exit> {
     let PauseArgs { target, time, by, reason } = args;
     let (queue, gate) = target.gate()?;
-    let queue = context.broker().await?.queue(queue);
+    let broker = context.broker().await?;
+    let queue = broker.queue(queue);
+    queues::report_before_change(&broker, &queue, context).await;
     print(&close(&queue, &gate, &ActorArgs::of(by, reason).action("pause"), time).await?, context)
 }
 
@@ -136,7 +138,9 @@ pub(crate) async fn close(
 /// Resumes.
 pub(crate) async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Result<Exit> {
     let (queue, gate) = args.target.gate()?;
-    let queue = context.broker().await?.queue(queue);
+    let broker = context.broker().await?;
+    let queue = broker.queue(queue);
+    queues::report_before_change(&broker, &queue, context).await;
     print(&open(&queue, &gate, &args.actor.action("resume")).await?, context)
 }
 

@@ -3,6 +3,7 @@
 mod delete;
 mod pace;
 mod purge;
+mod unknown;
 mod unserved;
 
 pub(crate) use delete::{Deleted, delete, in_use};
@@ -15,7 +16,6 @@ use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
-use streamfleet::config::nearest;
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, RedisError};
 
@@ -24,6 +24,8 @@ use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{self, Clock, rfc3339, short};
 use pace::{Looks, Pace};
+use unknown::report_unless_known;
+pub(crate) use unknown::{report_before_change, report_unknown};
 pub(crate) use unserved::{UnservedReport, unserved_types};
 
 /// How many queues are read at once.
@@ -255,36 +257,6 @@ impl Report {
     fn pace(&self, looks: &Looks) -> Option<Pace> {
         looks.note(&self.queue, self.now?, self.waiting?)
     }
-}
-
-/// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.
-pub(super) async fn report_unknown(broker: &Broker, name: &QueueName, context: &Context) -> bool {
-    let listed = broker.queues().await;
-    listed.is_ok_and(|listed| report_unless_known(broker, name, &listed, context))
-}
-
-/// Does the same for queues that have been listed. A queue exists if Redis has a key of it, or if the configuration names
-/// it.
-fn report_unless_known(
-    broker: &Broker,
-    name: &QueueName,
-    listed: &Listed<QueueName>,
-    context: &Context,
-) -> bool {
-    let Listed { found: known, missing } = listed;
-    // An unknown queue may be on a server that could not be asked.
-    let may_exist = !missing.is_empty() || context.effective.config.queues.contains_key(name);
-    if may_exist || known.contains(name) {
-        return false;
-    }
-    let near = nearest(name.as_str(), known.iter().map(QueueName::as_str));
-    let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    let known = if known.is_empty() { "none".to_owned() } else { output::listed(known) };
-    let (namespace, address) = (broker.namespace(), broker.shown());
-    output::print_stderr(&format!(
-        "the namespace {namespace} at {address} has no queue {name}; it has: {known}{hint}"
-    ));
-    true
 }
 
 /// The names of the members of a queue's groups.

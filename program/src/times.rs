@@ -3,8 +3,12 @@
 
 use std::time::Duration;
 
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use streamfleet::job::{Timestamp, parse_duration};
+
+/// The first year whose times nothing precedes in any zone.
+const FIRST_YEAR: i16 = 1971;
 
 /// RFC 3339 in UTC, with milliseconds: a time in JSON.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
@@ -55,6 +59,17 @@ impl Clock {
         format!("{} ({distance})", self.time(time))
     }
 
+    /// The instant that somebody means who reads times of this clock.
+    pub(crate) fn instant(&self, moment: Moment) -> Timestamp {
+        let civil = match moment {
+            Moment::At(time) => return time,
+            Moment::Civil(civil) => civil,
+        };
+        let Ok(zoned) = civil.to_zoned(self.zone.clone()) else { return Timestamp::MAX };
+        let ms = u64::try_from(zoned.timestamp().as_millisecond()).unwrap_or(0);
+        Timestamp::from_ms(ms).unwrap_or(Timestamp::MAX)
+    }
+
     fn formatted(&self, time: Timestamp, format: &str) -> String {
         let zoned = instant_of(time).to_zoned(self.zone.clone());
         format!("{}{}", zoned.strftime(format), self.mark)
@@ -87,6 +102,49 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const RULE: &str =
         "a duration must be a number with a unit, such as 500ms, 10s, 1h30m or 2d, and must not be negative";
     parse_duration(text).ok_or_else(|| RULE.to_owned())
+}
+
+/// A time that somebody has typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// With a zone.
+    At(Timestamp),
+    /// Without one: by the clock that shows the times.
+    Civil(DateTime),
+}
+
+/// Where a span of time begins or ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    At(Moment),
+    /// So long ago, by the server's clock.
+    Ago(Duration),
+}
+
+/// Reads an instant, or a time as it is shown, such as `2026-12-01 11:00:00`, `2026-12-01 11:00` or `2026-12-01`.
+///
+/// # Errors
+///
+/// Says what a valid text looks like.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    const RULE: &str = "a time must be as it is shown, such as 2026-12-01 11:00 or 2026-12-01, or an instant with a zone, such as 2026-12-01T10:00:00Z";
+    let is_civil = text.chars().all(|c| c.is_ascii_digit() || "-:. Tt".contains(c));
+    match text.parse::<DateTime>() {
+        Ok(civil) if is_civil && civil.year() >= FIRST_YEAR => Ok(Moment::Civil(civil)),
+        Ok(_) | Err(_) => instant(text).map(Moment::At).map_err(|_| RULE.to_owned()),
+    }
+}
+
+/// Reads where a span of time begins or ends: a time, or a duration ago, such as `1d`.
+///
+/// # Errors
+///
+/// Says what a valid text looks like.
+pub(crate) fn bound(text: &str) -> Result<Bound, String> {
+    if let Ok(age) = duration(text) {
+        return Ok(Bound::Ago(age));
+    }
+    moment(text).map(Bound::At).map_err(|rule| format!("{rule}, or a duration ago, such as 1d or 90m"))
 }
 
 /// Reads an instant such as `2026-12-01T10:00:00Z` or `2026-12-01T10:00[Europe/Berlin]`.
@@ -131,6 +189,40 @@ mod tests {
         for text in ["2026-12-01T10:00:00", "tomorrow", "1969-01-01T00:00:00Z"] {
             assert!(instant(text).unwrap_err().starts_with("an instant "), "{text}");
         }
+    }
+
+    #[test]
+    fn a_time_without_a_zone_is_one_of_the_clock_that_shows_it() {
+        let berlin = Clock { zone: TimeZone::get("Europe/Berlin").unwrap(), mark: "" };
+        let read = |clock: &Clock, text: &str| clock.instant(moment(text).unwrap());
+        let at = Timestamp::from_ms(1_796_119_200_000).unwrap();
+        for clock in [&berlin, &Clock::utc()] {
+            assert_eq!(read(clock, &clock.time(at)), at);
+            assert_eq!(read(clock, "2026-12-01T12:00+02:00"), at, "it has a zone");
+        }
+        assert_eq!(read(&berlin, "2026-12-01 11:00"), at);
+        assert_eq!(rfc3339(read(&berlin, "2026-12-01")), "2026-11-30T23:00:00.000Z");
+        assert_eq!(read(&berlin, "9999-12-31"), Timestamp::MAX);
+        for text in [
+            "",
+            "11:00",
+            "tomorrow",
+            "2026-13-01",
+            "1969-01-01",
+            "2026-12-01T10:00[Nowhere/Else]",
+            "2026-12-01T10:00+99:00",
+        ] {
+            assert!(moment(text).unwrap_err().starts_with("a time must be"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bound_is_a_time_or_a_duration_ago() {
+        assert_eq!(bound("90m"), Ok(Bound::Ago(Duration::from_secs(5400))));
+        assert_eq!(bound("1d"), Ok(Bound::Ago(Duration::from_secs(86_400))));
+        let at = Timestamp::from_ms(1_796_119_200_000).unwrap();
+        assert_eq!(bound("2026-12-01T10:00:00Z"), Ok(Bound::At(Moment::At(at))));
+        assert!(bound("-1d").unwrap_err().ends_with("a duration ago, such as 1d or 90m"));
     }
 
     #[test]

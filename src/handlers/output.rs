@@ -37,16 +37,16 @@ fn escaped(bytes: &[u8], is_kept: impl Fn(char) -> bool) -> String {
     safe
 }
 
-/// Returns the end of `bytes` as one line of at most `max` bytes.
-pub(super) fn last_line(bytes: &[u8], max: usize) -> String {
+/// Returns the end of `bytes` as text of at most `max` bytes that is safe in a log or a terminal, with its line breaks.
+pub(super) fn tail(bytes: &[u8], max: usize) -> String {
     // A cut may have left the end of a character at the front.
     let start = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
-    let line = line(&bytes[start..]);
-    let mut start = line.len().saturating_sub(max);
-    while !line.is_char_boundary(start) {
+    let text = lines(&bytes[start..]);
+    let mut start = text.len().saturating_sub(max);
+    while !text.is_char_boundary(start) {
         start += 1;
     }
-    line[start..].to_owned()
+    text[start..].trim_start_matches('\n').to_owned()
 }
 
 #[cfg(test)]
@@ -74,16 +74,26 @@ mod tests {
     }
 
     #[test]
+    fn a_tail_keeps_line_breaks_between_its_lines() {
+        assert_eq!(
+            tail(b"Traceback:\n  File\n\nValueError: no\n", 100),
+            "Traceback:\n  File\n\nValueError: no"
+        );
+        assert_eq!(tail(b"first\nlast", 5), "last");
+    }
+
+    #[test]
     fn a_tail_starts_with_a_whole_character() {
-        assert_eq!(last_line(&"éa".as_bytes()[1..], 100), "a");
-        assert_eq!(last_line("aéb".as_bytes(), 2), "b");
+        assert_eq!(tail(&"éa".as_bytes()[1..], 100), "a");
+        assert_eq!(tail("aéb".as_bytes(), 2), "b");
     }
 
     proptest! {
         #[test]
-        fn a_tail_of_any_bytes_is_one_bounded_line(bytes: Vec<u8>, max in 0_usize..50) {
-            let tail = last_line(&bytes, max);
-            prop_assert!(tail.len() <= max && !tail.chars().any(char::is_control), "{tail:?}");
+        fn a_tail_of_any_bytes_is_bounded_and_has_no_control_characters_but_line_breaks(bytes: Vec<u8>, max in 0_usize..50) {
+            let tail = tail(&bytes, max);
+            let is_safe = |c: char| c == '\n' || !c.is_control();
+            prop_assert!(tail.len() <= max && tail.chars().all(is_safe) && !tail.starts_with('\n'), "{tail:?}");
         }
     }
 }

@@ -62,6 +62,11 @@ impl GateName {
         Some(key.split_once('=').map_or(key, |(field, _)| field))
     }
 
+    /// Returns true if its rule applies to each value of a field.
+    pub(crate) fn is_for_each(&self) -> bool {
+        self.field().is_some() && self.each().is_none()
+    }
+
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0

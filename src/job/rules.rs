@@ -191,6 +191,15 @@ impl Rules {
         self.rules.get(gate)
     }
 
+    /// Returns the rule that applies to a value without a rule of its own: that for each value of its field.
+    pub(crate) fn inherited(&self, gate: &GateName) -> Option<Rule> {
+        if self.rules.contains_key(gate) {
+            return None;
+        }
+        let each = self.rules.get(&gate.each()?)?;
+        Some(Rule { gate: gate.clone(), ..each.clone() })
+    }
+
     /// Returns who closed the whole queue, if it is closed.
     pub fn closed(&self) -> Option<&Closed> {
         self.rules.get(&GateName::queue())?.closed.as_ref()
@@ -316,6 +325,19 @@ mod tests {
         assert_eq!(gates(&Rules::configured(&own), &[]), ["type:mail.send"]);
         assert_eq!(Rules::configured(&own).revision(), 0);
         assert!(Rules::configured(&own[..1]).ask_nobody());
+    }
+
+    #[test]
+    fn a_value_without_a_rule_inherits_that_for_each_value() {
+        let both =
+            rules(&[("p:key:h.tenant", "5 0 ann\n"), ("c:key:h.tenant", ONE), ("r:key:h.tenant=9", "{}")]);
+        let inherited = |gate: &str| both.inherited(&gate.parse().unwrap());
+        let rule = inherited("key:h.tenant=7").unwrap();
+        assert_eq!((rule.gate.as_str(), rule.limits().concurrency), ("key:h.tenant=7", Some(1)));
+        assert!(rule.closed.is_some());
+        for other in ["key:h.tenant=9", "key:h.tenant", "key:h.other=7", "type:mail.send", "queue"] {
+            assert_eq!(inherited(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(crate) use self::report::Report;
 use super::actor::{self, ActorArgs};
 use super::exit::Exit;
 use super::filter::FilterArgs;
+use super::times::Clock;
 use super::{Context, Wrong, confirm, jobs, output, queues};
 
 /// The arguments of commands about many jobs.
@@ -59,7 +60,7 @@ pub(crate) struct Order<'a> {
 impl BulkArgs {
     /// Returns true if no job is selected in this way.
     pub(crate) fn selects_nothing(&self) -> bool {
-        let has_filter = !self.filter.filter().is_ok_and(|filter| filter.is_empty());
+        let has_filter = !self.filter.filter(&Clock::utc()).is_ok_and(|filter| filter.is_empty());
         !self.all && !self.dry_run && self.state.is_empty() && !has_filter
     }
 
@@ -84,7 +85,7 @@ pub(crate) async fn run(
     queue: &Queue,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let filter = order.args.filter.filter()?;
+    let filter = order.args.filter.filter(&context.clock)?;
     order.args.check(&filter, &order.action)?;
     let bulk = queue.bulk();
     bulk.check(&order.action).map_err(refused)?;

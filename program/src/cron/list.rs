@@ -7,9 +7,9 @@ use streamfleet::admin::{CronStatus, Listed};
 use streamfleet::cron::Entry;
 use streamfleet::job::{QueueName, Timestamp};
 
-use crate::Context;
 use crate::output::{self, Column, List, Listing, View, harmless};
 use crate::times::{Clock, rfc3339};
+use crate::{Context, queues};
 
 /// One recurring job, for JSON output.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -77,6 +77,11 @@ pub(super) async fn look(
         && let Some((_, _, error)) = failed.pop()
     {
         return Err(error).context("failed to list the recurring jobs");
+    }
+    if let (Some(name), true) = (named, all.is_empty() && failed.is_empty())
+        && queues::report_unknown(broker, name, context).await
+    {
+        return Ok(Listing::not_found());
     }
     let names = |all: &List<Recurring>| all.items.iter().map(|one| one.name.clone()).collect();
     let show = |all: &List<Recurring>| show(&all.items, &context.clock);

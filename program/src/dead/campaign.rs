@@ -84,7 +84,7 @@ pub(super) async fn start(
     queue: QueueName,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let filter = args.letters.filter()?;
+    let filter = args.letters.filter(&context.clock)?;
     args.check(&filter, SweepAction::Replay)?;
     if !args.ids.is_empty() {
         return Err(Wrong("a campaign selects letters by a filter or --all, not by ids".to_owned()).into());

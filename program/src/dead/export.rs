@@ -35,7 +35,7 @@ pub(super) struct Args {
 
 /// Writes the letters.
 pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
-    let filter = args.letters.filter()?;
+    let filter = args.letters.filter(&context.clock)?;
     if filter.is_empty() && !args.all {
         return Err(Wrong("select the letters by a filter, or add --all for all of them".to_owned()).into());
     }

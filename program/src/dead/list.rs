@@ -101,7 +101,7 @@ pub(super) async fn run(
     queue: QueueName,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let (queue, filter) = (broker.queue(queue), args.letters.filter()?);
+    let (queue, filter) = (broker.queue(queue), args.letters.filter(&context.clock)?);
     let Args { limit, after, oldest_first, repeat, .. } = args;
     let wanted = Wanted { filter, limit, after, oldest_first };
     let look = async || list(&wanted, (broker, &queue), context).await;

@@ -25,6 +25,7 @@ use streamfleet::{Queue, RedisError};
 
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
+use super::times::Clock;
 use super::{Context, Wrong, output, status};
 
 /// The arguments of `dead`.
@@ -96,8 +97,8 @@ struct Letters {
 
 impl Letters {
     /// Converts the arguments.
-    fn filter(&self) -> Result<Filter, Wrong> {
-        self.letters.add_to(self.jobs.filter()?)
+    fn filter(&self, clock: &Clock) -> Result<Filter, Wrong> {
+        self.letters.add_to(self.jobs.filter(clock)?)
     }
 }
 
@@ -107,7 +108,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.action {
         Action::List(list) => list::run(*list, &context.broker().await?, args.queue, context).await,
         Action::Groups(groups) => groups::run(groups, &context.broker().await?, args.queue, context).await,
-        Action::Watch(watch) => watch::run(watch, &connect(args.queue).await?, context).await,
+        Action::Watch(watch) => watch::run(watch, &context.broker().await?, args.queue, context).await,
         Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
         Action::Export(export) => export::run(*export, &connect(args.queue).await?, context).await,
         Action::Replay(replay) => replay.run(args.queue, context).await,

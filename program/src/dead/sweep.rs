@@ -138,7 +138,7 @@ pub(super) async fn run(
     queue: QueueName,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let filter = args.letters.filter()?;
+    let filter = args.letters.filter(&context.clock)?;
     args.check(&filter, action)?;
     if action == SweepAction::StartOver {
         output::print_stderr("the ledgers are discarded: steps of the kind `once` that are done run again");

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::Queue;
 use streamfleet::admin::{DeadGroup, DeadGroups};
-use streamfleet::job::{DeadReason, Timestamp};
+use streamfleet::job::{DeadReason, QueueName, Timestamp};
+use streamfleet::{Broker, Queue};
 
 use super::groups::OTHER;
-use crate::Context;
 use crate::exit::Exit;
 use crate::output::{self, Column, List, Listing, Repeat, View};
+use crate::{Context, queues};
 
 /// How `dead watch` is used.
 const EXAMPLES: &str = "\
@@ -76,12 +76,21 @@ struct Look {
 }
 
 /// Shows the rates until interrupted.
-pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
+pub(super) async fn run(
+    args: Args,
+    broker: &Broker,
+    queue: QueueName,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let queue = broker.queue(queue);
     let mut looks = VecDeque::new();
     let look = async || {
         let now = queue.snapshot().await.context("failed to ask for the time")?.now;
         let dead = queue.dead_letters().groups().await.context("failed to read the groups")?;
-        let page = page(&mut looks, dead, now, queue);
+        if dead.letters == 0 && queues::report_unknown(broker, queue.name(), context).await {
+            return Ok(Listing::not_found());
+        }
+        let page = page(&mut looks, dead, now, &queue);
         let names = |page: &Page| page.items.iter().map(|rate| rate.group.clone()).collect();
         Ok(Listing::new(context.output.rendered(&page, names, show)?))
     };

@@ -14,7 +14,7 @@ use streamfleet::{Broker, Queue};
 
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
-use super::times::{self, Clock, rfc3339};
+use super::times::{self, Clock, Moment, rfc3339};
 use super::{Context, cancel, enqueue, queues};
 
 /// The arguments of `delayed`.
@@ -57,9 +57,9 @@ enum Action {
         /// Due after this long, such as 10s or 1h30m.
         #[arg(long, value_parser = times::duration, required_unless_present = "at", conflicts_with = "at")]
         delay: Option<Duration>,
-        /// Due at this instant, such as 2026-12-01T10:00:00Z.
-        #[arg(long, value_parser = times::instant)]
-        at: Option<Timestamp>,
+        /// Due at this time: as it is shown, such as '2026-12-01 11:00', or with a zone, such as 2026-12-01T10:00:00Z.
+        #[arg(long, value_name = "TIME", value_parser = times::moment)]
+        at: Option<Moment>,
     },
     /// Make a delayed job or a retry due at once.
     #[command(after_help = "Example:\n  streamfleet delayed run order-7 --queue mail")]
@@ -124,7 +124,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             repeat.run(context.output, look).await
         }
         Action::Reschedule { id, delay, at } => {
-            let due = delay.map(Due::In).or(at.map(Due::At)).unwrap_or(Due::Now);
+            let due =
+                delay.map(Due::In).or(at.map(|at| Due::At(context.clock.instant(at)))).unwrap_or(Due::Now);
             amend::run(&queue, &id, amend::Change::Due(due), context).await
         }
         Action::Run { id } => amend::run(&queue, &id, amend::Change::Due(Due::Now), context).await,

@@ -1,21 +1,21 @@
 //! `enqueue --bulk`: one job per line of stdin, in bounded memory. One thread reads and parses; this task sends what has
 //! arrived. Fast input therefore fills whole round trips, and each line of slow input is still sent at once.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
-use streamfleet::job::Timestamp;
+use streamfleet::job::{JobType, Timestamp};
 use streamfleet::schema::Schemas;
 use streamfleet::{Producer, Submission};
 use tokio::sync::mpsc;
 
 use super::{Target, draft, line};
-use crate::Context;
 use crate::exit::Exit;
 use crate::output::{self, harmless};
-use crate::times;
+use crate::{Context, times, unserved};
 
 /// How many lines are handed over at once …
 const GROUP_LINES: usize = 250;
@@ -31,6 +31,9 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// How many invalid lines are reported one by one.
 const MAX_LISTED: usize = 100;
+
+/// Of how many types a remark is made if no live worker knows them.
+const MAX_TYPES: usize = 100;
 
 /// What to do with an invalid line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,16 +85,21 @@ pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) ->
     // A separate thread, not one of the runtime: after an error nothing waits for a stdin that may never end.
     let reading = std::thread::spawn(move || {
         let stdin = BufReader::with_capacity(256 * 1024, io::stdin().lock());
-        Reading { input: stdin, bad_line, max_payload, schemas, clock, parts }.run();
+        Reading { input: stdin, bad_line, max_payload, schemas, clock, parts, types: BTreeSet::new() }.run()
     });
-    let started = Instant::now();
+    let (started, queue) = (Instant::now(), target.queue.clone());
     let mut sending = Sending::new(target, context);
     let mut waiting = Vec::with_capacity(GROUPS);
     while handed.recv_many(&mut waiting, GROUPS).await > 0 {
         sending.take(std::mem::take(&mut waiting)).await?;
     }
-    reading.join().map_err(|_| anyhow!("{}, then reading stdin failed", sending.so_far()))?;
-    sending.finish(started.elapsed(), context)
+    let types = reading.join().map_err(|_| anyhow!("{}, then reading stdin failed", sending.so_far()))?;
+    let elapsed = started.elapsed();
+    sending.bar.finish_and_clear();
+    for remark in unserved::remarks(&queue, &types).await {
+        output::print_stderr(&format!("jobs wait: {remark}"));
+    }
+    sending.finish(elapsed, context)
 }
 
 struct Reading<R> {
@@ -102,11 +110,13 @@ struct Reading<R> {
     /// The time of the server, and the local instant at which it was read.
     clock: (Timestamp, Instant),
     parts: mpsc::Sender<Part>,
+    /// Some of the types that the jobs have.
+    types: BTreeSet<JobType>,
 }
 
 impl<R: Read> Reading<R> {
-    /// Reads until the input ends, a line is invalid, or the receiver is gone.
-    fn run(mut self) {
+    /// Reads until the input ends, a line is invalid, or the receiver is gone. Returns some of the types of the jobs.
+    fn run(mut self) -> BTreeSet<JobType> {
         let (mut number, mut group, mut bytes) = (0, Vec::new(), 0);
         let mut text = Vec::new();
         loop {
@@ -128,29 +138,34 @@ impl<R: Read> Reading<R> {
             bytes += text.len();
             let is_last = matches!(part, Some(Part::Bad(_) | Part::Broken(_)));
             if part.is_some_and(|part| self.parts.blocking_send(part).is_err()) || is_last {
-                return;
+                return self.types;
             }
             // With an empty buffer, the next read may block for long, so what is here goes first.
             let full = group.len() >= GROUP_LINES || bytes >= GROUP_BYTES || self.input.buffer().is_empty();
             if full && !group.is_empty() {
                 bytes = 0;
                 if self.parts.blocking_send(Part::Jobs(std::mem::take(&mut group))).is_err() {
-                    return;
+                    return self.types;
                 }
             }
         }
         if !group.is_empty() && self.parts.blocking_send(Part::Jobs(group)).is_err() {
             tracing::debug!("the last lines were not sent, because sending failed");
         }
+        self.types
     }
 
-    fn job(&self, text: &[u8]) -> Result<Submission, String> {
+    fn job(&mut self, text: &[u8]) -> Result<Submission, String> {
         if text.len() as u64 >= LONGEST_LINE {
             return Err(format!("the line is longer than {LONGEST_LINE} bytes"));
         }
         let now = self.clock.0.after(self.clock.1.elapsed());
-        let submission = line::parse(text, self.max_payload, now).map_err(|invalid| invalid.to_string())?;
+        let (job_type, submission) =
+            line::parse(text, self.max_payload, now).map_err(|invalid| invalid.to_string())?;
         submission.fits_schema(&self.schemas).map_err(|error| error.to_string())?;
+        if self.types.len() < MAX_TYPES {
+            self.types.insert(job_type);
+        }
         Ok(submission)
     }
 }
@@ -245,7 +260,6 @@ impl Sending {
     }
 
     fn finish(self, elapsed: Duration, context: &Context) -> anyhow::Result<Exit> {
-        self.bar.finish_and_clear();
         if self.accepted + self.rejected == 0 {
             bail!(crate::Wrong("stdin contains no jobs: --bulk reads one JSON object per line".to_owned()));
         }

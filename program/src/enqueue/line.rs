@@ -161,8 +161,15 @@ impl Length {
 /// # Errors
 ///
 /// If the line is not a valid job; the error names the key.
-pub(crate) fn parse(text: &[u8], max_payload: usize, now: Timestamp) -> Result<Submission, Invalid> {
-    draft(text, now)?.submission(max_payload).map_err(|error| Invalid::job(&error))
+pub(crate) fn parse(
+    text: &[u8],
+    max_payload: usize,
+    now: Timestamp,
+) -> Result<(JobType, Submission), Invalid> {
+    let draft = draft(text, now)?;
+    let job_type = draft.job_type.parse().map_err(|error: InvalidName| Invalid::key("type", error))?;
+    let submission = draft.submission(max_payload).map_err(|error| Invalid::job(&error))?;
+    Ok((job_type, submission))
 }
 
 /// Reads one line. `now` is the time of the server.

@@ -17,15 +17,13 @@ use draft::{Follow, When};
 pub(crate) use line::{Invalid, Length, NewJob, draft as draft_of};
 use serde::Serialize;
 use streamfleet::config::{Effective, QueueSection};
-use streamfleet::job::{
-    Encoding, JobId, JobType, Lane, Priority, QueueName, State, Timestamp, TraceContext, UniqueKey,
-};
+use streamfleet::job::{Encoding, JobId, JobType, Lane, Priority, QueueName, State, TraceContext, UniqueKey};
 use streamfleet::{Accepted, Durability, Producer, Queue, SubmitError, Submitted, UniqueMode, UniqueScope};
 pub(crate) use wait::Report as Outcome;
 
 use super::exit::Exit;
 use super::output;
-use super::times;
+use super::times::{self, Clock, Moment};
 use super::unserved;
 use super::{Context, Wrong};
 
@@ -71,9 +69,9 @@ pub(crate) struct Args {
     /// Run the job after this long, such as 10s or 1h30m.
     #[arg(long, value_parser = times::duration, conflicts_with = "at")]
     delay: Option<Duration>,
-    /// Run the job at this instant, such as 2026-12-01T10:00:00Z.
-    #[arg(long, value_parser = times::instant)]
-    at: Option<Timestamp>,
+    /// Run the job at this time: as it is shown, such as '2026-12-01 11:00', or with a zone, such as 2026-12-01T10:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = times::moment)]
+    at: Option<Moment>,
     /// After how many failures the job becomes a dead letter, instead of its type's limit.
     #[arg(long)]
     max_attempts: Option<NonZeroU32>,
@@ -83,9 +81,9 @@ pub(crate) struct Args {
     /// For how long another job with this --id is not accepted, even if the first one ends sooner. Default: 24h.
     #[arg(long, value_parser = times::duration, requires = "id", value_name = "LENGTH")]
     idempotent_for: Option<Duration>,
-    /// Do not start the job at or after this instant.
-    #[arg(long, value_parser = times::instant, conflicts_with = "expires_in")]
-    expires_at: Option<Timestamp>,
+    /// Do not start the job at or after this time.
+    #[arg(long, value_name = "TIME", value_parser = times::moment, conflicts_with = "expires_in")]
+    expires_at: Option<Moment>,
     /// Do not start the job later than this long from now.
     #[arg(long, value_parser = times::duration, value_name = "LENGTH")]
     expires_in: Option<Duration>,
@@ -233,7 +231,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (name, wait) = (args.queue.clone(), args.wait);
     let (expires_in, confirm_within) = (args.expires_in, args.confirm_within);
     let job_type = args.job_type.clone();
-    let mut draft = args.draft()?;
+    let mut draft = args.draft(&context.clock)?;
     let (lane, state) = draft.place();
     let max_payload = max_payload(&name, &context.effective);
     // An invalid job is refused before connecting to Redis.
@@ -302,7 +300,7 @@ fn print_remarks(report: &Report) {
 }
 
 impl Args {
-    fn draft(self) -> anyhow::Result<Draft> {
+    fn draft(self, clock: &Clock) -> anyhow::Result<Draft> {
         let job_type = self.job_type.ok_or_else(|| Wrong("the type is missing".to_owned()))?;
         let payload = self.payload.map(|payload| self::payload(payload, self.encoding)).transpose()?;
         Ok(Draft {
@@ -315,12 +313,12 @@ impl Args {
             priority: self.priority,
             when: match (self.delay, self.at) {
                 (Some(delay), _) => When::In(delay),
-                (None, Some(time)) => When::At(time),
+                (None, Some(time)) => When::At(clock.instant(time)),
                 (None, None) => When::Now,
             },
             max_attempts: self.max_attempts,
             timeout: self.timeout,
-            expires_at: self.expires_at,
+            expires_at: self.expires_at.map(|time| clock.instant(time)),
             durability: self.durability,
             unique: self.unique.map(|key| (key, self.unique_scope, self.unique_mode)),
             follow: self.follow,

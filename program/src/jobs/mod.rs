@@ -99,7 +99,7 @@ pub(crate) struct Facts {
 
 /// Finds the jobs.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let filter = args.letters.add_to(args.filter.filter()?)?;
+    let filter = args.letters.add_to(args.filter.filter(&context.clock)?)?;
     let states = states(&args)?;
     let broker = tokio::select! {
         biased;

@@ -135,7 +135,7 @@ pub(super) fn show(page: &Page, filter: &Filter, clock: &Clock) -> View {
     }
     let mut table = output::table(&[
         Column::from("queue"),
-        Column::from("job"),
+        Column::id("job"),
         Column::from("type"),
         Column::state("state"),
         Column::from("age"),

@@ -24,7 +24,7 @@ pub(crate) struct Column {
 enum Kind {
     /// Text, which is cut if it does not fit.
     Text,
-    /// Identifiers that others need in full, and that are short.
+    /// Identifiers that others need in full. They are cut only if they would take more than half of the width.
     Id,
     /// Text that must be read in full: it is continued on the next line.
     Prose,
@@ -39,7 +39,7 @@ impl From<&'static str> for Column {
 }
 
 impl Column {
-    /// A column of short identifiers, which are never cut.
+    /// A column of identifiers, which are not cut unless they are very long.
     pub(crate) fn id(heading: &'static str) -> Self {
         Self { kind: Kind::Id, ..Self::from(heading) }
     }
@@ -59,11 +59,13 @@ impl Column {
         Self { is_wide: true, ..Self::from(heading) }
     }
 
-    fn constraint(self, is_wide: bool) -> Option<ColumnConstraint> {
+    /// `longest` is the width of its longest cell, and `width` that of the terminal.
+    fn constraint(self, is_wide: bool, longest: usize, width: Option<u16>) -> Option<ColumnConstraint> {
         if self.is_wide && !is_wide {
             return Some(ColumnConstraint::Hidden);
         }
-        (self.kind == Kind::Id).then_some(ColumnConstraint::ContentWidth)
+        let fits = width.is_none_or(|width| longest <= usize::from(width / 2));
+        (self.kind == Kind::Id && fits).then_some(ColumnConstraint::ContentWidth)
     }
 }
 
@@ -101,9 +103,10 @@ impl Table {
         for cells in &self.rows {
             table.add_row(self.row(cells, look, width.is_some()));
         }
-        for (column, shown) in self.columns.iter().zip(table.column_iter_mut()) {
+        for (nth, (column, shown)) in self.columns.iter().zip(table.column_iter_mut()).enumerate() {
             shown.set_padding((0, GAP));
-            if let Some(constraint) = column.constraint(is_wide) {
+            let longest = self.rows.iter().map(|cells| cells[nth].chars().count()).max().unwrap_or(0);
+            if let Some(constraint) = column.constraint(is_wide, longest, width) {
                 shown.set_constraint(constraint);
             }
         }
@@ -179,6 +182,15 @@ letter            type             state    error
         assert!(lines.iter().all(|line| line.chars().count() <= 60), "{shown}");
         assert!(lines[1].starts_with("1700000000000-0 ") && lines[1].ends_with('…'), "{shown}");
         assert!(!shown.contains("order-7"), "{shown}");
+    }
+
+    #[test]
+    fn very_long_identifiers_are_cut_to_the_width_of_a_terminal() {
+        let mut table = letters();
+        table.add_row(["x".repeat(128).as_str(), "", "a", "dead", ""]);
+        let shown = table.render(TERMINAL, false);
+        assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+        assert!(table.to_string().contains(&"x".repeat(128)));
     }
 
     #[test]

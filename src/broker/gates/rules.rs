@@ -1,5 +1,7 @@
 //! The rules of a queue's gates, and what is known about each gate and its room.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use fred::interfaces::{HashesInterface, StreamsInterface};
@@ -28,6 +30,10 @@ const MAX_CLOSED_MS: u128 = 1000 * 365 * 24 * 3600 * 1000;
 
 /// How many gates are looked at at once.
 const AT_ONCE: usize = 16;
+
+/// In how many rooms a list looks for values that jobs wait for, and how many of these values it names.
+const MOST_ROOMS: usize = 1000;
+const MOST_VALUES: usize = 200;
 
 /// The gates of a queue. [`Queue::gates`] returns them.
 ///
@@ -61,6 +67,8 @@ pub struct Gates {
 pub struct GateStatus {
     /// Its rule.
     pub rule: Rule,
+    /// Whether this is the rule for each value of a field: the gate is that of a value without a rule of its own.
+    pub inherited: bool,
     /// How many jobs hold a place in it.
     pub held: u64,
     /// How many jobs wait in its room.
@@ -150,7 +158,7 @@ impl Gates {
 
     /// Lets out of a gate's room as many jobs as one script does. The gate of a field has a room for each value.
     async fn let_out_first(&self, gate: &GateName) -> Result<(), Error> {
-        let rooms = if gate.field().is_some() && gate.each().is_none() {
+        let rooms = if gate.is_for_each() {
             let (values, page) = (format!("{gate}="), self.rooms_page("0").await?);
             let names = page.rooms.into_iter().map(|room| room.name);
             names.filter(|name| name.starts_with(&values)).take(MAX_ROOMS).collect()
@@ -216,7 +224,9 @@ impl Gates {
         }
     }
 
-    /// Returns the gates that have a rule, with what they do now.
+    /// Returns the gates that have a rule, with what they do now. Under a rule for each value of a field come those of its values
+    /// for which jobs wait: the 200 with the most such jobs, of 1000 rooms. If there are more, the jobs that wait for the others
+    /// count as waiting for the rule itself.
     ///
     /// ```no_run
     /// # async fn example(queue: streamfleet::Queue) -> Result<(), streamfleet::RedisError> {
@@ -230,15 +240,44 @@ impl Gates {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn list(&self) -> Result<Vec<GateStatus>, Error> {
-        let rules: Vec<Rule> = self.rules().await?.iter().cloned().collect();
-        let mut listed = Vec::with_capacity(rules.len());
-        for some in rules.chunks(AT_ONCE) {
-            listed.extend(try_join_all(some.iter().map(|rule| self.status(rule))).await?);
+        let rules = self.rules().await?;
+        let (values, others) = self.values(&rules).await?;
+        let mut gates: Vec<(&Rule, bool)> = rules.iter().map(|rule| (rule, false)).collect();
+        gates.extend(values.iter().map(|rule| (rule, true)));
+        gates.sort_by(|(one, _), (other, _)| one.gate.cmp(&other.gate));
+        let mut listed = Vec::with_capacity(gates.len());
+        for some in gates.chunks(AT_ONCE) {
+            listed.extend(
+                try_join_all(some.iter().map(|(rule, inherited)| self.status(rule, *inherited))).await?,
+            );
+        }
+        for gate in &mut listed {
+            gate.waiting += others.get(&gate.rule.gate).copied().unwrap_or(0);
         }
         Ok(listed)
     }
 
-    async fn status(&self, rule: &Rule) -> Result<GateStatus, Error> {
+    /// Returns the rules of values for which jobs wait and that have no rule of their own, and how many jobs wait for further
+    /// values of each field.
+    async fn values(&self, rules: &Rules) -> Result<(Vec<Rule>, HashMap<GateName, u64>), Error> {
+        let (mut values, mut others) = (Vec::new(), HashMap::new());
+        if rules.iter().all(|rule| !rule.gate.is_for_each()) {
+            return Ok((values, others));
+        }
+        let mut rooms = self.rooms(MOST_ROOMS).await?;
+        rooms.sort_by_key(|room| Reverse(room.waiting));
+        for room in rooms {
+            let Some(rule) = room.name.parse().ok().and_then(|gate| rules.inherited(&gate)) else { continue };
+            if values.len() < MOST_VALUES {
+                values.push(rule);
+            } else if let Some(each) = rule.gate.each() {
+                *others.entry(each).or_default() += room.waiting.unwrap_or(0);
+            }
+        }
+        Ok((values, others))
+    }
+
+    async fn status(&self, rule: &Rule, inherited: bool) -> Result<GateStatus, Error> {
         let (keys, link) = (&self.queue.keys, &self.queue.link);
         let client = link.client();
         let (held, room) = (keys.gate("held", &rule.gate), keys.room(rule.gate.as_str()));
@@ -248,7 +287,8 @@ impl Gates {
         let tripped: Value = readable(link.ask("hget", client.hget(breaker, "until_ms")).await)?;
         let number = |value: &Value| decode::number(value).unwrap_or(0);
         let tripped_until = decode::number(&tripped).map(timestamp);
-        Ok(GateStatus { held: number(&held), waiting: number(&waiting), tripped_until, rule: rule.clone() })
+        let (held, waiting, rule) = (number(&held), number(&waiting), rule.clone());
+        Ok(GateStatus { rule, inherited, held, waiting, tripped_until })
     }
 
     /// Returns the rooms in which jobs wait, at most `most` of them.

@@ -10,8 +10,8 @@
 --   to start reading for the oldest entry that no worker has taken or '', ms of the longest silence of a pending entry or -1;
 --   then 0 if there are no recurring jobs, bytes used or -1, bytes allowed, eviction policy, jobs in
 --   rooms, ms since when the queue is closed or -1, those of the jobs in rooms that wait for a worker that knows their type,
---   those that wait for the turn of their value, gates that somebody has closed and open breakers or 0 without a lease, the
---   room of the value with the most such jobs or ''}
+--   those that wait for the turn of their value, gates that somebody has closed and open breakers or 0 without a lease, those of
+--   single values only while jobs wait for them; the room of the value with the most such jobs or ''}
 -- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
 -- Of the others, the oldest stand for all.
 local lease = ARGV[2]
@@ -53,9 +53,10 @@ if shut and till ~= '0' and tonumber(till) <= now then shut = nil end
 -- Of very many rooms, only the first ones are counted.
 local page, unserved, fair = ask(10, 'HSCAN', KEYS[10], 0, 'COUNT', 1000), 0, 0
 -- All values have their turns, so the first job of the one with the most jobs has waited for about the longest.
-local longest, most = '', 0
+local longest, most, valued = '', 0, {}
 for at = 1, page and #page[2] or 0, 2 do
   local kind = string.match(page[2][at], '^(%a+):')
+  if kind == 'key' then valued[#valued + 1] = page[2][at] end
   local length = (kind == 'unknown' or kind == 'fair') and redis.pcall('XLEN', gate_key(KEYS[9], 'room', page[2][at]))
   if type(length) == 'number' then
     if kind == 'fair' then fair = fair + length else unserved = unserved + length end
@@ -64,18 +65,30 @@ for at = 1, page and #page[2] or 0, 2 do
 end
 -- Gates that somebody has closed, and open breakers, for a leader. The number of rules is bounded; see rule_put.
 local shut_gates, tripped = 0, 0
+local function count_tripped(name)
+  local tripped_till = redis.pcall('HGET', gate_key(KEYS[9], 'breaker', name), 'until_ms')
+  if type(tripped_till) == 'string' and (tonumber(tripped_till) or 0) > now then tripped = tripped + 1 end
+end
+-- The gates with limits of their own, and the fields with a breaker for each value.
+local limited, each = {}, {}
 for _, field in ipairs(lease ~= '' and ask(9, 'HKEYS', KEYS[9]) or {}) do
   local part, name = string.match(field, '^(%a):(.+)$')
   local rule = (part == 'p' or part == 'c' or part == 'r') and redis.call('HGET', KEYS[9], field) or ''
   if part == 'p' then
     local over = tonumber(string.match(rule, '^%d+ (%d+) ') or '0')
     if over == 0 or over > now then shut_gates = shut_gates + 1 end
-  elseif string.find(rule, '"breaker"', 1, true) then
-    local tripped_till = redis.pcall('HGET', gate_key(KEYS[9], 'breaker', name), 'until_ms')
-    local is_open = type(tripped_till) == 'string' and (tonumber(tripped_till) or 0) > now
+  elseif part == 'r' or part == 'c' then
+    limited[name] = true
     -- Limits of both kinds have the same breaker.
-    if is_open and (part == 'r' or redis.call('HEXISTS', KEYS[9], 'r:' .. name) == 0) then tripped = tripped + 1 end
+    local is_first = part == 'r' or redis.call('HEXISTS', KEYS[9], 'r:' .. name) == 0
+    if is_first and string.find(rule, '"breaker"', 1, true) then
+      each[name] = true
+      count_tripped(name)
+    end
   end
+end
+for _, name in ipairs(valued) do
+  if each[string.match(name, '^(key:[^=]+)=') or ''] and not limited[name] then count_tripped(name) end
 end
 local rest = {
   ask(7, 'HLEN', KEYS[7]) or 0, tonumber(string.match(memory, 'used_memory:(%d+)') or -1),

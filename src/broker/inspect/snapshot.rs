@@ -71,8 +71,8 @@ pub struct QueueSnapshot {
     pub oldest_in_fair_rooms: Option<EntryId>,
     /// Gates that somebody has closed, if this is a leader's survey.
     pub gates_closed: u64,
-    /// Gates that their breakers have closed, if this is a leader's survey. Breakers of single values of a field are not
-    /// counted.
+    /// Gates that their breakers have closed, if this is a leader's survey. Those of single values of a field count while jobs
+    /// wait for them, except beyond 1000 rooms.
     pub breakers_open: u64,
     /// Since when the whole queue is closed, if it is.
     pub closed_since: Option<Timestamp>,

@@ -56,7 +56,7 @@ const TIME_UP: &str = "it ran out of time";
 ///
 /// [`ExecConfig::rules`] are applied first. They can give exit codes and the text on standard error other meanings.
 ///
-/// The error consists of the exit code and the end of standard error. A program that cannot be started is an ordinary
+/// The error consists of the exit code and the end of standard error, with its line breaks. A program that cannot be started is an ordinary
 /// failure, unless the worker lacked the resources: then the job is snoozed.
 ///
 /// A line `::progress 40 rendering` on standard error reports the job's progress. All other lines go to the job's log
@@ -189,7 +189,7 @@ async fn cut_short(context: &JobContext) -> &'static str {
 
 /// Builds an error text: how the program ended, and the end of its output.
 fn error_text(how: &str, stderr: &[u8]) -> String {
-    match output::last_line(&progress::without_progress(stderr), STDERR_BYTES).as_str() {
+    match output::tail(&progress::without_progress(stderr), STDERR_BYTES).as_str() {
         "" => how.to_owned(),
         words => format!("{how}: {words}"),
     }

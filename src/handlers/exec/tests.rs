@@ -272,12 +272,12 @@ async fn endless_output_does_not_delay_the_deadline() {
 }
 
 #[tokio::test]
-async fn the_error_is_the_end_of_standard_error_in_one_line() {
+async fn the_error_is_the_end_of_standard_error_with_its_line_breaks() {
     let script = r"seq 1 5000 >&2; printf '\033[2Jlast \377 words\n' >&2; exit 1";
     let error = failure(run(&sh(script), b"", context(&[])).await).error;
     assert!(error.starts_with("exit status: 1: "), "{error}");
-    assert!(error.ends_with("\\n5000\\n\\u{1b}[2Jlast \u{fffd} words"), "{error}");
-    assert!(error.len() < STDERR_BYTES + 50 && !error.contains("\\n1000\\n"), "{error}");
+    assert!(error.ends_with("\n5000\n\\u{1b}[2Jlast \u{fffd} words"), "{error}");
+    assert!(error.len() < STDERR_BYTES + 50 && !error.contains("\n1000\n"), "{error}");
 }
 
 /// Runs a script that writes its process id to the file `pid`, and then cancels its attempt.

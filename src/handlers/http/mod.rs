@@ -130,7 +130,7 @@ fn answer(status: StatusCode, body: &[u8]) -> Answer<'_> {
     Answer { code: Some(status.as_u16().into()), succeeded: status.is_success(), text: body }
 }
 
-/// Builds an error text: the status, and the beginning of the body.
+/// Builds an error text: the status, and the beginning of the body with its line breaks.
 fn refusal(response: &Response, body: &[u8]) -> String {
     let status = response.status();
     if status.is_redirection() {
@@ -138,7 +138,7 @@ fn refusal(response: &Response, body: &[u8]) -> String {
         let target = output::line(&target[..target.len().min(EXCERPT_BYTES)]);
         return format!("the endpoint answered {status} to {target}; redirects are not followed");
     }
-    match output::line(&body[..body.len().min(EXCERPT_BYTES)]).as_str() {
+    match output::lines(&body[..body.len().min(EXCERPT_BYTES)]).as_str() {
         "" => format!("the endpoint answered {status}"),
         text => format!("the endpoint answered {status}: {text}"),
     }

@@ -221,10 +221,10 @@ async fn a_redirect_is_fatal_and_not_followed() {
 }
 
 #[tokio::test]
-async fn the_error_has_the_start_of_the_body_in_one_line() {
+async fn the_error_has_the_start_of_the_body_with_its_line_breaks() {
     let body = format!("line\n\u{1b}[2J{}", "x".repeat(100_000));
     let failed = failure(answer(ResponseTemplate::new(422).set_body_string(body)).await);
-    assert!(failed.error.contains(": line\\n\\u{1b}[2Jxxx"), "{}", failed.error);
+    assert!(failed.error.contains(": line\n\\u{1b}[2Jxxx"), "{}", failed.error);
     assert!(failed.error.len() < EXCERPT_BYTES + 100, "{}", failed.error.len());
 }
 

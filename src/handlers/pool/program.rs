@@ -126,7 +126,7 @@ impl Program {
         let read = async { while reading.join_next().await.is_some() {} };
         timeout(LAST_WORDS, read).await.ok();
         let tail = last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        (status, output::last_line(&tail.bytes, STDERR_BYTES))
+        (status, output::tail(&tail.bytes, STDERR_BYTES))
     }
 
     /// Returns how many bytes of RAM it uses; `None` if the system does not tell.

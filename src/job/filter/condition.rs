@@ -34,6 +34,7 @@ pub(super) enum Condition {
     Since(Timestamp),
     Until(Timestamp),
     OlderThan(Duration),
+    NewerThan(Duration),
 }
 
 impl Condition {
@@ -62,8 +63,11 @@ impl Condition {
             "kind" => parse_word(value).map(Self::Kind),
             "group" => parse_word(value).map(Self::Group),
             "where" => value.parse::<Comparison>().map(Self::Where),
-            "since" => parse_instant(value).map(Self::Since),
-            "until" => parse_instant(value).map(Self::Until),
+            // A duration means so long ago.
+            "since" => parse_duration(value)
+                .map_or_else(|| parse_instant(value).map(Self::Since), |age| Ok(Self::NewerThan(age))),
+            "until" => parse_duration(value)
+                .map_or_else(|| parse_instant(value).map(Self::Until), |age| Ok(Self::OlderThan(age))),
             "older-than" => {
                 let age = parse_duration(value).map(Self::OlderThan);
                 age.ok_or_else(|| "it must be a duration, such as 1h30m or 2d".to_owned())
@@ -89,6 +93,7 @@ impl Condition {
             Self::Since(time) => ("since", instant_text(*time)),
             Self::Until(time) => ("until", instant_text(*time)),
             Self::OlderThan(age) => ("older-than", format_duration(*age)),
+            Self::NewerThan(age) => ("since", format_duration(*age)),
         }
     }
 
@@ -112,7 +117,8 @@ impl Condition {
             | Self::Group(_)
             | Self::Since(_)
             | Self::Until(_)
-            | Self::OlderThan(_) => false,
+            | Self::OlderThan(_)
+            | Self::NewerThan(_) => false,
         }
     }
 
@@ -123,8 +129,11 @@ impl Condition {
 
     /// Turns a condition about the age into one about the time.
     pub(super) fn fix(&mut self, now: Timestamp) {
+        let ago = |age: Duration| Timestamp::default().after(now.since(Timestamp::default().after(age)));
         if let Self::OlderThan(age) = self {
-            *self = Self::Until(Timestamp::default().after(now.since(Timestamp::default().after(*age))));
+            *self = Self::Until(ago(*age));
+        } else if let Self::NewerThan(age) = self {
+            *self = Self::Since(ago(*age));
         }
     }
 
@@ -161,6 +170,7 @@ impl Condition {
             Self::Since(time) => Ok(at()? >= *time),
             Self::Until(time) => Ok(at()? < *time),
             Self::OlderThan(age) => Ok(now.since(at()?) > *age),
+            Self::NewerThan(age) => Ok(now.since(at()?) <= *age),
         }
     }
 }
@@ -231,7 +241,7 @@ fn parse_instant(text: &str) -> Result<Timestamp, String> {
     let time = text.parse::<jiff::Timestamp>().or_else(|_| zoned());
     let ms = time.ok().and_then(|time| u64::try_from(time.as_millisecond()).ok());
     ms.and_then(Timestamp::from_ms)
-        .ok_or_else(|| "it must have a date, a time and a zone, such as 2026-12-01T10:00:00Z".to_owned())
+        .ok_or_else(|| "it must have a date, a time and a zone, such as 2026-12-01T10:00:00Z, or be a duration ago, such as 2d".to_owned())
 }
 
 fn parse_type(text: &str) -> Result<Condition, String> {

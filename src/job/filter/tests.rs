@@ -263,9 +263,14 @@ fn times_begin_with_since_and_end_before_until() {
     assert!(is(&until, NOW - 6) && !is(&until, NOW - 5));
     let old = Filter::new().older_than(Duration::from_secs(60)).unwrap();
     assert!(is(&old, NOW - 60_001) && !is(&old, NOW - 60_000));
-    let fixed = old.fixed_at(at(NOW));
+    let fixed = old.clone().fixed_at(at(NOW));
     assert!(is(&fixed, NOW - 60_001) && !is(&fixed, NOW - 60_000));
     assert_eq!(fixed, Filter::new().until(at(NOW - 60_000)).unwrap());
+    let new = Filter::new().and("since", "1m").unwrap();
+    assert!(is(&new, NOW - 60_000) && !is(&new, NOW - 60_001));
+    assert_eq!(new.to_string(), "--since 1m");
+    assert_eq!(new.fixed_at(at(NOW)), Filter::new().since(at(NOW - 60_000)).unwrap());
+    assert_eq!(Filter::new().and("until", "1m").unwrap(), old);
 }
 
 #[test]
@@ -311,6 +316,7 @@ fn any_condition() -> impl Strategy<Value = (&'static str, String)> {
         text.prop_map(|text| ("error", text)),
         "[a-z0-9][a-z0-9._-]{0,20}\\*?".prop_map(|name| ("type", name)),
         (0..Timestamp::MAX.as_ms() / 2).prop_map(|ms| ("since", instant_text(at(ms)))),
+        (1..100_000_000_u64).prop_map(|ms| ("since", format_duration(Duration::from_millis(ms)))),
         (1..100_000_000_u64).prop_map(|ms| ("older-than", format_duration(Duration::from_millis(ms)))),
     ]
 }

@@ -146,7 +146,7 @@ catalogue! {
         GATES_CLOSED = gauge("streamfleet_queue_gates_closed", &[QUEUE],
             "Gates that somebody has closed, the whole queue's included.").of_leader();
         BREAKERS_OPEN = gauge("streamfleet_queue_breakers_open", &[QUEUE],
-            "Gates that their breakers have closed after failures. Breakers of single values of a field are not counted.").of_leader();
+            "Gates that their breakers have closed after failures. Breakers of single values of a field count while jobs wait for them, in up to 1000 rooms.").of_leader();
         IN_FAIR_ROOMS = gauge("streamfleet_queue_fair_jobs", &[QUEUE],
             "Those of the waiting jobs that wait for the turn of their value, in a queue that is shared between the values of a field.").of_leader();
         PAUSED = gauge("streamfleet_queue_paused_seconds", &[QUEUE],

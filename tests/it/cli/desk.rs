@@ -16,7 +16,7 @@ pub(crate) fn sf(server: &RedisServer, args: &[&str]) -> Output {
 }
 
 /// Like [`sf`], with this on stdin.
-pub(super) fn sf_with(server: &RedisServer, args: &[&str], stdin: &[u8]) -> Output {
+pub(crate) fn sf_with(server: &RedisServer, args: &[&str], stdin: &[u8]) -> Output {
     run(&with_address(&server.url(), args), stdin)
 }
 

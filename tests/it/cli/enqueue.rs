@@ -108,7 +108,7 @@ fn an_invalid_command_line_is_explained_and_sends_nothing() {
         (&["enqueue", "a", "--priority", "9", "--lane", "high"], "cannot be used with"),
         (&["enqueue", "--bulk", "--priority", "9"], "cannot be used with"),
         (&["enqueue", "a", "--delay", "10"], "a duration must be a number with a unit"),
-        (&["enqueue", "a", "--at", "noon"], "an instant must have a date"),
+        (&["enqueue", "a", "--at", "noon"], "a time must be as it is shown"),
         (&["enqueue", "a", "--delay", "1s", "--at", "2100-01-01T00:00:00Z"], "cannot be used with"),
         (&["enqueue", "a", "--timeout", "8d"], "between 1ms and 7d"),
         (&["enqueue", "a", "--header", "tenant"], "NAME=VALUE"),

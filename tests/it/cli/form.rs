@@ -122,6 +122,79 @@ fn a_table_on_a_terminal_fits_its_width() {
     assert!(wide.contains("no record of that kind") && !wide.contains('…'), "{wide}");
 }
 
+/// Fills all lists with long names, ids and texts.
+fn crowded() -> RedisServer {
+    const REASON: &str = "the bank asked us to stop all of its jobs until somebody has called them";
+    const TYPE: &str = "customers.notifications.send_weekly";
+    let server = server();
+    for command in [
+        "enqueue TYPE {} --id 8c7ffab0-94b3-4a3a-8f28-2a4cbd6cd8a1 --queue customer-notifications-and-monthly-reports",
+        "enqueue TYPE {} --id 2f5d0e83-77a1-4e0e-b1b7-9be1ab9d3a10 --delay 30d",
+        "enqueue TYPE {} --queue customer-notifications-and-monthly-reports --delay 30d",
+        "pause --queue default --type TYPE --for 1h --reason REASON",
+        "gates set key:h.dependency --concurrency 100 --rate 100/s --breaker 50%/20/1m/30s",
+        "cron add customers.notifications.monthly --schedule 30_4_1_*_* --type TYPE",
+        "dead replay --all --yes --rate 10/h --why REASON",
+        "dead groups --recount",
+    ] {
+        let words = command.split(' ').map(|word| match word {
+            "REASON" => REASON.to_owned(),
+            "TYPE" => TYPE.to_owned(),
+            other => {
+                if other.ends_with('*') {
+                    other.replace('_', " ")
+                } else {
+                    other.to_owned()
+                }
+            }
+        });
+        let words: Vec<String> = words.collect();
+        let output = sf(&server, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(output.code, Some(0), "{command}: {output:?}");
+    }
+    for queue in ["default", "customer-notifications-and-monthly-reports"] {
+        let fields = ["*", "type", TYPE, "id", "8c7ffab0-94b3-4a3a-8f28-2a4cbd6cd8a1", "dead_error", REASON];
+        server.cmd(&[&["XADD", &format!("sf:{{{queue}}}:dead")], &fields[..]].concat());
+    }
+    server
+}
+
+#[test]
+fn every_list_on_a_terminal_fits_its_width() {
+    let server = crowded();
+    let lists = [
+        "jobs",
+        "queues",
+        "dead list",
+        "dead groups",
+        "delayed list",
+        "gates list",
+        "cron list",
+        "campaigns list",
+        "audit",
+        "workers",
+        "alerts list",
+        "metrics",
+        "stats default",
+        "check",
+    ];
+    for list in lists {
+        let args: Vec<&str> = list.split(' ').collect();
+        let output = on_a_terminal(&server, &args).env("NO_COLOR", "1").output(SOON);
+        // A line shows what came after it was last erased, as progress is.
+        let lines = output.stdout.lines().filter_map(|line| line.rsplit("\u{1b}[2K").next());
+        // Sentences below a table continue on the terminal's next line.
+        let rows: Vec<&str> = lines.filter(|line| line.contains("  ")).collect();
+        assert!(rows.iter().all(|row| row.chars().count() <= 80), "{list}: {rows:#?}");
+        let is_empty = matches!(list, "workers" | "alerts list" | "stats default");
+        assert!(is_empty || rows.len() >= 2, "{list}: {output:?}");
+    }
+    let jobs = shown(&on_a_terminal(&server, &["jobs"]).env("NO_COLOR", "1"));
+    for id in ["8c7ffab0-94b3-4a3a-8f28-2a4cbd6cd8a1", "2f5d0e83-77a1-4e0e-b1b7-9be1ab9d3a10"] {
+        assert!(jobs.contains(id), "{jobs}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn colors_have_a_meaning_and_are_left_out_on_request() {
     let server = RedisServer::start();

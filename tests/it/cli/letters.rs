@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::desk::{bury, json, launch, sf, stdout_of, until_dead};
+use super::form::Person;
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_empty};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
@@ -123,6 +124,36 @@ fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
     }
     assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(2));
     assert_eq!(json(&server, &["dead", "replay", "--type", "other", "--yes"])["replayed"], 0);
+}
+
+#[test]
+fn a_letter_is_edited_in_an_editor_on_a_terminal() {
+    let server = RedisServer::start();
+    let letter = ["type", "mail.send", "id", "order-7", "payload", r#"{"to":"ann"}"#, "dead_reason", "fatal"];
+    server.cmd(&[&["XADD", DEAD, "1700000000000-0"], &letter[..]].concat());
+    let edited = |editor: &str| {
+        let command = Person::new().runs(&server, &["dead", "edit", "1700000000000-0"]);
+        command.env("VISUAL", "").env("EDITOR", editor).output(SOON)
+    };
+    let payload = || {
+        let listed = json(&server, &["dead", "list"]);
+        let shown = json(&server, &["dead", "show", listed["items"][0]["letter"].as_str().unwrap()]);
+        let fields = shown["fields"].as_array().unwrap().clone();
+        fields.into_iter().find(|field| field["name"] == "payload").unwrap()["value"].take()
+    };
+    let unchanged = edited("true");
+    assert!(unchanged.code == Some(0) && unchanged.stdout.contains("nothing was changed"), "{unchanged:?}");
+    // What was written is not lost if the editor fails.
+    let failed = edited("sh -c 'sed -i s/ann/cat/ \"$1\"; false' sh");
+    assert!(failed.code == Some(1) && failed.stdout.contains("the editor ended with"), "{failed:?}");
+    let kept = failed.stdout.split("what you wrote is in ").nth(1).unwrap().lines().next().unwrap().trim();
+    let kept = std::path::Path::new(kept);
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), r#"{"to":"cat"}"#);
+    std::fs::remove_dir_all(kept.parent().unwrap()).unwrap();
+    assert_eq!(payload(), r#"{"to":"ann"}"#);
+    let done = edited("sed -i s/ann/bob/");
+    assert!(done.code == Some(0) && done.stdout.contains("order-7 is now the dead letter"), "{done:?}");
+    assert_eq!(payload(), r#"{"to":"bob"}"#);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,8 @@ use super::desk::{assert_output, json, launch, sf, sf_with, stdout_of};
 use crate::harness::fleet::{Acts, Running, queue, quick, submit, until_state};
 use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
-use crate::harness::wait::until_async;
+use crate::harness::wait::{until, until_async};
+use crate::traps::scene::SOON;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_lists_every_attempt() {
@@ -53,6 +54,29 @@ listen = "off"
     assert_eq!(json(&server, &["status", id])["result"], done["result"]);
     let shown = stdout_of(&server, &["status", id]);
     assert!(shown.contains("2 bytes: ff 00\n"), "{shown}");
+}
+
+#[test]
+fn a_traceback_is_shown_with_its_line_breaks() {
+    let server = RedisServer::start();
+    let config = r#"
+[types.import]
+handler = { exec = { command = ["sh", "-c", "printf 'Traceback:\\n  File import.py\\nKeyError: id\\n' >&2; exit 65"] } }
+[telemetry]
+listen = "off"
+"#;
+    let args = ["--config", "{config}", "--redis", &server.url(), "worker"];
+    let _worker = Launch::new(&args).config(config).start();
+    assert_eq!(sf(&server, &["enqueue", "import", "--id", "order-7", "--track"]).code, Some(0));
+    let error = "exit status: 65: Traceback:\n  File import.py\nKeyError: id";
+    until("the job to be dead", SOON, || json(&server, &["status", "order-7"])["error"] == error);
+    // Each line of the error is a line of its own.
+    for args in [&["status", "order-7"][..], &["dead", "show", "order-7"]] {
+        let shown = stdout_of(&server, args);
+        let mut lines = shown.lines().map(str::trim_start).skip_while(|line| !line.ends_with("Traceback:"));
+        let lines = [lines.next(), lines.next(), lines.next()].map(Option::unwrap_or_default);
+        assert!(lines[1].starts_with("File import.py") && lines[2].starts_with("KeyError: id"), "{shown}");
+    }
 }
 
 #[test]
@@ -109,10 +133,18 @@ fn queues_are_listed_before_any_worker_joins_them() {
     assert!(mail["oldest_waiting_age_ms"].is_u64() && later["next_due_ms"].is_u64());
     assert_output!(stdout_of(&server, &["queues"]));
     assert_eq!(sf(&server, &["queues", "mail"]).code, Some(0));
-    let unknown: [&[&str]; 3] =
-        [&["queues", "male"], &["dead", "list", "-q", "male"], &["delayed", "list", "-q", "male"]];
+    let unknown = [
+        "queues male",
+        "dead list -q male",
+        "dead watch -q male",
+        "delayed list -q male",
+        "gates list -q male",
+        "campaigns list -q male",
+        "events -q male",
+        "cron list -q male",
+    ];
     for args in unknown {
-        let output = sf(&server, args);
+        let output = sf(&server, &args.split(' ').collect::<Vec<_>>());
         assert_eq!((output.code, output.stdout.as_str()), (Some(4), ""), "{output:?}");
         let want = "has no queue male; it has: later, mail; did you mean mail?\n";
         assert!(output.stderr.ends_with(want), "{}", output.stderr);
@@ -120,6 +152,25 @@ fn queues_are_listed_before_any_worker_joins_them() {
     assert!(!sf(&server, &["queues", "reports"]).stderr.contains("did you mean"));
     // The configuration names it, even if it has had no job yet.
     assert_eq!(json(&server, &["dead", "list"])["total"], 0);
+}
+
+#[test]
+fn gates_of_a_queue_without_jobs_are_changed_with_a_remark() {
+    let server = RedisServer::start();
+    sf(&server, &["enqueue", "a", "--queue", "mail"]);
+    let change = |args: &str| sf(&server, &args.split(' ').collect::<Vec<_>>());
+    for args in
+        ["resume -q male", "gates clear queue -q male", "pause -q male", "gates set queue --rate 9/s -q mial"]
+    {
+        let output = change(args);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let want = "; did you mean mail?\n";
+        assert!(output.stderr.ends_with(want) && !output.stdout.is_empty(), "{args}: {output:?}");
+    }
+    for args in ["pause -q mail", "resume -q mail", "pause -q male --type a", "gates set queue --rate 9/s"] {
+        let output = change(args);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{args}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,6 +57,41 @@ async fn a_customer_that_floods_the_queue_waits_and_others_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rule_for_each_tenant_shows_which_tenants_wait() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let set = ["gates", "set", "key:h.tenant", "--concurrency", "1"];
+    assert_eq!(sf(&server, &set).code, Some(0));
+    let handler = Gate::closed();
+    let fleet = Running::start(&server.url(), quick(1), handler.clone());
+    let producer = Producer::new(queue.clone());
+    for tenant in ["9", "9", "9", "9", "1", "1"] {
+        producer.submit(job("wait").header("tenant", tenant).unwrap()).await.unwrap();
+    }
+    let gate = |name: &str| item(&json(&server, &["gates", "list"]), "gate", name);
+    until("one of each tenant to run and the others to wait", SOON, || {
+        let [many, few] = ["key:h.tenant=9", "key:h.tenant=1"].map(gate);
+        [&many, &few].map(|gate| gate["held"] == 1) == [true; 2]
+            && many["waiting"] == 3
+            && few["waiting"] == 1
+    });
+    let many = gate("key:h.tenant=9");
+    let told = (&many["state"], &many["concurrency"], &many["source"]);
+    assert_eq!(told, (&"open".into(), &1.into(), &"command".into()));
+    assert_eq!(sf(&server, &["pause", "--key", "h.tenant", "--by", "ann"]).code, Some(0));
+    assert_eq!(
+        (&gate("key:h.tenant=9")["state"], &gate("key:h.tenant=9")["paused_by"]),
+        (&"paused".into(), &"ann".into())
+    );
+    assert_eq!(sf(&server, &["resume", "--key", "h.tenant"]).code, Some(0));
+    handler.open();
+    until_empty(&queue).await;
+    // A value for which nobody waits has no line.
+    until("the rooms to be gone", SOON, || gate("key:h.tenant=9").is_null());
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_id_of_a_job_tells_what_became_of_it() {
     let server = RedisServer::start();
     let queue = queue(&server).await;

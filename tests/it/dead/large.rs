@@ -67,6 +67,11 @@ async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
     until_async("all to be replayed", 2 * SOON, async || replayed().await == LETTERS as u64).await;
     let (took, wanted) = (since.elapsed().as_secs_f64(), LETTERS as f64 / RATE);
     let rest = took - without_leader.as_secs_f64();
+    eprintln!(
+        "{LETTERS} letters in {took:.1} s: {:.1}/s, and {:.1}/s while somebody led; wanted: {RATE}/s",
+        LETTERS as f64 / took,
+        LETTERS as f64 / rest
+    );
     assert!(
         took >= wanted * 0.95 && rest <= wanted * 1.05,
         "{took} s, {rest} s with a leader, not {wanted} s"

@@ -17,13 +17,14 @@ const JOBS: usize = 60;
 const PROCESSES: usize = 4;
 const LIMIT: i64 = 3;
 
+/// The program notes when it starts and ends, outside of Redis. It inherits the path of its file.
 const CONFIG: &str = r#"
 [worker]
 lease = "1s"
 [queues.default]
 tracking = "all"
 [types.test]
-handler = { exec = { command = ["sleep", "0.05"] } }
+handler = { exec = { command = ["sh", "-c", "note() { echo $STREAMFLEET_JOB_ID/$$ $1$(date +%s%3N) >> $NOTES; }; note +; sleep 0.05; note -"], env = { NOTES = "{notes}" } } }
 max_losses = 20
 backoff = { fixed = "10ms" }
 [types.test.limits]
@@ -36,12 +37,69 @@ fn number(server: &RedisServer, command: &[&str]) -> i64 {
     redis::from_redis_value(server.cmd(command)).unwrap()
 }
 
+/// What the programs of the first test did in one second.
+#[derive(Default)]
+struct Load {
+    granted: usize,
+    /// The most that ran at once.
+    most: i64,
+    killed: usize,
+}
+
+/// A kill of a worker, and with it of its programs: between these times.
+type Kill = (u64, u64);
+
+/// Returns when programs ran, as their notes say. One that has not noted its end was killed.
+fn runs(file: &Path, kills: &[Kill]) -> Vec<(u64, u64)> {
+    let mut runs: BTreeMap<String, (Option<u64>, Option<u64>)> = BTreeMap::new();
+    for (program, note) in notes(file) {
+        let run = runs.entry(program).or_default();
+        match note.split_at(1) {
+            ("+", ms) => run.0 = ms.parse().ok(),
+            (_, ms) => run.1 = ms.parse().ok(),
+        }
+    }
+    let killed = |start: u64| {
+        let kill = kills.iter().find(|(_, done)| *done >= start);
+        start.max(kill.expect("nobody was killed, and a program has not noted its end").0)
+    };
+    let runs = runs.into_values().filter_map(|(start, end)| Some((start?, end)));
+    runs.map(|(start, end)| (start, end.unwrap_or_else(|| killed(start)))).collect()
+}
+
+/// Returns what happened in each second, with the most programs that ran at once.
+fn loads(runs: &[(u64, u64)], kills: &[Kill]) -> BTreeMap<u64, Load> {
+    let began = runs.iter().map(|(start, _)| *start).min().unwrap_or(0);
+    let second = |ms: u64| ms.saturating_sub(began) / 1000;
+    let mut loads = BTreeMap::<u64, Load>::new();
+    // Of the same millisecond, ends come first: nobody knows their order.
+    let mut changes: Vec<(u64, i64)> =
+        runs.iter().flat_map(|(start, end)| [(*start, 1), (*end, -1)]).collect();
+    changes.sort_unstable();
+    let mut running = 0;
+    for (ms, change) in changes {
+        running += change;
+        let load = loads.entry(second(ms)).or_default();
+        load.granted += usize::from(change > 0);
+        load.most = load.most.max(running);
+    }
+    for (_, done) in kills {
+        loads.entry(second(*done)).or_default().killed += 1;
+    }
+    eprintln!("second  killed  granted  most at once  allowed at once");
+    for (second, Load { granted, most, killed }) in &loads {
+        eprintln!("{second:>6} {killed:>7} {granted:>8} {most:>13} {LIMIT:>16}");
+    }
+    loads
+}
+
 #[test]
 fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
-    let server = RedisServer::start();
-    let url = server.url();
+    let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let (url, file) = (server.url(), dir.path().join("notes"));
+    let config = CONFIG.replace("{notes}", file.to_str().unwrap());
     let start =
-        || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(CONFIG).start() };
+        || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(&config).start() };
     let mut workers: Vec<Worker> = (0..PROCESSES).map(|_| start()).collect();
     let ids: Vec<String> = (0..JOBS)
         .map(|_| redis::from_redis_value(server.cmd(&["XADD", STREAM, "*", "type", "test"])).unwrap())
@@ -50,20 +108,22 @@ fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
         let state = server.cmd(&["HGET", &format!("sf:{{default}}:job:{id}"), "state"]);
         redis::from_redis_value::<Option<String>>(state).unwrap().as_deref() == Some("done")
     };
-    let (mut killed, mut last) = (0, Instant::now());
+    let (mut kills, mut last) = (Vec::<Kill>::new(), Instant::now());
     until("all jobs to be done", Duration::from_secs(90), || {
         let held = number(&server, &["HLEN", HELD]);
         assert!(held <= LIMIT, "{held} jobs hold places");
         // The first at once: on a busy machine, the jobs may be done before a pause is over.
-        if killed < 6 && (killed == 0 || last.elapsed() > Duration::from_millis(700)) {
+        if kills.len() < 6 && (kills.is_empty() || last.elapsed() > Duration::from_millis(700)) {
             // The leader, too, in its turn.
-            workers[killed % PROCESSES].kill9();
-            workers[killed % PROCESSES] = start();
-            (killed, last) = (killed + 1, Instant::now());
+            let (next, before) = (kills.len() % PROCESSES, now_ms());
+            workers[next].kill9();
+            kills.push((before, now_ms()));
+            workers[next] = start();
+            last = Instant::now();
         }
         ids.iter().all(is_done)
     });
-    assert!(killed > 0, "all jobs were done before the first kill");
+    assert!(!kills.is_empty(), "all jobs were done before the first kill");
     until("the rooms to be empty", Duration::from_secs(10), || {
         number(&server, &["EXISTS", "sf:{default}:rooms:places"]) == 0
     });
@@ -72,6 +132,11 @@ fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
         worker.wait_exit(Duration::from_secs(20));
     }
     assert_eq!(number(&server, &["EXISTS", HELD]), 0);
+    let loads = loads(&runs(&file, &kills), &kills);
+    let (granted, most) =
+        (loads.values().map(|load| load.granted).sum::<usize>(), loads.values().map(|load| load.most).max());
+    assert!(granted >= JOBS && most >= Some(2), "{granted} starts are noted, at most {most:?} at once");
+    assert!(most <= Some(LIMIT), "{most:?} programs ran at once");
 }
 
 /// A type with a breaker, whose handler does what the payload says.
@@ -186,15 +251,20 @@ struct Second {
     killed: usize,
 }
 
-fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     u64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap()
 }
 
-/// Returns the job and the time of each start. A line whose writer was killed in the middle is no start.
-fn starts(file: &Path) -> Vec<(String, u64)> {
+/// Returns who noted what in a file. A line whose writer was killed in the middle is no note.
+fn notes(file: &Path) -> Vec<(String, String)> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
-    lines.map(|(job, ms)| (job.to_owned(), ms.parse().unwrap())).collect()
+    lines.map(|(who, what)| (who.to_owned(), what.to_owned())).collect()
+}
+
+/// Returns who noted the time of a start, and the time.
+pub(super) fn starts(file: &Path) -> Vec<(String, u64)> {
+    notes(file).into_iter().map(|(who, ms)| (who, ms.parse().unwrap())).collect()
 }
 
 /// Prints what was granted and allowed in each second.

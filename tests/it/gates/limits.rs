@@ -171,6 +171,27 @@ async fn a_worker_that_lacks_the_type_uses_up_no_start() {
     fleet.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_names_the_values_with_the_most_jobs_and_counts_the_others() {
+    const VALUES: usize = 205;
+    let scene = Scene::new().await;
+    let each: GateName = "key:h.tenant".parse().unwrap();
+    scene.queue.gates().set(&each, &Limits::default().concurrency(1)).await.unwrap();
+    for nth in 0..VALUES {
+        let room = format!("key:h.tenant={nth}");
+        scene.server.cmd(&["HSET", "sf:{default}:rooms", &room, "1"]);
+        // The last ones have two jobs each.
+        for _ in 0..=usize::from(nth >= 5) {
+            scene.server.cmd(&["XADD", &format!("sf:{{default}}:room:{room}"), "*", "type", "test"]);
+        }
+    }
+    let listed = scene.queue.gates().list().await.unwrap();
+    let rule = &listed[0];
+    assert_eq!((rule.rule.gate.clone(), rule.inherited, rule.waiting), (each, false, 5));
+    assert_eq!(listed.len(), 201);
+    assert!(listed[1..].iter().all(|gate| gate.inherited && gate.waiting == 2), "{listed:?}");
+}
+
 pub(super) async fn is_tripped(scene: &Scene) -> bool {
     let listed = scene.queue.gates().list().await.unwrap();
     listed.iter().any(|gate| gate.tripped_until.is_some())

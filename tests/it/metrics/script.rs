@@ -98,6 +98,37 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
 }
 
 #[test]
+fn the_breaker_of_a_value_counts_while_jobs_wait_for_it() {
+    const OPEN: usize = 29;
+    let scripts = Scripts::new();
+    let server = &scripts.server;
+    let open = || survey(&scripts)[OPEN];
+    server.cmd(&["HSET", GATES, "c:key:h.dependency", r#"{"breaker":{}}"#, "r:key:h.dependency=relay", "{}"]);
+    for value in ["bank", "relay", "fax"] {
+        let breaker = format!("sf:{{q}}:breaker:key:h.dependency={value}");
+        server.cmd(&["HSET", &breaker, "until_ms", "9999999999999"]);
+    }
+    assert_eq!(open(), 0, "no job waits");
+    // The relay has no breaker any more.
+    server.cmd(&[
+        "HSET",
+        ROOMS,
+        "key:h.dependency=bank",
+        "1",
+        "key:h.dependency=relay",
+        "1",
+        "key:h.other=fax",
+        "1",
+    ]);
+    assert_eq!(open(), 1);
+    server.cmd(&["HSET", "sf:{q}:breaker:key:h.dependency=bank", "until_ms", "5"]);
+    assert_eq!(open(), 0, "it has closed");
+    server.cmd(&["HSET", "sf:{q}:breaker:key:h.dependency=bank", "until_ms", "9999999999999"]);
+    server.cmd(&["HSET", GATES, "r:key:h.dependency", "{}"]);
+    assert_eq!(open(), 0, "somebody has removed the breaker of each value");
+}
+
+#[test]
 fn the_longest_idle_time_is_found_behind_hundreds_of_fresh_entries() {
     let scripts = Scripts::new();
     let server = &scripts.server;

@@ -4,9 +4,9 @@ mod check;
 mod ended;
 mod frozen;
 mod kill;
-mod page;
 mod life;
 mod mixed;
+mod page;
 mod work;
 
 use std::fs;

@@ -6,7 +6,7 @@ use streamfleet::Fleet;
 use streamfleet::event::{Event, Events};
 
 use super::{start, until_parked};
-use crate::cli::desk::{json, sf};
+use crate::cli::desk::{json, sf, sf_with};
 use crate::harness::fleet::{Acts, Running, quick};
 use crate::harness::wait::until_async;
 use crate::traps::scene::{LONG, SOON, STREAM, Scene};
@@ -32,6 +32,18 @@ async fn commands_name_the_types_that_no_live_worker_knows() {
     let remark = "no live worker of the queue default knows the type test; did you mean tests?";
     assert!(warned.code == Some(0) && warned.stderr.contains(remark), "{warned:?}");
     assert_eq!(sf(&scene.server, &["enqueue", "tests"]).stderr, "");
+    let status = json(&scene.server, &["status", "odd"]);
+    assert!(status["unserved"].as_str().is_some_and(|told| told.contains(remark)), "{status}");
+    // Once for each type of many jobs.
+    let lines = "{\"type\":\"test\"}\n".repeat(300) + "{\"type\":\"tests\"}\n{\"type\":\"mail\"}\n";
+    let warned = sf_with(&scene.server, &["enqueue", "--bulk"], lines.as_bytes());
+    let other = "jobs wait: no live worker of the queue default knows the type mail\n";
+    assert_eq!(
+        (warned.code, warned.stderr.as_str()),
+        (Some(0), format!("{other}jobs wait: {remark}\n").as_str())
+    );
+    let known = sf_with(&scene.server, &["enqueue", "--bulk"], b"{\"type\":\"tests\"}\n");
+    assert_eq!((known.code, known.stderr.as_str()), (Some(0), ""));
     fleet.stop().await;
 }
 

@@ -37,6 +37,14 @@ impl Mask {
         !self.names.is_empty() && self.names.contains(&name.to_lowercase())
     }
 
+    /// The name of a gate without its value, if that is the value of a hidden field.
+    pub(in crate::console) fn about<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let field = text.strip_prefix("key:").and_then(|key| key.split_once('=')).map(|(field, _)| field);
+        let is_hidden =
+            |field: &str| self.hides(field) || field.rsplit('.').next().is_some_and(|name| self.hides(name));
+        if field.is_some_and(is_hidden) { without_values(text) } else { text.into() }
+    }
+
     /// Returns true if nothing is hidden. A value in a format that cannot be read must not be shown otherwise.
     pub(in crate::console) fn is_empty(&self) -> bool {
         self.names.is_empty()
@@ -49,6 +57,8 @@ impl Mask {
                 for (name, value) in fields {
                     if self.hides(name) {
                         *value = HIDDEN.into();
+                    } else if let (true, Value::String(text)) = (name == "gate", &*value) {
+                        *value = self.about(text).into();
                     } else {
                         self.apply(value);
                     }
@@ -77,6 +87,17 @@ mod tests {
         ] {
             assert_eq!(without_values(text), shown);
         }
+    }
+
+    #[test]
+    fn the_gate_of_a_hidden_field_is_shown_without_its_value() {
+        let mask = Mask::new(["card"]);
+        let mut listed =
+            json!({"items": [{"gate": "key:h.Card=4711"}, {"gate": "key:h.tenant=9"}, {"gate": "queue"}]});
+        mask.apply(&mut listed);
+        let want =
+            json!({"items": [{"gate": "key:h.Card=***"}, {"gate": "key:h.tenant=9"}, {"gate": "queue"}]});
+        assert_eq!(listed, want);
     }
 
     #[test]

@@ -206,7 +206,8 @@ mod tests {
         let mut query = asked("type=mail.*&where=payload.a%3D1&where=h.b%3D2&reason=fatal");
         let conditions = query.conditions().unwrap();
         query.end().unwrap();
-        let filter = conditions.letters.add_to(conditions.jobs.filter().unwrap()).unwrap();
+        let filter =
+            conditions.letters.add_to(conditions.jobs.filter(&times::Clock::utc()).unwrap()).unwrap();
         assert_eq!(filter.to_string(), "--type 'mail.*' --where payload.a=1 --where h.b=2 --reason fatal");
     }
 

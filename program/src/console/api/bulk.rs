@@ -25,6 +25,7 @@ use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::jobs;
+use crate::times::Clock;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -178,7 +179,8 @@ async fn carry_out(
     name: &str,
 ) -> Result<Report, Problem> {
     let _permit = site.desk().begin(Work::Change)?;
-    let filter = args.filter.filter().map_err(|error| Problem::field("/filter", error.to_string()))?;
+    let filter =
+        args.filter.filter(&Clock::utc()).map_err(|error| Problem::field("/filter", error.to_string()))?;
     let states = Some(&args.state[..]).filter(|states| !states.is_empty());
     let selection = queue.bulk().select(action.clone(), filter, states).await;
     let selection = selection.map_err(redis("failed to read the clock of Redis"))?;

@@ -271,6 +271,64 @@ mod tests {
         }
     }
 
+    /// Adds the names of a shape's keys. A time in milliseconds stands beside one in words.
+    fn keys<'a>(schema: &'a Value, document: &'a Value, found: &mut BTreeSet<&'a str>) {
+        found.extend(schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
+        for part in ["allOf", "anyOf", "oneOf"].iter().filter_map(|of| schema[of].as_array()).flatten() {
+            let named = part["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
+            keys(named.unwrap_or(part), document, found);
+        }
+    }
+
+    #[test]
+    fn the_page_about_json_names_every_key_of_the_shapes_that_it_shares() {
+        const PAGE: &str = include_str!("../../../../docs/cli-json.md");
+        const SHARED: [(&str, &str); 23] = [
+            ("Queue", "### queues"),
+            ("QueueLane", "### queues"),
+            ("UnservedType", "### queues"),
+            ("JobRow", "### jobs"),
+            ("Worker", "### workers"),
+            ("StaleConsumer", "### workers"),
+            ("UnlistedLane", "### workers"),
+            ("Gate", "### gates list"),
+            ("DeadLetter", "### dead list"),
+            ("LetterField", "### dead list"),
+            ("DeadGroup", "### dead groups"),
+            ("Incident", "### alerts"),
+            ("Campaign", "### campaigns"),
+            ("AuditNote", "### audit"),
+            ("RecurringJob", "### cron list"),
+            ("Job", "## One object"),
+            ("Attempt", "### status"),
+            ("Progress", "### status"),
+            ("LogLine", "### status"),
+            ("JobStep", "### steps"),
+            ("StepError", "### steps"),
+            ("StepDecision", "### steps"),
+            ("AwaitedMember", "### batch"),
+        ];
+        let document = document();
+        let mut missing = Vec::new();
+        for (shape, heading) in SHARED {
+            let schema = &document["components"]["schemas"][shape];
+            let mut names = BTreeSet::new();
+            keys(schema, &document, &mut names);
+            assert!(!names.is_empty(), "{shape} has no keys");
+            let (_, section) = PAGE.split_once(&format!("\n{heading}\n")).expect(heading);
+            let section = section.split("\n#").next().unwrap();
+            let is_told = |name: &str| section.contains(&format!("`{name}`"));
+            let in_words = |name: &str| name.strip_suffix("_ms").is_some_and(|name| names.contains(name));
+            missing.extend(
+                names
+                    .iter()
+                    .filter(|name| !is_told(name) && !in_words(name))
+                    .map(|name| format!("{shape}.{name}")),
+            );
+        }
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
     #[test]
     fn no_two_shapes_have_the_same_name() {
         let routes = crate::console::api::operations();

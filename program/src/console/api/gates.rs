@@ -31,6 +31,8 @@ pub(super) fn routes() -> Routes {
 type GateList = List<Report>;
 
 /// Lists the gates that have a rule, with the jobs that hold a place or wait.
+///
+/// A rule for each value of a field is followed by those of its values for which jobs wait, at most 200.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/gates", tag = "gates",
     responses((status = 200, description = "The gates", body = GateList)))]
 async fn list_gates(

@@ -22,6 +22,7 @@ use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::jobs::{self, Page, Search, Start};
+use crate::times::Clock;
 
 /// How long a search may take. Then it answers with what it has found, and says so.
 pub(super) const SEARCH_FOR: Duration = Duration::from_secs(10);
@@ -186,6 +187,6 @@ fn states_of(named: &str, running: bool, conditions: &Conditions) -> Result<Vec<
 
 /// Converts conditions to a filter. `at` is where they are.
 pub(super) fn filter_of(conditions: &Conditions, at: &str) -> Result<Filter, Problem> {
-    let filter = conditions.jobs.filter().and_then(|filter| conditions.letters.add_to(filter));
+    let filter = conditions.jobs.filter(&Clock::utc()).and_then(|filter| conditions.letters.add_to(filter));
     filter.map_err(|error| Problem::field(at, error.to_string()))
 }

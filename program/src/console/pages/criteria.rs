@@ -120,10 +120,10 @@ impl Criteria {
     fn add(&mut self, (frame, mask): (&Frame, &Mask), name: String, value: String) -> Result<(), Problem> {
         let Some((_, known, _)) = CONDITIONS.iter().find(|(known, ..)| *known == name) else { return Ok(()) };
         let (at, value) = (|| format!("query.{name}"), value.trim().to_owned());
-        if (PRIVATE.contains(&name.as_str()) || name == GATE && names_a_value(&value))
-            && !frame.sees_payloads()
+        if !frame.sees_payloads() && PRIVATE.contains(&name.as_str()) || name == GATE && !shows(frame, &value)
         {
-            return Err(Problem::field(at(), frame.t("filter.private")));
+            let why = if frame.sees_payloads() { "filter.masked" } else { "filter.private" };
+            return Err(Problem::field(at(), frame.t(why)));
         }
         match name.as_str() {
             GATE => {
@@ -231,16 +231,15 @@ impl Criteria {
     }
 }
 
-/// Whether the name of a gate has a value of jobs.
-fn names_a_value(gate: &str) -> bool {
-    gate.contains('=')
+/// Whether this person may see the whole name of a gate.
+fn shows(frame: &Frame, gate: &str) -> bool {
+    frame.about(gate) == gate
 }
 
 /// Where the jobs that wait at a gate are listed; `None` if the address would have a value that somebody may not see.
 pub(super) fn at_gate(frame: &Frame, queue: &QueueName, gate: &GateName) -> Option<Link> {
-    let is_shown = frame.sees_payloads() || !names_a_value(gate.as_str());
     let link = || Link::queue(queue.as_str(), &[]).with("tab", "waiting").with(GATE, gate.as_str());
-    is_shown.then(link)
+    shows(frame, gate.as_str()).then(link)
 }
 
 /// Where the letters of jobs that a campaign replayed are listed.

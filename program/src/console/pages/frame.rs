@@ -18,8 +18,9 @@ use super::language::Language;
 use super::message::Message;
 use super::section::Section;
 use super::theme::Theme;
-use crate::console::access::{Csrf, HasSession, Person, Role, without_values};
+use crate::console::access::{Csrf, HasSession, Mask, Person, Role, without_values};
 use crate::console::link::Link;
+use crate::console::site::Site;
 use crate::times::{rfc3339, short};
 
 /// The request header of the script that refreshes parts of a page.
@@ -38,6 +39,8 @@ pub(super) struct Frame {
     /// Whether there is something to log out of.
     pub(super) has_session: bool,
     person: Option<Person>,
+    /// What nobody sees.
+    mask: Mask,
     is_part: bool,
 }
 
@@ -90,6 +93,7 @@ impl Frame {
             csrf: String::new(),
             has_session: false,
             person: None,
+            mask: Mask::default(),
             is_part: headers.contains_key(PART),
         }
     }
@@ -171,7 +175,7 @@ impl Frame {
 
     /// The name of a gate, a filter, or what an action was about. It may have values of jobs.
     pub(super) fn about<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.sees_payloads() { text.into() } else { without_values(text) }
+        if self.sees_payloads() { self.mask.about(text) } else { without_values(text) }
     }
 
     fn sees(&self, section: Section) -> bool {
@@ -179,11 +183,11 @@ impl Frame {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Frame {
+impl FromRequestParts<Site> for Frame {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::of(parts))
+    async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Infallible> {
+        Ok(Self { mask: site.mask().clone(), ..Self::of(parts) })
     }
 }
 

@@ -124,16 +124,19 @@ pub(super) fn table<'a>(
 fn row(frame: &Frame, queue: &QueueName, gate: &GateStatus, now: Timestamp) -> Vec<Cell> {
     let (name, rule) = (gate.rule.gate.as_str(), &gate.rule);
     let link = |action: &str| Link::queue(queue.as_str(), &["gates", action]).with("gate", name);
+    let shown = frame.about(name);
+    // A link to the gate of a value has the value in it.
+    let is_secret = gate.inherited && shown != name;
     let waiting = at_gate(frame, queue, &rule.gate);
-    let change = if !frame.may(Role::Operator, queue) {
+    let change = if !frame.may(Role::Operator, queue) || is_secret {
         Cell::text("–")
-    } else if rule.closed.is_some() {
+    } else if rule.closed.is_some() && !gate.inherited {
         Cell::link(frame.t("action.resume"), &link("resume"))
     } else {
         Cell::link(frame.t("action.limit"), &link("limit"))
     };
     vec![
-        Cell::like(frame.about(name), "mono"),
+        Cell::like(shown, "mono"),
         Cell::link(queue.as_str(), &Link::queue(queue.as_str(), &[])),
         standing(frame, gate, now),
         Cell::text(limits(frame, &rule.limits())).under(source(frame, rule)),

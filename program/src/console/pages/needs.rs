@@ -78,7 +78,10 @@ async fn shut(queue: &Queue, now: Timestamp) -> Result<Vec<(GateName, Standing)>
     let with = |rule: &Rule, tripped| (rule.gate.clone(), Standing::of(rule, tripped, now));
     // Only breakers need more than the rules: a list asks for each gate.
     let all: Vec<(GateName, Standing)> = if rules.iter().any(|rule| rule.limits().breaker.is_some()) {
-        gates.list().await?.iter().map(|gate| with(&gate.rule, gate.tripped_until)).collect()
+        let listed = gates.list().await?;
+        // The rule for each value says who has closed all of them.
+        let own = listed.iter().filter(|gate| !gate.inherited || gate.rule.closed.is_none());
+        own.map(|gate| with(&gate.rule, gate.tripped_until)).collect()
     } else {
         rules.iter().map(|rule| with(rule, None)).collect()
     };

@@ -9,7 +9,12 @@ use crate::console::trouble::incidents;
 use crate::harness::redis_server::RedisServer;
 
 fn console(server: &RedisServer, folder: &Path) -> Console {
-    Console::start(server, &tokens(folder))
+    console_with(server, folder, "")
+}
+
+/// Does the same, with further keys of the section `[console]`.
+fn console_with(server: &RedisServer, folder: &Path, keys: &str) -> Console {
+    Console::start(server, &format!("{}{keys}", tokens(folder)))
 }
 
 /// Returns a list with all its pages: a page of a slow machine ends early and leads to the next.
@@ -125,4 +130,25 @@ fn lists_have_nothing_of_queues_that_somebody_may_not_see() {
     }
     let incident = crate::console::trouble::OTHER;
     assert_ne!(console.get_as("limited", &format!("/incidents/{incident}")).status, 200);
+}
+
+#[test]
+fn a_value_that_waits_for_a_gate_is_shown_to_those_who_see_payloads_only() {
+    const ROOM: &str = "key:h.email=ann@example.com";
+    let (server, folder) = (server(), tempfile::tempdir().unwrap());
+    server.cmd(&["HSET", "sf:{mail}:gates", "r:key:h.email", r#"{"concurrency":1}"#]);
+    server.cmd(&["XADD", &format!("sf:{{mail}}:room:{ROOM}"), "*", "type", "mail.send", "id", "g-1"]);
+    server.cmd(&["HSET", "sf:{mail}:rooms", ROOM, "1700000000000"]);
+    let masked = "mask = [\"email\"]\n";
+    for (mask, operator_sees) in [("", true), (masked, false)] {
+        let console = console_with(&server, folder.path(), mask);
+        for path in ["/gates?queue=mail", "/queues/mail", "/api/v1/queues/mail/gates"] {
+            for (role, sees) in [("viewer", false), ("operator", operator_sees)] {
+                let shown = console.get_as(role, path).body;
+                let secret = if sees { ROOM } else { "key:h.email=***" };
+                assert!(shown.contains(secret), "{role} {mask} {path}: {shown}");
+                assert!(sees || !shown.contains("ann@example.com"), "{role} {mask} {path}: {shown}");
+            }
+        }
+    }
 }

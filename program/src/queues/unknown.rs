@@ -1,0 +1,50 @@
+//! Names of queues that do not exist, which are probably misspelled.
+
+use streamfleet::admin::Listed;
+use streamfleet::config::nearest;
+use streamfleet::job::QueueName;
+use streamfleet::{Broker, Queue};
+
+use crate::{Context, output};
+
+/// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.
+pub(crate) async fn report_unknown(broker: &Broker, name: &QueueName, context: &Context) -> bool {
+    let listed = broker.queues().await;
+    listed.is_ok_and(|listed| report_unless_known(broker, name, &listed, context))
+}
+
+/// Does the same for a queue whose gates are about to change, which is allowed before it exists.
+pub(crate) async fn report_before_change(broker: &Broker, queue: &Queue, context: &Context) {
+    // To list all queues may take long, so a queue that has anything is not looked for.
+    let is_empty = queue.snapshot().await.is_ok_and(|snapshot| {
+        let jobs = snapshot.waiting() + snapshot.running() + snapshot.delayed + snapshot.dead;
+        jobs == 0 && snapshot.leader.is_none() && snapshot.closed_since.is_none()
+    });
+    if is_empty {
+        report_unknown(broker, queue.name(), context).await;
+    }
+}
+
+/// Does the same for queues that have been listed. A queue exists if Redis has a key of it, or if the configuration names
+/// it.
+pub(super) fn report_unless_known(
+    broker: &Broker,
+    name: &QueueName,
+    listed: &Listed<QueueName>,
+    context: &Context,
+) -> bool {
+    let Listed { found: known, missing } = listed;
+    // An unknown queue may be on a server that could not be asked.
+    let may_exist = !missing.is_empty() || context.effective.config.queues.contains_key(name);
+    if may_exist || known.contains(name) {
+        return false;
+    }
+    let near = nearest(name.as_str(), known.iter().map(QueueName::as_str));
+    let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let known = if known.is_empty() { "none".to_owned() } else { output::listed(known) };
+    let (namespace, address) = (broker.namespace(), broker.shown());
+    output::print_stderr(&format!(
+        "the namespace {namespace} at {address} has no queue {name}; it has: {known}{hint}"
+    ));
+    true
+}
