@@ -1,5 +1,6 @@
 //! Assembles a process of the fleet (handlers, worker, maintenance), runs it, and stops its parts in order.
 
+mod origin;
 mod pools;
 
 use std::sync::Arc;
@@ -325,12 +326,6 @@ fn metered(reading: broker::Reading) -> Event<'static> {
 }
 
 impl Builder {
-    /// Sets what workers with another configuration do not have.
-    pub(crate) fn config_digest(mut self, digest: String) -> Self {
-        self.registry.set_config_digest(digest);
-        self
-    }
-
     /// Adds a handler for the type of its payload, with [its own policy](Handler::policy).
     #[must_use]
     pub fn handler<H>(mut self, handler: H) -> Self

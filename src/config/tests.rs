@@ -310,21 +310,11 @@ handler = { http = { url = "https://example.com/", headers = { x-token = "canary
 
 #[test]
 fn processes_that_do_their_work_alike_have_one_digest() {
+    const BASE: &str = "[types.a]\nhandler = { exec = { command = [\"a\"], env = { T = \"one\" } } }\n";
     let digest = |toml: &str| read(toml).unwrap().digest();
-    let (types, secret) = ("[types.a]\nhandler = { exec = { command = [\"a\"], env = { T = \"", "\" } } }\n");
-    let base = format!("{types}one{secret}");
-    for same in [
-        format!("{types}two{secret}"),
-        format!("[redis]\nurl = \"redis://elsewhere:1\"\n{base}"),
-        format!("[console]\nlisten = \"127.0.0.1:1\"\n{base}"),
-    ] {
-        assert_eq!(digest(&same), digest(&base), "{same}");
-    }
-    for other in
-        [format!("[worker]\nlease = \"90s\"\n{base}"), format!("{base}[types.b]\nhandler = \"noop\"\n")]
-    {
-        assert_ne!(digest(&other), digest(&base), "{other}");
-    }
+    assert_eq!(digest(&BASE.replace("one", "two")), digest(BASE));
+    assert_eq!(digest(&format!("[console]\nlisten = \"127.0.0.1:1\"\n{BASE}")), digest(BASE));
+    assert_ne!(digest(&format!("[worker]\nlease = \"90s\"\n{BASE}")), digest(BASE));
 }
 
 #[test]
