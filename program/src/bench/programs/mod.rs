@@ -39,11 +39,11 @@ pub(super) const SHARE: usize = 10;
 /// How many jobs a program gets at once, or ahead, where it does not wait for the worker after each of them.
 pub(super) const MANY: usize = 32;
 
-/// Answers its first job, and keeps the job's line in a file.
+/// Answers its first job, and keeps the line of the job in a file. A program without a job writes nothing.
 const KEEP_LINE: &str = r#"
 read -r hello
 echo '{"type":"ready","protocol":1}'
-read -r job
+read -r job || exit 0
 printf '%s\n' "$job" > "$0"
 echo '{"type":"result","ref":"1","outcome":"done"}'
 exec cat > /dev/null
