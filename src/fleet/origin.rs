@@ -1,4 +1,5 @@
 //! What a process was configured with, as its worker reports it.
+#![cfg(feature = "service")]
 
 use super::Builder;
 

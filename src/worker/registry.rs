@@ -132,6 +132,7 @@ impl Registry {
         self.schemas = schemas;
     }
 
+    #[cfg(feature = "service")]
     pub(crate) fn set_config_digest(&mut self, digest: String) {
         self.config_digest = Some(digest);
     }
