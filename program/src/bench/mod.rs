@@ -101,7 +101,10 @@ impl ValueEnum for Subject {
                 "Plain jobs beside 5 million that wait, 1 million delayed, 100,000 dead; with 1,000 types; with 64 workers",
             ),
             Self::Programs => ("programs", "Jobs of pools, http and exec handlers in Python, PHP and Node"),
-            Self::ProgramMemory => ("program_memory", "The memory of 64 programs in Python, PHP and Node"),
+            Self::ProgramMemory => (
+                "program_memory",
+                "The memory of 64 programs, or --jobs if that is fewer, in Python, PHP and Node",
+            ),
         };
         Some(PossibleValue::new(name).help(help))
     }
@@ -142,7 +145,9 @@ impl Subject {
         let wrong = format!(
             "--jobs {jobs} leaves {part} jobs for {name}, too few for a meaningful figure: use --jobs {least} or more"
         );
-        if part < LEAST_JOBS { Err(Wrong(wrong)) } else { Ok(()) }
+        // Programs take their memory after one job each.
+        let is_enough = part >= LEAST_JOBS || matches!(self, Self::ProgramMemory) && part > 0;
+        if is_enough { Ok(()) } else { Err(Wrong(wrong)) }
     }
 }
 

@@ -10,8 +10,8 @@ use super::is_installed;
 use super::languages::{LANGUAGES, Language};
 use crate::bench::measure::Bench;
 
-/// How many programs are measured.
-const PROGRAMS: usize = 64;
+/// The most programs that are measured.
+const MAX_PROGRAMS: usize = 64;
 
 /// The memory of all programs of a language together, in bytes.
 #[derive(Debug, Serialize)]
@@ -27,19 +27,20 @@ pub(in crate::bench) struct ProgramMemory {
 impl Bench {
     /// Measures the memory of many programs of each language that this machine has.
     pub(in crate::bench) async fn program_memory(&mut self) -> Result<Vec<ProgramMemory>> {
-        let line = self.job_line().await?;
+        let (line, count) = (self.job_line().await?, MAX_PROGRAMS.min(self.jobs));
         let mut figures = Vec::new();
         for language in LANGUAGES.iter().filter(|language| is_installed(language)) {
             let line = line.clone();
-            figures.push(tokio::task::spawn_blocking(move || of(language, &line)).await??);
+            figures.push(tokio::task::spawn_blocking(move || of(language, count, &line)).await??);
         }
         Ok(figures)
     }
 }
 
-fn of(language: &Language, line: &JobLine) -> Result<ProgramMemory> {
+/// Starts this many programs, and measures them after a job each.
+fn of(language: &Language, count: usize, line: &JobLine) -> Result<ProgramMemory> {
     let command = language.command(language.pool);
-    let mut programs = (0..PROGRAMS).map(|_| Bare::start(&command)).collect::<Result<Vec<_>>>()?;
+    let mut programs = (0..count).map(|_| Bare::start(&command)).collect::<Result<Vec<_>>>()?;
     programs.iter_mut().try_for_each(|program| program.once(line))?;
     let (mut rss_bytes, mut pss_bytes) = (0, 0);
     for program in &programs {
@@ -49,7 +50,7 @@ fn of(language: &Language, line: &JobLine) -> Result<ProgramMemory> {
         pss_bytes += bytes(&rollup, "Pss:")?;
     }
     programs.into_iter().try_for_each(Bare::end)?;
-    Ok(ProgramMemory { language: language.name, programs: PROGRAMS, rss_bytes, pss_bytes })
+    Ok(ProgramMemory { language: language.name, programs: count, rss_bytes, pss_bytes })
 }
 
 /// Returns a figure of `smaps_rollup`, which has them in KiB.
