@@ -126,7 +126,7 @@ impl Filter {
 
     /// Adds a condition by its name: `type`, `state`, `id-prefix`, `text`, `error`, `reason`, `kind`, `group`, `where`,
     /// `since`, `until` or `older-than`. The methods below do the same for one condition each. `since` and `until` also take
-    /// a duration such as `2d`, which means so long ago.
+    /// a duration such as `2d`: that long ago.
     ///
     /// # Errors
     ///

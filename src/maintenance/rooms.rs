@@ -70,8 +70,8 @@ async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) 
 
 /// Lets out of these rooms all that their gates let pass now. Returns when they may let pass more.
 async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) -> Result<Duration, Error> {
-    // Each room comes first now and then: the first one may have more jobs than one script lets out, or so many that Redis
-    // refuses to move that the script reaches no other.
+    // Each room comes first now and then: the first one may have more jobs than one script lets out, and may keep
+    // it from all others if Redis refuses to move many of them.
     let mut rooms = rooms.to_vec();
     let first = rand::random_range(0..rooms.len());
     rooms.rotate_left(first);

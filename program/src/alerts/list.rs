@@ -41,7 +41,7 @@ pub(super) struct Args {
 pub(crate) struct Wanted {
     /// List the first page: the open incidents are on no other.
     pub(crate) open: bool,
-    /// List at most so many that are over.
+    /// List at most this many that are over.
     pub(crate) past: Option<u64>,
     /// List those that were over before this entry.
     pub(crate) after: Option<EntryId>,

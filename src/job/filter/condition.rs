@@ -63,7 +63,7 @@ impl Condition {
             "kind" => parse_word(value).map(Self::Kind),
             "group" => parse_word(value).map(Self::Group),
             "where" => value.parse::<Comparison>().map(Self::Where),
-            // A duration means so long ago.
+            // A duration counts back from now.
             "since" => parse_duration(value)
                 .map_or_else(|| parse_instant(value).map(Self::Since), |age| Ok(Self::NewerThan(age))),
             "until" => parse_duration(value)

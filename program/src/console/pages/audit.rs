@@ -121,7 +121,7 @@ struct Matching {
     reached: Option<EntryId>,
 }
 
-/// Reads actions until there are enough for a page, or so many that this takes too long.
+/// Reads actions until a page is full, or until it has looked at as many as it may.
 async fn matching<F>(
     asked: &Asked,
     mut before: Option<EntryId>,

@@ -19,7 +19,7 @@ use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
-/// How many incidents that are over are looked through. About so many are kept.
+/// How many incidents that are over are looked through. Redis keeps about as many.
 const KEPT: u64 = 1000;
 
 /// The key of an incident that stands for all those without one of their own.

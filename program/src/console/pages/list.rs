@@ -54,7 +54,7 @@ impl Asked {
         }
     }
 
-    /// Leaves the items of this page, at most so many. Returns where the next page begins.
+    /// Leaves the items of this page: `most` or fewer. Returns where the next page begins.
     ///
     /// # Errors
     ///
