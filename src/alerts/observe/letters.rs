@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::QueueCheck;
+use super::{QueueCheck, jobs};
 use crate::broker::{DeadGroup, DeadLetter, DeadLetters, Error, QueueSnapshot};
 use crate::job::incident::{Incident, IncidentExample, IncidentKind, OTHERS, Observation};
 use crate::job::{DeadReason, EntryId, JobType, Timestamp};
@@ -44,7 +44,10 @@ impl QueueCheck<'_> {
         let Some(first) = undecided.iter().min_by_key(|group| group.first).filter(|_| count > 0) else {
             return Ok(());
         };
-        let detail = format!("{count} dead jobs wait until a person decides about one of their steps");
+        let detail = match count {
+            1 => "1 dead job waits until a person decides about one of its steps".to_owned(),
+            _ => format!("{count} dead jobs wait until a person decides about one of their steps"),
+        };
         let seen = self.observation(IncidentKind::NeedsDecision, first.first.min(now));
         let seen = self.with_example(seen.count(count).detail(&detail), first).await?;
         self.add(seen);
@@ -61,7 +64,7 @@ impl QueueCheck<'_> {
             let Some(name) = &group.fingerprint else { continue };
             let key = if nth < MAX_GROUPS { name } else { OTHERS };
             let of = group.job_type.as_ref().map_or_else(String::new, |name| format!(" of the type {name}"));
-            let detail = format!("{} jobs{of} died of one cause", group.deaths.max(group.count));
+            let detail = format!("{}{of} died of one cause", jobs(group.deaths.max(group.count)));
             let seen = self
                 .observation(IncidentKind::DeadGroup, group.first)
                 .key(key)
@@ -110,7 +113,7 @@ impl QueueCheck<'_> {
         if is_much {
             let minutes = window.as_secs_f64() / 60.0;
             let detail =
-                format!("{} jobs died within {minutes:.0} minutes, of causes that are not new", rate.deaths);
+                format!("{} died within {minutes:.0} minutes, of causes that are not new", jobs(rate.deaths));
             let seen = self.observation(IncidentKind::DeadRate, now).count(rate.deaths).detail(&detail);
             let most = groups.iter().find(|group| group.fingerprint.is_some() && group.fingerprint == grown);
             let seen = match most {

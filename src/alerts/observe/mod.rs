@@ -228,6 +228,11 @@ impl Observer {
     }
 }
 
+/// A number of jobs, as in `1 job` and `2 jobs`.
+fn jobs(count: u64) -> String {
+    format!("{count} job{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::QueueCheck;
+use super::{QueueCheck, jobs};
 use crate::broker::{Campaign, Error, Extras, QueueSnapshot};
 use crate::job::campaign::CampaignState;
 use crate::job::incident::{IncidentKind, OTHERS, Observation};
@@ -84,7 +84,7 @@ impl QueueCheck<'_> {
         let has_workers = snapshot.members.is_some_and(|members| members.live > 0);
         if !has_workers && waiting > 0 && !is_closed {
             let seen = self.observation(IncidentKind::NoWorker, snapshot.now).count(snapshot.waiting());
-            self.add(seen.detail(&format!("{} jobs wait, and no worker is live", snapshot.waiting())));
+            self.add(seen.detail(&format!("{} waiting, and no worker is live", jobs(snapshot.waiting()))));
             // Why they wait is known; that they wait is no news.
             return;
         }
@@ -125,8 +125,10 @@ impl QueueCheck<'_> {
             let since =
                 snapshot.now.as_ms().saturating_sub(u64::try_from(unserved.as_millis()).unwrap_or(u64::MAX));
             let name = unknown.job_type.as_str();
-            let detail =
-                format!("{} jobs of the type {name} wait, and no live worker knows the type", unknown.jobs);
+            let detail = format!(
+                "{} of the type {name} waiting, and no live worker knows the type",
+                jobs(unknown.jobs)
+            );
             let seen =
                 self.observation(IncidentKind::UnservedType, Timestamp::from_ms(since).unwrap_or_default());
             let seen = seen.key(name).count(unknown.jobs).detail(&detail);
