@@ -16,7 +16,7 @@ def every(stage):
     incident = stage.incidents()["dead_group"]
     paths = [
         "/",
-        *(f"/queues/orders?tab={tab}" for tab in ("waiting", "running", "delayed", "retrying", "done", "dead")),
+        *(f"/queues/orders?tab={tab}" for tab in ("waiting", "running", "delayed", "scheduled", "retrying", "done", "dead")),
         "/queues/mail",
         "/queues/imports?tab=waiting",
         "/queues/orders/jobs/order-3",
@@ -30,6 +30,7 @@ def every(stage):
         "/jobs?state=done&type=order.import",
         "/jobs?queue=mail&where=" + quote("payload.to=ann3@example.com", safe=""),
         "/running",
+        "/dead",
         "/queues/mail/dead",
         "/queues/mail/dead?letters=all",
         f"/queues/mail/dead/{letter}",
