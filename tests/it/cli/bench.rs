@@ -1,8 +1,13 @@
 //! `bench`: its figures for programs, and what it refuses to measure.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use crate::harness::process::run;
+use crate::harness::process::{Launch, run};
+
+/// What programs of three languages may take to start and run on a busy machine.
+const PROGRAMS_RAN: Duration = Duration::from_secs(180);
 
 /// Asserts that the values under these keys are positive numbers.
 fn assert_positive(value: &Value, keys: &[&str]) {
@@ -59,7 +64,7 @@ fn is_installed(program: &str) -> bool {
 #[test]
 fn bench_measures_each_way_to_run_programs_in_every_language_that_is_installed() {
     let args = ["bench", "--only", "programs", "--jobs", "5000", "--rounds", "1", "--json"];
-    let output = run(&args, b"");
+    let output = Launch::new(&args).output(PROGRAMS_RAN);
     assert_eq!(output.code, Some(0), "{output:?}");
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let languages = report["programs"].as_array().unwrap();
@@ -91,7 +96,8 @@ fn bench_measures_each_way_to_run_programs_in_every_language_that_is_installed()
 
 #[test]
 fn bench_measures_the_memory_of_many_programs() {
-    let output = run(&["bench", "--only", "program_memory", "--jobs", "4", "--json"], b"");
+    let output =
+        Launch::new(&["bench", "--only", "program_memory", "--jobs", "4", "--json"]).output(PROGRAMS_RAN);
     assert_eq!(output.code, Some(0), "{output:?}");
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let figures = report["program_memory"].as_array().unwrap();
