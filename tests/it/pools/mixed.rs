@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{SOON, Stage};
+use crate::harness::rest::jobs_left;
 use crate::harness::wait::until;
 
 /// How many jobs of each type there are at first, and at least.
@@ -23,12 +24,7 @@ fn submit_both(stage: &Stage, jobs: usize) {
 }
 
 fn until_all_have_ended(stage: &Stage) {
-    let waiting =
-        || -> usize { redis::from_redis_value(stage.server.cmd(&["XLEN", "sf:{default}:jobs"])).unwrap() };
-    let delayed = || -> usize {
-        redis::from_redis_value(stage.server.cmd(&["ZCARD", "sf:{default}:delayed"])).unwrap()
-    };
-    until("all jobs to end", SOON, || waiting() == 0 && delayed() == 0);
+    until("all jobs to end", SOON, || jobs_left(&stage.server) == 0);
 }
 
 #[test]
