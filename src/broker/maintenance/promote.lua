@@ -29,14 +29,13 @@ local function count_of(packed)
   if head == 0xdc and low_byte then return 256 * high_byte + low_byte, 3 end
   return head and head >= 0x90 and head <= 0x9f and head - 0x90 or 0, 1
 end
--- The same as add with packed fields.
-local function add_packed(packed)
-  local count, from = count_of(packed)
+-- The same as add with packed fields; see count_of.
+local function add_packed(packed, count, from)
   if make_entry(count - 1) then return add(count, pcall(cmsgpack.unpack_limit, packed, count, from)) end
 end
-local function move(id, packed)
+local function move(id, packed, count, from)
   seen = seen + 1
-  local added = add_packed(packed)
+  local added = add_packed(packed, count, from)
   -- The types of the fields are checked only if Redis refuses them.
   if not added or type(added) == 'table' and not unpacked(packed) then
     added = set_aside(dead, packed, id, 'the fields of the delayed job cannot be read', now)
@@ -56,10 +55,11 @@ while at <= #due and not is_full do
   local last, largest = math.min(at + count - 1, #due), 0
   for nth, packed in ipairs(redis.call('HMGET', packs, unpack(due, at, last))) do
     packed = packed or ''
-    weight, largest = weight + #packed + FIELD_WEIGHT * count_of(packed) / 2, math.max(largest, #packed)
+    local values, from = count_of(packed)
+    weight, largest = weight + #packed + FIELD_WEIGHT * values / 2, math.max(largest, #packed)
     is_full = weight > most_weight and at + nth > 2
     if is_full then break end
-    move(due[at + nth - 1], packed)
+    move(due[at + nth - 1], packed, values, from)
   end
   at, count = last + 1, largest < SMALL and math.min(2 * count, MOST_READ) or 1
 end
