@@ -1132,10 +1132,17 @@ local function is_refused(gate, now, claim)
   return gate.breaker and is_tripped(gate, now)
 end
 
+-- The places of a value's gate are forgotten if no job has started there for 30 days. If a process dies just before it gives a place
+-- back, nobody else looks at the places of a value that no other job has.
+local function keep_held(gate)
+  if string.sub(gate.name, 1, 4) == 'key:' then redis.call('PEXPIRE', gate.held, '2592000000') end
+end
+
 -- Lets an entry, named by its lane and its id, pass a gate that does not refuse it. It holds its place until it ends.
 local function pass_gate(gate, member, now)
   if not gate.limits or redis.call('HSETNX', gate.held, member, ms_text(now)) == 0 then return end
   gate.taken = gate.taken + 1
+  keep_held(gate)
   if gate.interval then
     local next = gate.next + gate.interval
     redis.call('SET', gate.rate, string.format('%.3f', next), 'PX', math.ceil(math.max(next - now, 0)) + 1000)

@@ -54,6 +54,9 @@ local answers = each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, 
 end)
 -- A place in a gate that only bounds concurrency says nothing but that it is taken.
 for _, gate in pairs(opened) do
-  if gate.passed[1] then redis.call('HSET', gate.held, unpack(gate.passed)) end
+  if gate.passed[1] then
+    redis.call('HSET', gate.held, unpack(gate.passed))
+    keep_held(gate)
+  end
 end
 return answers
