@@ -292,9 +292,11 @@ fn killed_workers_never_exceed_the_rate() {
         || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(&config).start() };
     let mut workers: Vec<Worker> = (0..PROCESSES).map(|_| start()).collect();
     let began = now_ms();
+    let mut pipe = redis::pipe();
     for _ in 0..ALL {
-        server.cmd(&["XADD", STREAM, "*", "type", "paced"]);
+        pipe.cmd("XADD").arg(&[STREAM, "*", "type", "paced"]);
     }
+    server.try_pipe(&pipe).unwrap();
     let (mut kills, mut last) = (Vec::new(), Instant::now());
     until("all jobs to have started", Duration::from_secs(90), || {
         if kills.len() < KILLS && last.elapsed() > Duration::from_millis(1300) {
