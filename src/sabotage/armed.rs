@@ -129,8 +129,8 @@ const EDITS: &[Edit] = &[
     edit(
         BatchAbortedByOne,
         "promote",
-        "local added = add_packed(packed)",
-        "local added = cmsgpack.unpack(packed) and add_packed(packed)",
+        "local added = add_packed(packed, count, from)",
+        "local added = cmsgpack.unpack(packed) and add_packed(packed, count, from)",
     ),
     edit(RetryOverwritten, "defer", "if not taken[id] then return id end", "if id then return id end"),
     edit(
