@@ -190,7 +190,9 @@ async fn a_lost_job_that_cannot_be_settled_keeps_no_other_from_its_gate() {
     scene.server.cmd(&["HSET", HELD, &place, "1"]);
     let good = submit(&scene.queue, "ok").await;
     let fleet = start(scene.config(lease), handler.clone(), &tally);
-    until_async("the other one to be done", SOON, async || tally.of(&good) == ["succeeded"]).await;
+    until_async("the other one to be done", SOON, async || tally.of(&good).last() == Some(&"succeeded"))
+        .await;
+    until_async("the lost one to be reported", SOON, async || !tally.aside().is_empty()).await;
     assert!(tally.aside()[0].starts_with("bad: "), "{:?}", tally.aside());
     scene.server.cmd(&["DEL", RECORD]);
     until_async("the bad one to be done", AGAIN, async || tally.of(&bad()).last() == Some(&"succeeded"))
