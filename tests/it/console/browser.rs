@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scraper::{ElementRef, Html, Selector};
 
@@ -67,9 +67,16 @@ impl Browser {
         language.clone_into(&mut self.language);
     }
 
-    /// Opens a page, and follows where it leads.
+    /// Opens a page, and follows where it leads. On a busy machine, the time of a search may end before it has looked at much:
+    /// then the page is opened again.
     pub(crate) fn get(&mut self, path: &str) -> Page {
-        self.follow("GET", path, None, &[])
+        let begun = Instant::now();
+        loop {
+            let page = self.follow("GET", path, None, &[]);
+            if !page.is_cut_short() || begun.elapsed() > SOON {
+                return page;
+            }
+        }
     }
 
     /// Opens a page with one more header.
@@ -184,6 +191,19 @@ impl Page {
         let selector = Selector::parse(selector).unwrap();
         let found = html.select(&selector);
         found.map(|element| element.text().collect::<String>()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Whether a search had found less than a page, and looked at less than it may, when its time was over.
+    fn is_cut_short(&self) -> bool {
+        const ROWS: u64 = 50;
+        const MOST: u64 = 5000;
+        let Some((before, after)) = self.body.split_once(" shown, ") else { return false };
+        let number = |text: &str| text.replace(',', "").parse::<u64>().ok();
+        let is_digit = |c: char| c.is_ascii_digit() || c == ',';
+        let shown = before.rsplit(|c| !is_digit(c)).next().and_then(number);
+        let read = after.split(|c| !is_digit(c)).next().and_then(number);
+        let has_more = after.contains("There may be more on the next page.");
+        has_more && shown.is_some_and(|shown| shown < ROWS) && read.is_some_and(|read| read < MOST)
     }
 
     /// What an attribute of everything that fits a selector says.

@@ -156,7 +156,7 @@ fn never_deliver(server: &RedisServer) {
 }
 
 async fn until_dead(scene: &Scene, jobs: i64) {
-    until_async("all to be dead", 6 * SOON, async || scene.int(&["XLEN", DEAD]) == jobs).await;
+    until_async("all to be dead", 15 * SOON, async || scene.int(&["XLEN", DEAD]) == jobs).await;
 }
 
 /// No script blocks Redis for long, however many jobs there are. This is a promise, tested under its name.
