@@ -165,7 +165,7 @@ fn make_default(signal: c_int) {
             libc::sigaction(signal, &raw const action, ptr::null_mut());
         }
         if action.sa_sigaction != libc::SIG_DFL {
-            libc::sigaction(signal, &raw const default_action(), ptr::null_mut());
+            libc::sigaction(signal, &default_action(), ptr::null_mut());
         }
     }
 }

@@ -13,7 +13,10 @@ pub(super) fn reap(pid: Pid) {
     if !matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(None)) {
         return;
     }
-    let wait = move || drop(retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())));
+    let wait = move || {
+        // If somebody else has reaped it, there is nothing left to do.
+        retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok();
+    };
     // A thread for each, because a process that waits for a disk may take long to end, and others would wait for it.
     let waiting = thread::Builder::new().name("exec-reaper".to_owned()).stack_size(STACK_BYTES).spawn(wait);
     if waiting.is_err() {

@@ -15,7 +15,7 @@ pub(crate) fn find_program(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
 pub(super) fn places(name: &OsStr, path: &OsStr) -> impl Iterator<Item = PathBuf> {
     let is_path = name.as_encoded_bytes().contains(&b'/');
     let folders = (!is_path).then(|| env::split_paths(path)).into_iter().flatten();
-    is_path.then(|| PathBuf::from(name)).into_iter().chain(folders.map(|folder| folder.join(name)))
+    is_path.then(|| PathBuf::from(name)).into_iter().chain(folders.map(move |folder| folder.join(name)))
 }
 
 fn is_program(path: &Path) -> bool {
