@@ -2,8 +2,10 @@
 //!
 //! A child shares the memory of the worker until then, as those of `posix_spawn` do, and the thread that starts it is
 //! suspended meanwhile. So a start costs the same however much memory the worker has, and the child can run as an
-//! ordinary call on a stack of its own. A program on a file system that does not answer suspends only that thread. Like
-//! any start that must report its error, it ends when the file system answers or the child is killed.
+//! ordinary call on a stack of its own.
+//!
+//! Nothing bounds how long that thread is suspended: a program or directory on a file system that does not answer
+//! suspends it until the file system answers or the child is killed. Other starts wait meanwhile, and all else goes on.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
