@@ -3,19 +3,19 @@
 
 use std::future::Future;
 use std::io;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use bytes::Bytes;
 #[cfg(test)]
 use rustix::process::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{ChildStderr, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::input;
-use crate::handlers::process::{Leader, on_the_thread};
+use crate::handlers::process::{Invocation, Leader, on_the_thread};
 use crate::worker::MAX_RESULT_BYTES;
 
 /// How many of the last bytes of standard error go into an error.
@@ -42,12 +42,9 @@ pub(super) struct End {
 impl Child {
     /// Starts a program as the leader of its own group, with all of `payload` as its input. If the caller is gone by
     /// then, the program is killed at once.
-    pub(super) async fn start(mut command: Command, payload: Bytes) -> io::Result<Self> {
-        on_the_thread(move || {
-            command.stdin(input::sealed(&payload)?).stdout(Stdio::piped()).stderr(Stdio::piped());
-            Ok(Self { leader: Leader::spawn(command)? })
-        })
-        .await
+    pub(super) async fn start(invocation: Invocation, payload: Bytes) -> io::Result<Self> {
+        let start = move || Ok(Self { leader: Leader::spawn(&invocation, Some(input::sealed(&payload)?))? });
+        on_the_thread(start).await
     }
 
     /// Returns the leader's process id.

@@ -14,10 +14,10 @@ use std::io;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::process::Command;
 
 use self::child::{Child, End, STDERR_BYTES};
 use self::progress::ProgressReader;
+use super::process::Invocation;
 use super::rule::{Kind, RuleAction};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, output};
@@ -96,10 +96,12 @@ impl Exec {
         Ok(Self { config, verdicts, env })
     }
 
-    fn command(&self, context: &JobContext) -> Command {
-        let mut command = self.config.template().command(&self.env);
-        command.envs(environment::of(context));
-        command
+    fn invocation(&self, context: &JobContext) -> Invocation {
+        let mut invocation = self.config.template().invocation(&self.env);
+        for (name, value) in environment::of(context) {
+            invocation.set(name, value);
+        }
+        invocation
     }
 
     /// Returns the error for a program that could not be started. A missing program is an ordinary failure: it shows in
@@ -145,9 +147,9 @@ impl Handler for Exec {
     type Output = Value;
 
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<Value, JobError> {
-        let mut command = self.command(&context);
-        command.env(environment::PAYLOAD_BYTES, payload.len().to_string());
-        let child = Child::start(command, payload).await.map_err(|error| {
+        let mut invocation = self.invocation(&context);
+        invocation.set(environment::PAYLOAD_BYTES, payload.len().to_string());
+        let child = Child::start(invocation, payload).await.map_err(|error| {
             context.child_ended(ChildEnding::NotStarted);
             self.not_started(&error)
         })?;

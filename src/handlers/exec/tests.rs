@@ -14,6 +14,8 @@ use crate::handlers::fixture::{PATIENCE, context, context_for, failure, run, soo
 use crate::job::{Failure, FailureKind, Outcome, Retry};
 use crate::worker::MAX_RESULT_BYTES;
 
+mod start;
+
 const TEN_MB: usize = 10_000_000;
 
 fn exec(command: &[&str]) -> Exec {
@@ -177,7 +179,7 @@ print([size, os.lseek(0, 0, os.SEEK_CUR), [refused(change) for change in changes
 #[tokio::test]
 async fn a_program_that_ended_before_the_cut_keeps_its_exit_code() {
     for (code, want) in [(0, None), (3, Some(ChildEnding::Failed))] {
-        let command = sh(&format!("exit {code}")).command(&context(&[]));
+        let command = sh(&format!("exit {code}")).invocation(&context(&[]));
         let child = soon(Child::start(command, Bytes::new())).await.unwrap();
         // The runtime cannot notice the exit before the cut: nothing awaits in between.
         let pid = child.pid();
@@ -249,7 +251,7 @@ async fn ten_megabytes_pass_through_a_program_that_answers_while_it_reads() {
 
 #[tokio::test]
 async fn endless_output_is_drained_and_not_kept() {
-    let command = sh("yes out | head -c 50000000; yes err | head -c 50000000 >&2").command(&context(&[]));
+    let command = sh("yes out | head -c 50000000; yes err | head -c 50000000 >&2").invocation(&context(&[]));
     let child = soon(Child::start(command, Bytes::new())).await.unwrap();
     let end =
         soon(child.run(std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}))).await.unwrap();
@@ -453,7 +455,7 @@ print([os.getpgrp() - os.getpid(), signal.value])";
 #[test]
 fn a_program_outlives_the_thread_that_asked_for_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let waiting = sh("sleep 0.3; read line; echo $line").command(&context(&[]));
+    let waiting = sh("sleep 0.3; read line; echo $line").invocation(&context(&[]));
     let alive = Bytes::from_static(b"alive\n");
     let start = || runtime.block_on(Child::start(waiting, alive));
     let started = std::thread::scope(|scope| scope.spawn(start).join());

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 use std::io;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -59,10 +59,10 @@ impl Program {
     /// Starts the program and exchanges greetings. If this is dropped, the program is killed.
     pub(super) async fn start(pool: &Shared) -> Result<(Self, Ready), Fault> {
         let (config, name) = (&pool.config, &pool.name);
-        let mut command = config.template().command(&pool.env);
-        command.env("STREAMFLEET_POOL", name.as_str()).env("STREAMFLEET_PROTOCOL", PROTOCOL.to_string());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = on_the_thread(move || Leader::spawn(command)).await;
+        let mut invocation = config.template().invocation(&pool.env);
+        invocation.set("STREAMFLEET_POOL", name.as_str());
+        invocation.set("STREAMFLEET_PROTOCOL", PROTOCOL.to_string());
+        let started = on_the_thread(move || Leader::spawn(&invocation, None)).await;
         let mut leader = started.map_err(|error| Fault::Failed(config.template().not_started(&error)))?;
         let outputs = leader.take_outputs();
         let (Some(stdin), Some((stdout, stderr))) = (leader.take_stdin(), outputs) else {

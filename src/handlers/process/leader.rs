@@ -1,64 +1,84 @@
 //! One running program and its process group. However it ends, even if this value is dropped, no process of the group
-//! outlives it.
+//! outlives it, and the program is reaped.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, pidfd_open, waitid,
+    waitpid,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::time::{Instant, timeout_at};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::pre_exec;
+use super::invocation::Invocation;
+use super::{before_exec, reaper};
+
+/// How often to look whether a program has ended if the kernel has no descriptor for it.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A running program that leads its own process group.
 pub(in crate::handlers) struct Leader {
-    // Declared before the process, so that the group is killed before the leader is reaped. Until it is reaped, no
-    // other group can get its number.
     group: Group,
     pidfd: Option<AsyncFd<OwnedFd>>,
-    process: tokio::process::Child,
+    stdin: Option<ChildStdin>,
+    outputs: Option<(ChildStdout, ChildStderr)>,
 }
 
 impl Leader {
-    /// Starts a program as the leader of its own group, tied to the life of this process. Must be called on the
-    /// spawner's thread.
-    pub(in crate::handlers) fn spawn(mut command: Command) -> io::Result<Self> {
-        command.process_group(0);
-        pre_exec::tie_to_this_process(&mut command);
-        let process = command.spawn()?;
-        let pid = process.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let pid = pid.expect("a child that was not waited for has an id");
-        let group = Group(pid);
-        let pidfd = watched(pid);
-        Ok(Self { group, pidfd, process })
+    /// Starts a program as the leader of its own group, tied to the life of this process. Its outputs are pipes, and so
+    /// is its standard input unless there is an `input`. Must be called on the spawner's thread.
+    pub(in crate::handlers) fn spawn(invocation: &Invocation, input: Option<OwnedFd>) -> io::Result<Self> {
+        let mut image = invocation.image()?;
+        let (input, stdin) = match input {
+            Some(file) => (file, None),
+            None => {
+                let (read, write) = io::pipe()?;
+                (read.into(), Some(ChildStdin::from_std(OwnedFd::from(write).into())?))
+            }
+        };
+        let (stdout, output) = io::pipe()?;
+        let (stderr, errors) = io::pipe()?;
+        let stdout = ChildStdout::from_std(OwnedFd::from(stdout).into())?;
+        let stderr = ChildStderr::from_std(OwnedFd::from(stderr).into())?;
+        let standard =
+            [above_standard(input)?, above_standard(output.into())?, above_standard(errors.into())?];
+        let group = Group { leader: before_exec::start(&mut image, &standard)?, is_reaped: false };
+        let pidfd = watched(group.leader);
+        Ok(Self { group, pidfd, stdin, outputs: Some((stdout, stderr)) })
     }
 
     /// Returns its process id, which is also the number of the group.
     pub(in crate::handlers) fn pid(&self) -> Pid {
-        self.group.0
+        self.group.leader
     }
 
     /// Takes the worker's end of its standard input, if it is a pipe.
     pub(in crate::handlers) fn take_stdin(&mut self) -> Option<ChildStdin> {
-        self.process.stdin.take()
+        self.stdin.take()
     }
 
-    /// Takes the worker's ends of its outputs, if both are pipes.
+    /// Takes the worker's ends of its outputs.
     pub(in crate::handlers) fn take_outputs(&mut self) -> Option<(ChildStdout, ChildStderr)> {
-        self.process.stdout.take().zip(self.process.stderr.take())
+        self.outputs.take()
     }
 
-    /// Waits until it has exited. Reaps it only if the kernel has no pidfd.
-    pub(in crate::handlers) async fn exited(&mut self) {
-        // Either call fails only while the runtime is shutting down, and then the caller is about to be dropped.
+    /// Waits until it has exited. Does not reap it.
+    pub(in crate::handlers) async fn exited(&self) {
         match &self.pidfd {
+            // This fails only while the runtime is shutting down, and then the caller is about to be dropped.
             Some(pidfd) => drop(pidfd.readable().await),
-            None => drop(self.process.wait().await),
+            None => {
+                while !self.has_exited() {
+                    sleep(LOOK_EVERY).await;
+                }
+            }
         }
     }
 
@@ -73,7 +93,7 @@ impl Leader {
     }
 
     /// Sends SIGTERM to the group, and SIGKILL if the leader has not exited by then. Waits until it has.
-    pub(in crate::handlers) async fn end_by(&mut self, kill_at: Instant) {
+    pub(in crate::handlers) async fn end_by(&self, kill_at: Instant) {
         self.signal(Signal::TERM);
         if timeout_at(kill_at, self.exited()).await.is_err() {
             self.signal(Signal::KILL);
@@ -83,13 +103,22 @@ impl Leader {
 
     /// Kills what is left of the group, and returns how the leader ended.
     pub(in crate::handlers) async fn reap(mut self) -> io::Result<ExitStatus> {
-        drop(self.group);
-        self.process.wait().await
+        self.signal(Signal::KILL);
+        self.exited().await;
+        self.group.reap()
     }
 }
 
-/// Returns a descriptor that becomes readable when the process exits. Kernels before 5.3 have none; there, reaping the
-/// process notices its exit.
+/// Returns the same file under a number that no standard file of a child has. A worker that was started without
+/// standard files gets their numbers for other ones.
+fn above_standard(file: OwnedFd) -> io::Result<OwnedFd> {
+    if file.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(file);
+    }
+    Ok(fcntl_dupfd_cloexec(&file, libc::STDERR_FILENO + 1)?)
+}
+
+/// Returns a descriptor that becomes readable when the process exits. Kernels before 5.3 have none.
 fn watched(pid: Pid) -> Option<AsyncFd<OwnedFd>> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     #[expect(
@@ -99,27 +128,106 @@ fn watched(pid: Pid) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(pidfd, Interest::READABLE).ok()
 }
 
-/// A process group, killed when this value is dropped.
-struct Group(Pid);
+/// A process group. When this value is dropped, it is killed, and its leader reaped. No other group can get its number
+/// before.
+struct Group {
+    leader: Pid,
+    is_reaped: bool,
+}
 
 impl Group {
     /// Returns true if the leader has exited. Does not reap it.
     fn has_lost_its_leader(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        // This fails if the leader has been reaped already.
-        waitid(WaitId::Pid(self.0), look).map_or(true, |status| status.is_some())
+        // This fails if somebody else has reaped the leader.
+        waitid(WaitId::Pid(self.leader), look).map_or(true, |status| status.is_some())
     }
 
     fn signal(&self, signal: Signal) {
-        if let Err(error) = kill_process_group(self.0, signal) {
+        if let Err(error) = kill_process_group(self.leader, signal) {
             // No process is left, or all now belong to another user.
-            tracing::debug!(group = self.0.as_raw_nonzero(), ?signal, %error, "failed to signal the process group");
+            tracing::debug!(group = self.leader.as_raw_nonzero(), ?signal, %error, "failed to signal the process group");
         }
+    }
+
+    /// Reaps the leader, which has exited.
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        let ended = waitpid(Some(self.leader), WaitOptions::NOHANG);
+        self.is_reaped = matches!(ended, Ok(Some(_)) | Err(Errno::CHILD));
+        let (_, status) = ended?.ok_or_else(|| io::Error::other("it has not ended"))?;
+        Ok(ExitStatus::from_raw(status.as_raw()))
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        if !self.is_reaped {
+            self.signal(Signal::KILL);
+            reaper::reap(self.leader);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+    use crate::handlers::fixture::{soon, until};
+
+    /// Starts a shell, as on a kernel that has a descriptor for it or not.
+    fn shell(script: &str, has_pidfd: bool) -> Leader {
+        let mut invocation = Invocation::new(&["sh", "-c", script].map(str::to_owned), None);
+        invocation.set("PATH", "/bin:/usr/bin");
+        let mut leader = Leader::spawn(&invocation, None).unwrap();
+        assert!(leader.pidfd.is_some());
+        leader.pidfd = leader.pidfd.filter(|_| has_pidfd);
+        leader
+    }
+
+    fn folder(leader: &Leader) -> PathBuf {
+        format!("/proc/{}", leader.pid()).into()
+    }
+
+    #[tokio::test]
+    async fn a_program_ends_and_is_reaped_with_and_without_a_descriptor() {
+        for has_pidfd in [true, false] {
+            let mut leader = shell("read line; exit 3", has_pidfd);
+            let folder = folder(&leader);
+            assert!(timeout_at(Instant::now() + LOOK_EVERY, leader.exited()).await.is_err());
+            assert!(!leader.has_exited());
+            drop(leader.take_stdin());
+            soon(leader.exited()).await;
+            assert!(leader.has_exited() && folder.exists());
+            assert_eq!(soon(leader.reap()).await.unwrap().code(), Some(3));
+            assert!(!folder.exists());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_dropped_is_killed_and_reaped_with_and_without_a_descriptor() {
+        for (has_pidfd, script) in [(true, "sleep 1000"), (false, "sleep 1000"), (true, "exit 3")] {
+            let leader = shell(script, has_pidfd);
+            let folder = folder(&leader);
+            drop(leader);
+            until("it is reaped", || (!folder.exists()).then_some(())).await;
+        }
+    }
+
+    #[cfg(feature = "service")]
+    #[tokio::test]
+    async fn a_program_blocks_no_signals_even_if_its_worker_does() {
+        let all = nix::sys::signal::SigSet::all();
+        let before = all.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK).unwrap();
+        let mut leader = shell("exec cat /proc/self/status", true);
+        let blocked = nix::sys::signal::SigSet::thread_get_mask().unwrap();
+        before.thread_set_mask().unwrap();
+        assert!(blocked.contains(nix::sys::signal::Signal::SIGTERM), "the mask of the worker is left alone");
+        let (mut stdout, _) = leader.take_outputs().unwrap();
+        let mut status = String::new();
+        soon(stdout.read_to_string(&mut status)).await.unwrap();
+        assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "{status}");
     }
 }

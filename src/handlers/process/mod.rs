@@ -1,15 +1,18 @@
 //! Programs that handlers run. Each leads a process group of its own, dies with the worker, inherits no open file, and
 //! gets only the environment that the configuration names.
 //!
-//! A [`Template`] is what a configuration says about a program; its command is started as a [`Leader`] on the
-//! `spawner`'s thread.
+//! A [`Template`] is what a configuration says about a program, an [`Invocation`] what is started of it: as a [`Leader`], on
+//! the `spawner`'s thread.
 
+mod before_exec;
+mod invocation;
 mod leader;
-mod pre_exec;
+mod reaper;
 mod search;
 mod spawner;
 mod template;
 
+pub(super) use invocation::Invocation;
 pub(super) use leader::Leader;
 #[cfg(feature = "dev-server")]
 pub(crate) use search::find_program;

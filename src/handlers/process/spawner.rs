@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 #[cfg(feature = "dev-server")]
-use super::pre_exec;
+use super::before_exec;
 
 /// How many requests may wait for the thread. Further senders wait to send.
 const WAITING_MAX: usize = 64;
@@ -23,7 +23,7 @@ type Request = Box<dyn FnOnce() + Send>;
 /// output and error.
 #[cfg(feature = "dev-server")]
 pub(crate) async fn start_tied(mut command: Command) -> io::Result<tokio::process::Child> {
-    pre_exec::tie_to_this_process(&mut command);
+    before_exec::tie_to_this_process(&mut command);
     on_the_thread(move || command.spawn()).await
 }
 

@@ -6,8 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::process::Command;
-
+use super::invocation::Invocation;
 use super::search::find_program;
 
 /// Variables of the worker that every program gets, if they are set.
@@ -84,16 +83,13 @@ impl Template<'_> {
         passed.chain(fixed).collect()
     }
 
-    /// Returns the command with this environment and no other variables.
-    pub(in crate::handlers) fn command(&self, environment: &[(OsString, OsString)]) -> Command {
-        let (program, arguments) =
-            self.command.split_first().expect("validation ensures that there is a program");
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().envs(environment.iter().map(|(name, value)| (name, value)));
-        if let Some(directory) = self.directory {
-            command.current_dir(directory);
+    /// Returns a start of the program with this environment.
+    pub(in crate::handlers) fn invocation(&self, environment: &[(OsString, OsString)]) -> Invocation {
+        let mut invocation = Invocation::new(self.command, self.directory);
+        for (name, value) in environment {
+            invocation.set(name, value);
         }
-        command
+        invocation
     }
 
     /// Returns the text of an error about a program that could not be started.
