@@ -399,6 +399,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_handler_that_waits_is_polled_once_before_it_is_woken() {
+        let (polls, held_lease) = (std::cell::Cell::new(0), HeldLease::new(Instant::now()));
+        let running = poll_fn(|context| {
+            polls.set(polls.get() + 1);
+            // The second time, it was woken.
+            if polls.get() == 1 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(Outcome::Done(None))
+        });
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };
+        let mut alarm = Alarm::default();
+        let mut bounded = std::pin::pin!(bounded(running, &held_lease, bounds, &mut alarm, || {}));
+        assert!(futures_util::poll!(&mut bounded).is_pending());
+        assert_eq!(bounded.await, Outcome::Done(None));
+        assert_eq!(polls.get(), 2);
+    }
+
+    #[tokio::test]
     async fn the_clock_of_a_paused_attempt_does_not_run() {
         let (held_lease, timeout) = (HeldLease::new(Instant::now()), Duration::from_millis(50));
         let started = Instant::now();

@@ -339,7 +339,11 @@ impl JobContext {
 
     /// Returns the time left for this attempt.
     pub fn time_left(&self) -> Duration {
-        let now = Instant::now();
+        self.time_left_at(Instant::now())
+    }
+
+    /// Returns the time that is left at an instant.
+    pub(crate) fn time_left_at(&self, now: Instant) -> Duration {
         (self.deadline + self.delivery.held_lease.paused_for(now)).saturating_duration_since(now)
     }
 

@@ -375,11 +375,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_cut_of_a_job_that_has_ended_changes_nothing() {
+        let slots = Slots::new(1);
+        let (mut jobs, _answers) = fill(&slots, 1, 1);
+        let flag = Arc::clone(&end(&mut jobs, 1).unwrap().request.cut);
+        flag.raise();
+        jobs.bell().heard().await.into_iter().for_each(|reference| jobs.cut(reference));
+        assert!(jobs.is_empty() && jobs.due().is_none());
+    }
+
+    #[tokio::test]
     async fn a_program_that_works_for_long_gets_nothing_ahead() {
         let slots = Slots::new(1);
         let (mut jobs, _answers) = fill(&slots, 1, 2);
         tokio::time::sleep(2 * QUICK).await;
-        assert_eq!(jobs.ahead_until(), None);
+        assert_eq!((jobs.ahead_until(), jobs.places(Instant::now()).ahead_bytes), (None, 0));
         end(&mut jobs, 1);
         assert!(jobs.running.len() == 1 && !jobs.has_room());
     }

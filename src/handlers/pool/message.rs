@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
@@ -241,14 +241,14 @@ pub(super) fn cancel(line: &mut Vec<u8>, reference: u64, reason: &str) {
     line.push(b'\n');
 }
 
-/// Appends the line of one attempt. `max_attempts` is that of the type; a job may have its own.
+/// Appends the line of one attempt, which is written now. `max_attempts` is that of the type; a job may have its own.
 pub(super) fn job(
     line: &mut Vec<u8>,
     (context, payload): (&JobContext, &[u8]),
-    reference: u64,
-    max_attempts: u32,
+    (reference, max_attempts): (u64, u32),
+    now: Instant,
 ) {
-    let (job, left) = (context.job(), context.time_left());
+    let (job, left) = (context.job(), context.time_left_at(now));
     line.reserve(HEAD_BYTES + payload.len());
     let mut head = Head(line);
     head.plain("{\"type\":\"job\",\"ref\":\"").json(&reference);
@@ -318,7 +318,7 @@ mod tests {
 
     fn line_of(context: &JobContext, payload: &[u8], reference: u64, max_attempts: u32) -> Vec<u8> {
         let mut line = Vec::new();
-        job(&mut line, (context, payload), reference, max_attempts);
+        job(&mut line, (context, payload), (reference, max_attempts), Instant::now());
         line
     }
 
@@ -434,6 +434,20 @@ mod tests {
         }
         let left = read["timeout_ms"].as_u64().unwrap();
         assert!((1..=20_000).contains(&left), "{left}");
+    }
+
+    #[test]
+    fn ids_and_fences_are_written_as_they_are_shown() {
+        for context in [context(&[]), context(&[("id", "a\"b\"")])] {
+            let read: Value = serde_json::from_slice(&line_of(&context, b"", 1, 1)).unwrap();
+            assert_eq!(read["id"], json!(context.id().to_string()));
+            assert_eq!(read["fence"], json!(context.fence().to_string()));
+        }
+        for lane in Lane::ALL {
+            let (id, mut text) = (JobId::derived(EntryId::new(1700, 3), lane), Vec::new());
+            Head(&mut text).id(&id);
+            assert_eq!(text, json!(id.to_string()).to_string().into_bytes());
+        }
     }
 
     #[test]

@@ -338,14 +338,15 @@ impl Handler for Pool {
         let flag = Arc::<CutFlag>::default();
         let cut = Arc::clone(&flag);
         let (seen, max_attempts) = (context.clone(), self.max_attempts);
-        let patience = LONGEST_WAIT.min(context.time_left() / 2);
+        let now = Instant::now();
+        let patience = LONGEST_WAIT.min(context.time_left_at(now.into_std()) / 2);
         let number = shared.slots.push(|number| Request {
             number,
             context: seen,
             payload,
             max_attempts,
             patience,
-            until: Instant::now() + patience,
+            until: now + patience,
             answer,
             cut,
         });

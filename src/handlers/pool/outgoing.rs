@@ -101,6 +101,20 @@ mod tests {
     }
 
     #[test]
+    fn many_bytes_are_written_piece_by_piece() {
+        let (mut outgoing, mut written) = (Outgoing::default(), Vec::new());
+        let lines: Vec<String> = (0..100).map(|nth| format!("{}\n", nth.to_string().repeat(nth))).collect();
+        for (line, job) in lines.iter().zip(0..) {
+            push(&mut outgoing, Some(job), line);
+            let piece = outgoing.bytes().len().min(70);
+            written.extend_from_slice(&outgoing.bytes()[..piece]);
+            advance(&mut outgoing, piece);
+        }
+        written.extend_from_slice(outgoing.bytes());
+        assert_eq!(written, lines.concat().into_bytes());
+    }
+
+    #[test]
     fn the_memory_of_many_bytes_is_given_back() {
         let mut outgoing = Outgoing::default();
         let line = "x".repeat(10 * MOST_KEPT);

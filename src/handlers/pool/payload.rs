@@ -162,6 +162,9 @@ mod tests {
         let pretty = b"{\r\n \"n\": 12345678901234567890123, \"n\": 1.0}\n";
         let one_line = b"{   \"n\": 12345678901234567890123, \"n\": 1.0} ".to_vec();
         assert_eq!(Body::of(pretty, Encoding::Json), Body::Json(one_line.into()));
+        let long = [vec![b'1'; 2 * BLOCK_BYTES], b"\r".to_vec()].concat();
+        let want = [vec![b'1'; 2 * BLOCK_BYTES], b" ".to_vec()].concat();
+        assert_eq!(Body::of(&long, Encoding::Json), Body::Json(want.into()));
         assert_eq!(Body::of(b"", Encoding::Json), Body::Json(b"null".into()));
         assert_eq!(Body::of(b"{", Encoding::Json), Body::Base64("ew==".to_owned()));
         assert_eq!(Body::of(b"[\"\xff\"]", Encoding::Json), Body::Base64("WyL/Il0=".to_owned()));

@@ -277,7 +277,8 @@ impl<'a> Session<'a> {
         self.taken += 1;
         let reference = self.taken;
         let Request { context, payload, max_attempts, .. } = &request;
-        let write = |line: &mut Vec<u8>| message::job(line, (context, payload), reference, *max_attempts);
+        let numbers = (reference, *max_attempts);
+        let write = |line: &mut Vec<u8>| message::job(line, (context, payload), numbers, now.into_std());
         let bytes = self.outgoing.push(Some(reference), write);
         if is_ahead {
             self.jobs.queue(reference, request, bytes, now);

@@ -494,7 +494,11 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn push_with(slots: &Slots, context: JobContext) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
+    fn push_with(
+        slots: &Slots,
+        context: JobContext,
+        patience: Duration,
+    ) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
         let (answer, receiver) = oneshot::channel();
         let flag = Arc::<CutFlag>::default();
         let cut = Arc::clone(&flag);
@@ -503,8 +507,8 @@ mod tests {
             context,
             payload: Bytes::new(),
             max_attempts: 1,
-            patience: PATIENCE,
-            until: Instant::now() + PATIENCE,
+            patience,
+            until: Instant::now() + patience,
             answer,
             cut,
         };
@@ -512,7 +516,7 @@ mod tests {
     }
 
     fn push(slots: &Slots) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
-        push_with(slots, context(&[]))
+        push_with(slots, context(&[]), PATIENCE)
     }
 
     fn taken(slots: &Slots) -> Option<u64> {
@@ -537,6 +541,75 @@ mod tests {
         assert!(slots.withdraw(number));
         assert!(!slots.withdraw(number));
         assert_eq!(taken(&slots), None);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_waits_for_too_long_is_dropped_also_after_it_was_put_back() {
+        let slots = Slots::new(1);
+        let (_, mut kept, _flag) = push(&slots);
+        let dropping = async {
+            tokio::task::yield_now().await;
+            for _ in 0..2 {
+                let patience = Duration::from_millis(20);
+                let (number, answer, _flag) = push_with(&slots, context(&[]), patience);
+                let request = slots.take_overdue(Instant::now() + patience).pop().expect("it is overdue");
+                assert_eq!(request.number, number);
+                let put_back_at = Instant::now();
+                slots.put_back(request);
+                assert!(answer.await.is_err() && put_back_at.elapsed() >= patience);
+            }
+        };
+        tokio::select! {
+            () = slots.drop_overdue() => {}
+            ended = tokio::time::timeout(PATIENCE / 2, dropping) => ended.expect("it is dropped in time"),
+        }
+        assert_eq!(kept.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it has more patience");
+        assert_eq!(taken(&slots), Some(0));
+    }
+
+    fn all(slots: &Slots, places: Places) -> (Vec<u64>, Vec<u64>) {
+        let Taken { begin, ahead } = slots.try_take_all(places);
+        let numbers = |requests: Vec<Request>| requests.iter().map(|request| request.number).collect();
+        (numbers(begin), numbers(ahead))
+    }
+
+    #[test]
+    fn a_program_takes_what_it_begins_and_its_share_of_the_rest_at_once() {
+        let slots = Slots::new(2);
+        let (_one, _other) = (slots.starting(2).ready(2, 8), slots.starting(2).ready(2, 8));
+        let kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
+        kept[1].2.raise();
+        let places = Places { begin: 2, ahead: 8, ahead_bytes: 10_000 };
+        assert_eq!(
+            all(&slots, places),
+            (vec![0, 2], vec![3, 4, 5]),
+            "7 wait, and the other one begins 2 of them"
+        );
+        assert_eq!(
+            all(&slots, Places { begin: 0, ahead_bytes: 1, ..places }),
+            (vec![], vec![6]),
+            "no more bytes"
+        );
+        assert_eq!(all(&slots, Places { begin: 0, ahead: 0, ..places }), (vec![], vec![]));
+        assert_eq!(all(&slots, places.at_most(1)), (vec![7], vec![]));
+        assert_eq!(all(&slots, places), (vec![8, 9], vec![]));
+        assert!(places.at_most(0).is_empty() && !places.at_most(3).is_empty());
+    }
+
+    #[test]
+    fn a_program_that_has_more_than_half_of_its_jobs_ahead_gets_no_more() {
+        let slots = Slots::new(1);
+        let mut room = slots.starting(1).ready(1, 5);
+        room.take();
+        let places = [5, 4, 3, 0, 0, 0].map(|want| {
+            let places = room.places_ahead();
+            room.take_ahead();
+            (places, want)
+        });
+        assert!(places.iter().all(|(places, want)| places == want), "{places:?}");
+        assert!(!room.is_free_ahead());
+        (0..4).for_each(|_| room.follow());
+        assert!(room.is_free_ahead());
     }
 
     #[test]
@@ -624,7 +697,7 @@ mod tests {
         let first = push(&slots);
         assert_eq!(taken(&slots), Some(first.0));
         room.take();
-        let step = push_with(&slots, context(&[]).with_step("charge"));
+        let step = push_with(&slots, context(&[]).with_step("charge"), PATIENCE);
         assert_eq!(taken_ahead(&slots), None);
         room.end();
         assert_eq!(taken(&slots), Some(step.0));
