@@ -19,7 +19,7 @@ pub(crate) fn is_readable(payload: &[u8], encoding: Encoding) -> bool {
             // Skipping a value checks neither its texts nor its depth.
             std::str::from_utf8(payload).is_ok()
                 && serde_json::from_slice::<IgnoredAny>(payload).is_ok()
-                && json_depth(payload) < JSON_DEPTH
+                && (is_shallow(payload) || json_depth(payload) < JSON_DEPTH)
         }
         Encoding::Msgpack => {
             let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
@@ -28,6 +28,11 @@ pub(crate) fn is_readable(payload: &[u8], encoding: Encoding) -> bool {
         }
         Encoding::Raw => true,
     }
+}
+
+/// Returns true if JSON has too few brackets to be nested too deep: most of it, and this is found out quickly.
+fn is_shallow(json: &[u8]) -> bool {
+    json.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() < JSON_DEPTH
 }
 
 /// How deep the arrays and objects of valid JSON are nested.
@@ -69,6 +74,8 @@ mod tests {
             let payload = nested("[", "]", depth);
             let is_read = serde_json::from_slice::<serde_json::Value>(&payload).is_ok();
             assert_eq!(is_readable(&payload, Encoding::Json), is_read, "{depth}");
+            let beside = [b"[\"[[[{{{\",", payload.as_slice(), b"]"].concat();
+            assert_eq!(is_readable(&beside, Encoding::Json), is_read && depth < 127, "{depth}");
         }
     }
 

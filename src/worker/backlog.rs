@@ -61,6 +61,11 @@ impl Backlog {
         self.waiting.len()
     }
 
+    /// Returns true if nothing waits, neither a delivery nor the reader.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.pressing.is_none()
+    }
+
     /// Takes a delivery, unless there is too much already: for each of its gates, as many wait as may run, or as pass in a moment.
     /// Only those of its lane and of the lanes before it count.
     pub(super) fn offer(

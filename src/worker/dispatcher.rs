@@ -349,6 +349,10 @@ impl Dispatcher {
         if self.closed.load(Ordering::Acquire) {
             return false;
         }
+        // Usually, all may start at once.
+        if backlog.is_idle() {
+            return false;
+        }
         let startable = backlog.startable(&limited.limits, Instant::now());
         limited.tell_reader(&backlog);
         let starts = !startable.is_empty();
@@ -396,7 +400,12 @@ impl Dispatcher {
 
     /// Takes the matching deliveries out of those that wait, and gives their room back.
     pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
-        let backlog = self.limited.as_ref().map(|limited| limited.lock().withdraw(&matches));
+        let backlog = self.limited.as_ref().map(|limited| {
+            let mut backlog = limited.lock();
+            let withdrawn = backlog.withdraw(&matches);
+            limited.tell_reader(&backlog);
+            withdrawn
+        });
         let mut taken = self.update_waiting(|waiting| waiting.withdraw(matches));
         self.free(taken.len());
         if let Some(limited) = &self.limited {

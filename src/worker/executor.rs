@@ -1,12 +1,14 @@
 //! Stage 3: runs one delivery under its timeout and cancellation, and returns how it ended. It never writes to Redis,
 //! except to ask whether an attempt that has a history may start.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::admission::Admission;
+use super::alarm::Alarm;
 use super::backoff::RedisBackoff;
 use super::beginner::{Beginner, MayStart, Request};
 use super::clock::ServerClock;
@@ -52,8 +54,8 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Runs one delivery to its end, unless Redis refuses to let it begin.
-    pub(crate) async fn run(&self, delivery: Arc<Delivery>) -> SettlerInput {
+    /// Runs one delivery to its end, unless Redis refuses to let it begin. `alarm` is that of its slot.
+    pub(super) async fn run(&self, delivery: Arc<Delivery>, alarm: &mut Alarm) -> SettlerInput {
         let job = &delivery.job;
         let Some(registered) = self.registry.get(&job.job_type) else {
             let put_off = self.admission.refused_rooms.put_off(&Parking::unknown(&job.job_type).room);
@@ -104,7 +106,7 @@ impl Executor {
         if sabotage::is(Sabotage::AckBeforeRun) {
             self.queue.acknowledge(self.queue.link(), job.lane, &[job.entry]).await.ok();
         }
-        let (outcome, elapsed) = self.perform(&delivery, registered, (attempt, tracked), now).await;
+        let (outcome, elapsed) = self.perform(&delivery, registered, (attempt, tracked), (now, alarm)).await;
         let reported = delivery.report.close();
         if reported {
             self.reporter.finish(&delivery).await;
@@ -142,7 +144,7 @@ impl Executor {
         delivery: &Arc<Delivery>,
         registered: &Registered,
         (attempt, tracked): (Option<Box<steps::Attempt<'_>>>, bool),
-        started: Instant,
+        (started, alarm): (Instant, &mut Alarm),
     ) -> (Outcome, Duration) {
         let job = &delivery.job;
         delivery.held_lease.begin(started);
@@ -154,7 +156,8 @@ impl Executor {
         let (policy, span) = (&registered.policy, self.span(delivery, wait));
         let outcome = match (&registered.work, attempt) {
             (Runner::Whole(handler), _) => {
-                self.attempt(delivery, policy, handler, (started, tracked), span.as_ref()).await
+                let times = (started, alarm);
+                self.attempt(delivery, policy, handler, (times, tracked), span.as_ref()).await
             }
             (Runner::Steps(_), Some(attempt)) => within(span.as_ref(), Box::pin(attempt.run())).await,
             // Steps are never performed unless they were begun.
@@ -249,7 +252,7 @@ impl Executor {
         delivery: &Arc<Delivery>,
         policy: &Policy,
         handler: &Erased,
-        (started, tracked): (Instant, bool),
+        ((started, alarm), tracked): ((Instant, &mut Alarm), bool),
         span: Option<&AttemptSpan>,
     ) -> Outcome {
         let timeout = delivery.job.timeout.unwrap_or(policy.timeout);
@@ -259,7 +262,7 @@ impl Executor {
             JobContext::new(Arc::clone(delivery), Arc::clone(&self.reporter.reports), deadline, tracked);
         let bounds = Bounds { timeout, deadline, grace: handler.grace() };
         let running = within(span, handler.run(context));
-        bounded(running, &delivery.held_lease, bounds, || self.dispatcher.yield_to_next()).await
+        bounded(running, &delivery.held_lease, bounds, alarm, || self.dispatcher.yield_to_next()).await
     }
 }
 
@@ -273,18 +276,11 @@ pub(super) async fn outcome_within_grace(
     tokio::time::timeout(grace, running).await.ok()
 }
 
-/// Waits until an instant, which passes even beside a handler that has used up the task's budget
-/// (<https://docs.rs/tokio/latest/tokio/task/coop/index.html>): with a budget of its own, a timer polled after such a
-/// handler would never be ready.
-pub(super) async fn reached(instant: Instant) {
-    tokio::task::coop::unconstrained(tokio::time::sleep_until(instant.into())).await;
-}
-
 /// Waits until an attempt's time is up. Its deadline moves while its clock is paused.
-async fn time_is_up(held_lease: &HeldLease, deadline: Instant) {
+async fn time_is_up(held_lease: &HeldLease, deadline: Instant, alarm: &mut Alarm) {
     let mut due = deadline;
     loop {
-        reached(due).await;
+        alarm.reached(due).await;
         let moved = deadline + held_lease.paused_for(Instant::now());
         if moved <= due {
             return;
@@ -306,6 +302,7 @@ pub(super) async fn bounded(
     mut running: impl Future<Output = Outcome> + Unpin,
     held_lease: &HeldLease,
     bounds: Bounds,
+    alarm: &mut Alarm,
     waits: impl FnOnce(),
 ) -> Outcome {
     // Many handlers are done at once, and need neither a timer nor another slot that takes over.
@@ -313,14 +310,20 @@ pub(super) async fn bounded(
         return outcome;
     }
     waits();
+    // It was polled just now, and need not be again before something wakes it.
+    let mut is_fresh = true;
+    let ended = poll_fn(|context| match std::mem::take(&mut is_fresh) {
+        true => Poll::Pending,
+        false => Pin::new(&mut running).poll(context),
+    });
     let cut_short = tokio::select! {
         biased;
-        outcome = &mut running => {
+        outcome = ended => {
             // It may have failed because it saw its cancellation before we did.
             let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
             return if failed && held_lease.is_aware() { held_lease.outcome() } else { outcome };
         }
-        () = time_is_up(held_lease, bounds.deadline) => {
+        () = time_is_up(held_lease, bounds.deadline, alarm) => {
             let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
             held_lease.cut();
             Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
@@ -359,7 +362,7 @@ mod tests {
         }
         let deadline = Instant::now() + Duration::from_secs(60);
         let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };
-        bounded(Box::pin(running), &held_lease, bounds, || {}).await
+        bounded(Box::pin(running), &held_lease, bounds, &mut Alarm::default(), || {}).await
     }
 
     #[tokio::test]
@@ -387,11 +390,33 @@ mod tests {
         let held_lease = HeldLease::new(Instant::now());
         let timeout = Duration::from_millis(50);
         let bounds = Bounds { timeout, deadline: Instant::now() + timeout, grace: Duration::ZERO };
-        let bounded = bounded(Box::pin(busy), &held_lease, bounds, || {});
+        let mut alarm = Alarm::default();
+        let bounded = bounded(Box::pin(busy), &held_lease, bounds, &mut alarm, || {});
         let outcome =
             tokio::time::timeout(Duration::from_secs(30), bounded).await.expect("it met no deadline");
         let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
         assert_eq!(failure.kind, FailureKind::Timeout);
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_waits_is_polled_once_before_it_is_woken() {
+        let (polls, held_lease) = (std::cell::Cell::new(0), HeldLease::new(Instant::now()));
+        let running = poll_fn(|context| {
+            polls.set(polls.get() + 1);
+            // The second time, it was woken.
+            if polls.get() == 1 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(Outcome::Done(None))
+        });
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };
+        let mut alarm = Alarm::default();
+        let mut bounded = std::pin::pin!(bounded(running, &held_lease, bounds, &mut alarm, || {}));
+        assert!(futures_util::poll!(&mut bounded).is_pending());
+        assert_eq!(bounded.await, Outcome::Done(None));
+        assert_eq!(polls.get(), 2);
     }
 
     #[tokio::test]
@@ -405,7 +430,8 @@ mod tests {
             held_lease.resume(Instant::now());
             pending().await
         };
-        let bounded = bounded(Box::pin(resumed), &held_lease, bounds, || {});
+        let mut alarm = Alarm::default();
+        let bounded = bounded(Box::pin(resumed), &held_lease, bounds, &mut alarm, || {});
         let outcome =
             tokio::time::timeout(Duration::from_secs(30), bounded).await.expect("it met no deadline");
         assert!(matches!(outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Timeout));

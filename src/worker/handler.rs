@@ -328,18 +328,23 @@ impl JobContext {
     }
 
     /// Pauses the attempt's clock while nothing works on the job. Not for steps, which have clocks of their own.
-    pub(crate) fn pause(&self) {
-        self.delivery.held_lease.pause(Instant::now());
+    pub(crate) fn pause(&self, now: Instant) {
+        self.delivery.held_lease.pause(now);
     }
 
     /// Resumes the attempt's clock.
-    pub(crate) fn resume(&self) {
-        self.delivery.held_lease.resume(Instant::now());
+    pub(crate) fn resume(&self, now: Instant) {
+        self.delivery.held_lease.resume(now);
     }
 
     /// Returns the time left for this attempt.
     pub fn time_left(&self) -> Duration {
-        self.deadline().saturating_duration_since(Instant::now())
+        self.time_left_at(Instant::now())
+    }
+
+    /// Returns the time that is left at an instant.
+    pub(crate) fn time_left_at(&self, now: Instant) -> Duration {
+        (self.deadline + self.delivery.held_lease.paused_for(now)).saturating_duration_since(now)
     }
 
     /// Returns a token that is cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease
@@ -368,6 +373,11 @@ impl JobContext {
     /// Returns true if the job already has a record, so that reporting something costs nothing more.
     pub(crate) fn has_record(&self) -> bool {
         self.tracked || self.delivery.report.is_used()
+    }
+
+    /// Returns how many bytes all fields of the job have.
+    pub(crate) fn size(&self) -> usize {
+        self.delivery.envelope.size()
     }
 
     /// Returns the headers (`h.<name>` fields) in the producer's order. Values that are not UTF-8 are left out.

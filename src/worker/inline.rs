@@ -4,7 +4,8 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use super::executor::{Bounds, bounded, reached};
+use super::alarm::{Alarm, reached};
+use super::executor::{Bounds, bounded};
 use super::handler::{Handler, JobContext};
 use super::registry::handled;
 use crate::job::{Envelope, JobSpec, Outcome, QueueName};
@@ -42,7 +43,8 @@ pub(crate) async fn inline<H: Handler>(
     }
     let bounds = Bounds { timeout, deadline, grace: handler.grace() };
     let running = pin!(handled(handler, context));
-    let mut ending = pin!(bounded(running, watched.held_lease(), bounds, || {}));
+    let mut alarm = Alarm::default();
+    let mut ending = pin!(bounded(running, watched.held_lease(), bounds, &mut alarm, || {}));
     let cut_or_ended = tokio::select! {
         biased;
         outcome = &mut ending => Some(outcome),

@@ -8,6 +8,7 @@
 //! Users of the library write a [`Handler`], [`Middleware`] around it, or the [`Steps`] of a job; each has an example.
 
 mod admission;
+mod alarm;
 mod archive;
 mod aside;
 mod backlog;

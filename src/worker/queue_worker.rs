@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
+use super::alarm::Alarm;
 use super::beginner::{self, Beginner};
 use super::clock::ServerClock;
 use super::delivery::{FinishedAttempt, SettlerInput};
@@ -375,10 +376,11 @@ impl QueueWorker {
 
 /// Runs one slot: one attempt at a time.
 async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<Outbox>) {
+    let mut alarm = Alarm::default();
     while let Some(mut delivery) = dispatcher.next().await {
         loop {
             let place = dispatcher.place_of(&delivery).map(|place| (place, Instant::now()));
-            let work = executor.run(delivery).await;
+            let work = executor.run(delivery, &mut alarm).await;
             let place = place.map(|(place, began)| (place, began.elapsed()));
             // A full outbox means that Redis takes no outcomes: the slot waits, and reading stops with it.
             outbox.push(work).await;

@@ -36,7 +36,7 @@ impl CutFlag {
         self.lock().is_raised
     }
 
-    /// Makes a session hear of the cut, at once if there was one already.
+    /// Makes a session hear of the cut, and no other one, at once if there was one already.
     pub(super) fn listen(&self, bell: &Arc<Bell>, reference: u64) {
         let mut state = self.lock();
         if state.is_raised {
@@ -44,11 +44,6 @@ impl CutFlag {
         } else {
             state.listener = Some((Arc::clone(bell), reference));
         }
-    }
-
-    /// Undoes [`CutFlag::listen`]: the job has its answer, or another program gets it.
-    pub(super) fn ignore(&self) {
-        self.lock().listener = None;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -97,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_hears_of_a_job_that_has_its_answer() {
-        let (bell, flag) = (Arc::<Bell>::default(), CutFlag::default());
-        flag.listen(&bell, 1);
-        flag.ignore();
+    fn only_the_last_session_hears_of_a_cut() {
+        let (first, last, flag) = (Arc::<Bell>::default(), Arc::<Bell>::default(), CutFlag::default());
+        flag.listen(&first, 1);
+        flag.listen(&last, 2);
         flag.raise();
-        assert_eq!(bell.heard().now_or_never(), None);
+        assert_eq!((first.heard().now_or_never(), last.heard().now_or_never()), (None, Some(vec![2])));
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::CUT_DELAY;
 use super::cuts::Bell;
-use super::slots::{Answer, Request, Room};
+use super::slots::{Answer, Places, Request, Room};
 
 /// While a program works on a job for longer than this, it gets no more jobs ahead: they would wait too long.
 const QUICK: Duration = Duration::from_millis(10);
@@ -93,10 +93,23 @@ impl<'a> Jobs<'a> {
     }
 
     /// Returns until when the program may get one more job ahead, if it may.
-    pub(super) fn room_ahead(&self) -> Option<Instant> {
+    pub(super) fn ahead_until(&self) -> Option<Instant> {
         let is_free = self.room.is_free_ahead() && self.ahead_bytes < MOST_AHEAD_BYTES;
         let until = is_free.then(|| self.begun_at + QUICK)?;
         (Instant::now() < until).then_some(until)
+    }
+
+    /// Returns how many jobs the program may get now.
+    pub(super) fn places(&self, now: Instant) -> Places {
+        // Once it has begun more jobs, it may take others ahead.
+        let is_quick = self.has_room() || now < self.begun_at + QUICK;
+        let ahead_bytes = if is_quick { MOST_AHEAD_BYTES.saturating_sub(self.ahead_bytes) } else { 0 };
+        Places { begin: self.room.places(), ahead: self.room.places_ahead(), ahead_bytes }
+    }
+
+    /// Lets the pool know which of its places have become free since the last time.
+    pub(super) fn tell(&mut self) {
+        self.room.tell();
     }
 
     /// Takes no more jobs.
@@ -105,16 +118,16 @@ impl<'a> Jobs<'a> {
     }
 
     /// Adds a job that the program begins at once.
-    pub(super) fn begin(&mut self, reference: u64, request: Request, bytes: usize) {
+    pub(super) fn begin(&mut self, reference: u64, request: Request, bytes: usize, now: Instant) {
         self.room.take();
-        self.begun_at = Instant::now();
+        self.begun_at = now;
         self.insert(reference, request, (true, bytes));
     }
 
     /// Adds a job that the program begins after the others. Until then, the job's clock is paused.
-    pub(super) fn queue(&mut self, reference: u64, request: Request, bytes: usize) {
+    pub(super) fn queue(&mut self, reference: u64, request: Request, bytes: usize, now: Instant) {
         self.room.take_ahead();
-        request.context.pause();
+        request.context.pause(now.into_std());
         self.ahead.push_back(reference);
         self.ahead_bytes += bytes;
         self.insert(reference, request, (false, bytes));
@@ -131,13 +144,13 @@ impl<'a> Jobs<'a> {
         self.running.get_mut(&reference)
     }
 
-    /// Takes out a job that the program has ended. The program begins the next one, which has `patience` to end if it was cut
+    /// Takes out a job that the program has ended. The program begins the next one now, which has `patience` to end if it was cut
     /// short meanwhile.
-    pub(super) fn end(&mut self, reference: u64, patience: Duration) -> Option<Running> {
-        let running = self.remove(reference)?;
+    pub(super) fn end(&mut self, reference: u64, (now, patience): (Instant, Duration)) -> Option<Running> {
+        let running = self.remove(reference, now)?;
         if running.begun {
             match self.next_ahead() {
-                Some(next) => self.follow(next, patience),
+                Some(next) => self.follow(next, (now, patience)),
                 None => self.room.end(),
             }
         }
@@ -146,21 +159,21 @@ impl<'a> Jobs<'a> {
 
     /// Takes out a job that the program will not begin.
     pub(super) fn withdraw(&mut self, reference: u64) -> Option<Request> {
-        let running = self.remove(reference)?;
+        let running = self.remove(reference, Instant::now())?;
         if running.begun {
             self.room.end();
         }
+        self.tell();
         Some(running.request)
     }
 
-    fn remove(&mut self, reference: u64) -> Option<Running> {
+    fn remove(&mut self, reference: u64, now: Instant) -> Option<Running> {
         let running = self.running.remove(&reference)?;
-        running.request.cut.ignore();
         self.cuts -= usize::from(running.cut.is_some());
         if !running.begun {
             self.ahead_bytes = self.ahead_bytes.saturating_sub(running.bytes);
             self.room.end_ahead();
-            running.request.context.resume();
+            running.request.context.resume(now.into_std());
         }
         Some(running)
     }
@@ -175,15 +188,15 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    fn follow(&mut self, reference: u64, patience: Duration) {
-        self.begun_at = Instant::now();
+    fn follow(&mut self, reference: u64, (now, patience): (Instant, Duration)) {
+        self.begun_at = now;
         self.room.follow();
         let Some(running) = self.running.get_mut(&reference) else { return };
         self.ahead_bytes = self.ahead_bytes.saturating_sub(running.bytes);
         running.begun = true;
-        running.request.context.resume();
+        running.request.context.resume(now.into_std());
         if let Some(cut) = running.cut.as_mut().filter(|cut| cut.asked) {
-            cut.next = self.begun_at + patience;
+            cut.next = now + patience;
         }
     }
 
@@ -238,14 +251,17 @@ impl<'a> Jobs<'a> {
     pub(super) fn drain(&mut self) -> Vec<Running> {
         let mut all: Vec<u64> = self.running.keys().copied().collect();
         all.sort_unstable();
+        let now = Instant::now();
         let take = |reference| {
-            let running = self.remove(reference)?;
+            let running = self.remove(reference, now)?;
             if running.begun {
                 self.room.end();
             }
             Some(running)
         };
-        all.into_iter().filter_map(take).collect()
+        let drained = all.into_iter().filter_map(take).collect();
+        self.tell();
+        drained
     }
 }
 
@@ -288,19 +304,26 @@ mod tests {
                 context,
                 payload: Bytes::new(),
                 max_attempts: 1,
-                since: Instant::now(),
+                patience: PATIENCE,
+                until: Instant::now() + PATIENCE,
                 answer,
                 cut,
             };
             slots.push(request);
             answers.push(answered);
             if jobs.has_room() {
-                jobs.begin(reference, slots.try_take().unwrap(), 10);
+                jobs.begin(reference, slots.try_take().unwrap(), 10, Instant::now());
             } else {
-                jobs.queue(reference, slots.try_take_ahead().unwrap(), 10);
+                jobs.queue(reference, slots.try_take_ahead().unwrap(), 10, Instant::now());
             }
         }
         (jobs, answers)
+    }
+
+    fn end(jobs: &mut Jobs<'_>, reference: u64) -> Option<Running> {
+        let ended = jobs.end(reference, (Instant::now(), PATIENCE));
+        jobs.tell();
+        ended
     }
 
     fn begun(jobs: &mut Jobs<'_>) -> Vec<u64> {
@@ -312,15 +335,15 @@ mod tests {
         let slots = Slots::new(2);
         let (mut jobs, _answers) = fill(&slots, 2, 5);
         assert_eq!(begun(&mut jobs), [1, 2]);
-        assert!(jobs.end(2, PATIENCE).is_some());
+        assert!(end(&mut jobs, 2).is_some());
         assert_eq!(begun(&mut jobs), [1, 3]);
-        assert!(jobs.end(4, PATIENCE).is_some(), "it was cancelled before it began");
+        assert!(end(&mut jobs, 4).is_some(), "it was cancelled before it began");
         assert_eq!(begun(&mut jobs), [1, 3]);
         for (ended, want) in [(1, vec![3, 5]), (3, vec![5]), (5, vec![])] {
-            assert!(jobs.end(ended, PATIENCE).is_some());
+            assert!(end(&mut jobs, ended).is_some());
             assert_eq!(begun(&mut jobs), want);
         }
-        assert!(jobs.is_empty() && jobs.has_room() && jobs.end(5, PATIENCE).is_none());
+        assert!(jobs.is_empty() && jobs.has_room() && end(&mut jobs, 5).is_none());
         assert_eq!(jobs.ahead_bytes, 0);
     }
 
@@ -332,7 +355,7 @@ mod tests {
         let before = waiting.deadline();
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(waiting.deadline() >= before + Duration::from_millis(20), "it is paused");
-        jobs.end(1, PATIENCE);
+        end(&mut jobs, 1);
         assert_eq!(waiting.deadline(), waiting.deadline(), "it runs");
     }
 
@@ -345,10 +368,20 @@ mod tests {
         let want = DueCuts { ask: vec![(2, "shutdown")], is_stuck: false };
         assert_eq!(jobs.due_cuts(asked, PATIENCE), want);
         assert_eq!(jobs.due(), None, "the first job has all the time it wants");
-        jobs.end(1, PATIENCE);
+        end(&mut jobs, 1);
         let stuck = jobs.due().expect("it has begun");
         assert!(stuck >= Instant::now() + PATIENCE / 2);
         assert_eq!(jobs.due_cuts(stuck, PATIENCE), DueCuts { ask: Vec::new(), is_stuck: true });
+    }
+
+    #[tokio::test]
+    async fn the_cut_of_a_job_that_has_ended_changes_nothing() {
+        let slots = Slots::new(1);
+        let (mut jobs, _answers) = fill(&slots, 1, 1);
+        let flag = Arc::clone(&end(&mut jobs, 1).unwrap().request.cut);
+        flag.raise();
+        jobs.bell().heard().await.into_iter().for_each(|reference| jobs.cut(reference));
+        assert!(jobs.is_empty() && jobs.due().is_none());
     }
 
     #[tokio::test]
@@ -356,8 +389,8 @@ mod tests {
         let slots = Slots::new(1);
         let (mut jobs, _answers) = fill(&slots, 1, 2);
         tokio::time::sleep(2 * QUICK).await;
-        assert_eq!(jobs.room_ahead(), None);
-        jobs.end(1, PATIENCE);
+        assert_eq!((jobs.ahead_until(), jobs.places(Instant::now()).ahead_bytes), (None, 0));
+        end(&mut jobs, 1);
         assert!(jobs.running.len() == 1 && !jobs.has_room());
     }
 

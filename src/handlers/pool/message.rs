@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use bytes::{BufMut, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -15,6 +14,7 @@ use super::payload::Body;
 use crate::JobContext;
 use crate::handlers::attempt;
 use crate::handlers::output;
+use crate::job::{EntryId, JobId, Lane};
 use crate::worker::MAX_RESULT_BYTES;
 
 /// The version of the protocol.
@@ -28,6 +28,9 @@ const TEXT_BYTES: usize = 8 * 1024;
 
 /// A result whose JSON is longer than this is not read: it is too long even without spaces and escapes.
 const LONGEST_RESULT: usize = 4 * MAX_RESULT_BYTES;
+
+/// About what a job's line has besides its payload and its headers.
+const HEAD_BYTES: usize = 384;
 
 /// The longest pause that a program may ask for.
 const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -232,71 +235,78 @@ pub(super) fn hello(pool: &str, config: &PoolConfig) -> Vec<u8> {
 }
 
 /// Appends the line that asks a program to end an attempt soon.
-pub(super) fn cancel(line: &mut BytesMut, reference: u64, reason: &str) {
+pub(super) fn cancel(line: &mut Vec<u8>, reference: u64, reason: &str) {
     let value = serde_json::json!({ "type": "cancel", "ref": reference.to_string(), "reason": reason });
     line.extend_from_slice(value.to_string().as_bytes());
-    line.put_u8(b'\n');
+    line.push(b'\n');
 }
 
-/// A job's line, except for its payload.
-#[derive(Serialize)]
-struct Head<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(rename = "ref")]
-    reference: String,
-    job_type: &'a str,
-    id: &'a str,
-    queue: &'a str,
-    attempt: u32,
-    max_attempts: u32,
-    timeout_ms: u64,
-    created_ms: u64,
-    fence: String,
-    redelivered: bool,
-    encoding: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    step: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    traceparent: Option<&'a str>,
-    headers: BTreeMap<&'a str, &'a str>,
-}
-
-/// Appends the line of one attempt. `max_attempts` is that of the type; a job may have its own.
+/// Appends the line of one attempt, which is written now. `max_attempts` is that of the type; a job may have its own.
 pub(super) fn job(
-    line: &mut BytesMut,
+    line: &mut Vec<u8>,
     (context, payload): (&JobContext, &[u8]),
-    reference: u64,
-    max_attempts: u32,
+    (reference, max_attempts): (u64, u32),
+    now: Instant,
 ) {
-    let job = context.job();
-    let id = context.id().to_string();
-    let mut headers = BTreeMap::new();
-    for (name, value) in context.headers() {
-        headers.entry(name).or_insert(value);
+    let (job, left) = (context.job(), context.time_left_at(now));
+    line.reserve(HEAD_BYTES + payload.len());
+    let mut head = Head(line);
+    head.plain("{\"type\":\"job\",\"ref\":\"").json(&reference);
+    // Neither types nor queues contain what JSON escapes.
+    head.plain("\",\"job_type\":\"").plain(context.job_type().as_str());
+    head.plain("\",\"id\":").id(context.id());
+    head.plain(",\"queue\":\"").plain(context.queue().as_str());
+    head.plain("\",\"attempt\":").json(&context.attempt());
+    head.plain(",\"max_attempts\":").json(&job.max_attempts.unwrap_or(max_attempts));
+    head.plain(",\"timeout_ms\":").json(&u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
+    head.plain(",\"created_ms\":").json(&job.created.as_ms());
+    head.plain(",\"fence\":\"").entry(context.fence());
+    head.plain("\",\"redelivered\":").json(&context.is_redelivered());
+    head.plain(",\"encoding\":\"").plain(context.encoding().as_str()).plain("\"");
+    if let Some(step) = context.step() {
+        head.plain(",\"step\":").json(step.as_str());
     }
-    let head = Head {
-        kind: "job",
-        reference: reference.to_string(),
-        job_type: context.job_type().as_str(),
-        id: &id,
-        queue: context.queue().as_str(),
-        attempt: context.attempt(),
-        max_attempts: job.max_attempts.unwrap_or(max_attempts),
-        timeout_ms: u64::try_from(context.time_left().as_millis()).unwrap_or(u64::MAX),
-        created_ms: job.created.as_ms(),
-        fence: context.fence().to_string(),
-        redelivered: context.is_redelivered(),
-        encoding: context.encoding().as_str(),
-        step: context.step().map(|step| step.as_str()),
-        traceparent: attempt::traceparent(context),
-        headers,
-    };
-    serde_json::to_writer(line.writer(), &head).expect("texts and numbers can be written as JSON");
-    // The payload comes before the end of the object.
-    line.truncate(line.len() - 1);
+    if let Some(traceparent) = attempt::traceparent(context) {
+        head.plain(",\"traceparent\":").json(traceparent);
+    }
+    head.plain(",\"headers\":").headers(context);
     Body::of(payload, context.encoding()).append_to(line);
     line.extend_from_slice(b"}\n");
+}
+
+/// A job's line up to its payload, which is written piece by piece: a part of each job's cost.
+struct Head<'a>(&'a mut Vec<u8>);
+
+impl Head<'_> {
+    fn plain(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    fn json(&mut self, value: &(impl Serialize + ?Sized)) -> &mut Self {
+        serde_json::to_writer(&mut *self.0, value).expect("texts and numbers can be written as JSON");
+        self
+    }
+
+    fn entry(&mut self, entry: EntryId) -> &mut Self {
+        self.json(&entry.ms).plain("-").json(&entry.seq)
+    }
+
+    fn id(&mut self, id: &JobId) {
+        match id.origin() {
+            Some((entry, Lane::Normal)) => self.plain("\"").entry(entry).plain("\""),
+            Some(_) | None => self.json(&id.to_string()),
+        };
+    }
+
+    /// If there are several headers of one name, the first one counts.
+    fn headers(&mut self, context: &JobContext) {
+        let mut headers = BTreeMap::new();
+        for (name, value) in context.headers() {
+            headers.entry(name).or_insert(value);
+        }
+        self.json(&headers);
+    }
 }
 
 #[cfg(test)]
@@ -306,9 +316,9 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn line_of(context: &JobContext, payload: &[u8], reference: u64, max_attempts: u32) -> BytesMut {
-        let mut line = BytesMut::new();
-        job(&mut line, (context, payload), reference, max_attempts);
+    fn line_of(context: &JobContext, payload: &[u8], reference: u64, max_attempts: u32) -> Vec<u8> {
+        let mut line = Vec::new();
+        job(&mut line, (context, payload), (reference, max_attempts), Instant::now());
         line
     }
 
@@ -427,8 +437,22 @@ mod tests {
     }
 
     #[test]
+    fn ids_and_fences_are_written_as_they_are_shown() {
+        for context in [context(&[]), context(&[("id", "a\"b\"")])] {
+            let read: Value = serde_json::from_slice(&line_of(&context, b"", 1, 1)).unwrap();
+            assert_eq!(read["id"], json!(context.id().to_string()));
+            assert_eq!(read["fence"], json!(context.fence().to_string()));
+        }
+        for lane in Lane::ALL {
+            let (id, mut text) = (JobId::derived(EntryId::new(1700, 3), lane), Vec::new());
+            Head(&mut text).id(&id);
+            assert_eq!(text, json!(id.to_string()).to_string().into_bytes());
+        }
+    }
+
+    #[test]
     fn the_worker_writes_one_line_each() {
-        let mut asked = BytesMut::new();
+        let mut asked = Vec::new();
         cancel(&mut asked, 17, "timeout");
         let hello = hello("php", &PoolConfig::new(["php"]).inflight(2).ahead(7));
         let read: Value = serde_json::from_slice(&hello).unwrap();
@@ -436,7 +460,7 @@ mod tests {
             (&read["inflight"], &read["ahead"], &read["max_line"]),
             (&json!(2), &json!(7), &json!(16 << 20))
         );
-        for line in [hello, asked.to_vec()] {
+        for line in [hello, asked] {
             assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
             assert!(serde_json::from_slice::<Value>(&line).is_ok());
         }

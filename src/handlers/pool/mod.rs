@@ -24,6 +24,7 @@ mod slots;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +33,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use self::board::{Board, Tally};
@@ -181,10 +182,12 @@ impl Pool {
         }
         let mut reports = interval(REPORT_EVERY);
         reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut waiting = pin!(pool.slots.drop_overdue());
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
+                () = &mut waiting => {}
                 _ = reports.tick() => pool.report(&events),
             }
         }
@@ -289,6 +292,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Waits until an instant, forever if there is none.
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}
+
 /// The place of a job in the pool, given up when this is dropped.
 struct Ticket<'a> {
     slots: &'a Slots,
@@ -298,16 +309,16 @@ struct Ticket<'a> {
 }
 
 impl Ticket<'_> {
-    /// Takes the job out if it has waited for a program for this long, and still does.
-    fn withdraw(&self, waited: Duration) -> bool {
-        self.number.is_some_and(|number| self.slots.withdraw(number, waited))
+    /// Takes the job out if it still waits for a program.
+    fn withdraw(&self) -> bool {
+        self.number.is_some_and(|number| self.slots.withdraw(number))
     }
 }
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         if self.number.is_some() {
-            self.withdraw(Duration::ZERO);
+            self.withdraw();
             self.cut.raise();
         }
     }
@@ -327,20 +338,21 @@ impl Handler for Pool {
         let flag = Arc::<CutFlag>::default();
         let cut = Arc::clone(&flag);
         let (seen, max_attempts) = (context.clone(), self.max_attempts);
+        let now = Instant::now();
+        let patience = LONGEST_WAIT.min(context.time_left_at(now.into_std()) / 2);
         let number = shared.slots.push(|number| Request {
             number,
             context: seen,
             payload,
             max_attempts,
-            since: Instant::now(),
+            patience,
+            until: now + patience,
             answer,
             cut,
         });
         let mut ticket = Ticket { slots: &shared.slots, number: Some(number), cut: flag };
         let cancellation = context.cancellation();
         let mut is_cut = false;
-        let longest = LONGEST_WAIT.min(context.time_left() / 2);
-        let mut give_up = pin!(sleep(longest));
         loop {
             tokio::select! {
                 biased;
@@ -350,17 +362,10 @@ impl Handler for Pool {
                 }
                 () = cancellation.cancelled(), if !is_cut => {
                     is_cut = true;
-                    if ticket.withdraw(Duration::ZERO) {
+                    if ticket.withdraw() {
                         return Err(self.not_run(&context));
                     }
                     ticket.cut.raise();
-                }
-                () = &mut give_up => {
-                    if ticket.withdraw(longest) {
-                        return Err(self.not_run(&context));
-                    }
-                    // Its program may still hand it back.
-                    give_up.as_mut().reset(Instant::now() + Duration::from_secs(1));
                 }
             }
         }

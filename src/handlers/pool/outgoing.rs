@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Buf, BytesMut};
-
-/// After more than this was written, its memory is given back.
+/// Once everything was written, the memory of more than this is given back.
 const MOST_KEPT: usize = 256 * 1024;
 
 /// Lines to write, the first one perhaps partly written.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    bytes: BytesMut,
+    bytes: Vec<u8>,
+    /// How many of these bytes were written.
+    begin: usize,
     /// Where the lines of jobs end, counted from the first byte that was ever appended, and the jobs.
     ends: VecDeque<(u64, u64)>,
     written: u64,
@@ -18,26 +18,30 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     /// Appends a line, which hands over this job if there is one. Returns how many bytes the line has.
-    pub(super) fn push(&mut self, job: Option<u64>, write: impl FnOnce(&mut BytesMut)) -> usize {
+    pub(super) fn push(&mut self, job: Option<u64>, write: impl FnOnce(&mut Vec<u8>)) -> usize {
         let before = self.bytes.len();
         write(&mut self.bytes);
         if let Some(job) = job {
-            self.ends.push_back((self.written + self.bytes.len() as u64, job));
+            let unwritten = self.bytes.len() - self.begin;
+            self.ends.push_back((self.written + unwritten as u64, job));
         }
         self.bytes.len() - before
     }
 
     /// Returns the bytes to write next.
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[self.begin..]
     }
 
     /// Notes that this many of the bytes were written. Returns the jobs whose lines are complete now.
     pub(super) fn advance(&mut self, length: usize) -> impl Iterator<Item = u64> + '_ {
-        self.bytes.advance(length);
+        self.begin += length;
         self.written += length as u64;
-        if self.bytes.is_empty() && length > MOST_KEPT {
-            self.bytes = BytesMut::new();
+        if self.begin == self.bytes.len() {
+            self.forget_bytes();
+        } else if self.begin > self.bytes.len() / 2 {
+            self.bytes.drain(..self.begin);
+            self.begin = 0;
         }
         let complete = self.ends.iter().take_while(|(end, _)| *end <= self.written).count();
         self.ends.drain(..complete).map(|(_, job)| job)
@@ -45,8 +49,16 @@ impl Outgoing {
 
     /// Forgets all lines. Returns the jobs whose lines were not complete.
     pub(super) fn clear(&mut self) -> Vec<u64> {
-        self.bytes = BytesMut::new();
+        self.forget_bytes();
         std::mem::take(&mut self.ends).into_iter().map(|(_, job)| job).collect()
+    }
+
+    fn forget_bytes(&mut self) {
+        self.bytes.clear();
+        self.begin = 0;
+        if self.bytes.capacity() > MOST_KEPT {
+            self.bytes = Vec::new();
+        }
     }
 }
 
@@ -86,6 +98,20 @@ mod tests {
         assert_eq!(advance(&mut outgoing, 7), [1]);
         assert_eq!(outgoing.clear(), [2, 3]);
         assert_eq!(outgoing.clear(), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn many_bytes_are_written_piece_by_piece() {
+        let (mut outgoing, mut written) = (Outgoing::default(), Vec::new());
+        let lines: Vec<String> = (0..100).map(|nth| format!("{}\n", nth.to_string().repeat(nth))).collect();
+        for (line, job) in lines.iter().zip(0..) {
+            push(&mut outgoing, Some(job), line);
+            let piece = outgoing.bytes().len().min(70);
+            written.extend_from_slice(&outgoing.bytes()[..piece]);
+            advance(&mut outgoing, piece);
+        }
+        written.extend_from_slice(outgoing.bytes());
+        assert_eq!(written, lines.concat().into_bytes());
     }
 
     #[test]

@@ -183,19 +183,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// What there is instead of a line.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
-                let mut line = self.buffer.split_to(self.searched + at + 1);
-                line.truncate(line.len() - 1);
-                self.searched = 0;
-                if line.len() > MOST_KEPT && self.buffer.is_empty() {
-                    self.buffer = BytesMut::new();
-                }
-                if line.len() > self.longest {
-                    return Err(self.too_long());
-                }
-                return Ok(Some(line.freeze()));
+            if let Some(line) = self.next_read() {
+                return line.map(Some);
             }
-            self.searched = self.buffer.len();
             if self.searched > self.longest {
                 return Err(self.too_long());
             }
@@ -211,6 +201,21 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 Err(error) => return Err(format!("a line that cannot be read ({error})")),
             }
         }
+    }
+
+    /// Returns the next line as [`Lines::next`] does, if all of it has been read already.
+    pub(super) fn next_read(&mut self) -> Option<Result<Bytes, String>> {
+        let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.buffer.len();
+            return None;
+        };
+        let mut line = self.buffer.split_to(self.searched + at + 1);
+        line.truncate(line.len() - 1);
+        self.searched = 0;
+        if line.len() > MOST_KEPT && self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+        }
+        Some(if line.len() > self.longest { Err(self.too_long()) } else { Ok(line.freeze()) })
     }
 
     /// Returns true if nothing has been read beyond the lines that were returned.
@@ -282,9 +287,10 @@ mod tests {
     #[tokio::test]
     async fn lines_are_split_at_their_ends_only() {
         let mut lines = lines(b"one\n\ntwo\r\nrest", 100);
-        for want in [&b"one"[..], b"", b"two\r"] {
-            assert_eq!(lines.next().await, Ok(Some(Bytes::copy_from_slice(want))));
-        }
+        assert_eq!(lines.next_read(), None);
+        assert_eq!(lines.next().await, Ok(Some(Bytes::from("one"))));
+        assert_eq!([lines.next_read(), lines.next_read()], ["", "two\r"].map(|line| Some(Ok(line.into()))));
+        assert_eq!(lines.next_read(), None);
         assert!(lines.next().await.unwrap_err().contains("rest"));
         assert_eq!(lines.next().await, Ok(None));
     }

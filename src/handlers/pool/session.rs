@@ -5,10 +5,10 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use rustix::process::Signal;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::ended::Ended;
@@ -17,8 +17,8 @@ use super::message::{self, Message, Verdict, excerpt};
 use super::outgoing::Outgoing;
 use super::program::{Program, write_some};
 use super::reports::LogBudget;
-use super::slots::{Answer, Request, Room};
-use super::{PoolStart, Shared, board::Seat};
+use super::slots::{Answer, Request, Room, Taken};
+use super::{PoolStart, Shared, board::Seat, reached};
 use crate::event::PoolEnding;
 
 /// How often to look at the memory and the age of a program.
@@ -32,6 +32,9 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 
 /// After a job, its memory is looked at if this much time has passed since the last look, which takes as long as a small job.
 const MEMORY_EVERY: Duration = Duration::from_millis(20);
+
+/// How many of the lines that have been read are handled before what has a time gets its turn.
+const LINES_AT_ONCE: usize = 64;
 
 /// A program that is ready, and its jobs.
 pub(super) struct Session<'a> {
@@ -118,6 +121,7 @@ impl<'a> Session<'a> {
         // It lives until it has a job: the pool prefers the program that has waited for the shortest time.
         let mut taking: Option<Taking<'_>> = None;
         while !self.is_over() {
+            self.jobs.tell();
             if self.program.lines.is_drained() {
                 self.fill();
             }
@@ -133,14 +137,14 @@ impl<'a> Session<'a> {
                 () = &mut stopping, if !matches!(self.closing, Some(PoolEnding::Stopped)) => self.stopped(),
                 () = reached(due), if due.is_some() => self.on_time(Instant::now()),
                 _ = looks.tick() => self.look(Instant::now()),
-                line = self.program.lines.next(), if !self.output_ended => self.on_line(line),
+                line = self.program.lines.next(), if !self.output_ended => self.on_lines(line),
                 cut = bell.heard() => cut.into_iter().for_each(|reference| self.jobs.cut(reference)),
                 () = self.program.leader.exited(), if !self.exited => self.on_exit(),
                 written = write_some(&mut self.program.stdin, self.outgoing.bytes()) => self.on_written(written),
                 (is_ahead, request) = taken(&mut taking) => {
                     taking = None;
                     let Some(request) = request else { continue };
-                    self.give(request, is_ahead);
+                    self.give(request, is_ahead, Instant::now());
                     if self.wish().is_some() {
                         // More jobs may be about to arrive from handlers that can run now. All are written at once.
                         tokio::task::yield_now().await;
@@ -154,7 +158,7 @@ impl<'a> Session<'a> {
 
     /// Returns what the program may get next.
     fn wish(&self) -> Option<Wish> {
-        if self.jobs.has_room() { Some(Wish::Begin) } else { self.jobs.room_ahead().map(Wish::Ahead) }
+        if self.jobs.has_room() { Some(Wish::Begin) } else { self.jobs.ahead_until().map(Wish::Ahead) }
     }
 
     /// Waits for a job for the program.
@@ -169,19 +173,17 @@ impl<'a> Session<'a> {
 
     /// Gives the program the jobs that wait, as many as it may have.
     fn fill(&mut self) {
-        let slots = &self.pool.slots;
-        while self.jobs.has_room() {
-            let Some(request) = slots.try_take() else { return };
-            self.give(request, false);
+        let now = Instant::now();
+        let mut places = self.jobs.places(now);
+        if let Some(most) = self.pool.config.max_jobs {
+            places = places.at_most(usize::try_from(most.saturating_sub(self.taken)).unwrap_or(usize::MAX));
         }
-        let share = if self.jobs.room_ahead().is_some() { slots.share() } else { 0 };
-        for _ in 0..share {
-            if self.jobs.room_ahead().is_none() {
-                return;
-            }
-            let Some(request) = slots.try_take_ahead() else { return };
-            self.give(request, true);
+        if places.is_empty() {
+            return;
         }
+        let Taken { begin, ahead } = self.pool.slots.try_take_all(places);
+        begin.into_iter().for_each(|request| self.give(request, false, now));
+        ahead.into_iter().for_each(|request| self.give(request, true, now));
     }
 
     fn is_over(&self) -> bool {
@@ -271,16 +273,17 @@ impl<'a> Session<'a> {
     }
 
     /// Hands a job to the program.
-    fn give(&mut self, request: Request, is_ahead: bool) {
+    fn give(&mut self, request: Request, is_ahead: bool, now: Instant) {
         self.taken += 1;
         let reference = self.taken;
         let Request { context, payload, max_attempts, .. } = &request;
-        let write = |line: &mut BytesMut| message::job(line, (context, payload), reference, *max_attempts);
+        let numbers = (reference, *max_attempts);
+        let write = |line: &mut Vec<u8>| message::job(line, (context, payload), numbers, now.into_std());
         let bytes = self.outgoing.push(Some(reference), write);
         if is_ahead {
-            self.jobs.queue(reference, request, bytes);
+            self.jobs.queue(reference, request, bytes, now);
         } else {
-            self.jobs.begin(reference, request, bytes);
+            self.jobs.begin(reference, request, bytes, now);
         }
         self.seat.set_busy(true);
         if self.pool.config.max_jobs.is_some_and(|most| self.taken >= most) {
@@ -317,12 +320,25 @@ impl<'a> Session<'a> {
         self.stage = Stage::Closed(Instant::now() + LINGER);
     }
 
-    fn on_line(&mut self, line: Result<Option<Bytes>, String>) {
+    /// Handles a line, and those that were read with it. The next jobs begin now.
+    fn on_lines(&mut self, first: Result<Option<Bytes>, String>) {
+        let now = Instant::now();
+        self.on_line(first, now);
+        for _ in 1..LINES_AT_ONCE {
+            if self.output_ended {
+                return;
+            }
+            let Some(line) = self.program.lines.next_read() else { return };
+            self.on_line(line.map(Some), now);
+        }
+    }
+
+    fn on_line(&mut self, line: Result<Option<Bytes>, String>, now: Instant) {
         match line {
             Ok(Some(line)) => {
                 // What a program prints because of a signal is not the fault of its jobs.
                 let is_signalled = matches!(self.stage, Stage::Terminated(_) | Stage::Killed);
-                if let Err(why) = self.on_message(&line)
+                if let Err(why) = self.on_message(&line, now)
                     && !is_signalled
                 {
                     self.on_nonsense(why);
@@ -363,7 +379,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn on_message(&mut self, line: &[u8]) -> Result<(), String> {
+    fn on_message(&mut self, line: &[u8], now: Instant) -> Result<(), String> {
         let message = message::parse(line)?;
         self.said_bye = message == Message::Bye;
         match message {
@@ -384,17 +400,18 @@ impl<'a> Session<'a> {
                 });
                 self.logs.log(&self.pool.name, context, level, &text);
             }
-            Message::Result { reference, verdict } => self.on_result(reference, verdict, line)?,
+            Message::Result { reference, verdict } => {
+                let running =
+                    reference.and_then(|reference| self.jobs.end(reference, (now, self.pool.patience())));
+                let missing =
+                    || format!("a result for a job that the program does not have: {}", excerpt(line));
+                self.on_result(running.ok_or_else(missing)?, verdict, now);
+            }
         }
         Ok(())
     }
 
-    fn on_result(&mut self, reference: Option<u64>, verdict: Verdict, line: &[u8]) -> Result<(), String> {
-        let patience = self.pool.patience();
-        let running = reference.and_then(|reference| self.jobs.end(reference, patience));
-        let Some(Running { request, cut, .. }) = running else {
-            return Err(format!("a result for a job that the program does not have: {}", excerpt(line)));
-        };
+    fn on_result(&mut self, Running { request, cut, .. }: Running, verdict: Verdict, now: Instant) {
         let by_itself = cut.is_none_or(|cut| !cut.asked);
         // Nobody may wait for it any more.
         request.answer.send(Answer::Said { verdict, by_itself }).ok();
@@ -403,12 +420,11 @@ impl<'a> Session<'a> {
             self.pool.restarts().succeeded();
         }
         if self.jobs.is_empty() {
-            self.idle_since = Instant::now();
+            self.idle_since = now;
             self.seat.set_busy(false);
         }
         self.weigh();
         self.end_if_idle();
-        Ok(())
     }
 
     /// Ends the program soon if it has too much memory.
@@ -421,14 +437,6 @@ impl<'a> Session<'a> {
         if self.program.memory().is_some_and(|memory| memory > most) {
             self.close(PoolEnding::MaxMemory);
         }
-    }
-}
-
-/// Waits until an instant, forever if there is none.
-async fn reached(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => pending().await,
     }
 }
 

@@ -13,7 +13,11 @@ use tokio::time::Instant;
 
 use super::cuts::CutFlag;
 use super::message::Verdict;
+use super::reached;
 use crate::JobContext;
+
+/// About what a line has besides the fields of its job.
+const LINE_BYTES: usize = 320;
 
 /// A job that waits for a program, or that a program has.
 pub(super) struct Request {
@@ -24,8 +28,9 @@ pub(super) struct Request {
     /// The most attempts of the job's type.
     pub(super) max_attempts: u32,
     pub(super) answer: oneshot::Sender<Answer>,
-    /// Since when it waits for a program.
-    pub(super) since: Instant,
+    /// How long it waits for a program at most, and until when it does.
+    pub(super) patience: Duration,
+    pub(super) until: Instant,
     /// Raised when the attempt is cut short, and when nobody waits for the answer any more.
     pub(super) cut: Arc<CutFlag>,
 }
@@ -41,6 +46,26 @@ pub(super) enum Answer {
     Released,
 }
 
+/// How many jobs a program may get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Places {
+    /// That it begins at once.
+    pub(super) begin: usize,
+    /// That it begins later.
+    pub(super) ahead: usize,
+    /// How long the lines of those that it begins later may be, except for the last one.
+    pub(super) ahead_bytes: usize,
+}
+
+/// The jobs that a program gets.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// It begins these at once, …
+    pub(super) begin: Vec<Request>,
+    /// … and these later.
+    pub(super) ahead: Vec<Request>,
+}
+
 /// The jobs that wait, and the room for more.
 #[derive(Default)]
 pub(super) struct Slots {
@@ -51,6 +76,8 @@ pub(super) struct Slots {
     surplus: Notify,
     /// One more program is wanted.
     wanted: Notify,
+    /// A job will have waited for too long before the time that is known.
+    sooner: Notify,
     /// Whether programs have one job at a time. Then the one that was busy last gets the next job, so that the others may end.
     /// Otherwise all get jobs in turn.
     one_at_a_time: bool,
@@ -59,6 +86,8 @@ pub(super) struct Slots {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Request>,
+    /// When to look for jobs that have waited for too long: never later than the first one has.
+    look_at: Option<Instant>,
     next: u64,
     /// How many programs are ready and take jobs.
     ready: usize,
@@ -81,6 +110,56 @@ impl State {
     fn surplus(&self) -> usize {
         self.waiting.len().saturating_sub(self.free)
     }
+
+    /// Takes out the next job for a program that begins it at once.
+    fn next_begun(&mut self) -> Option<Request> {
+        loop {
+            let request = self.waiting.pop_front()?;
+            // Who waited for it will find out that it does not wait any more.
+            if !request.cut.is_raised() {
+                self.free = self.free.saturating_sub(1);
+                return Some(request);
+            }
+        }
+    }
+
+    /// Takes out the next job for a program that begins it later, unless another one would begin it at once. Steps are never
+    /// taken ahead: the clock of a step cannot be paused.
+    fn next_ahead(&mut self) -> Option<Request> {
+        while self.waiting.front().is_some_and(|first| first.cut.is_raised()) {
+            self.waiting.pop_front();
+        }
+        let is_step = self.waiting.front()?.context.step().is_some();
+        if is_step || self.surplus() == 0 {
+            return None;
+        }
+        self.ahead += 1;
+        self.waiting.pop_front()
+    }
+
+    /// Returns how many jobs one program may take ahead now, so that the others get as many.
+    fn share(&self) -> usize {
+        self.surplus().div_ceil(self.ready.max(1))
+    }
+}
+
+impl Request {
+    /// Returns about how long its line will be.
+    fn line_bytes(&self) -> usize {
+        LINE_BYTES + self.context.size() * 4 / 3
+    }
+}
+
+impl Places {
+    /// Returns no more places than this.
+    pub(super) fn at_most(self, most: usize) -> Self {
+        let begin = self.begin.min(most);
+        Self { begin, ahead: self.ahead.min(most - begin), ..self }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.begin == 0 && (self.ahead == 0 || self.ahead_bytes == 0)
+    }
 }
 
 impl Slots {
@@ -95,6 +174,7 @@ impl Slots {
         state.next += 1;
         let request = request(number);
         if !state.closed {
+            self.watch(&mut state, request.until);
             state.waiting.push_back(request);
         }
         self.announce(state);
@@ -103,20 +183,53 @@ impl Slots {
 
     /// Lets a job wait again, before the others: its program could not take it.
     pub(super) fn put_back(&self, mut request: Request) {
-        request.since = Instant::now();
+        request.until = Instant::now() + request.patience;
         let mut state = self.lock();
         if !state.closed && !request.cut.is_raised() {
+            self.watch(&mut state, request.until);
             state.waiting.push_front(request);
         }
         self.announce(state);
     }
 
-    /// Takes a job out that has waited for this long. Returns false if it has not, or does not wait any more.
-    pub(super) fn withdraw(&self, number: u64, least: Duration) -> bool {
+    /// Takes a job out. Returns false if it does not wait any more.
+    pub(super) fn withdraw(&self, number: u64) -> bool {
         let mut state = self.lock();
         let before = state.waiting.len();
-        state.waiting.retain(|request| request.number != number || request.since.elapsed() < least);
+        state.waiting.retain(|request| request.number != number);
         state.waiting.len() < before
+    }
+
+    /// Drops the jobs that have waited for too long, for as long as this runs. It serves all of them, because a timer for each
+    /// would cost more than the rest of the job's way to its program.
+    pub(super) async fn drop_overdue(&self) {
+        loop {
+            let mut sooner = pin!(self.sooner.notified());
+            // From here on, no wake-up is lost. Only now look.
+            sooner.as_mut().enable();
+            let look_at = self.lock().look_at;
+            tokio::select! {
+                () = sooner => {}
+                () = reached(look_at) => drop(self.take_overdue(Instant::now())),
+            }
+        }
+    }
+
+    fn take_overdue(&self, now: Instant) -> Vec<Request> {
+        let mut state = self.lock();
+        let all = std::mem::take(&mut state.waiting);
+        let (overdue, waiting) = all.into_iter().partition::<Vec<_>, _>(|request| request.until <= now);
+        state.look_at = waiting.iter().map(|request| request.until).min();
+        state.waiting = waiting.into();
+        overdue
+    }
+
+    /// Makes sure that there is a look at the jobs at this time.
+    fn watch(&self, state: &mut State, until: Instant) {
+        if state.look_at.is_none_or(|look_at| until < look_at) {
+            state.look_at = Some(until);
+            self.sooner.notify_waiters();
+        }
     }
 
     fn announce(&self, state: MutexGuard<'_, State>) {
@@ -174,38 +287,35 @@ impl Slots {
 
     /// As [`Slots::take`], without waiting.
     pub(super) fn try_take(&self) -> Option<Request> {
-        let mut state = self.lock();
-        loop {
-            let request = state.waiting.pop_front()?;
-            // Who waited for it will find out that it does not wait any more.
-            if !request.cut.is_raised() {
-                state.free = state.free.saturating_sub(1);
-                return Some(request);
-            }
-        }
+        self.lock().next_begun()
     }
 
-    /// As [`Slots::take_ahead`], without waiting. Steps are never taken ahead: the clock of a step cannot be paused.
+    /// As [`Slots::take_ahead`], without waiting.
     pub(super) fn try_take_ahead(&self) -> Option<Request> {
         let mut state = self.lock();
-        while state.waiting.front().is_some_and(|first| first.cut.is_raised()) {
-            state.waiting.pop_front();
-        }
-        let is_step = state.waiting.front()?.context.step().is_some();
-        if is_step || state.surplus() == 0 {
-            return None;
-        }
-        let request = state.waiting.pop_front()?;
-        state.ahead += 1;
+        let request = state.next_ahead()?;
         // There may be more than one.
         self.ring(state);
         Some(request)
     }
 
-    /// Returns how many jobs one program may take ahead now, so that the others get as many.
-    pub(super) fn share(&self) -> usize {
-        let state = self.lock();
-        state.surplus().div_ceil(state.ready.max(1))
+    /// Returns the jobs that a program with these places gets now. Of those that it begins later, it gets its share.
+    pub(super) fn try_take_all(&self, places: Places) -> Taken {
+        let (mut state, mut taken) = (self.lock(), Taken::default());
+        while taken.begin.len() < places.begin {
+            let Some(request) = state.next_begun() else { return taken };
+            taken.begin.push(request);
+        }
+        let (share, mut bytes) = (state.share().min(places.ahead), places.ahead_bytes);
+        while taken.ahead.len() < share && bytes > 0 {
+            let Some(request) = state.next_ahead() else { break };
+            bytes = bytes.saturating_sub(request.line_bytes());
+            taken.ahead.push(request);
+        }
+        if !taken.ahead.is_empty() {
+            self.ring(state);
+        }
+        taken
     }
 
     /// Waits until there are more jobs than the programs have room for, and notes that one with room for `room` starts.
@@ -267,7 +377,7 @@ impl<'a> Starting<'a> {
             state.ready += 1;
         });
         drop(self);
-        Room { slots, most, most_ahead: ahead, begun: 0, ahead: 0, open: true }
+        Room { slots, most, most_ahead: ahead, begun: 0, ahead: 0, open: true, freed: 0, left_ahead: 0 }
     }
 }
 
@@ -278,7 +388,8 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// The room of a program that is ready. It takes jobs ahead only while it has begun as many as it may.
+/// The room of a program that is ready. It takes jobs ahead only while it has begun as many as it may. The pool learns of jobs that
+/// have ended by [`Room::tell`], of many of them at once.
 pub(super) struct Room<'a> {
     slots: &'a Slots,
     most: usize,
@@ -287,17 +398,44 @@ pub(super) struct Room<'a> {
     ahead: usize,
     /// Whether it takes more jobs.
     open: bool,
+    /// How many jobs have ended since the pool was told.
+    freed: usize,
+    /// How many jobs are no longer ahead since then.
+    left_ahead: usize,
 }
 
 impl Room<'_> {
+    /// Returns how many more jobs the program would begin at once.
+    pub(super) fn places(&self) -> usize {
+        if self.open { self.most.saturating_sub(self.begun) } else { 0 }
+    }
+
+    /// Returns how many jobs the program may take that it begins after as many as it may. While it has more than half of them, it
+    /// gets none: then it gets many at once, and is woken less often.
+    pub(super) fn places_ahead(&self) -> usize {
+        let is_low = self.ahead <= self.most_ahead / 2;
+        if self.open && is_low { self.most_ahead - self.ahead } else { 0 }
+    }
+
     /// Returns true if the program would begin one more job at once.
     pub(super) fn is_free(&self) -> bool {
-        self.open && self.begun < self.most
+        self.places() > 0
     }
 
     /// Returns true if the program may take a job that it begins later.
     pub(super) fn is_free_ahead(&self) -> bool {
-        self.open && self.begun >= self.most && self.ahead < self.most_ahead
+        self.begun >= self.most && self.places_ahead() > 0
+    }
+
+    /// Lets the pool know which places have become free.
+    pub(super) fn tell(&mut self) {
+        let (freed, left_ahead) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.left_ahead));
+        if freed + left_ahead > 0 {
+            self.slots.change(|state| {
+                state.free += freed;
+                state.ahead = state.ahead.saturating_sub(left_ahead);
+            });
+        }
     }
 
     /// Notes that the program begins a job, which [`Slots::take`] returned.
@@ -313,9 +451,7 @@ impl Room<'_> {
     /// Notes that a job which it had begun has ended.
     pub(super) fn end(&mut self) {
         self.begun = self.begun.saturating_sub(1);
-        if self.open {
-            self.slots.change(|state| state.free += 1);
-        }
+        self.freed += usize::from(self.open);
     }
 
     /// Notes that the next job begins in the place of one that has ended.
@@ -326,11 +462,12 @@ impl Room<'_> {
     /// Notes that a job which it had not begun has ended.
     pub(super) fn end_ahead(&mut self) {
         self.ahead = self.ahead.saturating_sub(1);
-        self.slots.change(|state| state.ahead = state.ahead.saturating_sub(1));
+        self.left_ahead += 1;
     }
 
     /// Notes that the program takes no more jobs.
     pub(super) fn close(&mut self) {
+        self.tell();
         if std::mem::replace(&mut self.open, false) {
             let unused = self.most.saturating_sub(self.begun);
             self.slots.change(|state| {
@@ -355,7 +492,13 @@ mod tests {
     use crate::handlers::fixture::context;
     use futures_util::FutureExt;
 
-    fn push_with(slots: &Slots, context: JobContext) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn push_with(
+        slots: &Slots,
+        context: JobContext,
+        patience: Duration,
+    ) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
         let (answer, receiver) = oneshot::channel();
         let flag = Arc::<CutFlag>::default();
         let cut = Arc::clone(&flag);
@@ -364,7 +507,8 @@ mod tests {
             context,
             payload: Bytes::new(),
             max_attempts: 1,
-            since: Instant::now(),
+            patience,
+            until: Instant::now() + patience,
             answer,
             cut,
         };
@@ -372,7 +516,7 @@ mod tests {
     }
 
     fn push(slots: &Slots) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
-        push_with(slots, context(&[]))
+        push_with(slots, context(&[]), PATIENCE)
     }
 
     fn taken(slots: &Slots) -> Option<u64> {
@@ -394,10 +538,78 @@ mod tests {
     fn a_job_that_waits_can_be_withdrawn() {
         let slots = Slots::new(1);
         let (number, _answer, _flag) = push(&slots);
-        assert!(!slots.withdraw(number, Duration::from_secs(60)), "it has not waited for long");
-        assert!(slots.withdraw(number, Duration::ZERO));
-        assert!(!slots.withdraw(number, Duration::ZERO));
+        assert!(slots.withdraw(number));
+        assert!(!slots.withdraw(number));
         assert_eq!(taken(&slots), None);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_waits_for_too_long_is_dropped_also_after_it_was_put_back() {
+        let slots = Slots::new(1);
+        let (_, mut kept, _flag) = push(&slots);
+        let dropping = async {
+            tokio::task::yield_now().await;
+            for _ in 0..2 {
+                let patience = Duration::from_millis(20);
+                let (number, answer, _flag) = push_with(&slots, context(&[]), patience);
+                let request = slots.take_overdue(Instant::now() + patience).pop().expect("it is overdue");
+                assert_eq!(request.number, number);
+                let put_back_at = Instant::now();
+                slots.put_back(request);
+                assert!(answer.await.is_err() && put_back_at.elapsed() >= patience);
+            }
+        };
+        tokio::select! {
+            () = slots.drop_overdue() => {}
+            ended = tokio::time::timeout(PATIENCE / 2, dropping) => ended.expect("it is dropped in time"),
+        }
+        assert_eq!(kept.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it has more patience");
+        assert_eq!(taken(&slots), Some(0));
+    }
+
+    fn all(slots: &Slots, places: Places) -> (Vec<u64>, Vec<u64>) {
+        let Taken { begin, ahead } = slots.try_take_all(places);
+        let numbers = |requests: Vec<Request>| requests.iter().map(|request| request.number).collect();
+        (numbers(begin), numbers(ahead))
+    }
+
+    #[test]
+    fn a_program_takes_what_it_begins_and_its_share_of_the_rest_at_once() {
+        let slots = Slots::new(2);
+        let (_one, _other) = (slots.starting(2).ready(2, 8), slots.starting(2).ready(2, 8));
+        let kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
+        kept[1].2.raise();
+        let places = Places { begin: 2, ahead: 8, ahead_bytes: 10_000 };
+        assert_eq!(
+            all(&slots, places),
+            (vec![0, 2], vec![3, 4, 5]),
+            "7 wait, and the other one begins 2 of them"
+        );
+        assert_eq!(
+            all(&slots, Places { begin: 0, ahead_bytes: 1, ..places }),
+            (vec![], vec![6]),
+            "no more bytes"
+        );
+        assert_eq!(all(&slots, Places { begin: 0, ahead: 0, ..places }), (vec![], vec![]));
+        assert_eq!(all(&slots, places.at_most(1)), (vec![7], vec![]));
+        assert_eq!(all(&slots, places), (vec![8, 9], vec![]));
+        assert!(places.at_most(0).is_empty() && !places.at_most(3).is_empty());
+    }
+
+    #[test]
+    fn a_program_that_has_more_than_half_of_its_jobs_ahead_gets_no_more() {
+        let slots = Slots::new(1);
+        let mut room = slots.starting(1).ready(1, 5);
+        room.take();
+        let places = [5, 4, 3, 0, 0, 0].map(|want| {
+            let places = room.places_ahead();
+            room.take_ahead();
+            (places, want)
+        });
+        assert!(places.iter().all(|(places, want)| places == want), "{places:?}");
+        assert!(!room.is_free_ahead());
+        (0..4).for_each(|_| room.follow());
+        assert!(room.is_free_ahead());
     }
 
     #[test]
@@ -437,7 +649,7 @@ mod tests {
         assert!(!busy.is_free_ahead());
         busy.take();
         assert!(!busy.is_free() && busy.is_free_ahead());
-        assert_eq!(slots.share(), 1, "two jobs for two programs");
+        assert_eq!(slots.lock().share(), 1, "two jobs for two programs");
         for want in [1, 2] {
             assert_eq!(taken_ahead(&slots), Some(want));
             busy.take_ahead();
@@ -472,6 +684,7 @@ mod tests {
         room.take_ahead();
         drop(slots.wanted(1).now_or_never().expect("one job could begin in another program"));
         room.follow();
+        room.tell();
         assert!(slots.wanted(1).now_or_never().is_none(), "it has begun in this one");
         room.end();
         assert!(room.is_free());
@@ -484,7 +697,7 @@ mod tests {
         let first = push(&slots);
         assert_eq!(taken(&slots), Some(first.0));
         room.take();
-        let step = push_with(&slots, context(&[]).with_step("charge"));
+        let step = push_with(&slots, context(&[]).with_step("charge"), PATIENCE);
         assert_eq!(taken_ahead(&slots), None);
         room.end();
         assert_eq!(taken(&slots), Some(step.0));

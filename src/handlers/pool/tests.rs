@@ -407,7 +407,7 @@ async fn a_job_that_is_cancelled_before_it_begins_does_not_run_and_ends_no_progr
         tokio::task::yield_now().await;
         let running = run(&stage.pool, b"\"unwanted\"", unwanted);
         let cancel = async {
-            sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
             cancellation.cancel();
         };
         tokio::join!(running, cancel).0

@@ -21,9 +21,10 @@ use crate::job::{
 use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
+use crate::worker::alarm::reached;
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::Delivery;
-use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace, reached};
+use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace};
 use crate::worker::handler::{JobContext, StepView};
 
 /// Prepares an attempt that has read its ledger and not begun a step. If the job's entry shows that there is no ledger, its
