@@ -4,7 +4,8 @@
 //! More of them wait for a gate that lets them pass in a moment, such as that of programs with short jobs: to put them off would
 //! cost more than to run them. Then the reader pauses, but only for so long that other jobs hardly notice.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,8 +37,10 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// The deliveries of one queue that wait for others of their type or key.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    /// The oldest first.
-    waiting: VecDeque<Waiting>,
+    /// Few, however many wait, unless each has a key of its own. None is empty.
+    groups: Vec<Group>,
+    /// How many have come so far.
+    arrived: u64,
     /// How often some of them started.
     rounds: usize,
     /// The gate for which more wait than it lets pass in a moment, and how many that is.
@@ -46,24 +49,61 @@ pub(super) struct Backlog {
     pressed_since: Option<Instant>,
 }
 
+/// Deliveries of one lane that wait for the same gates: if the first may not start, none may.
+#[derive(Debug)]
+struct Group {
+    lane: Lane,
+    place: Place,
+    /// The oldest first.
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    /// How many wait for a gate that lets many pass in a moment.
+    quick: usize,
+}
+
 #[derive(Debug)]
 struct Waiting {
+    /// How many came before it.
+    nth: u64,
     delivery: Arc<Delivery>,
-    place: Place,
     since: Instant,
     /// Whether it waits for a gate that lets many pass in a moment.
     is_quick: bool,
 }
 
+impl Group {
+    fn new(lane: Lane, place: Place) -> Self {
+        Self { lane, place, waiting: VecDeque::new(), bytes: 0, quick: 0 }
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.bytes += waiting.delivery.envelope.size();
+        self.quick += usize::from(waiting.is_quick);
+        self.waiting.push_back(waiting);
+    }
+
+    fn pop(&mut self) -> Option<Arc<Delivery>> {
+        let Waiting { delivery, is_quick, .. } = self.waiting.pop_front()?;
+        self.bytes -= delivery.envelope.size();
+        self.quick -= usize::from(is_quick);
+        Some(delivery)
+    }
+
+    /// When it has its turn in a round: by its lane, unless the oldest of all comes first, then by its oldest.
+    fn turn(&self, by_lane: bool) -> Option<(Option<Lane>, u64)> {
+        Some((by_lane.then_some(self.lane), self.waiting.front()?.nth))
+    }
+}
+
 impl Backlog {
     /// Returns how many wait.
     pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+        self.groups.iter().map(|group| group.waiting.len()).sum()
     }
 
     /// Returns true if nothing waits, neither a delivery nor the reader.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.pressing.is_none()
+        self.groups.is_empty() && self.pressing.is_none()
     }
 
     /// Takes a delivery, unless there is too much already: for each of its gates, as many wait as may run, or as pass in a moment.
@@ -75,19 +115,19 @@ impl Backlog {
         (limits, now): (&Limits, Instant),
     ) -> Result<(), Arc<Delivery>> {
         let lane = delivery.job.lane;
-        let before = || self.waiting.iter().filter(|other| other.delivery.job.lane <= lane);
-        let at = |bound: Bound| before().filter(|other| other.place.passes(bound)).count();
-        let alike = |is_quick: bool| before().filter(|other| other.is_quick == is_quick).count();
-        let bytes: usize = before().map(|other| other.delivery.envelope.size()).sum();
+        let before = || self.groups.iter().filter(|group| group.lane <= lane);
+        let count = |groups: &mut dyn Iterator<Item = &Group>| groups.map(|group| group.waiting.len()).sum();
+        let at = |bound: Bound| -> usize { count(&mut before().filter(|group| group.place.passes(bound))) };
+        let (all, alike): (usize, usize) = (count(&mut before()), before().map(|group| group.quick).sum());
+        let bytes: usize = before().map(|group| group.bytes).sum();
         let quick = limits.quick_gate(place).map(|(bound, pass)| (bound, pass.min(MOST_PRESSING)));
         let (is_full, pressing) = match quick {
             // What one read has brought may wait, since the reader then pauses.
             Some((bound, pass)) => {
                 let (waiting, is_patient) = (at(bound) + 1, self.patient_until(now) > now);
-                let is_full = alike(true) >= MOST_QUICK || (waiting > pass && !is_patient);
-                (is_full, waiting >= pass)
+                (alike >= MOST_QUICK || (waiting > pass && !is_patient), waiting >= pass)
             }
-            None => (alike(false) >= MOST || place.bounds().any(|bound| at(bound) >= bound.most), false),
+            None => (all - alike >= MOST || place.bounds().any(|bound| at(bound) >= bound.most), false),
         };
         if pressing {
             self.pressing = quick;
@@ -96,13 +136,26 @@ impl Backlog {
         if is_full || bytes >= MOST_BYTES {
             return Err(delivery);
         }
-        self.waiting.push_back(Waiting { delivery, place, since: now, is_quick: quick.is_some() });
+        self.push(delivery, place, (now, quick.is_some()));
         Ok(())
     }
 
     /// Takes a delivery, whether or not there is too much already.
     pub(super) fn keep(&mut self, delivery: Arc<Delivery>, place: Place, since: Instant) {
-        self.waiting.push_back(Waiting { delivery, place, since, is_quick: false });
+        self.push(delivery, place, (since, false));
+    }
+
+    fn push(&mut self, delivery: Arc<Delivery>, place: Place, (since, is_quick): (Instant, bool)) {
+        let (lane, nth) = (delivery.job.lane, self.arrived);
+        self.arrived += 1;
+        let waiting = Waiting { nth, delivery, since, is_quick };
+        let is_its = |group: &&mut Group| group.lane == lane && group.place == place;
+        if let Some(group) = self.groups.iter_mut().find(is_its) {
+            return group.push(waiting);
+        }
+        let mut group = Group::new(lane, place);
+        group.push(waiting);
+        self.groups.push(group);
     }
 
     /// Returns until when the reader waits for what presses; `None` if it does not wait.
@@ -118,8 +171,10 @@ impl Backlog {
 
     /// Notes that some have left.
     fn relieve(&mut self) {
+        self.groups.retain(|group| !group.waiting.is_empty());
         if let Some((bound, pass)) = self.pressing {
-            let left = self.waiting.iter().filter(|waiting| waiting.place.passes(bound)).count();
+            let those = self.groups.iter().filter(|group| group.place.passes(bound));
+            let left: usize = those.map(|group| group.waiting.len()).sum();
             self.pressing = self.pressing.filter(|_| left > pass / 2);
         }
     }
@@ -127,50 +182,143 @@ impl Backlog {
     /// Takes out those that may start now, in the order of their lanes, and within a lane in the order in which they came. Each
     /// takes its place.
     pub(super) fn startable(&mut self, limits: &Limits, now: Instant) -> Vec<Arc<Delivery>> {
-        let lanes = self.waiting.iter().map(|waiting| waiting.delivery.job.lane);
-        let mut order: Vec<(Lane, usize)> = lanes.zip(0..).collect();
-        if self.rounds % ROUNDS < ROUNDS - 1 {
-            order.sort_unstable();
+        let by_lane = self.rounds % ROUNDS < ROUNDS - 1;
+        let turn_of = |group: &Group, at| group.turn(by_lane).map(|turn| Reverse((turn, at)));
+        let turns = self.groups.iter().zip(0..).filter_map(|(group, at)| turn_of(group, at));
+        let mut turns: BinaryHeap<_> = turns.collect();
+        let mut startable = Vec::new();
+        while let Some(Reverse((_, at))) = turns.pop() {
+            let group = &mut self.groups[at];
+            if limits.enter(group.place, now) {
+                startable.extend(group.pop());
+                turns.extend(turn_of(group, at));
+            }
         }
-        let waiting = order.into_iter().map(|(_, nth)| (nth, self.waiting[nth].place));
-        let starting = limits.enter_each(waiting, now);
-        if starting.is_empty() {
-            return Vec::new();
+        if startable.is_empty() {
+            return startable;
         }
         self.rounds = self.rounds.wrapping_add(1);
-        let startable = starting.iter().map(|nth| Arc::clone(&self.waiting[*nth].delivery)).collect();
-        let mut from_behind = starting;
-        from_behind.sort_unstable_by(|one, other| other.cmp(one));
-        for nth in from_behind {
-            self.waiting.remove(nth);
-        }
-        if self.waiting.is_empty() {
+        self.relieve();
+        if self.groups.is_empty() {
             self.pressed_since = None;
         }
-        self.relieve();
         startable
     }
 
     /// Takes out those that match.
     pub(super) fn withdraw(&mut self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
-        deliveries(self.take(|waiting| matches(&waiting.delivery)))
+        let taken = self.take(|waiting| matches(&waiting.delivery));
+        taken.into_iter().map(|(delivery, _)| delivery).collect()
     }
 
     /// Takes out those that have waited for too long, with the gates that they wait for.
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<(Arc<Delivery>, Place)> {
-        let taken = self.take(|waiting| now.saturating_duration_since(waiting.since) >= LONGEST);
-        taken.into_iter().map(|waiting| (waiting.delivery, waiting.place)).collect()
+        self.take(|waiting| now.saturating_duration_since(waiting.since) >= LONGEST)
     }
 
-    fn take(&mut self, mut is_wanted: impl FnMut(&Waiting) -> bool) -> Vec<Waiting> {
-        let all = std::mem::take(&mut self.waiting);
-        let (taken, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|waiting| is_wanted(waiting));
-        self.waiting = VecDeque::from(others);
+    /// Takes some out, in the order in which they came.
+    fn take(&mut self, is_wanted: impl Fn(&Waiting) -> bool) -> Vec<(Arc<Delivery>, Place)> {
+        let mut taken = Vec::new();
+        for group in &mut self.groups {
+            let Group { lane, place, .. } = *group;
+            let all = std::mem::replace(group, Group::new(lane, place));
+            for waiting in all.waiting {
+                if is_wanted(&waiting) { taken.push((waiting, place)) } else { group.push(waiting) }
+            }
+        }
         self.relieve();
-        taken
+        taken.sort_unstable_by_key(|(waiting, _)| waiting.nth);
+        taken.into_iter().map(|(waiting, place)| (waiting.delivery, place)).collect()
     }
 }
 
-fn deliveries(waiting: Vec<Waiting>) -> Vec<Arc<Delivery>> {
-    waiting.into_iter().map(|waiting| waiting.delivery).collect()
+#[cfg(test)]
+mod tests {
+    use super::super::lease::HeldLease;
+    use super::super::limits::SharedPlaces;
+    use super::*;
+    use crate::job::{EntryId, Envelope, JobSpec, JobType, Policy};
+
+    /// Two types, of which one job may run at once each, and a backlog.
+    struct Scene {
+        limits: Limits,
+        backlog: Backlog,
+        now: Instant,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let types: [JobType; 2] = ["a", "b"].map(|name| name.parse().unwrap());
+            let policy = Policy::default().concurrency(1);
+            let limits =
+                Limits::of(types.iter().map(|name| (name, &policy)), &SharedPlaces::default()).unwrap();
+            Self { limits, backlog: Backlog::default(), now: Instant::now() }
+        }
+
+        /// Lets the jobs with these numbers wait, in this order.
+        fn keep(&mut self, jobs: &[(u64, &str, Lane)]) {
+            for (nth, job_type, lane) in jobs {
+                let delivery = delivery(*nth, job_type, *lane);
+                let place = self.limits.place_of(&delivery).unwrap();
+                self.backlog.keep(delivery, place, self.now);
+            }
+        }
+
+        fn place_of(&self, job_type: &str) -> Place {
+            self.limits.place_of(&delivery(0, job_type, Lane::Normal)).unwrap()
+        }
+
+        fn started(&mut self) -> Vec<u64> {
+            numbers(self.backlog.startable(&self.limits, self.now))
+        }
+    }
+
+    fn delivery(nth: u64, job_type: &str, lane: Lane) -> Arc<Delivery> {
+        let envelope = Envelope::new([(b"type".as_slice(), job_type.as_bytes())].into_iter());
+        let job = JobSpec::parse(&envelope, EntryId::new(nth, 0), lane).unwrap();
+        Arc::new(Delivery::new(job, envelope, HeldLease::new(Instant::now())))
+    }
+
+    fn numbers(deliveries: Vec<Arc<Delivery>>) -> Vec<u64> {
+        deliveries.iter().map(|delivery| delivery.job.entry.ms).collect()
+    }
+
+    #[test]
+    fn the_first_lane_comes_first_and_in_every_fourth_round_the_oldest_job() {
+        use Lane::{High, Low, Normal};
+        let mut scene = Scene::new();
+        let place = scene.place_of("a");
+        assert!(scene.limits.enter(place, scene.now));
+        scene.keep(&[(1, "a", Low), (2, "a", Normal), (3, "a", High), (4, "a", High), (5, "a", High)]);
+        assert_eq!(scene.started(), Vec::<u64>::new());
+        let rounds = (0..5).map(|_| {
+            scene.limits.leave(place, None);
+            scene.started()
+        });
+        assert_eq!(rounds.collect::<Vec<_>>(), [[3], [4], [5], [1], [2]]);
+        assert!(scene.backlog.is_idle());
+    }
+
+    #[test]
+    fn jobs_of_a_full_type_hold_up_no_others() {
+        let mut scene = Scene::new();
+        assert!(scene.limits.enter(scene.place_of("a"), scene.now));
+        scene.keep(&[(1, "a", Lane::High), (2, "b", Lane::Low), (3, "b", Lane::Normal)]);
+        assert_eq!(scene.started(), [3], "the first of type b");
+        assert_eq!(scene.started(), Vec::<u64>::new());
+        assert_eq!(scene.backlog.len(), 2);
+    }
+
+    #[test]
+    fn jobs_are_taken_out_in_the_order_in_which_they_came() {
+        let mut scene = Scene::new();
+        scene.keep(&[(1, "a", Lane::Low), (2, "b", Lane::High), (3, "a", Lane::Low), (4, "b", Lane::High)]);
+        assert_eq!(numbers(scene.backlog.withdraw(|delivery| delivery.job.entry.ms == 3)), [3]);
+        assert!(scene.backlog.overdue(scene.now).is_empty());
+        let overdue = scene.backlog.overdue(scene.now + LONGEST);
+        let places = [scene.place_of("a"), scene.place_of("b"), scene.place_of("b")];
+        assert_eq!(overdue.iter().map(|(_, place)| *place).collect::<Vec<_>>(), places);
+        assert_eq!(numbers(overdue.into_iter().map(|(delivery, _)| delivery).collect()), [1, 2, 4]);
+        assert!(scene.backlog.is_idle());
+    }
 }

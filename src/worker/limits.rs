@@ -210,27 +210,6 @@ impl Limits {
         }
     }
 
-    /// Takes the places of those that may start, in this order, and returns which of them they are.
-    pub(super) fn enter_each<T: Copy>(
-        &self,
-        waiting: impl Iterator<Item = (T, Place)>,
-        now: Instant,
-    ) -> Vec<T> {
-        // Most of those that wait pass the same gates.
-        let mut refused = None;
-        let enters = |(nth, place): (T, Place)| {
-            if refused == Some(place) {
-                return None;
-            }
-            if self.enter(place, now) {
-                return Some(nth);
-            }
-            refused = Some(place);
-            None
-        };
-        waiting.filter_map(enters).collect()
-    }
-
     /// Returns the gate that a delivery waits for, and how many pass it in a moment. `None` if it waits for one that lets fewer
     /// pass than run behind it.
     pub(super) fn quick_gate(&self, place: Place) -> Option<(Bound, usize)> {
@@ -510,10 +489,10 @@ mod tests {
         let place = limits.place_of(&delivery("test", None)).unwrap();
         assert!(limits.enter(place, now) && limits.enter(place, now));
         assert_eq!(limits.quick_gate(place).map(|(_, pass)| pass), Some(2));
-        assert_eq!(limits.enter_each([(7, place), (8, place)].into_iter(), now), Vec::<i32>::new());
+        assert!(!limits.enter(place, now));
         for pass in [Some(2), Some(2), None] {
             limits.leave(place, Some(Duration::from_secs(1)));
-            assert_eq!(limits.enter_each([(7, place), (8, place)].into_iter(), now), [7]);
+            assert!(limits.enter(place, now) && !limits.enter(place, now));
             assert_eq!(limits.quick_gate(place).map(|(_, pass)| pass), pass);
         }
     }
