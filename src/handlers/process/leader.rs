@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::invocation::Invocation;
 use super::{before_exec, reaper};
 
-/// How often to look whether a program has ended if the kernel has no descriptor for it.
+/// How often to look whether a program has ended, or can be reaped, if nothing reports it.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A running program that leads its own process group.
@@ -105,7 +105,13 @@ impl Leader {
     pub(in crate::handlers) async fn reap(mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         self.exited().await;
-        self.group.reap()
+        loop {
+            if let Some(status) = self.group.reap()? {
+                return Ok(status);
+            }
+            // A debugger is the first to learn of its end.
+            sleep(LOOK_EVERY).await;
+        }
     }
 }
 
@@ -150,12 +156,11 @@ impl Group {
         }
     }
 
-    /// Reaps the leader, which has exited.
-    fn reap(&mut self) -> io::Result<ExitStatus> {
+    /// Reaps the leader if it has exited, and returns how it ended.
+    fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
         let ended = waitpid(Some(self.leader), WaitOptions::NOHANG);
         self.is_reaped = matches!(ended, Ok(Some(_)) | Err(Errno::CHILD));
-        let (_, status) = ended?.ok_or_else(|| io::Error::other("it has not ended"))?;
-        Ok(ExitStatus::from_raw(status.as_raw()))
+        Ok(ended?.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))
     }
 }
 
