@@ -173,14 +173,18 @@ impl Running {
         )
     }
 
-    /// Does the same with other handlers, which `add` adds.
+    /// Does the same with other handlers, which `add` adds, and takes this many jobs beyond those that run.
     pub(super) fn with(
         server: &DevServer,
-        slots: usize,
+        (slots, prefetch): (usize, usize),
         tally: &Arc<Tally>,
         add: impl Fn(Builder) -> Result<Builder>,
     ) -> Result<Self> {
-        Launch { server, slots, workers: 1, types: 1, tally }.start(|_| Ok(()), add)
+        let configure = |config: &mut FleetConfig| {
+            config.worker.prefetch = prefetch;
+            Ok(())
+        };
+        Launch { server, slots, workers: 1, types: 1, tally }.start(configure, add)
     }
 
     /// Stops it. A handler that still runs is cut short.

@@ -39,6 +39,9 @@ pub(super) const SHARE: usize = 10;
 /// How many jobs a program gets at once, or ahead, where it does not wait for the worker after each of them.
 pub(super) const MANY: usize = 32;
 
+/// How many jobs a worker takes there beyond those that run: they take less time than a round trip to Redis.
+const PREFETCH: usize = 64;
+
 /// Answers its first job, and keeps the line of the job in a file. A program without a job writes nothing.
 const KEEP_LINE: &str = r#"
 read -r hello
@@ -204,7 +207,7 @@ impl Bench {
         let config = PoolConfig::new(command.clone());
         let bare_rate = bare(command.clone(), line, jobs, Pace::Pipelined).await?;
         let lockstep = bare(command, line, jobs, Pace::Lockstep).await?;
-        let plain = self.run((jobs, MANY), plain).await?;
+        let plain = self.run((jobs, MANY, PREFETCH), plain).await?;
         let pool = self.pool(jobs, config.clone()).await?;
         let ahead = self.pool(jobs, config.ahead(MANY)).await?;
         let inflight = match language.inflight {
@@ -221,19 +224,20 @@ impl Bench {
             let handler = Exec::new(ExecConfig::new(language.command(language.exec)))?;
             Ok(fleet.handler_with(super::TYPE, Policy::default(), handler)?)
         };
-        let exec = self.run((EXEC_JOBS, 4 * programs()), add).await?;
+        let exec = self.run((EXEC_JOBS, 4 * programs(), 0), add).await?;
         Ok(Round { bare: bare_rate, lockstep, plain, pool, ahead, inflight, http, exec })
     }
 
     /// Returns how many jobs per second the programs of a pool run.
     async fn pool(&mut self, jobs: usize, config: PoolConfig) -> Result<f64> {
-        let slots = programs() * (config.inflight + config.ahead).max(4);
+        let places = config.inflight + config.ahead;
+        let (slots, prefetch) = (programs() * places.max(4), if places > 1 { PREFETCH } else { 0 });
         let config = config.processes(programs()).start(PoolStart::Eager);
         let handler = Pool::new("bench".parse()?, config)?;
         let add = |fleet: Builder| -> Result<Builder> {
             Ok(fleet.pool_for(super::TYPE, Policy::default(), &handler)?)
         };
-        self.run((jobs, slots), add).await
+        self.run((jobs, slots, prefetch), add).await
     }
 
     /// Returns how many jobs per second the web server of a language takes.
@@ -246,7 +250,7 @@ impl Bench {
             let handler = Http::open(HttpConfig::new(site.url()))?;
             Ok(fleet.handler_with(super::TYPE, Policy::default(), handler)?)
         };
-        self.run((jobs, MANY), add).await.map(Some)
+        self.run((jobs, MANY, 0), add).await.map(Some)
     }
 
     #[cfg(not(feature = "http"))]
@@ -254,10 +258,10 @@ impl Bench {
         Ok(None)
     }
 
-    /// Returns how many jobs per second a fleet with this handler runs, and this many of them at once.
+    /// Returns how many jobs per second a fleet with this handler runs, this many of them at once, if it takes `prefetch` more.
     async fn run(
         &mut self,
-        (jobs, slots): (usize, usize),
+        (jobs, slots, prefetch): (usize, usize, usize),
         add: impl Fn(Builder) -> Result<Builder>,
     ) -> Result<f64> {
         self.reset()?;
@@ -265,7 +269,7 @@ impl Bench {
         let one = Submission::new(super::TYPE)?.payload(payload, Encoding::Json)?;
         self.producer().await?.submit_all((0..jobs).map(move |_| one.clone())).await?;
         let tally = Tally::new(Goal::EndedAfterFirst, jobs);
-        let running = Running::with(&self.server, slots, &tally, add)?;
+        let running = Running::with(&self.server, (slots, prefetch), &tally, add)?;
         let took = tally.took().await;
         running.stop().await;
         Ok(per_s(jobs, took?))
