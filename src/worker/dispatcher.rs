@@ -100,6 +100,9 @@ pub(crate) struct Dispatcher {
     capacity: usize,
     room: AtomicIsize,
     freed: Notify,
+    /// How much room the reader waits for, if it waits for more than some.
+    enough: AtomicIsize,
+    gathered: Notify,
     running: AtomicUsize,
     closed: AtomicBool,
     /// How many attempts may start, if that is limited.
@@ -119,6 +122,8 @@ impl Dispatcher {
             capacity: slots + prefetch,
             room: AtomicIsize::new((slots + prefetch).cast_signed()),
             freed: Notify::new(),
+            enough: AtomicIsize::new(isize::MAX),
+            gathered: Notify::new(),
             running: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             quota: None,
@@ -200,6 +205,19 @@ impl Dispatcher {
         before.map_or(0, |room| room.cast_unsigned().min(most))
     }
 
+    /// Waits until there is this much room, but no longer than this.
+    pub(crate) async fn gather(&self, count: usize, longest: Duration) {
+        self.enough.store(count.cast_signed(), Ordering::Relaxed);
+        let gathered = async {
+            while self.room.load(Ordering::Acquire) < count.cast_signed() {
+                self.gathered.notified().await;
+            }
+        };
+        // Having less in time is as good.
+        tokio::time::timeout(longest, gathered).await.ok();
+        self.enough.store(isize::MAX, Ordering::Relaxed);
+    }
+
     /// Takes room for what is already ours, whether or not any is free. Nothing new is read until there is room again.
     pub(crate) fn reserve_anyway(&self, count: usize) {
         self.room.fetch_sub(count.cast_signed(), Ordering::AcqRel);
@@ -208,8 +226,11 @@ impl Dispatcher {
     /// Gives room back.
     pub(crate) fn free(&self, count: usize) {
         if count > 0 {
-            self.room.fetch_add(count.cast_signed(), Ordering::AcqRel);
+            let room = self.room.fetch_add(count.cast_signed(), Ordering::AcqRel) + count.cast_signed();
             self.freed.notify_one();
+            if room >= self.enough.load(Ordering::Relaxed) {
+                self.gathered.notify_one();
+            }
         }
     }
 
@@ -594,6 +615,20 @@ mod tests {
         assert!(futures_util::poll!(&mut reading).is_pending());
         drop(put_off);
         assert_eq!(reading.await, 6);
+    }
+
+    #[tokio::test]
+    async fn the_reader_gathers_room_for_as_long_as_it_may() {
+        let (dispatcher, long) = (Dispatcher::new(4, 0, 1), Duration::from_secs(20));
+        dispatcher.reserve_anyway(4);
+        let mut gathering = std::pin::pin!(tokio::time::timeout(long / 2, dispatcher.gather(3, long)));
+        assert!(futures_util::poll!(&mut gathering).is_pending());
+        dispatcher.free(2);
+        assert!(futures_util::poll!(&mut gathering).is_pending());
+        dispatcher.free(1);
+        gathering.await.expect("there is enough room");
+        dispatcher.gather(4, Duration::from_millis(1)).await;
+        assert_eq!(dispatcher.try_reserve(4), 3);
     }
 
     #[tokio::test]

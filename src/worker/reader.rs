@@ -61,6 +61,9 @@ const MOST_RARELY: u32 = 5;
 /// How often other tasks get their turn before a reader without much room sleeps.
 const YIELDS: usize = 32;
 
+/// How long a reader without much room sleeps at most.
+const SHORT_REST: Duration = Duration::from_millis(1);
+
 /// What the readers of one queue share.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
@@ -233,7 +236,7 @@ impl Reader {
             tokio::task::yield_now().await;
             room += self.dispatcher.try_reserve(MAX_ENTRIES - room);
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.dispatcher.gather(enough - room, SHORT_REST).await;
         Some(room + self.dispatcher.try_reserve(MAX_ENTRIES - room))
     }
 

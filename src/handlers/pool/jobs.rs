@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::CUT_DELAY;
 use super::cuts::Bell;
-use super::slots::{Answer, Places, Request, Room};
+use super::room::Room;
+use super::slots::{Answer, Places, Request};
 
 /// While a program works on a job for longer than this, it gets no more jobs ahead: they would wait too long.
 const QUICK: Duration = Duration::from_millis(10);

@@ -18,6 +18,7 @@ mod payload;
 mod program;
 mod reports;
 mod restarts;
+mod room;
 mod seat;
 mod session;
 mod slots;

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::ended::Ended;
 use super::program::{Fault, Program};
+use super::room::Starting;
 use super::session::Session;
-use super::slots::Starting;
 use super::{PoolStart, Shared};
 use crate::event::{Event, Events, PoolEnding};
 

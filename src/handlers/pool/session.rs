@@ -17,7 +17,8 @@ use super::message::{self, Message, Verdict, excerpt};
 use super::outgoing::Outgoing;
 use super::program::{Program, write_some};
 use super::reports::LogBudget;
-use super::slots::{Answer, Request, Room, Taken};
+use super::room::Room;
+use super::slots::{Answer, Request, Taken};
 use super::{PoolStart, Shared, board::Seat, reached};
 use crate::event::PoolEnding;
 

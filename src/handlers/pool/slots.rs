@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::cuts::CutFlag;
 use super::message::Verdict;
 use super::reached;
+use super::room::Starting;
 use crate::JobContext;
 
 /// About what a line has besides the fields of its job.
@@ -84,19 +85,19 @@ pub(super) struct Slots {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     waiting: VecDeque<Request>,
     /// When to look for jobs that have waited for too long: never later than the first one has.
     look_at: Option<Instant>,
     next: u64,
     /// How many programs are ready and take jobs.
-    ready: usize,
+    pub(super) ready: usize,
     /// How many jobs these would begin at once in addition.
-    free: usize,
+    pub(super) free: usize,
     /// The same for programs that are being started.
-    starting: usize,
+    pub(super) starting: usize,
     /// How many jobs programs have, but have not begun.
-    ahead: usize,
+    pub(super) ahead: usize,
     closed: bool,
 }
 
@@ -253,7 +254,7 @@ impl Slots {
         }
     }
 
-    /// Returns the next job for a program that begins it at once. The caller must note that in its [`Room`] before it waits
+    /// Returns the next job for a program that begins it at once. The caller must note that in its [`Room`](super::room::Room) before it waits
     /// for anything else. If this is dropped, no job is lost.
     pub(super) async fn take(&self) -> Request {
         loop {
@@ -334,7 +335,7 @@ impl Slots {
     pub(super) fn starting(&self, room: usize) -> Starting<'_> {
         // More than one may be wanted.
         self.change(|state| state.starting += room);
-        Starting { slots: self, room }
+        Starting::new(self, room)
     }
 
     /// Accepts jobs again after [`Slots::close`].
@@ -351,7 +352,8 @@ impl Slots {
         drop(waiting);
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    /// Changes the room for jobs, and wakes those who may have waited for that.
+    pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
         self.ring(state);
@@ -359,130 +361,6 @@ impl Slots {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The room of a program that is being started.
-pub(super) struct Starting<'a> {
-    slots: &'a Slots,
-    room: usize,
-}
-
-impl<'a> Starting<'a> {
-    /// Notes that the program is ready, begins up to `most` jobs at once, and takes up to `ahead` more.
-    pub(super) fn ready(self, most: usize, ahead: usize) -> Room<'a> {
-        let slots = self.slots;
-        slots.change(|state| {
-            state.free += most;
-            state.ready += 1;
-        });
-        drop(self);
-        Room { slots, most, most_ahead: ahead, begun: 0, ahead: 0, open: true, freed: 0, left_ahead: 0 }
-    }
-}
-
-impl Drop for Starting<'_> {
-    fn drop(&mut self) {
-        let room = self.room;
-        self.slots.change(|state| state.starting = state.starting.saturating_sub(room));
-    }
-}
-
-/// The room of a program that is ready. It takes jobs ahead only while it has begun as many as it may. The pool learns of jobs that
-/// have ended by [`Room::tell`], of many of them at once.
-pub(super) struct Room<'a> {
-    slots: &'a Slots,
-    most: usize,
-    most_ahead: usize,
-    begun: usize,
-    ahead: usize,
-    /// Whether it takes more jobs.
-    open: bool,
-    /// How many jobs have ended since the pool was told.
-    freed: usize,
-    /// How many jobs are no longer ahead since then.
-    left_ahead: usize,
-}
-
-impl Room<'_> {
-    /// Returns how many more jobs the program would begin at once.
-    pub(super) fn places(&self) -> usize {
-        if self.open { self.most.saturating_sub(self.begun) } else { 0 }
-    }
-
-    /// Returns how many jobs the program may take that it begins after as many as it may. While it has more than half of them, it
-    /// gets none: then it gets many at once, and is woken less often.
-    pub(super) fn places_ahead(&self) -> usize {
-        let is_low = self.ahead <= self.most_ahead / 2;
-        if self.open && is_low { self.most_ahead - self.ahead } else { 0 }
-    }
-
-    /// Returns true if the program would begin one more job at once.
-    pub(super) fn is_free(&self) -> bool {
-        self.places() > 0
-    }
-
-    /// Returns true if the program may take a job that it begins later.
-    pub(super) fn is_free_ahead(&self) -> bool {
-        self.begun >= self.most && self.places_ahead() > 0
-    }
-
-    /// Lets the pool know which places have become free.
-    pub(super) fn tell(&mut self) {
-        let (freed, left_ahead) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.left_ahead));
-        if freed + left_ahead > 0 {
-            self.slots.change(|state| {
-                state.free += freed;
-                state.ahead = state.ahead.saturating_sub(left_ahead);
-            });
-        }
-    }
-
-    /// Notes that the program begins a job, which [`Slots::take`] returned.
-    pub(super) fn take(&mut self) {
-        self.begun += 1;
-    }
-
-    /// Notes that the program has a job, which [`Slots::take_ahead`] returned.
-    pub(super) fn take_ahead(&mut self) {
-        self.ahead += 1;
-    }
-
-    /// Notes that a job which it had begun has ended.
-    pub(super) fn end(&mut self) {
-        self.begun = self.begun.saturating_sub(1);
-        self.freed += usize::from(self.open);
-    }
-
-    /// Notes that the next job begins in the place of one that has ended.
-    pub(super) fn follow(&mut self) {
-        self.end_ahead();
-    }
-
-    /// Notes that a job which it had not begun has ended.
-    pub(super) fn end_ahead(&mut self) {
-        self.ahead = self.ahead.saturating_sub(1);
-        self.left_ahead += 1;
-    }
-
-    /// Notes that the program takes no more jobs.
-    pub(super) fn close(&mut self) {
-        self.tell();
-        if std::mem::replace(&mut self.open, false) {
-            let unused = self.most.saturating_sub(self.begun);
-            self.slots.change(|state| {
-                state.free = state.free.saturating_sub(unused);
-                state.ready = state.ready.saturating_sub(1);
-            });
-        }
-    }
-}
-
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        self.close();
-        let ahead = self.ahead;
-        self.slots.change(|state| state.ahead = state.ahead.saturating_sub(ahead));
     }
 }
 
@@ -594,22 +472,6 @@ mod tests {
         assert_eq!(all(&slots, places.at_most(1)), (vec![7], vec![]));
         assert_eq!(all(&slots, places), (vec![8, 9], vec![]));
         assert!(places.at_most(0).is_empty() && !places.at_most(3).is_empty());
-    }
-
-    #[test]
-    fn a_program_that_has_more_than_half_of_its_jobs_ahead_gets_no_more() {
-        let slots = Slots::new(1);
-        let mut room = slots.starting(1).ready(1, 5);
-        room.take();
-        let places = [5, 4, 3, 0, 0, 0].map(|want| {
-            let places = room.places_ahead();
-            room.take_ahead();
-            (places, want)
-        });
-        assert!(places.iter().all(|(places, want)| places == want), "{places:?}");
-        assert!(!room.is_free_ahead());
-        (0..4).for_each(|_| room.follow());
-        assert!(room.is_free_ahead());
     }
 
     #[test]
