@@ -236,7 +236,7 @@ impl Reader {
             tokio::task::yield_now().await;
             room += self.dispatcher.try_reserve(MAX_ENTRIES - room);
         }
-        self.dispatcher.gather(enough - room, SHORT_REST).await;
+        self.dispatcher.gather(enough.saturating_sub(room), SHORT_REST).await;
         Some(room + self.dispatcher.try_reserve(MAX_ENTRIES - room))
     }
 
