@@ -95,10 +95,15 @@ impl Group {
     }
 }
 
+/// Returns how many wait in these groups.
+fn jobs_of<'a>(groups: impl Iterator<Item = &'a Group>) -> usize {
+    groups.map(|group| group.waiting.len()).sum()
+}
+
 impl Backlog {
     /// Returns how many wait.
     pub(super) fn len(&self) -> usize {
-        self.groups.iter().map(|group| group.waiting.len()).sum()
+        jobs_of(self.groups.iter())
     }
 
     /// Returns true if nothing waits, neither a delivery nor the reader.
@@ -116,9 +121,8 @@ impl Backlog {
     ) -> Result<(), Arc<Delivery>> {
         let lane = delivery.job.lane;
         let before = || self.groups.iter().filter(|group| group.lane <= lane);
-        let count = |groups: &mut dyn Iterator<Item = &Group>| groups.map(|group| group.waiting.len()).sum();
-        let at = |bound: Bound| -> usize { count(&mut before().filter(|group| group.place.passes(bound))) };
-        let (all, alike): (usize, usize) = (count(&mut before()), before().map(|group| group.quick).sum());
+        let at = |bound: Bound| jobs_of(before().filter(|group| group.place.passes(bound)));
+        let (all, alike): (usize, usize) = (jobs_of(before()), before().map(|group| group.quick).sum());
         let bytes: usize = before().map(|group| group.bytes).sum();
         let quick = limits.quick_gate(place).map(|(bound, pass)| (bound, pass.min(MOST_PRESSING)));
         let (is_full, pressing) = match quick {
@@ -173,8 +177,7 @@ impl Backlog {
     fn relieve(&mut self) {
         self.groups.retain(|group| !group.waiting.is_empty());
         if let Some((bound, pass)) = self.pressing {
-            let those = self.groups.iter().filter(|group| group.place.passes(bound));
-            let left: usize = those.map(|group| group.waiting.len()).sum();
+            let left = jobs_of(self.groups.iter().filter(|group| group.place.passes(bound)));
             self.pressing = self.pressing.filter(|_| left > pass / 2);
         }
     }

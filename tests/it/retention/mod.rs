@@ -181,7 +181,7 @@ fn a_worker_killed_while_trimming_leaves_whole_letters() {
         [types.test]\nhandler = \"noop\"\n[worker]\nlease = \"1s\"\n";
     let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
     // On a busy machine, the work may be finished before this test sees that it has begun.
-    let rest = (0..5).map(|_| {
+    let mut tries = (0..5).map(|_| {
         server.cmd(&["FLUSHALL"]);
         bury(&server, 0..3000, 0);
         let first = launch.start();
@@ -189,7 +189,7 @@ fn a_worker_killed_while_trimming_leaves_whole_letters() {
         first.kill9();
         left(&server)
     });
-    let rest = rest.into_iter().find(|rest| rest.len() > 7).expect("one of five was killed in the middle");
+    let rest = tries.find(|rest| rest.len() > 7).expect("one of five was killed in the middle");
     assert_eq!(rest, (3000 - rest.len() as u64..3000).collect::<Vec<_>>(), "the oldest must go first");
     let second = launch.start();
     // A cheap question: each letter that is dropped waits for its answer.
