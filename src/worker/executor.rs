@@ -94,6 +94,7 @@ impl Executor {
         let attempt = match &registered.work {
             Runner::Whole(_) => None,
             Runner::Steps(steps) => {
+                self.dispatcher.yield_to_next();
                 match Box::pin(steps::begin(self, &delivery, &registered.policy, steps)).await {
                     Ok(attempt) => {
                         now = Instant::now();
@@ -109,6 +110,7 @@ impl Executor {
         let (outcome, elapsed) = self.perform(&delivery, registered, (attempt, tracked), (now, alarm)).await;
         let reported = delivery.report.close();
         if reported {
+            self.dispatcher.yield_to_next();
             self.reporter.finish(&delivery).await;
         }
         let is_followed = registered.policy.on_success.is_some();

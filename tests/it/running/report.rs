@@ -1,5 +1,7 @@
 //! Progress and log lines: what a handler reports, and what that costs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use streamfleet::job::{JobId, State};
@@ -7,7 +9,9 @@ use streamfleet::{Handler, JobContext, JobError, RawPayload};
 use tokio::sync::watch;
 
 use crate::harness::fleet::{Running, config, queue, quick, submit, until_empty, until_state};
+use crate::harness::proxy::{Direction, Mode, Proxy};
 use crate::harness::redis_server::RedisServer;
+use crate::harness::scripts::{sha, source};
 use crate::harness::wait::until_async;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -69,6 +73,20 @@ impl Handler for Speaks {
             _ => {}
         }
         Ok(said)
+    }
+}
+
+/// Writes a log line, and ends at once.
+struct Ends(Arc<AtomicUsize>);
+
+impl Handler for Ends {
+    type Payload = RawPayload;
+    type Output = ();
+
+    async fn run(&self, _payload: RawPayload, context: JobContext) -> Result<(), JobError> {
+        context.log("done");
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -205,5 +223,23 @@ async fn an_attempt_reports_nothing_after_its_end() {
     until_state(&queue, &next_again, State::Done).await;
     assert!(!exists(&server, &job));
     assert!(exists(&server, &next));
+    fleet.stop().await;
+}
+
+/// One read delivers the jobs. The end of an attempt waits two seconds for its report.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_report_that_redis_does_not_take_holds_up_no_other_job() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Arc::new(AtomicUsize::new(0)));
+    for _ in 0..24 {
+        submit(&queue, "").await;
+    }
+    let proxy = Proxy::start(server.addr());
+    let needle = sha(&server, source("report")).into_bytes();
+    proxy.set(Mode::Hold { needle, nth: 1, way: Direction::Requests });
+    let fleet = Running::start(&server.url_through(proxy.addr()), quick(1), Ends(Arc::clone(&ran)));
+    until_async("all to run", Duration::from_secs(4), async || ran.load(Ordering::Relaxed) == 24).await;
+    proxy.set(Mode::Pass);
+    until_empty(&queue).await;
     fleet.stop().await;
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use streamfleet::job::{Backoff, DeadReason, JobId, State, StepLimits, StepRecord, StepState};
-use streamfleet::{Fleet, JobError, Steps};
+use streamfleet::{Fleet, Handler, JobContext, JobError, RawPayload, Steps};
+use tokio::sync::Barrier;
 
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{Running, config, quick, submit, until_state};
@@ -23,6 +24,41 @@ async fn one_failing_step_does_not_stop_the_others() {
         states.push(scene.state_of(&job, step).await);
     }
     assert_eq!(states, [StepState::Done, StepState::Exhausted, StepState::Done]);
+    fleet.stop().await;
+}
+
+/// A handler that ends once enough of them run at the same time.
+#[derive(Clone)]
+struct Meets(Arc<Barrier>);
+
+impl Handler for Meets {
+    type Payload = RawPayload;
+    type Output = ();
+
+    async fn run(&self, _payload: RawPayload, _context: JobContext) -> Result<(), JobError> {
+        self.0.wait().await;
+        Ok(())
+    }
+}
+
+/// They were delivered by one read, and Redis is asked before each begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_jobs_run_at_once_as_there_are_slots() {
+    const SLOTS: usize = 24;
+    let scene = Scene::new().await;
+    let mut jobs = Vec::new();
+    for _ in 0..SLOTS {
+        jobs.push(scene.submit().await);
+    }
+    let meets = Meets(Arc::new(Barrier::new(SLOTS)));
+    let mut config = config(&scene.server.url());
+    for queue in config.worker.queues.values_mut() {
+        queue.concurrency = SLOTS;
+    }
+    let fleet = Scene::fleet_with(config, quick(1), Steps::builder().auto("meet", meets).build().unwrap());
+    for job in &jobs {
+        until_state(&scene.queue, job, State::Done).await;
+    }
     fleet.stop().await;
 }
 
