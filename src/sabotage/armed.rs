@@ -69,12 +69,6 @@ const EDITS: &[Edit] = &[
         "local done, answer = pcall(one, true, entry, life, key, at + 3, last)",
     ),
     edit(
-        FenceIgnored,
-        "prelude",
-        "return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1",
-        "return redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') ~= nil",
-    ),
-    edit(
         PendingForgotten,
         "reap",
         "if #redis.call('XPENDING', stream, 'fleet', '-', '+', 1, consumer) > 0 then",

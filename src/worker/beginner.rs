@@ -1,20 +1,15 @@
-//! Asks Redis whether attempts may start: one script asks for all slots that have come to this point while the questions
-//! before are on their way. So a quiet queue waits for nothing, and a busy one sends few scripts. A job that has to pass
-//! gates passes them first, because its start has consequences.
+//! Asks Redis whether attempts may start: one script asks for many slots. A job that has to pass gates passes them first,
+//! because its start has consequences.
 
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
 use super::delivery::Delivery;
-use crate::broker::{Admitted, Begun, Candidate, Error, MAX_JOBS, Queue};
+use super::gather::gather;
+use crate::broker::{Admitted, Begun, Candidate, Error, Queue};
 use crate::event::{Event, Events};
 use crate::job::{ConsumerName, GateName, Lane};
-
-/// The most scripts in flight.
-const UNDER_WAY: usize = 2;
 
 /// The attempts of one queue that wait for their answers.
 #[derive(Debug)]
@@ -82,23 +77,15 @@ impl Beginner {
 }
 
 /// Answers until all slots are gone.
-pub(crate) async fn answer(queue: Queue, consumer: ConsumerName, mut questions: Questions, events: Events) {
-    let (mut asked, mut scripts) = (Vec::new(), FuturesUnordered::new());
-    let mut open = true;
-    while open || !scripts.is_empty() {
-        tokio::select! {
-            biased;
-            Some(()) = scripts.next() => {}
-            count = questions.recv_many(&mut asked, MAX_JOBS), if open && scripts.len() < UNDER_WAY => {
-                open = count > 0;
-                asked.retain(|question| !question.answer.is_closed());
-                let of_lanes = Lane::ALL.map(|lane| (lane, take_lane(&mut asked, lane)));
-                let of_lanes = of_lanes.into_iter().filter(|(_, questions)| !questions.is_empty());
-                let asker = (&queue, &consumer, &events);
-                scripts.extend(of_lanes.map(|(lane, questions)| ask(asker, lane, questions)));
-            }
-        }
-    }
+pub(crate) async fn answer(queue: Queue, consumer: ConsumerName, questions: Questions, events: Events) {
+    let asker = (&queue, &consumer, &events);
+    gather(questions, |mut asked| {
+        asked.retain(|question| !question.answer.is_closed());
+        let of_lanes = Lane::ALL.map(|lane| (lane, take_lane(&mut asked, lane)));
+        let of_lanes = of_lanes.into_iter().filter(|(_, questions)| !questions.is_empty());
+        of_lanes.map(move |(lane, questions)| ask(asker, lane, questions))
+    })
+    .await;
 }
 
 fn take_lane(asked: &mut Vec<Question>, lane: Lane) -> Vec<Question> {

@@ -19,6 +19,7 @@ use super::lease::HeldLease;
 use super::registry::{Erased, Registered, Registry, Runner};
 use super::reporter::Reporter;
 use super::steps;
+use super::steps::ledgers::Ledgers;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished};
 use crate::job::{
@@ -43,6 +44,7 @@ pub(crate) struct Executor {
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) beginner: Beginner,
+    pub(super) ledgers: Ledgers,
     pub(crate) admission: Arc<Admission>,
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,

@@ -18,6 +18,7 @@ mod clock;
 mod delivery;
 mod dispatcher;
 mod executor;
+mod gather;
 mod handler;
 mod heartbeat;
 mod held_leases;

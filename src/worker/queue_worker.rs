@@ -25,6 +25,7 @@ use super::reporter::{Reporter, Reports};
 use super::rooms::Rooms;
 use super::settler::Settler;
 use super::sharer::Sharer;
+use super::steps::ledgers::{self, Ledgers};
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
 use crate::event::{Event, Events};
@@ -127,7 +128,7 @@ impl Shared {
         &self,
         queue: &Queue,
         (parts, slots): (&Parts, usize),
-    ) -> (JoinSet<()>, Arc<Reporter>, Beginner) {
+    ) -> (JoinSet<()>, Arc<Reporter>, Asking) {
         let (mut tasks, name) = (JoinSet::new(), queue.name());
         let reporter = Arc::new(self.reporter(queue.clone()));
         let reporting = Arc::clone(&reporter).run();
@@ -136,6 +137,9 @@ impl Shared {
         let beginning =
             beginner::answer(queue.clone(), self.consumer.clone(), questions, self.events.clone());
         tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
+        let (ledgers, writes) = Ledgers::new(slots);
+        let writing = ledgers::write(queue.clone(), self.consumer.clone(), writes);
+        tasks.spawn(self.liveness.watch(format!("the step ledgers of {name}"), writing));
         if parts.dispatcher.is_limited() {
             let (dispatcher, outbox) = (Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
             let relieving = relieve(dispatcher, outbox, name.clone(), self.events.clone());
@@ -152,18 +156,19 @@ impl Shared {
             events: self.events.clone(),
         };
         tasks.spawn(self.liveness.watch(format!("the sharer of {name}"), sharer.run()));
-        (tasks, reporter, beginner)
+        (tasks, reporter, Asking { beginner, ledgers })
     }
 
     fn executor(
         &self,
         queue: Queue,
         (parts, lease): (&Parts, Duration),
-        (own, reporter, beginner): (&QueueConfig, &Arc<Reporter>, Beginner),
+        (own, reporter, asking): (&QueueConfig, &Arc<Reporter>, Asking),
     ) -> Executor {
         Executor {
             queue,
-            beginner,
+            beginner: asking.beginner,
+            ledgers: asking.ledgers,
             admission: Arc::clone(&parts.admission),
             starts_within: Lease::of(lease).starts_within(),
             tracking: own.tracking,
@@ -176,6 +181,12 @@ impl Shared {
             tracer: self.tracer,
         }
     }
+}
+
+/// What the slots of one queue worker ask Redis through.
+struct Asking {
+    beginner: Beginner,
+    ledgers: Ledgers,
 }
 
 /// What the stages of one queue worker share.
@@ -253,8 +264,8 @@ impl QueueWorker {
         let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
         settler.spawn(liveness.watch(format!("the settler of {name}"), settling_loop));
-        let (serving, reporter, beginner) = shared.serving(&settling, (&parts, own.concurrency));
-        let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, beginner)));
+        let (serving, reporter, asking) = shared.serving(&settling, (&parts, own.concurrency));
+        let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, asking)));
         for _ in 0..own.concurrency {
             let slot = slot(Arc::clone(&parts.dispatcher), Arc::clone(&executor), Arc::clone(&parts.outbox));
             executors.spawn(liveness.watch(format!("a slot of {name}"), slot));

@@ -1,12 +1,13 @@
-//! Groups settlements that one script carries out: of one lane and one kind, bounded in number and weight.
+//! Groups what one script carries out: of one lane and one kind, bounded in number and weight.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::mem::Discriminant;
 
 use crate::broker::attempt::call::MAX_JOBS;
 use crate::job::{Envelope, JobSpec, Lane, Policy, Settlement, weight};
 
-/// The most that the settlements of one script weigh together, unless one alone weighs more.
+/// The most that the members of a group weigh together, unless one alone weighs more.
 const MAX_WEIGHT: usize = 256 << 10;
 
 /// What the job's end triggers weighs this much: the script may append jobs and report to batches.
@@ -16,12 +17,12 @@ const FOLLOW_UPS: usize = 16 << 10;
 /// at most 50 of these.
 const MOVED: usize = 5 << 10;
 
-/// What decides with which others a settlement shares a script.
+/// What decides with which others something shares a script.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct GroupMember {
+pub(crate) struct GroupMember<K = Discriminant<Settlement>> {
     pub(crate) lane: Lane,
-    pub(crate) kind: Discriminant<Settlement>,
-    /// See [`settling_weight`].
+    pub(crate) kind: K,
+    /// For settlements, see [`settling_weight`].
     pub(crate) weight: usize,
 }
 
@@ -51,18 +52,21 @@ pub(crate) fn is_followed(job: &JobSpec, policy: &Policy, settlement: &Settlemen
     by_type || job.follow_ups.as_deref().is_some_and(|own| !own.is_only_once())
 }
 
-/// Forms groups. Each keeps the order of its settlements.
-pub(crate) fn grouped<T>(settlements: Vec<T>, member: impl Fn(&T) -> GroupMember) -> Vec<Vec<T>> {
-    let mut open: HashMap<(Lane, Discriminant<Settlement>), (Vec<T>, usize)> = HashMap::new();
+/// Forms groups. Each keeps the order of its members.
+pub(crate) fn grouped<T, K: Eq + Hash>(
+    members: Vec<T>,
+    member: impl Fn(&T) -> GroupMember<K>,
+) -> Vec<Vec<T>> {
+    let mut open: HashMap<(Lane, K), (Vec<T>, usize)> = HashMap::new();
     let mut groups = Vec::new();
-    for settlement in settlements {
-        let GroupMember { lane, kind, weight } = member(&settlement);
+    for one in members {
+        let GroupMember { lane, kind, weight } = member(&one);
         let (group, total) = open.entry((lane, kind)).or_default();
         if group.len() == MAX_JOBS || (!group.is_empty() && *total + weight > MAX_WEIGHT) {
             groups.push(std::mem::take(group));
             *total = 0;
         }
-        group.push(settlement);
+        group.push(one);
         *total += weight;
     }
     groups.extend(open.into_values().map(|(group, _)| group));

@@ -9,6 +9,7 @@ pub(super) mod followup;
 pub(super) mod group;
 pub(super) mod progress;
 pub(super) mod read;
+pub(super) mod runs;
 pub(super) mod settle;
 pub(super) mod steps;
 pub(super) mod take;

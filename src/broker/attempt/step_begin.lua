@@ -1,18 +1,22 @@
--- step_begin: may this run of a step start? The ledger is written before the handler is called. If the same run asks
+-- step_begin: may these runs of steps start? The ledger is written before the handler is called. If the same run asks
 -- again, it gets the same answer.
--- is_unread: '1' if the caller has not read the ledger, because there should be none.
--- returns {1, now ms} start, {0} stale (another process settled this entry), {2} it may not run: the ledger says why
---   (or must be read first), {3} a once step that another run started has become unknown
-local stream, ledger = unpack(KEYS)
-local consumer, entry, run, step, kind, life, plan, is_unread = unpack(ARGV)
-if not hold(stream, consumer, entry) then return { 0 } end
-local now, mark, changes = now_ms(), '@' .. life, {}
-local told = redis.call('HMGET', ledger, step .. ':state', step .. ':run', step .. ':life', step .. ':due', mark, 'lives',
-  'v')
--- Only this run itself may have written it.
-if is_unread == '1' and told[7] and told[2] ~= run then return { 2 } end
-local answer = begin_step(ledger, told, step, kind, run, life, consumer, now, changes)
-if changes[1] then
+-- Each job has one key: its ledger. is_unread: '1' if the caller has not read the ledger, because there should be none.
+-- returns {1, {an answer or an error for each job}}: 1 start, 0 stale (another process settled this entry), 2 it may not
+--   run: the ledger says why (or must be read first), 3 a once step that another run started has become unknown
+local stream, consumer = KEYS[1], ARGV[1]
+local FIRST_KEY, KEYS_EACH = 2, 1
+local now = now_ms()
+return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, key, first, last)
+  local ledger = KEYS[key]
+  local run, step, kind, plan, is_unread = unpack(ARGV, first, last)
+  if not held then return 0 end
+  local mark, changes = '@' .. life, {}
+  local told = redis.call('HMGET', ledger, step .. ':state', step .. ':run', step .. ':life', step .. ':due', mark, 'lives',
+    'v')
+  -- Only this run itself may have written it.
+  if is_unread == '1' and told[7] and told[2] ~= run then return 2 end
+  local answer = begin_step(ledger, told, step, kind, run, life, consumer, now, changes)
+  if not changes[1] then return answer end
   if answer == 1 then
     add_pair(changes, 'plan', plan)
     -- A life that has begun steps uses their ledger until it ends; see leave_ledger.
@@ -24,7 +28,6 @@ if changes[1] then
   add_pair(changes, 'v', string.format('%d', tonumber(told[7] or '0') + 1))
   redis.call('HSET', ledger, unpack(changes))
   -- The ledger of an earlier job of this id may be about to expire.
-  if answer == 1 then redis.call('PERSIST', ledger) end
-end
-if answer == 1 then return { 1, now } end
-return { answer }
+  if answer == 1 and told[7] then redis.call('PERSIST', ledger) end
+  return answer
+end)

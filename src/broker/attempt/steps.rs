@@ -1,19 +1,19 @@
-//! The ledgers of jobs made of steps: how a worker begins and ends a step, and how an operator inspects and decides.
+//! The ledgers of jobs made of steps: how a worker reads them, and how an operator inspects and decides.
 
 use fred::types::Value;
 
 use crate::broker::attempt::followup::FollowUpArgs;
-use crate::broker::attempt::settle::{TakenJob, flag, text};
+use crate::broker::attempt::settle::TakenJob;
 use crate::broker::client::decode;
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
 use crate::broker::{Answer, Queue, bytes, millis};
 use crate::job::{
-    AfterDecision, ConsumerName, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepEnd,
-    StepKind, StepName, StepRecord, StepState, Timestamp, Undecidable, Verdict, cut, judge,
+    AfterDecision, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepName, StepRecord,
+    StepState, Timestamp, Undecidable, Verdict, cut, judge,
 };
 
-scripts! { DECIDE "decide", STEP_BEGIN "step_begin", STEP_END "step_end", STEPS "steps" }
+scripts! { DECIDE "decide", STEPS "steps" }
 
 /// A snapshot of the ledger of a job's steps; see the [example](StepLedgers).
 #[derive(Debug, Clone, PartialEq)]
@@ -25,58 +25,6 @@ pub struct StepsStatus {
     pub ledger: Ledger,
     /// The job's dead letter, if it is dead.
     pub dead: Option<EntryId>,
-}
-
-/// The answer of `step_begin` to a run that wants to start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StepBegun {
-    /// The run may start.
-    Start,
-    /// Another process settled the entry.
-    Stale,
-    /// It may not run: the ledger says why.
-    Refused,
-}
-
-/// The outcome of reporting a run's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StepEnded {
-    /// It is in the ledger.
-    Recorded,
-    /// It is in the ledger, although the step was considered unknown.
-    Late,
-    /// Another run or an operator came first.
-    Stale,
-}
-
-/// A run of a step.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StepRun<'a> {
-    pub(crate) step: &'a StepName,
-    pub(crate) kind: StepKind,
-    /// A unique name for each run of an entry's steps.
-    pub(crate) run: &'a str,
-}
-
-/// The end of a run.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EndedRun<'a> {
-    pub(crate) run: StepRun<'a>,
-    pub(crate) end: &'a StepEnd,
-    /// Why the handler dropped the whole job, if it did.
-    pub(crate) dropped: Option<&'a str>,
-    /// The run that this consumer starts next, if it is known.
-    pub(crate) next: Option<(&'a ConsumerName, StepRun<'a>)>,
-}
-
-/// What became of the report of a run's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StepReported {
-    pub(crate) ended: StepEnded,
-    /// When it was recorded.
-    pub(crate) now: Timestamp,
-    /// The answer to the run that starts next; `None` if it must ask on its own.
-    pub(crate) begun: Option<StepBegun>,
 }
 
 /// Who decides, and why; see the [example](StepLedgers).
@@ -177,7 +125,7 @@ impl Decider {
 /// ```
 #[derive(Clone, Copy)]
 pub struct StepLedgers<'a> {
-    queue: &'a Queue,
+    pub(in crate::broker) queue: &'a Queue,
 }
 
 impl Queue {
@@ -214,61 +162,6 @@ impl StepLedgers<'_> {
             ledger: Ledger::read(decode::envelope(fields).fields()),
             dead: decode::entry_id(dead).filter(|_| is_dead),
         })
-    }
-
-    /// Asks whether a run of a step may start, and records the start. `plan` is that of the job, and `has_read` whether the
-    /// caller knows the ledger: if it does not, and there is one, the run is refused. See `step_begin.lua`.
-    pub(crate) async fn begin(
-        self,
-        consumer: &ConsumerName,
-        job: &JobSpec,
-        StepRun { step, kind, run }: StepRun<'_>,
-        (plan, has_read): (&str, bool),
-    ) -> Result<StepBegun, Error> {
-        let keys = vec![self.queue.keys.stream(job.lane).clone(), self.queue.keys.ledger(&job.id)];
-        let args = vec![
-            consumer.as_str().into(),
-            job.entry.to_string().into(),
-            run.into(),
-            step.as_str().into(),
-            kind.as_str().into(),
-            text(&job.life),
-            plan.into(),
-            flag(!has_read),
-        ];
-        let answer = self.queue.run(&STEP_BEGIN, keys, args).await?;
-        begun(answer.status).ok_or_else(|| Error::contract("step_begin", answer))
-    }
-
-    /// Records how a run of a step ended and, in the same step, that the next run starts, if one is named and may start.
-    /// See `step_end.lua`.
-    pub(crate) async fn end(
-        self,
-        job: &JobSpec,
-        EndedRun { run: StepRun { step, run, .. }, end, dropped, next }: EndedRun<'_>,
-    ) -> Result<StepReported, Error> {
-        let (kind, error) = end.error.as_ref().map_or(("", ""), |(kind, error)| (*kind, error.as_str()));
-        let error = cut(error.to_owned(), StepRecord::MAX_ERROR_BYTES);
-        let result = end.result.as_ref().filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
-        let args = vec![
-            step.as_str().into(),
-            run.into(),
-            end.state.as_str().into(),
-            i64::from(end.attempts).into(),
-            end.delay.map_or_else(|| Value::from(""), millis),
-            kind.into(),
-            bytes(error.as_bytes()),
-            result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
-            bytes(dropped.unwrap_or_default().as_bytes()),
-            text(&job.life),
-            next.map_or("", |(_, next)| next.step.as_str()).into(),
-            next.map_or("", |(_, next)| next.kind.as_str()).into(),
-            next.map_or("", |(consumer, _)| consumer.as_str()).into(),
-            job.entry.to_string().into(),
-        ];
-        let keys = vec![self.queue.keys.ledger(&job.id), self.queue.keys.stream(job.lane).clone()];
-        let answer = self.queue.run(&STEP_END, keys, args).await?;
-        reported(&answer).ok_or_else(|| Error::contract("step_end", answer))
     }
 
     /// Records an operator's verdict on a step.
@@ -437,29 +330,6 @@ impl StepLedgers<'_> {
         let follow_up = FollowUpArgs::of(&self.queue.keys, taken, None, End::Done(None));
         Ok((lane, follow_up, self.queue.offloaded_of(taken)))
     }
-}
-
-/// Reads what `step_begin` says about a run.
-fn begun(status: i64) -> Option<StepBegun> {
-    match status {
-        0 => Some(StepBegun::Stale),
-        1 => Some(StepBegun::Start),
-        2 | 3 => Some(StepBegun::Refused),
-        _ => None,
-    }
-}
-
-/// Reads what `step_end` says.
-fn reported(answer: &Answer) -> Option<StepReported> {
-    let [now, next] = &answer.rest[..] else { return None };
-    let ended = match answer.status {
-        0 => StepEnded::Stale,
-        1 => StepEnded::Recorded,
-        2 => StepEnded::Late,
-        _ => return None,
-    };
-    let Value::Integer(next) = next else { return None };
-    Some(StepReported { ended, now: decode::timestamp(decode::number(now)?), begun: begun(*next) })
 }
 
 /// What one call of the script is to do.

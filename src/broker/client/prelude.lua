@@ -61,11 +61,6 @@ local function pending_of(stream, entry, ...)
   return not pending.err and pending[1] or nil
 end
 
--- The fence: claims the entry and returns true if it is still pending; false if another process settled it.
-local function hold(stream, consumer, entry)
-  return #redis.call('XCLAIM', stream, 'fleet', consumer, 0, entry, 'JUSTID') == 1
-end
-
 -- Where the first job of a call stands among its arguments; see each_job.
 local FIRST_JOB_AT = 3
 
@@ -90,8 +85,9 @@ end
 -- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its life, and the
 -- positions of its first key and of its first and last value. The arguments of the call are the consumer and the lane,
 -- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no
--- other from being handled: the text of its error is its answer. Returns {1, {the answer of each job}}.
-local function each_job(stream, consumer, first_key, keys_each, one)
+-- other from being handled: the text of its error is its answer. If the lane cannot be read, the call fails or, with
+-- `needs_no_lane`, holds no entry. Returns {1, {the answer of each job}}.
+local function each_job(stream, consumer, first_key, keys_each, one, needs_no_lane)
   local entries, lasts, at, most = {}, {}, FIRST_JOB_AT, #ARGV
   while at <= most do
     entries[#entries + 1], lasts[#lasts + 1] = ARGV[at + 1], at + tonumber(ARGV[at])
@@ -99,8 +95,8 @@ local function each_job(stream, consumer, first_key, keys_each, one)
   end
   entries[#entries + 1] = 'JUSTID'
   -- The fence of all of them.
-  local held, answers, key = {}, {}, first_key
-  for _, entry in ipairs(redis.call('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
+  local held, answers, key, claim = {}, {}, first_key, needs_no_lane and redis.pcall or redis.call
+  for _, entry in ipairs(claim('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
   at = FIRST_JOB_AT
   for nth, last in ipairs(lasts) do
     local entry, life = ARGV[at + 1], ARGV[at + 2]

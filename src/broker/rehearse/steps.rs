@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::super::{DecideError, Decided, Decider, EndedRun, StepBegun, StepEnded, StepRun};
+use super::super::attempt::call::only;
+use super::super::{DecideError, Decided, Decider, EndedRun, NewRun, StepBegun, StepEnded, StepRun};
 use super::{Error, LIVES, Rehearsal, State, expect_same, job, parsed};
 use crate::broker::{Cancellation, Due, NewJob};
 use crate::job::{
@@ -42,14 +43,15 @@ impl Rehearsal<'_> {
     async fn fail_step(&self, run: &str) -> Result<(), Error> {
         let (envelope, job) = self.read().await?;
         self.begin(&job).await?;
-        let step = self.step();
-        let run = StepRun { step: &step, kind: StepKind::Once, run };
-        let begun = self.queue.steps().begin(&self.consumer, &job, run, (PLAN, true)).await?;
+        let run = StepRun { step: self.step(), kind: StepKind::Once, run: run.into() };
+        let new = NewRun { run: run.clone(), plan: PLAN.into(), has_read: true };
+        let (steps, lane) = (self.queue.steps(), job.lane);
+        let begun = only("step_begin", steps.begin_all(&self.consumer, lane, &[(&job, &new)]).await?)?;
         expect_same("step_begin", begun, StepBegun::Start)?;
         let error = Some(("error", "rehearsed".to_owned()));
         let end = StepEnd { state: StepState::Failed, attempts: 1, delay: None, error, result: None };
-        let ended = EndedRun { run, end: &end, dropped: None, next: None };
-        let reported = self.queue.steps().end(&job, ended).await?;
+        let ended = EndedRun { run, end, dropped: None, next: None };
+        let reported = only("step_end", steps.end_all(&self.consumer, lane, &[(&job, &ended)]).await?)?;
         expect_same("step_end", reported.ended, StepEnded::Recorded)?;
         let error = "rehearsed".to_owned();
         let burial = Burial { reason: DeadReason::NeedsDecision, error, attempts: 1 };

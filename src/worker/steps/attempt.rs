@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::{Part, Steps};
-use crate::broker::{EndedRun, Error, StepBegun, StepEnded, StepReported, StepRun, StepsStatus};
+use crate::broker::{EndedRun, Error, NewRun, StepBegun, StepEnded, StepReported, StepRun, StepsStatus};
 use crate::job::{
     DeadReason, Failure, FailureKind, Ledger, Next, Outcome, Policy, Retry, StepEnd, StepKind, StepName,
     StepRecord, StepState, Timestamp, end_step,
@@ -44,7 +44,7 @@ pub(in crate::worker) async fn begin<'a>(
         delivery,
         policy,
         steps,
-        run: format!("{}/{:016x}", delivery.job.entry, rand::random::<u64>()),
+        run: format!("{}/{:016x}", delivery.job.entry, rand::random::<u64>()).into(),
         ledger: Ledger::default(),
         now: delivery.job.entry_created(),
         tried: BTreeSet::new(),
@@ -64,7 +64,7 @@ pub(in crate::worker) struct Attempt<'a> {
     policy: &'a Policy,
     steps: &'a Steps,
     /// The name of this run of the entry. Only this run may report the end of a step that it began.
-    run: String,
+    run: Arc<str>,
     /// What is known about the ledger.
     ledger: Ledger,
     /// The server's clock, as last read by a script.
@@ -159,7 +159,7 @@ impl Attempt<'_> {
     /// Returns what the ledger says.
     async fn fetch_ledger(&self) -> Result<StepsStatus, Error> {
         let Delivery { job, envelope, .. } = &**self.delivery;
-        let known = envelope.get(b"dead_steps").map(|states| (states, self.steps.text.as_str()));
+        let known = envelope.get(b"dead_steps").map(|states| (states, &*self.steps.text));
         self.executor.queue.steps().read(&job.id, known).await
     }
 
@@ -181,14 +181,14 @@ impl Attempt<'_> {
 
     /// Runs one step, whose start is recorded. Returns an outcome if the attempt ends with it.
     async fn perform(&mut self, at: usize) -> Option<Outcome> {
-        let (steps, job, name) = (self.steps, &self.delivery.job, self.run.clone());
-        let (part, run) = (&steps.parts[at], steps.run(at, &name));
+        let (steps, job) = (self.steps, &self.delivery.job);
+        let (part, run) = (&steps.parts[at], steps.run(at, &self.run));
         let life = job.life.to_string();
-        let attempts = self.attempts_of(run);
-        self.ledger.began(run.step, run.run, &life);
-        let outcome = self.handle(run, part, attempts).await;
+        let attempts = self.attempts_of(&run);
+        self.ledger.began(&run.step, &run.run, &life);
+        let outcome = self.handle(&run, part, attempts).await;
         if is_recorded_late() {
-            self.begin(run).await;
+            self.begin(run.clone()).await;
         }
         let before = (run.kind, attempts, job.max_attempts);
         let mut end = end_step(before, &part.limits, self.policy, &outcome, rand::random());
@@ -196,16 +196,17 @@ impl Attempt<'_> {
         if let (Some((_, error)), Outcome::Failed(failure)) = (&end.error, &outcome) {
             self.failure = Some((failure.kind, format!("the step {} failed: {error}", run.step)));
         }
-        let dropped = if let Outcome::Dropped(why) = &outcome { Some(why.as_str()) } else { None };
+        let dropped = if let Outcome::Dropped(why) = &outcome { Some(why.clone()) } else { None };
         // If this cannot be recorded, the attempt is over.
-        self.ledger.ended(run.step, &end, self.now);
+        self.ledger.ended(&run.step, &end, self.now);
         let next = self.next_after(&end);
-        let following = next.map(|at| (&self.executor.consumer, steps.run(at, &name)));
-        let reported = self.record_end(EndedRun { run, end: &end, dropped, next: following }).await;
+        let following = next.map(|at| steps.run(at, &self.run));
+        let ended = Arc::new(EndedRun { run, end, dropped, next: following });
+        let reported = self.record_end(&ended).await;
         match reported {
             Some(StepReported { ended: StepEnded::Recorded, now, begun }) => {
                 self.now = now;
-                self.ledger.ended(run.step, &end, now);
+                self.ledger.ended(&ended.run.step, &ended.end, now);
                 match next.zip(begun) {
                     Some((at, begun)) => self.has_begun(at, begun).await,
                     None => matches!(outcome, Outcome::Dropped(_)).then_some(outcome),
@@ -254,37 +255,32 @@ impl Attempt<'_> {
     }
 
     /// Returns the number of runs of a step that count so far.
-    fn attempts_of(&self, run: StepRun<'_>) -> u32 {
+    fn attempts_of(&self, run: &StepRun) -> u32 {
         let life = self.delivery.job.life.to_string();
-        self.ledger.get(run.step).map_or(0, |record| record.attempts_in(&life, run.kind))
+        self.ledger.get(&run.step).map_or(0, |record| record.attempts_in(&life, run.kind))
     }
 
     /// Asks until there is an answer: without one, the step must not start.
-    async fn begin(&self, run: StepRun<'_>) -> Option<StepBegun> {
-        let (executor, job) = (self.executor, &self.delivery.job);
-        let send =
-            || executor.queue.steps().begin(&executor.consumer, job, run, (self.steps.text.as_str(), true));
-        let begun = self.retry(send).await;
+    async fn begin(&self, run: StepRun) -> Option<StepBegun> {
+        let new = Arc::new(NewRun { run, plan: Arc::clone(&self.steps.text), has_read: true });
+        let begun = self.retry(|| self.executor.ledgers.begin(self.delivery, &new)).await;
         if begun.is_none() {
-            self.report_not_run(run).await;
+            self.report_not_run(&new.run).await;
         }
         begun
     }
 
     /// Tells Redis that nothing was done: it may have received the start of a run that does not begin.
-    async fn report_not_run(&self, run: StepRun<'_>) {
-        let end = self.nothing_done(run);
-        let ended = EndedRun { run, end: &end, dropped: None, next: None };
-        let recorded = self.executor.queue.steps().end(&self.delivery.job, ended).await;
+    async fn report_not_run(&self, run: &StepRun) {
+        let recorded = self.executor.ledgers.end(self.delivery, &self.nothing_done(run)).await;
         tracing::debug!(step = %run.step, ?recorded, "a step may be recorded as started, but did not run");
         self.resume_if_late(recorded.ok()).await;
     }
 
     /// Records that a step whose start is recorded did not run.
     async fn take_back(&self, at: usize) {
-        let run = self.steps.run(at, &self.run);
-        let end = self.nothing_done(run);
-        let reported = self.record_end(EndedRun { run, end: &end, dropped: None, next: None }).await;
+        let ended = self.nothing_done(&self.steps.run(at, &self.run));
+        let reported = self.record_end(&ended).await;
         self.resume_if_late(reported).await;
     }
 
@@ -296,13 +292,14 @@ impl Attempt<'_> {
     }
 
     /// The end of a run that did nothing.
-    fn nothing_done(&self, run: StepRun<'_>) -> StepEnd {
+    fn nothing_done(&self, run: &StepRun) -> Arc<EndedRun> {
         let attempts = self.attempts_of(run);
-        StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None }
+        let end = StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
+        Arc::new(EndedRun { run: run.clone(), end, dropped: None, next: None })
     }
 
     /// Calls the handler, under the step's timeout and the attempt's cancellation.
-    async fn handle(&self, run: StepRun<'_>, part: &Part, attempts: u32) -> Outcome {
+    async fn handle(&self, run: &StepRun, part: &Part, attempts: u32) -> Outcome {
         let held_lease = &self.delivery.held_lease;
         held_lease.mark_unaware();
         let timeout = part.limits.timeout_within(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
@@ -311,7 +308,7 @@ impl Attempt<'_> {
         let token: CancellationToken = held_lease.token().child_token();
         let results = self.ledger.steps();
         let results = results.filter_map(|(step, record)| Some((step.clone(), record.result.clone()?)));
-        let span = self.span(run.step, attempts);
+        let span = self.span(&run.step, attempts);
         let view = StepView {
             name: run.step.clone(),
             kind: run.kind,
@@ -370,9 +367,9 @@ impl Attempt<'_> {
     /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says so.
     /// If Redis refuses for its own reasons, that ends with the attempt: the ledger says that the step has started, and a slot
     /// must not wait until a person has fixed it.
-    async fn record_end(&self, ended: EndedRun<'_>) -> Option<StepReported> {
-        let EndedRun { run, end, dropped, .. } = ended;
-        let send = || self.executor.queue.steps().end(&self.delivery.job, ended);
+    async fn record_end(&self, ended: &Arc<EndedRun>) -> Option<StepReported> {
+        let EndedRun { run, end, dropped, .. } = &**ended;
+        let send = || self.executor.ledgers.end(self.delivery, ended);
         let interrupted = end.state == StepState::Pending && end.delay.is_none() && dropped.is_none();
         if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
             return send().await.ok();

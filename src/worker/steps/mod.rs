@@ -2,7 +2,9 @@
 //! survives any crash. [`Steps`] is put together here; `attempt` runs what is ready.
 
 mod attempt;
+pub(super) mod ledgers;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use attempt::{Attempt, begin};
@@ -38,7 +40,7 @@ const RECORD_MARGIN: Duration = Duration::from_secs(2);
 pub struct Steps {
     plan: Plan,
     /// The plan as ledgers store it.
-    text: String,
+    text: Arc<str>,
     /// The parts in plan order.
     parts: Vec<Part>,
 }
@@ -69,9 +71,9 @@ impl Steps {
     }
 
     /// Returns a run of the step at this index.
-    fn run<'a>(&'a self, at: usize, run: &'a str) -> StepRun<'a> {
+    fn run(&self, at: usize, run: &Arc<str>) -> StepRun {
         let PlannedStep { name, kind, .. } = &self.plan.steps()[at];
-        StepRun { step: name, kind: *kind, run }
+        StepRun { step: name.clone(), kind: *kind, run: Arc::clone(run) }
     }
 
     /// Returns the longest time of an attempt that runs every step once, if the type allows each step this long.
@@ -86,7 +88,7 @@ impl Steps {
     }
 
     /// Wraps a middleware around every step.
-    pub(super) fn wrap(&mut self, link: &std::sync::Arc<dyn ErasedMiddleware>) {
+    pub(super) fn wrap(&mut self, link: &Arc<dyn ErasedMiddleware>) {
         for part in &mut self.parts {
             part.handler.wrap(link);
         }
@@ -151,7 +153,7 @@ impl StepsBuilder {
         }
         let (planned, parts) = self.steps.into_iter().unzip();
         let plan = Plan::new(planned)?;
-        Ok(Steps { text: plan.to_string(), plan, parts })
+        Ok(Steps { text: plan.to_string().into(), plan, parts })
     }
 
     fn with(&mut self, name: &str, change: impl FnOnce(&mut PlannedStep, &mut Part)) {

@@ -8,6 +8,7 @@ use streamfleet::admin::{DeadLetter, Evicted, LetterLimits, Replayed};
 use streamfleet::job::{JobId, State};
 
 use crate::harness::fleet::{Running, config, quick, until_state};
+use crate::harness::scripts::{jobs_args, reply, source};
 use crate::harness::wait::until_async;
 use crate::steps::scene::{Scene, Walks};
 
@@ -175,12 +176,11 @@ async fn a_job_dropped_by_a_once_step_is_cancelled_though_its_worker_died() {
     let (stream, ledger) = ("sf:{default}:jobs", format!("sf:{{default}}:steps:{job}"));
     scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", stream, ">"]);
     let id = job.to_string();
-    let begin = ["ghost", &id, "1", "charge", "once", &id, "charge once\nmail auto charge"];
-    let source = crate::harness::scripts::source("step_begin");
-    scene.server.cmd(&[&["EVAL", source, "2", stream, &ledger][..], &begin].concat());
-    let end = ["charge", "1", "pending", "0", "", "", "", "", "a duplicate", &id, "", "", "", ""];
-    let source = crate::harness::scripts::source("step_end");
-    scene.server.cmd(&[&["EVAL", source, "2", &ledger, stream][..], &end].concat());
+    let (keys, as_ghost) = ([stream, &ledger], |values: &[&str]| jobs_args("ghost", "normal", &[values]));
+    let begin = as_ghost(&[&id, &id, "1", "charge", "once", "charge once\nmail auto charge", "0"]);
+    reply(&scene.server, source("step_begin"), &keys, &begin);
+    let end = as_ghost(&["0-0", &id, "charge", "1", "pending", "0", "", "", "", "", "a duplicate", "", ""]);
+    reply(&scene.server, source("step_end"), &keys, &end);
     let handler = Walks::well();
     let fleet = scene.fleet(quick(3), steps(&handler));
     let status = until_state(&scene.queue, &job, State::Cancelled).await;

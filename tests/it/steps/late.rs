@@ -11,7 +11,7 @@ use crate::harness::fleet::{config, quick, until_state};
 use crate::harness::ledger::Record;
 use crate::harness::process::Worker;
 use crate::harness::proxy::{Direction, Mode, Proxy};
-use crate::harness::scripts::source;
+use crate::harness::scripts::{jobs_args, reply, source};
 use crate::harness::wait::until_async;
 use crate::traps::scene::STREAM;
 
@@ -73,8 +73,10 @@ async fn a_late_report_just_before_the_burial_leaves_no_job_dead() {
     let job = scene.submit().await;
     let (id, ledger) = (job.to_string(), format!("sf:{{default}}:steps:{job}"));
     scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "ghost", "STREAMS", STREAM, ">"]);
-    let begin = ["ghost", &id, "1", "charge", "once", &id, "charge once\nrender auto\nmail auto charge"];
-    scene.server.cmd(&[&["EVAL", source("step_begin"), "2", STREAM, &ledger][..], &begin].concat());
+    let (keys, as_ghost) = ([STREAM, &ledger], |values: &[&str]| jobs_args("ghost", "normal", &[values]));
+    let begin =
+        as_ghost(&[&id, &id, "1", "charge", "once", "charge once\nrender auto\nmail auto charge", "0"]);
+    reply(&scene.server, source("step_begin"), &keys, &begin);
     // Another worker finds that nobody knows how the step ended, and is about to bury the job.
     let proxy = Proxy::start(scene.server.addr());
     let needle = b"needs_decision".to_vec();
@@ -84,8 +86,8 @@ async fn a_late_report_just_before_the_burial_leaves_no_job_dead() {
     let fleet = Scene::fleet_with(config, quick(3), plan(&handler));
     until_async("the burial to be on its way", SOON, async || proxy.met() > 0).await;
     assert_eq!(scene.state_of(&job, "charge").await, StepState::Unknown);
-    let end = ["charge", "1", "done", "1", "", "", "", "", "", &id, "", "", "", ""];
-    scene.server.cmd(&[&["EVAL", source("step_end"), "2", &ledger, STREAM][..], &end].concat());
+    let end = as_ghost(&["0-0", &id, "charge", "1", "done", "1", "", "", "", "", "", "", ""]);
+    reply(&scene.server, source("step_end"), &keys, &end);
     proxy.set(Mode::Pass);
     until_state(&scene.queue, &job, State::Done).await;
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [0, 1, 1]);

@@ -10,8 +10,9 @@ const STREAM: &str = "sf:{q}:jobs";
 const LEDGER: &str = "sf:{q}:steps:j";
 const RECORD: &str = "sf:{q}:job:j";
 const DEAD: &str = "sf:{q}:dead";
-const BEGIN_KEYS: [&str; 2] = [STREAM, LEDGER];
-const END_KEYS: [&str; 2] = [LEDGER, STREAM];
+const KEYS: [&str; 2] = [STREAM, LEDGER];
+/// The entry of a report that starts nothing.
+const NO_ENTRY: &str = "0-0";
 const DECIDE_KEYS: [&str; 10] = [
     LEDGER,
     RECORD,
@@ -26,21 +27,21 @@ const DECIDE_KEYS: [&str; 10] = [
 ];
 
 fn begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 7] {
-    ["me", entry, run, "charge", kind, "1700", "charge once"]
+    [entry, "1700", run, "charge", kind, "charge once", "0"]
 }
 
-fn end<'a>(run: &'a str, state: &'a str) -> [&'a str; 14] {
-    ["charge", run, state, "1", "", "error", "no", "", "", "1700", "", "", "", ""]
+fn end<'a>(run: &'a str, state: &'a str) -> [&'a str; 13] {
+    [NO_ENTRY, "1700", "charge", run, state, "1", "", "error", "no", "", "", "", ""]
 }
 
 /// The success of a run of `charge`, after which the same run starts `mail`.
-fn end_and_begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 14] {
-    ["charge", run, "done", "1", "", "", "", "", "", "1700", "mail", kind, "me", entry]
+fn end_and_begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 13] {
+    [entry, "1700", "charge", run, "done", "1", "", "", "", "", "", "mail", kind]
 }
 
 /// Says so, and returns the answers about `charge` and `mail`.
-fn ended_and_begun(scripts: &Scripts, keys: &[&str], args: &[&str]) -> [i64; 2] {
-    let (ended, mut rest) = scripts.call(source("step_end"), keys, args);
+fn ended_and_begun(scripts: &Scripts, keys: &[&str], values: &[&str]) -> [i64; 2] {
+    let (ended, mut rest) = scripts.call_one(source("step_end"), keys, values);
     [ended, redis::from_redis_value(rest.remove(1)).unwrap()]
 }
 
@@ -55,8 +56,8 @@ fn field(scripts: &Scripts, name: &str) -> String {
 /// Returns a dead letter of `j`, whose step `charge` failed in the run `1`.
 fn buried(scripts: &Scripts) -> String {
     let entry = scripts.delivered();
-    assert_eq!(scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once")).0, 1);
-    assert_eq!(scripts.call(source("step_end"), &END_KEYS, &end("1", "failed")).0, 1);
+    assert_eq!(scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once")).0, 1);
+    assert_eq!(scripts.call_one(source("step_end"), &KEYS, &end("1", "failed")).0, 1);
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
     let add = [
@@ -81,9 +82,9 @@ fn buried(scripts: &Scripts) -> String {
 fn a_run_that_has_not_read_the_ledger_starts_only_if_there_is_none() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    let [own, other] = ["1", "2"].map(|run| [&begin(&entry, run, "auto")[..], &["1"]].concat());
-    scripts.twice(source("step_begin"), &BEGIN_KEYS, &own, [1, 1]);
-    scripts.twice(source("step_begin"), &BEGIN_KEYS, &other, [2, 2]);
+    let [own, other] = ["1", "2"].map(|run| [&begin(&entry, run, "auto")[..6], &["1"]].concat());
+    scripts.one_twice(source("step_begin"), &KEYS, &own, [1, 1]);
+    scripts.one_twice(source("step_begin"), &KEYS, &other, [2, 2]);
     assert_eq!((field(&scripts, "charge:run"), field(&scripts, "v")), ("1".to_owned(), "1".to_owned()));
 }
 
@@ -91,12 +92,12 @@ fn a_run_that_has_not_read_the_ledger_starts_only_if_there_is_none() {
 fn a_begin_sent_twice_starts_one_run() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
-    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [1, 1]);
+    scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, "1", "once"), [1, 1]);
     assert_eq!((field(&scripts, "charge:state"), field(&scripts, "v")), ("started".into(), "1".into()));
-    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "2", "once"), [3, 2]);
+    scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, "2", "once"), [3, 2]);
     assert_eq!(field(&scripts, "charge:state"), "unknown");
     // What the first run reports late counts, and counts once.
-    scripts.twice(source("step_end"), &END_KEYS, &end("1", "failed"), [2, 1]);
+    scripts.one_twice(source("step_end"), &KEYS, &end("1", "failed"), [2, 1]);
     assert_eq!(
         (field(&scripts, "charge:state"), field(&scripts, "charge:noted")),
         ("failed".into(), "2".into())
@@ -108,12 +109,12 @@ fn an_auto_step_that_another_run_started_runs_again() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     for run in ["1", "2"] {
-        scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "auto"), [1, 1]);
+        scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, run, "auto"), [1, 1]);
     }
     // The first run no longer counts.
-    scripts.twice(source("step_end"), &END_KEYS, &end("1", "done"), [0, 0]);
-    scripts.twice(source("step_end"), &END_KEYS, &end("2", "done"), [1, 1]);
-    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "3", "auto"), [2, 2]);
+    scripts.one_twice(source("step_end"), &KEYS, &end("1", "done"), [0, 0]);
+    scripts.one_twice(source("step_end"), &KEYS, &end("2", "done"), [1, 1]);
+    scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, "3", "auto"), [2, 2]);
 }
 
 #[test]
@@ -121,8 +122,41 @@ fn nothing_begins_for_a_settled_entry() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
-    scripts.twice(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"), [0, 0]);
+    scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, "1", "once"), [0, 0]);
     assert_eq!(scripts.int(&["EXISTS", LEDGER]), 0);
+}
+
+#[test]
+fn a_ledger_that_cannot_be_written_holds_up_no_other_job_of_a_call() {
+    let scripts = Scripts::new();
+    let entries = [scripts.delivered(), scripts.delivered(), scripts.delivered()];
+    let broken = "sf:{q}:steps:broken";
+    scripts.server.cmd(&["SET", broken, "x"]);
+    let keys = [STREAM, LEDGER, broken, "sf:{q}:steps:other"];
+    let begins = entries.each_ref().map(|entry| begin(entry, "1", "once"));
+    let answers =
+        scripts.call_each(source("step_begin"), &keys, &begins.each_ref().map(|values| &values[..]));
+    assert_eq!((&answers[0], &answers[2]), (&Value::Int(1), &Value::Int(1)));
+    assert!(format!("{:?}", answers[1]).contains("WRONGTYPE"), "{answers:?}");
+    let ends = entries.each_ref().map(|entry| end_and_begin(entry, "1", "auto"));
+    let answers = scripts.call_each(source("step_end"), &keys, &ends.each_ref().map(|values| &values[..]));
+    assert!(format!("{:?}", answers[1]).contains("WRONGTYPE"), "{answers:?}");
+    for ledger in [keys[1], keys[3]] {
+        let states = scripts.server.cmd(&["HMGET", ledger, "charge:state", "mail:state"]);
+        assert_eq!(redis::from_redis_value::<[String; 2]>(states).unwrap(), ["done", "started"]);
+    }
+}
+
+/// Another process may have claimed the entry meanwhile.
+#[test]
+fn a_report_that_starts_nothing_takes_no_entry() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once"));
+    scripts.server.cmd(&["XCLAIM", STREAM, "fleet", "other", "0", &entry]);
+    assert_eq!(scripts.call_one(source("step_end"), &KEYS, &end("1", "failed")).0, 1);
+    let owned = scripts.server.cmd(&["XPENDING", STREAM, "fleet", "-", "+", "9", "other"]);
+    assert_eq!(redis::from_redis_value::<Vec<Value>>(owned).unwrap().len(), 1);
 }
 
 #[test]
@@ -130,13 +164,13 @@ fn an_end_that_starts_the_next_step_starts_it_once() {
     for kind in ["auto", "once"] {
         let scripts = Scripts::new();
         let entry = scripts.delivered();
-        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"));
+        scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once"));
         let args = end_and_begin(&entry, "1", kind);
-        assert_eq!(ended_and_begun(&scripts, &END_KEYS, &args), [1, 1], "{kind}");
+        assert_eq!(ended_and_begun(&scripts, &KEYS, &args), [1, 1], "{kind}");
         let states = [field(&scripts, "charge:state"), field(&scripts, "mail:state")];
         assert_eq!((states, field(&scripts, "v")), (["done", "started"].map(str::to_owned), "2".into()));
         let between = scripts.digest();
-        assert_eq!(ended_and_begun(&scripts, &END_KEYS, &args), [1, 1], "{kind}");
+        assert_eq!(ended_and_begun(&scripts, &KEYS, &args), [1, 1], "{kind}");
         assert_eq!(scripts.digest(), between);
     }
 }
@@ -146,12 +180,12 @@ fn an_end_that_is_late_or_stale_starts_no_other_step() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     for run in ["1", "2"] {
-        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, run, "once"));
+        scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, run, "once"));
     }
     let stale = end_and_begin(&entry, "2", "auto");
-    assert_eq!(ended_and_begun(&scripts, &END_KEYS, &stale), [0, -1]);
+    assert_eq!(ended_and_begun(&scripts, &KEYS, &stale), [0, -1]);
     let late = end_and_begin(&entry, "1", "auto");
-    assert_eq!(ended_and_begun(&scripts, &END_KEYS, &late), [2, -1]);
+    assert_eq!(ended_and_begun(&scripts, &KEYS, &late), [2, -1]);
     assert_eq!([field(&scripts, "charge:state"), field(&scripts, "mail:state")], ["done", ""]);
 }
 
@@ -162,7 +196,7 @@ fn an_end_is_noted_though_the_next_step_may_not_start() {
         // Another process has settled the entry.
         (STREAM, "", [1, 0], ""),
         // The lane cannot be read.
-        (other, "", [1, -1], ""),
+        (other, "", [1, 0], ""),
         // Another run has started it.
         (STREAM, "started", [1, 3], "unknown"),
         (STREAM, "given_up", [1, 2], "given_up"),
@@ -171,14 +205,14 @@ fn an_end_is_noted_though_the_next_step_may_not_start() {
         let scripts = Scripts::new();
         let entry = scripts.delivered();
         scripts.server.cmd(&["SET", other, "x"]);
-        scripts.call(source("step_begin"), &BEGIN_KEYS, &begin(&entry, "1", "once"));
+        scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once"));
         if state.is_empty() {
             scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
         } else {
             scripts.server.cmd(&["HSET", LEDGER, "mail:state", state, "mail:run", "0"]);
         }
         let args = end_and_begin(&entry, "1", "once");
-        assert_eq!(ended_and_begun(&scripts, &[LEDGER, stream], &args), want, "{stream} {state}");
+        assert_eq!(ended_and_begun(&scripts, &[stream, LEDGER], &args), want, "{stream} {state}");
         assert_eq!([field(&scripts, "charge:state"), field(&scripts, "mail:state")], ["done", after]);
     }
 }
@@ -204,7 +238,7 @@ fn a_decision_based_on_stale_state_changes_nothing() {
     scripts.twice(source("decide"), &DECIDE_KEYS, &decide("2", "1-1", "b", "replay"), [0, 0]);
     assert_eq!(scripts.call(source("decide"), &DECIDE_KEYS, &decide("2", &letter, "c", "replay")).0, 2);
     // The run that was decided on is over, whatever its worker reports.
-    scripts.twice(source("step_end"), &END_KEYS, &end("1", "unknown"), [0, 0]);
+    scripts.one_twice(source("step_end"), &KEYS, &end("1", "unknown"), [0, 0]);
     assert_eq!(field(&scripts, "charge:state"), "done");
 }
 
@@ -213,12 +247,11 @@ fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
     let scripts = Scripts::new();
     let letter = buried(&scripts);
     let entry = scripts.delivered();
-    let other = |run| [&["me", &entry, run, "mail", "once", "1700", "charge once\nmail once"][..]].concat();
+    let other = [&entry, "1700", "5", "mail", "once", "charge once\nmail once", "0"];
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    scripts.twice(source("step_begin"), &BEGIN_KEYS, &other("5"), [1, 1]);
-    let ended =
-        ["mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "1700", "pack", "auto", "me", &entry];
-    scripts.twice(source("step_end"), &END_KEYS, &ended, [1, 1]);
+    scripts.one_twice(source("step_begin"), &KEYS, &other, [1, 1]);
+    let ended = [&entry, "1700", "mail", "5", "done", "1", "", "", "", "\"receipt\"", "", "pack", "auto"];
+    scripts.one_twice(source("step_end"), &KEYS, &ended, [1, 1]);
     assert_eq!(
         (field(&scripts, "mail:state"), field(&scripts, "mail:result")),
         ("done".into(), "\"receipt\"".into())

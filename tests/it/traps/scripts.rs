@@ -74,7 +74,7 @@ impl Scripts {
     }
 
     /// The same with a script that handles several jobs per call, about one job.
-    fn one_twice(&self, source: &str, keys: &[&str], values: &[impl AsRef<[u8]>], want: [i64; 2]) {
+    pub(crate) fn one_twice(&self, source: &str, keys: &[&str], values: &[impl AsRef<[u8]>], want: [i64; 2]) {
         self.same_twice(want, || self.call_one(source, keys, values).0);
     }
 

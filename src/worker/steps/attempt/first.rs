@@ -1,7 +1,9 @@
 //! Begins the first step of a job that has no ledger yet, without reading one.
 
+use std::sync::Arc;
+
 use super::{Attempt, is_recorded_late};
-use crate::broker::{Error, StepBegun};
+use crate::broker::{Error, NewRun, StepBegun};
 use crate::job::Next;
 
 impl Attempt<'_> {
@@ -19,15 +21,13 @@ impl Attempt<'_> {
     ///
     /// [`Error`] if Redis refuses for its own reasons, such as a key of another type.
     pub(super) async fn begin_unread(&mut self) -> Result<bool, Error> {
-        let (executor, steps, job) = (self.executor, self.steps, &self.delivery.job);
-        let (life, name) = (job.life.to_string(), self.run.clone());
+        let (steps, life) = (self.steps, self.delivery.job.life.to_string());
         let Next::Run(at) = steps.plan.next(&self.ledger, &life, self.now, &self.tried) else {
             return Ok(false);
         };
-        let run = steps.run(at, &name);
-        let send =
-            || executor.queue.steps().begin(&executor.consumer, job, run, (steps.text.as_str(), false));
-        let begun = self.ask_first(send).await;
+        let (run, plan) = (steps.run(at, &self.run), Arc::clone(&steps.text));
+        let new = Arc::new(NewRun { run, plan, has_read: false });
+        let begun = self.ask_first(|| self.executor.ledgers.begin(self.delivery, &new)).await;
         match begun {
             Ok(Some(StepBegun::Start)) => {
                 self.tried.insert(at);
@@ -36,12 +36,12 @@ impl Attempt<'_> {
             }
             Ok(Some(StepBegun::Refused | StepBegun::Stale)) => Ok(false),
             Ok(None) => {
-                self.report_not_run(run).await;
+                self.report_not_run(&new.run).await;
                 Ok(true)
             }
             // A call before the one that was refused may have been executed.
             Err(error) => {
-                self.report_not_run(run).await;
+                self.report_not_run(&new.run).await;
                 Err(error)
             }
         }
