@@ -90,21 +90,18 @@ impl Bench {
 
     /// From XADD to the handler's start: at 500 jobs a second, and at half the rate at which plain jobs can come and go.
     pub(super) async fn latency(&mut self) -> Result<Latency> {
-        let few = self.delays(500.0, FEW_SLOTS).await?;
         self.reset()?;
         let added = per_s(self.jobs, self.raw.enqueue(STREAM, self.jobs, &self.payload)?);
         self.reset()?;
         let done = self.round(Way::Plain, Crowd::default()).await?.way.per_s;
         // Redis serves producers and workers one after the other.
         let most = 1.0 / (1.0 / added + 1.0 / done);
-        let half = self.delays(most / 2.0, Way::Plain.spec().slots).await?;
-        Ok(Latency {
-            p50: few.p50,
-            p99: few.p99,
-            half_per_s: most / 2.0,
-            half_p50: half.p50,
-            half_p99: half.p99,
-        })
+        let (mut few, mut half) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            few.push(self.delays(500.0, FEW_SLOTS).await?);
+            half.push(self.delays(most / 2.0, Way::Plain.spec().slots).await?);
+        }
+        Ok(Latency::of(&few, most / 2.0, &half))
     }
 
     /// Submits jobs at a steady rate for five seconds, and returns their delays.
@@ -135,8 +132,16 @@ impl Bench {
         Ok(Delays { p50: handler.late_ms(0.5), p99: handler.late_ms(0.99) })
     }
 
-    /// By how much the promotion of 200 jobs a second is late: the 99th percentile, in milliseconds.
-    pub(super) async fn promotion_late_p99_ms(&mut self) -> Result<f64> {
+    /// By how much the promotion of 200 jobs a second is late: the 99th percentile of each round, in milliseconds.
+    pub(super) async fn promotion_late_p99_ms(&mut self) -> Result<Vec<f64>> {
+        let mut late = Vec::new();
+        for _ in 0..self.rounds {
+            late.push(self.trickle_late_p99_ms().await?);
+        }
+        Ok(late)
+    }
+
+    async fn trickle_late_p99_ms(&mut self) -> Result<f64> {
         self.reset()?;
         let producer = self.producer().await?;
         let jobs = 1000;
@@ -213,10 +218,10 @@ impl Bench {
     }
 }
 
-/// From XADD to the handler's start, in milliseconds.
-struct Delays {
-    p50: f64,
-    p99: f64,
+/// From XADD to the handler's start in one round, in milliseconds.
+pub(super) struct Delays {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
 }
 
 pub(super) fn per_s(jobs: usize, took: Duration) -> f64 {

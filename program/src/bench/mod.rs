@@ -230,8 +230,8 @@ mod tests {
     fn so_few_jobs_that_they_mean_nothing_are_refused() {
         let refusal = |subject: Subject, jobs| subject.check(jobs).map_err(|Wrong(why)| why);
         assert_eq!(refusal(Subject::Enqueue, 500), Ok(()));
-        assert_eq!(refusal(Subject::Way(Way::Retried), 5000), Ok(()));
-        insta::assert_snapshot!(refusal(Subject::Way(Way::Steps), 19_999).unwrap_err(), @"--jobs 19999 leaves 499 jobs for steps, too few for a meaningful figure: use --jobs 20000 or more");
+        assert_eq!(refusal(Subject::Way(Way::Retried), 2500), Ok(()));
+        insta::assert_snapshot!(refusal(Subject::Way(Way::Steps), 9_999).unwrap_err(), @"--jobs 9999 leaves 499 jobs for steps, too few for a meaningful figure: use --jobs 10000 or more");
         assert!(refusal(Subject::Memory, 0).is_err());
     }
 }

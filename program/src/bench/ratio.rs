@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A ratio over all rounds of a measurement.
+/// A ratio, or another figure, over all rounds of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Ratio {
     #[serde(rename = "ratio")]
@@ -37,24 +37,32 @@ pub(super) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 impl Budget {
-    /// Returns the budget, and whether the ratio keeps it. Rounds that differ by more than the distance to the budget
-    /// decide nothing, and neither does a single round, whose noise is not known.
+    /// Returns the budget, and whether the ratio keeps it.
     pub(super) fn judge(self, ratio: &Ratio) -> String {
-        let (sign, bound, kept) = match self {
-            Self::AtLeast(bound) => ('≥', bound, ratio.median >= bound),
-            Self::AtMost(bound) => ('≤', bound, ratio.median <= bound),
+        let (sign, bound) = match self {
+            Self::AtLeast(bound) => ('≥', bound),
+            Self::AtMost(bound) => ('≤', bound),
         };
-        let spread = ratio.max - ratio.min;
-        let verdict = if spread <= 0.0 {
+        format!("{sign} {bound:.2} ({})", self.verdict(ratio))
+    }
+
+    /// Returns whether the figure keeps the budget. Rounds that differ by more than the distance to the budget decide
+    /// nothing, and neither does a single round, whose noise is not known.
+    pub(super) fn verdict(self, figure: &Ratio) -> &'static str {
+        let (bound, kept) = match self {
+            Self::AtLeast(bound) => (bound, figure.median >= bound),
+            Self::AtMost(bound) => (bound, figure.median <= bound),
+        };
+        let spread = figure.max - figure.min;
+        if spread <= 0.0 {
             "one round"
-        } else if spread > (ratio.median - bound).abs() {
+        } else if spread > (figure.median - bound).abs() {
             "noise"
         } else if kept {
             "met"
         } else {
             "missed"
-        };
-        format!("{sign} {bound:.2} ({verdict})")
+        }
     }
 }
 

@@ -76,8 +76,7 @@ impl Way {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Returns how many jobs are measured. The slower a way, the fewer they are, so that a run of all ways takes about
-    /// three minutes.
+    /// Returns how many jobs are measured. The slower a way, the fewer they are, so that a round takes about half a second.
     pub(super) fn jobs(self, of: usize) -> usize {
         let part = of / self.spec().share;
         if self == Self::Plain { part } else { part.min(MOST) }
@@ -102,20 +101,18 @@ impl Way {
                 let (behavior, goal) = (Behavior::Hold, Goal::Promoted);
                 Spec { share: 4, slots: 1, behavior, goal, budget: least(0.55), ..plain }
             }
-            Self::Retried => Spec { share: 10, behavior: Behavior::FailFirst, budget: least(0.11), ..plain },
-            Self::Tracked => {
-                Spec { share: 10, behavior: Behavior::ReturnResult, budget: least(0.3), ..plain }
-            }
-            Self::OwnId => Spec { share: 10, includes_submission: true, budget: least(0.2), ..plain },
-            Self::Unique => Spec { share: 20, includes_submission: true, budget: None, ..plain },
+            Self::Retried => Spec { share: 5, behavior: Behavior::FailFirst, budget: least(0.11), ..plain },
+            Self::Tracked => Spec { share: 4, behavior: Behavior::ReturnResult, budget: least(0.3), ..plain },
+            Self::OwnId => Spec { share: 4, includes_submission: true, budget: least(0.2), ..plain },
+            Self::Unique => Spec { share: 10, includes_submission: true, budget: None, ..plain },
             Self::Steps => {
-                Spec { share: 40, behavior: Behavior::SucceedInSteps, budget: least(0.05), ..plain }
+                Spec { share: 20, behavior: Behavior::SucceedInSteps, budget: least(0.05), ..plain }
             }
-            Self::Callbacks => Spec { share: 20, goals_per_job: 2, budget: None, ..plain },
-            Self::Snoozed => Spec { share: 20, behavior: Behavior::SnoozeFirst, budget: None, ..plain },
-            Self::Gated => Spec { share: 10, behavior: Behavior::PassGate, budget: least(0.3), ..plain },
-            Self::Shared => Spec { share: 10, behavior: Behavior::Share, budget: least(0.2), ..plain },
-            Self::Dead => Spec { share: 20, behavior: Behavior::Fail, budget: None, ..plain },
+            Self::Callbacks => Spec { share: 10, goals_per_job: 2, budget: None, ..plain },
+            Self::Snoozed => Spec { share: 5, behavior: Behavior::SnoozeFirst, budget: None, ..plain },
+            Self::Gated => Spec { share: 2, behavior: Behavior::PassGate, budget: least(0.3), ..plain },
+            Self::Shared => Spec { share: 2, behavior: Behavior::Share, budget: least(0.2), ..plain },
+            Self::Dead => Spec { share: 10, behavior: Behavior::Fail, budget: None, ..plain },
         }
     }
 
@@ -177,16 +174,16 @@ mod tests {
         plain: 200000 of 200000, 2000000 of 2000000
         delayed: 100000 of 200000, 100000 of 2000000
         promotion: 50000 of 200000, 100000 of 2000000
-        retried: 20000 of 200000, 100000 of 2000000
-        tracked: 20000 of 200000, 100000 of 2000000
-        own_id: 20000 of 200000, 100000 of 2000000
-        unique: 10000 of 200000, 100000 of 2000000
-        steps: 5000 of 200000, 50000 of 2000000
-        callbacks: 10000 of 200000, 100000 of 2000000
-        snoozed: 10000 of 200000, 100000 of 2000000
-        gated: 20000 of 200000, 100000 of 2000000
-        shared: 20000 of 200000, 100000 of 2000000
-        dead: 10000 of 200000, 100000 of 2000000
+        retried: 40000 of 200000, 100000 of 2000000
+        tracked: 50000 of 200000, 100000 of 2000000
+        own_id: 50000 of 200000, 100000 of 2000000
+        unique: 20000 of 200000, 100000 of 2000000
+        steps: 10000 of 200000, 100000 of 2000000
+        callbacks: 20000 of 200000, 100000 of 2000000
+        snoozed: 40000 of 200000, 100000 of 2000000
+        gated: 100000 of 200000, 100000 of 2000000
+        shared: 100000 of 200000, 100000 of 2000000
+        dead: 20000 of 200000, 100000 of 2000000
         ");
     }
 }
