@@ -15,16 +15,14 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
   local ledger = KEYS[key]
   local step, run, new_state, attempts, due_in_ms, kind, error_text, result, dropped, other, other_kind =
     unpack(ARGV, first, last)
-  local told = redis.call('HMGET', ledger, step .. ':run', step .. ':state', 'v')
-  if told[1] ~= run then return { 0, now, -1 } end
-  local state, changes, begun = told[2], {}, -1
+  -- What begin_step wants to know about the other step comes first.
+  local told = redis.call('HMGET', ledger, other .. ':state', other .. ':run', other .. ':life', other .. ':due',
+    step .. ':state', step .. ':run', 'v')
+  if told[6] ~= run then return { 0, now, -1 } end
+  local state, changes, begun = told[5], {}, -1
   local is_new = state == 'started' or state == 'unknown' and new_state ~= 'unknown'
   if other ~= '' and state ~= 'unknown' then
-    begun = 0
-    if held then
-      local known = redis.call('HMGET', ledger, other .. ':state', other .. ':run', other .. ':life', other .. ':due')
-      begun = begin_step(ledger, known, other, other_kind, run, life, consumer, now, changes)
-    end
+    begun = held and begin_step(ledger, told, other, other_kind, run, life, consumer, now, changes) or 0
   end
   if is_new then
     add_pair(changes, step .. ':state', new_state)
@@ -37,7 +35,7 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
     if kind ~= '' then note_step(ledger, step, now, kind, error_text) end
   end
   if changes[1] then
-    add_pair(changes, 'v', string.format('%d', tonumber(told[3] or '0') + 1))
+    add_pair(changes, 'v', string.format('%d', tonumber(told[7] or '0') + 1))
     redis.call('HSET', ledger, unpack(changes))
   end
   return { is_new and state == 'unknown' and 2 or 1, now, begun }

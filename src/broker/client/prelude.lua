@@ -849,19 +849,16 @@ local function expire(record, now, retention, ledger, facts)
   if ledger then expire_ledger(ledger, left) end
 end
 
--- A life that has begun steps, and so uses their ledger, has ended; see step_begin.
+-- A life that has begun steps, and so uses their ledger, has ended; see step_begin. Returns whether it was such a life.
 local function leave_ledger(ledger, life)
-  if redis.pcall('HDEL', ledger, '@' .. life) == 1 then redis.call('HINCRBY', ledger, 'lives', -1) end
+  local has_begun = redis.pcall('HDEL', ledger, '@' .. life) == 1
+  if has_begun then redis.call('HINCRBY', ledger, 'lives', -1) end
+  return has_begun
 end
 
 -- Sets the TTL of everything kept about a life that ended. ledger: nil if it is known that there is none.
 local function retire(record, ledger, life, is_owner, now, retention, facts)
-  -- Most jobs have no steps.
-  if not ledger or redis.call('EXISTS', ledger) == 0 then
-    ledger = nil
-  else
-    leave_ledger(ledger, life)
-  end
+  if ledger and not leave_ledger(ledger, life) and redis.call('EXISTS', ledger) == 0 then ledger = nil end
   if is_owner then return expire(record, now, retention, ledger, facts) end
   if not ledger then return end
   local told = redis.call('HMGET', record, 'state', 'holds')
@@ -900,7 +897,7 @@ local function begin_step(ledger, told, step, kind, run, life, consumer, now, ch
     return 3
   end
   if kind == 'once' and state ~= 'pending' then return 2 end
-  if kind == 'auto' and told[3] ~= life then add_pair(changes, step .. ':attempts', '0') end
+  if kind == 'auto' and told[3] and told[3] ~= life then add_pair(changes, step .. ':attempts', '0') end
   add_pair(changes, step .. ':state', 'started')
   add_pair(changes, step .. ':run', run)
   add_pair(changes, step .. ':worker', consumer)
