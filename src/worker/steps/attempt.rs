@@ -174,8 +174,12 @@ impl Attempt<'_> {
         match begun {
             Some(StepBegun::Start) => self.perform(at).await,
             Some(StepBegun::Refused) => self.look_again().await,
-            // Giving the entry back finds out what it is.
-            Some(StepBegun::Stale) | None => Some(Outcome::Interrupted),
+            // Giving the entry back finds out what it is. An earlier call, whose reply was lost, may have recorded the start.
+            Some(StepBegun::Stale) => {
+                self.take_back(at).await;
+                Some(Outcome::Interrupted)
+            }
+            None => Some(Outcome::Interrupted),
         }
     }
 
@@ -245,7 +249,10 @@ impl Attempt<'_> {
             }
             StepBegun::Refused => self.look_again().await,
             // As if it had begun on its own.
-            StepBegun::Stale => Some(Outcome::Interrupted),
+            StepBegun::Stale => {
+                self.take_back(at).await;
+                Some(Outcome::Interrupted)
+            }
         }
     }
 
@@ -277,7 +284,7 @@ impl Attempt<'_> {
         self.resume_if_late(recorded.ok()).await;
     }
 
-    /// Records that a step whose start is recorded did not run.
+    /// Records that a step whose start is, or may be, recorded did not run.
     async fn take_back(&self, at: usize) {
         let ended = self.nothing_done(&self.steps.run(at, &self.run));
         let reported = self.record_end(&ended).await;

@@ -8,8 +8,9 @@ use streamfleet::{Producer, Submission};
 
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{config, quick, until_state};
-use crate::harness::proxy::{Mode, Proxy};
+use crate::harness::proxy::{Direction, Mode, Proxy};
 use crate::harness::scripts::source;
+use crate::traps::scene::STREAM;
 
 fn gift() -> Submission {
     Submission::new("gift").unwrap()
@@ -47,4 +48,24 @@ async fn a_once_step_whose_end_lost_its_reply_runs_once() {
 async fn a_lookup_whose_reply_was_lost_is_repeated() {
     // Only the first entry of a job shows that there is no ledger.
     losing(source("steps"), 1, gift().delay(Duration::from_millis(1))).await;
+}
+
+/// Nobody needs to decide about a step that did nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recorded_start_is_taken_back_if_the_entry_is_gone_when_it_is_sent_again() {
+    let scene = Scene::new().await;
+    let proxy = Proxy::start(scene.server.addr());
+    let needle = crate::harness::scripts::sha(&scene.server, source("step_begin")).into_bytes();
+    proxy.set(Mode::Hold { needle, nth: 1, way: Direction::Replies });
+    let handler = Walks::well();
+    let config = config(&scene.server.url_through(proxy.addr()));
+    let fleet = Scene::fleet_with(config, quick(3), plan(&handler));
+    let job = Producer::new(scene.queue.clone()).submit(gift()).await.unwrap();
+    scene.until_step(&job, "charge", StepState::Started).await;
+    scene.server.cmd(&["XACK", STREAM, "fleet", &job.to_string()]);
+    proxy.set(Mode::Rst);
+    proxy.set(Mode::Pass);
+    scene.until_step(&job, "charge", StepState::Pending).await;
+    assert_eq!(handler.runs("charge"), 0);
+    fleet.stop().await;
 }

@@ -34,7 +34,12 @@ impl Attempt<'_> {
                 self.begun = Some(at);
                 Ok(true)
             }
-            Ok(Some(StepBegun::Refused | StepBegun::Stale)) => Ok(false),
+            Ok(Some(StepBegun::Refused)) => Ok(false),
+            // A call before this one may have been executed, without an answer.
+            Ok(Some(StepBegun::Stale)) => {
+                self.report_not_run(&new.run).await;
+                Ok(false)
+            }
             Ok(None) => {
                 self.report_not_run(&new.run).await;
                 Ok(true)
