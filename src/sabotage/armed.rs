@@ -65,7 +65,7 @@ const EDITS: &[Edit] = &[
     edit(
         FenceIgnored,
         "prelude",
-        "local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)",
+        "local done, answer = pcall(one, held and held[entry] == true, entry, life, key, at + 3, last)",
         "local done, answer = pcall(one, true, entry, life, key, at + 3, last)",
     ),
     edit(

@@ -22,7 +22,11 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
   local state, changes, begun = told[5], {}, -1
   local is_new = state == 'started' or state == 'unknown' and new_state ~= 'unknown'
   if other ~= '' and state ~= 'unknown' then
-    begun = held and begin_step(ledger, told, other, other_kind, run, life, consumer, now, changes) or 0
+    if held then
+      begun = begin_step(ledger, told, other, other_kind, run, life, consumer, now, changes)
+    elseif held == false then
+      begun = 0
+    end
   end
   if is_new then
     add_pair(changes, step .. ':state', new_state)

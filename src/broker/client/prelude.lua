@@ -82,11 +82,16 @@ local function any_exists(first_key, keys_each)
   return redis.call('EXISTS', unpack(keys)) > 0
 end
 
+-- True if an error says that the key of a lane has another type, or that it has no group.
+local function is_about_lane(text)
+  return string.find(text, 'WRONGTYPE', 1, true) ~= nil or string.find(text, 'NOGROUP', 1, true) ~= nil
+end
+
 -- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its life, and the
 -- positions of its first key and of its first and last value. The arguments of the call are the consumer and the lane,
 -- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no
--- other from being handled: the text of its error is its answer. If the lane cannot be read, the call fails or, with
--- `needs_no_lane`, holds no entry. Returns {1, {the answer of each job}}.
+-- other from being handled: the text of its error is its answer. If the lane is no stream with the group, the call fails
+-- or, with `needs_no_lane`, `one` gets nil in place of whether it holds the entry. Returns {1, {the answer of each job}}.
 local function each_job(stream, consumer, first_key, keys_each, one, needs_no_lane)
   local entries, lasts, at, most = {}, {}, FIRST_JOB_AT, #ARGV
   while at <= most do
@@ -95,14 +100,21 @@ local function each_job(stream, consumer, first_key, keys_each, one, needs_no_la
   end
   entries[#entries + 1] = 'JUSTID'
   -- The fence of all of them.
-  local held, answers, key, claim = {}, {}, first_key, needs_no_lane and redis.pcall or redis.call
-  for _, entry in ipairs(claim('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))) do held[entry] = true end
+  local claim = needs_no_lane and redis.pcall or redis.call
+  local claimed = claim('XCLAIM', stream, 'fleet', consumer, '0', unpack(entries))
+  -- Any other error is one of the server or the login, and the caller must hear it.
+  if claimed.err and not is_about_lane(claimed.err) then error(claimed) end
+  local held, answers, key = not claimed.err and {} or nil, {}, first_key
+  if held then
+    for _, entry in ipairs(claimed) do held[entry] = true end
+  end
   at = FIRST_JOB_AT
   for nth, last in ipairs(lasts) do
     local entry, life = ARGV[at + 1], ARGV[at + 2]
-    local done, answer = pcall(one, held[entry], entry, life, key, at + 3, last)
+    local done, answer = pcall(one, held and held[entry] == true, entry, life, key, at + 3, last)
     if not done then answer = type(answer) == 'table' and answer.err or tostring(answer) end
-    answers[nth], held[entry] = answer, nil
+    answers[nth] = answer
+    if held then held[entry] = nil end
     key, at = key + keys_each, last + 1
   end
   return { 1, answers }

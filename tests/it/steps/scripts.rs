@@ -3,7 +3,7 @@
 
 use redis::Value;
 
-use crate::harness::scripts::source;
+use crate::harness::scripts::{jobs_args, sha, source};
 use crate::traps::scripts::{NOTHING, Scripts};
 
 const STREAM: &str = "sf:{q}:jobs";
@@ -172,6 +172,16 @@ fn an_end_that_starts_the_next_step_starts_it_once() {
         let between = scripts.digest();
         assert_eq!(ended_and_begun(&scripts, &KEYS, &args), [1, 1], "{kind}");
         assert_eq!(scripts.digest(), between);
+        // A server that accepts no writes for now says so, although there is nothing to write.
+        scripts.server.cmd(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+        let values: Vec<&[u8]> = args.iter().map(|value| value.as_bytes()).collect();
+        let sent = jobs_args("me", "normal", &[&values]);
+        let sha = sha(&scripts.server, source("step_end"));
+        let mut call: Vec<&[u8]> = [b"EVALSHA", sha.as_bytes(), b"2"].to_vec();
+        call.extend(KEYS.map(str::as_bytes));
+        call.extend(sent.iter().map(Vec::as_slice));
+        let refused = scripts.server.try_cmd(&call);
+        assert!(format!("{refused:?}").contains("NOREPLICAS"), "{refused:?}");
     }
 }
 
@@ -196,7 +206,7 @@ fn an_end_is_noted_though_the_next_step_may_not_start() {
         // Another process has settled the entry.
         (STREAM, "", [1, 0], ""),
         // The lane cannot be read.
-        (other, "", [1, 0], ""),
+        (other, "", [1, -1], ""),
         // Another run has started it.
         (STREAM, "started", [1, 3], "unknown"),
         (STREAM, "given_up", [1, 2], "given_up"),
