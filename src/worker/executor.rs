@@ -2,10 +2,12 @@
 //! except to ask whether an attempt that has a history may start.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+
+use futures_util::future::{Either, select};
 
 use super::admission::Admission;
 use super::alarm::Alarm;
@@ -314,25 +316,27 @@ pub(super) async fn bounded(
         return outcome;
     }
     waits();
-    // It was polled just now, and need not be again before something wakes it.
+    // It was polled just now, and need not be again before something wakes it. `tokio::select!` may return without polling
+    // anything, and then the first poll of `ended` could be the one that the handler has asked for.
     let mut is_fresh = true;
     let ended = poll_fn(|context| match std::mem::take(&mut is_fresh) {
         true => Poll::Pending,
         false => Pin::new(&mut running).poll(context),
     });
-    let cut_short = tokio::select! {
-        biased;
-        outcome = ended => {
+    let time_is_up = pin!(time_is_up(held_lease, bounds.deadline, alarm));
+    let cancelled = pin!(held_lease.token().cancelled());
+    let cut_short = match select(ended, select(time_is_up, cancelled)).await {
+        Either::Left((outcome, _)) => {
             // It may have failed because it saw its cancellation before we did.
             let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
             return if failed && held_lease.is_aware() { held_lease.outcome() } else { outcome };
         }
-        () = time_is_up(held_lease, bounds.deadline, alarm) => {
+        Either::Right((Either::Left(_), _)) => {
             let error = format!("the handler ran longer than its timeout of {:?}", bounds.timeout);
             held_lease.cut();
             Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
         }
-        () = held_lease.token().cancelled() => held_lease.outcome(),
+        Either::Right((Either::Right(_), _)) => held_lease.outcome(),
     };
     // A success within the grace period is a success. Anything else is the consequence of our cutting the attempt
     // short, unless the handler cannot know about that.
@@ -417,10 +421,34 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(60);
         let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };
         let mut alarm = Alarm::default();
-        let mut bounded = std::pin::pin!(bounded(running, &held_lease, bounds, &mut alarm, || {}));
+        let mut bounded = pin!(bounded(running, &held_lease, bounds, &mut alarm, || {}));
         assert!(futures_util::poll!(&mut bounded).is_pending());
         assert_eq!(bounded.await, Outcome::Done(None));
         assert_eq!(polls.get(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_handler_is_polled_when_it_is_woken_though_its_task_has_used_up_its_budget() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        while tokio::task::coop::has_budget_remaining() {
+            sender.try_send(()).unwrap();
+            receiver.recv().await;
+        }
+        let mut is_woken = false;
+        let running = poll_fn(|context| {
+            if std::mem::replace(&mut is_woken, true) {
+                return Poll::Ready(Outcome::Done(None));
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        });
+        let (held_lease, timeout) = (HeldLease::new(Instant::now()), Duration::from_secs(3600));
+        let bounds = Bounds { timeout, deadline: Instant::now() + timeout, grace: Duration::ZERO };
+        let mut alarm = Alarm::default();
+        let mut bounded = pin!(bounded(running, &held_lease, bounds, &mut alarm, || {}));
+        assert!(futures_util::poll!(&mut bounded).is_pending());
+        tokio::task::yield_now().await;
+        assert_eq!(futures_util::poll!(&mut bounded), Poll::Ready(Outcome::Done(None)));
     }
 
     #[tokio::test]
