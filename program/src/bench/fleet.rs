@@ -60,6 +60,16 @@ impl MeasuringHandler {
         micros.to_string().into_bytes()
     }
 
+    /// Returns how many jobs have started so far.
+    pub(super) fn started(&self) -> usize {
+        self.late_us.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Forgets those that have started, and makes room for this many.
+    pub(super) fn start_over(&self, jobs: usize) {
+        *self.late_us.lock().unwrap_or_else(PoisonError::into_inner) = Vec::with_capacity(jobs);
+    }
+
     /// Returns a percentile of the lateness, in milliseconds.
     pub(super) fn late_ms(&self, percentile: f64) -> f64 {
         let mut late = self.late_us.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -25,6 +25,9 @@ const DEAD: &str = "sf:{default}:dead";
 /// The submitter of a steady rate sends what is due after pauses of this length.
 const TICK: Duration = Duration::from_micros(500);
 
+/// A fleet has started when it has run this many jobs.
+const WARM_UP: usize = 1000;
+
 /// A private server, and the settings of the measurements.
 pub(super) struct Bench {
     // Dropped before its folder.
@@ -104,17 +107,23 @@ impl Bench {
         Ok(Latency::of(&few, most / 2.0, &half))
     }
 
-    /// Submits jobs at a steady rate for five seconds, and returns their delays.
+    /// Submits jobs at a steady rate for five seconds to a fleet that runs, and returns their delays.
     async fn delays(&mut self, per_s: f64, slots: usize) -> Result<Delays> {
         self.reset()?;
         let jobs = (per_s * 5.0) as usize;
         let handler = MeasuringHandler::new(Behavior::TakeTime);
-        let tally = Tally::new(Goal::Ended, jobs);
+        let tally = Tally::new(Goal::Ended, WARM_UP + jobs);
         let running = Running::start(&self.server, (slots, Crowd::default()), &handler, &tally)?;
         let mut raw = Raw::connect(&self.server)?;
         let clock = handler.clone();
         // A separate thread, so that the submitter's pace does not depend on the measured runtime.
         let submitting = tokio::task::spawn_blocking(move || -> Result<()> {
+            let first: Vec<_> = (0..WARM_UP).map(|_| clock.due(Duration::ZERO)).collect();
+            raw.append(STREAM, &first)?;
+            while clock.started() < WARM_UP {
+                std::thread::park_timeout(TICK);
+            }
+            clock.start_over(jobs);
             let (begun, mut sent) = (Instant::now(), 0);
             while sent < jobs {
                 let due = ((begun.elapsed().as_secs_f64() * per_s) as usize).min(jobs);
