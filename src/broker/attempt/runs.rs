@@ -32,7 +32,7 @@ pub(crate) struct StepRun {
     pub(crate) run: Arc<str>,
 }
 
-/// A run that is to begin.
+/// A run that wants to begin.
 #[derive(Debug, Clone)]
 pub(crate) struct NewRun {
     pub(crate) run: StepRun,

@@ -3,8 +3,8 @@
 -- decided about it. The fence of a start is the entry, as in step_begin.
 -- Each job has one key: its ledger. due_in_ms: '' if the step is not due again. kind, error_text, result: '' for none.
 -- dropped: why the handler dropped the whole job, or ''. other, other_kind: the step that the same run starts next, or
--- ''. It has begun a step before, so the ledger has its plan, and stays. A job without one has NO_ENTRY for its entry: a
--- report takes no entry from whom it belongs to now. If the same run says all this again, it gets the same answer.
+-- ''. It has begun a step before, so the ledger has its plan, and stays. A job that names none has NO_ENTRY for its entry,
+-- so that its report does not claim the entry from its owner. If the same run says all this again, it gets the same answer.
 -- returns {1, {an answer or an error for each job}}: {1, now ms, begun} noted, {0, now ms, -1} stale: another run or an
 --   operator came first, {2, now ms, -1} noted late, for a step that was considered unknown. begun: what step_begin would
 --   answer about the other step, or -1: ask it

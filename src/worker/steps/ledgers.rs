@@ -1,5 +1,6 @@
 //! The step ledgers of a queue, as its slots write them: one script records the starts or the ends of many runs.
 
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
@@ -34,15 +35,12 @@ pub(in crate::worker) struct Asked<R, A> {
 }
 
 impl Write {
-    fn member(&self) -> GroupMember<bool> {
-        match self {
-            Self::Begin(Asked { delivery, run, .. }) => {
-                GroupMember { lane: delivery.job.lane, kind: true, weight: run.weight() }
-            }
-            Self::End(Asked { delivery, run, .. }) => {
-                GroupMember { lane: delivery.job.lane, kind: false, weight: run.weight() }
-            }
-        }
+    fn member(&self) -> GroupMember<Discriminant<Self>> {
+        let (delivery, weight) = match self {
+            Self::Begin(asked) => (&asked.delivery, asked.run.weight()),
+            Self::End(asked) => (&asked.delivery, asked.run.weight()),
+        };
+        GroupMember { lane: delivery.job.lane, kind: discriminant(self), weight }
     }
 
     /// True if nobody waits any more for the permission to start.
