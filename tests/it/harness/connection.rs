@@ -233,10 +233,11 @@ impl Connection {
         (&self.client).write_all(format!("-{error}\r\n").as_bytes())
     }
 
-    /// Fails if the connection was reset, or if it lost bytes and the blackhole is gone, because it cannot continue then.
+    /// Fails if the connection was reset or is about to be, or if it lost bytes and the blackhole is gone, because it cannot
+    /// continue then.
     fn check(&self, active: &Active) -> io::Result<()> {
         let useless = self.is_lossy() && !matches!(active.mode, Mode::Blackhole { .. });
-        if useless || self.reset.load(Ordering::SeqCst) {
+        if useless || matches!(active.mode, Mode::Rst) || self.reset.load(Ordering::SeqCst) {
             return Err(ErrorKind::ConnectionAborted.into());
         }
         Ok(())
