@@ -34,8 +34,9 @@ const REPLACED_WITHIN: Duration = Duration::from_secs(8);
 /// How often a reader without room reports that it has a reason not to read.
 const REST_EVERY: Duration = Duration::from_secs(2);
 
-/// The most entries that one read takes. More would gain nothing, and make replies large.
-const MAX_ENTRIES: usize = 500;
+/// The most entries that one read takes. A larger reply arrives in more pieces, and with each piece the client parses the reply
+/// from its start.
+const MAX_ENTRIES: usize = 200;
 
 /// The number of entries that the first read takes, and the first one after a pause: what has arrived meanwhile may be large.
 const FIRST_ENTRIES: usize = 16;
