@@ -34,9 +34,12 @@ const REPLACED_WITHIN: Duration = Duration::from_secs(8);
 /// How often a reader without room reports that it has a reason not to read.
 const REST_EVERY: Duration = Duration::from_secs(2);
 
-/// The most entries that one read takes. A larger reply arrives in more pieces, and with each piece the client parses the reply
-/// from its start.
-const MAX_ENTRIES: usize = 200;
+/// The most entries that one read takes of all lanes.
+const MAX_ENTRIES: usize = 500;
+
+/// The most that a read takes while there is a backlog. A larger reply arrives in more pieces, and with each piece the client
+/// parses the reply from its start.
+const DRAIN_ENTRIES: usize = 200;
 
 /// The number of entries that the first read takes, and the first one after a pause: what has arrived meanwhile may be large.
 const FIRST_ENTRIES: usize = 16;
@@ -143,7 +146,7 @@ impl Reader {
             let reading = self.reading.gate.read().await;
             let wanted = room.min(portion.count());
             let read = match mode {
-                Mode::Drain => self.drain(wanted, round, &mut empty).await,
+                Mode::Drain => self.drain(wanted.min(DRAIN_ENTRIES), round, &mut empty).await,
                 Mode::Wait | Mode::Attend => self.wait(wanted, round).await,
             };
             match read {
@@ -178,7 +181,7 @@ impl Reader {
 
     /// Wakes others if there may be more than this reader can take, or if it stops waiting on the streams.
     async fn seek_help(&self, before: Mode, now: Mode, read: usize) {
-        if read >= MAX_ENTRIES / 2 {
+        if read >= DRAIN_ENTRIES {
             self.reading.help.notify_one();
         }
         let leaves = before != Mode::Drain && now == Mode::Drain;
@@ -228,7 +231,7 @@ impl Reader {
                 () = tokio::time::sleep(REST_EVERY) => self.monitor.idle(),
             }
         };
-        let enough = MAX_ENTRIES.min(self.dispatcher.capacity() / 4);
+        let enough = DRAIN_ENTRIES.min(self.dispatcher.capacity() / 4);
         // Quick jobs end while other tasks have their turn. Only slower ones are worth a sleep.
         for _ in 0..YIELDS {
             if room >= enough {
