@@ -81,8 +81,8 @@ impl Queue {
         answer.is_err_and(|error| is_unavailable(&error))
     }
 
-    /// Does it by two commands, one right after the other. The entries are deleted first: a process that dies in between leaves entries
-    /// that are pending but deleted, which a claim clears up.
+    /// Does it by two commands, one right after the other. The entries are deleted first: a process that dies in between
+    /// leaves entries that are pending but deleted, which a claim clears up.
     async fn xdel_and_xack(
         &self,
         link: &Link,
