@@ -2,7 +2,7 @@
 //! sees it, the heartbeat that keeps its lease and the settler that ends it.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::lease::{EntryKey, HeldLease};
@@ -71,7 +71,7 @@ impl Delivery {
 /// A delivery that is finished, and how it ended. Settling consumes it.
 #[derive(Debug)]
 pub(crate) struct FinishedAttempt {
-    pub(crate) delivery: std::sync::Arc<Delivery>,
+    pub(crate) delivery: Arc<Delivery>,
     pub(crate) outcome: Outcome,
     /// How long its handler ran.
     pub(crate) elapsed: Duration,
@@ -85,7 +85,7 @@ pub(crate) struct FinishedAttempt {
 
 impl FinishedAttempt {
     /// Creates the end of a delivery whose handler did not run.
-    pub(crate) fn not_run(delivery: std::sync::Arc<Delivery>, outcome: Outcome) -> Self {
+    pub(crate) fn not_run(delivery: Arc<Delivery>, outcome: Outcome) -> Self {
         Self {
             delivery,
             outcome,
@@ -139,7 +139,18 @@ pub(crate) enum SettlerInput {
     /// done that, unless something is known about the job.
     Settled(FinishedAttempt, bool),
     /// A delivery that Redis refuses to let begin, and why.
-    NotStarted(std::sync::Arc<Delivery>, Error),
+    NotStarted(Arc<Delivery>, Error),
     /// An entry that is not a job, and why.
     Malformed(Entry, String),
+}
+
+impl SettlerInput {
+    /// Returns the delivery; `None` if the entry is not a job.
+    pub(super) fn delivery(&self) -> Option<&Arc<Delivery>> {
+        match self {
+            Self::Finished(finished) | Self::Settled(finished, _) => Some(&finished.delivery),
+            Self::NotStarted(delivery, _) => Some(delivery),
+            Self::Malformed(..) => None,
+        }
+    }
 }

@@ -15,7 +15,8 @@ pub(crate) struct HeldLease {
     read_at: Instant,
     /// When Redis last confirmed that the entry is ours.
     renewed: AtomicU64,
-    /// The lease is not renewed after this time, so that a handler that cannot be stopped does not keep its job.
+    /// The lease is not renewed after this time, so that a handler that cannot be stopped does not keep its job. Once it has
+    /// ended, there is no such time.
     renew_until: AtomicU64,
     /// When its attempt began; `u64::MAX` before that.
     begun: AtomicU64,
@@ -90,6 +91,11 @@ impl HeldLease {
 
     pub(crate) fn renew_until(&self, deadline: Instant) {
         self.renew_until.store(self.ms_since_read(deadline), Ordering::Relaxed);
+    }
+
+    /// Notes that the attempt has an outcome, which this process holds until Redis has it.
+    pub(crate) fn renew_until_settled(&self) {
+        self.renew_until.store(u64::MAX, Ordering::Relaxed);
     }
 
     pub(crate) fn is_renewable(&self, now: Instant) -> bool {

@@ -1,6 +1,6 @@
 //! Jobs that cannot be processed delay only themselves: keys of the wrong type, which a person must repair.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use streamfleet::job::{State, Tracking};
@@ -47,6 +47,31 @@ pub(crate) async fn jobs_that_cannot_be_buried_stop_no_other() {
     fleet.stop().await;
     assert!(bad.iter().all(|job| tally.of(job) == ["dead"] && handler.runs(job) == 1));
     assert_eq!((tally.fenced(), tally.aside().len()), (0, 700));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_cannot_be_buried_is_not_run_again_by_another_process() {
+    // An attempt that has no outcome keeps its job for ten seconds beyond its time.
+    const OVERDUE: Duration = Duration::from_secs(13);
+    let scene = Scene::new().await;
+    let (handler, tally) = (obeys(), Tally::default());
+    scene.server.cmd(&["SET", "sf:{default}:dead", "a string"]);
+    let lease = Duration::from_secs(1);
+    let fleets = [(); 2].map(|()| start(scene.config(lease), handler.clone(), &tally));
+    let bad = scene.producer().await.submit(job("fatal").timeout(lease)).await.unwrap();
+    until_async("it to be set aside", SOON, async || tally.aside().len() == 1).await;
+    let since = Instant::now();
+    until_async("its lease to be renewed for long", SOON, async || {
+        assert_eq!(handler.runs(&bad), 1);
+        since.elapsed() > OVERDUE && scene.queue.snapshot().await.unwrap().running() == 1
+    })
+    .await;
+    scene.server.cmd(&["DEL", "sf:{default}:dead"]);
+    until_async("it to be buried", AGAIN, async || tally.of(&bad) == ["dead"]).await;
+    for fleet in fleets {
+        fleet.stop().await;
+    }
+    assert_eq!((handler.runs(&bad), tally.fenced(), tally.aside().len()), (1, 0, 1));
 }
 
 /// Fails for good if the payload is large, and otherwise waits until it may succeed.
