@@ -232,7 +232,8 @@ local function put_off(job, member)
   local due = math.floor(score_of(job))
   redis.call('ZADD', delayed, due + rank_of(redis.call('ZSCORE', delayed, member)), member)
   redis.call('HSET', job.held, 'due_ms', due)
-  if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
+  -- A lock without a TTL ends with its job, and none ends sooner than before.
+  if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms)), 'GT') end
   nudge(delayed, wake, { [member] = true })
 end
 -- Registers one more batch with the job of this record, to be counted at its end. False if the job cannot report to it.

@@ -132,3 +132,29 @@ async fn a_debounced_snoozed_holder_keeps_all_but_its_payload_and_time() {
     until_state(&scene.queue, &holder, State::Scheduled).await;
     fleet.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_debounce_shortens_no_lock() {
+    let server = RedisServer::start();
+    let producer = Producer::new(queue(&server).await);
+    let hour = UniqueScope::Window(Duration::from_secs(3_600));
+    let second = UniqueScope::Window(Duration::from_secs(1));
+    let ttl = |key: &str| -> i64 {
+        redis::from_redis_value(server.cmd(&["PTTL", &format!("sf:{{default}}:unique:{key}")])).unwrap()
+    };
+    let debounced = async |key: &str, scope: UniqueScope, accepted: fn(Accepted) -> bool| {
+        let newcomer = job("{}").unique(key.parse().unwrap(), scope, UniqueMode::Debounce).delay(LONG);
+        assert!(accepted(producer.submit_or_find(newcomer).await.unwrap().accepted));
+    };
+    let is_new: fn(Accepted) -> bool = |accepted| accepted == Accepted::New;
+    let is_debounced: fn(Accepted) -> bool = |accepted| accepted == Accepted::Debounced;
+    debounced("running", UniqueScope::Running, is_new).await;
+    debounced("running", second, is_debounced).await;
+    assert_eq!(ttl("running"), -1);
+    debounced("hour", hour, is_new).await;
+    debounced("hour", second, is_debounced).await;
+    assert!(ttl("hour") > 3_000_000, "{}", ttl("hour"));
+    debounced("second", second, is_new).await;
+    debounced("second", hour, is_debounced).await;
+    assert!(ttl("second") > 3_000_000, "{}", ttl("second"));
+}
