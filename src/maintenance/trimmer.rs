@@ -69,11 +69,12 @@ async fn batch(context: &Context, letters: &mut u64, stop: &CancellationToken) -
                 Evicted::Gone => {}
                 Evicted::Kept => return Ok(()),
             }
-            if *letters >= BATCH || stop.is_cancelled() {
-                return Ok(());
-            }
         }
-        count = PAGE;
+        // Only after a whole page: a letter that is archived is also dropped.
+        if *letters >= BATCH || stop.is_cancelled() {
+            return Ok(());
+        }
+        count = PAGE.min(BATCH - *letters);
     }
 }
 

@@ -65,3 +65,16 @@ async fn letters_stay_while_the_archive_cannot_be_written() {
     fleet.stop().await;
     assert_eq!((archived(&archive).len(), left(&server).len()), (5, 0));
 }
+
+#[tokio::test]
+async fn letters_of_many_batches_are_archived_once() {
+    let server = RedisServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    bury(&server, 0..2100, 30 * DAY_MS);
+    let (fleet, [reported, _]) = start_with(archiving(&server, folder.path()), days(30));
+    until_async("the letters to be dropped", SOON, async || reported.load(Ordering::SeqCst) == 2100).await;
+    fleet.stop().await;
+    let found = archived(folder.path());
+    let letters: BTreeSet<_> = found.iter().map(|letter| letter["letter"].to_string()).collect();
+    assert_eq!((found.len(), letters.len()), (2100, 2100));
+}
