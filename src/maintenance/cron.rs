@@ -111,8 +111,12 @@ struct Table {
     now: Timestamp,
     read_at: Instant,
     rows: BTreeMap<CronName, Row>,
-    /// The states of entries that this process cannot read.
+    /// When this process last read the states of all entries.
+    compared_at: Instant,
+    /// The states of entries that this process cannot read, or that somebody deleted.
     unread: BTreeMap<CronName, CronState>,
+    /// Entries whose states somebody deleted.
+    stateless: Vec<Entry>,
 }
 
 struct Row {
@@ -172,7 +176,9 @@ impl CronRunner {
     }
 
     async fn read(&mut self) -> Result<(), Error> {
-        let asked = self.table.due_soon();
+        let compares_all = self.table.compared_at.elapsed() >= refresh_after(self.table.live).mul_f64(0.5);
+        // A Redis that lost its last writes has older states, also of entries that are not due.
+        let asked = if compares_all { self.table.names() } else { self.table.due_soon() };
         let agenda = self.context.queue.cron().agenda(self.table.revision, &asked).await?;
         let was_emptied = self.table.revision.is_some_and(|known| agenda.revision < known);
         let table = &mut self.table;
@@ -180,6 +186,9 @@ impl CronRunner {
         table.in_time = in_time(Pacing::of(table.live.max(agenda.live)).tick_checked_within());
         (table.revision, table.live) = (Some(agenda.revision), agenda.live);
         (table.now, table.read_at) = (agenda.now, Instant::now());
+        if compares_all || agenda.entries.is_some() {
+            table.compared_at = Instant::now();
+        }
         let mut states: BTreeMap<_, _> = agenda.states.into_iter().collect();
         let Some(entries) = agenda.entries else {
             for name in asked {
@@ -193,32 +202,36 @@ impl CronRunner {
             }
             return Ok(());
         };
-        // If somebody deleted the keys, this process stores its own entries again.
-        self.has_stored_own &= !was_emptied;
         table.rows.clear();
         table.unread.clear();
+        table.stateless.clear();
         for (name, entry) in entries {
             let queue = self.context.queue.name();
             match (entry, states.remove(&name)) {
                 (Ok(entry), Some(state)) => {
                     table.rows.insert(name, Row::new(entry, state));
                 }
-                (Ok(_), None) => {}
+                (Ok(entry), None) => table.stateless.push(entry),
                 (Err(error), state) => {
                     tracing::warn!(%queue, entry = %name, %error, "a recurring job cannot be read");
                     table.unread.extend(state.map(|state| (name, state)));
                 }
             }
         }
+        table.unread.extend(states);
+        // If somebody deleted a key, this process stores its own entries again, and gives the others new states.
+        self.has_stored_own &= !was_emptied && table.stateless.is_empty();
         Ok(())
     }
 
-    /// Stores this process's own entries if they differ from those in Redis. Returns false if another process changed
-    /// one at the same time.
+    /// Stores this process's own entries if they differ from those in Redis, and those whose states were deleted. Returns
+    /// false if another process changed one at the same time.
     async fn store_own(&self) -> Result<bool, Error> {
         let queue = self.context.queue.name();
+        let own = &*self.context.cron;
+        let is_other = |entry: &&Entry| own.iter().all(|own| own.name() != entry.name());
         let mut all = true;
-        for entry in &*self.context.cron {
+        for entry in own.iter().chain(self.table.stateless.iter().filter(is_other)) {
             let row = self.table.rows.get(entry.name());
             if row.is_some_and(|row| row.entry == *entry) {
                 continue;
@@ -275,8 +288,7 @@ impl CronRunner {
     /// Sleeps until a tick that this process asks about, a change of the entries, or the next regular read.
     async fn sleep(&mut self) {
         let live = self.table.live.max(1) as f64;
-        let refresh = REFRESH_EVERY.mul_f64(live).max(REFRESH_LEAST).mul_f64(0.5 + rand::random::<f64>());
-        let refresh = Instant::now() + refresh;
+        let refresh = Instant::now() + refresh_after(self.table.live).mul_f64(0.5 + rand::random::<f64>());
         let (mut passed, mut after) = (self.table.now, None);
         let steps = self.steps;
         loop {
@@ -306,6 +318,11 @@ impl CronRunner {
     async fn pause(&self) {
         pause(&self.context).await;
     }
+}
+
+/// About how long a process waits between two reads of the entries, by the number of live processes.
+fn refresh_after(live: u64) -> Duration {
+    REFRESH_EVERY.mul_f64(live.max(1) as f64).max(REFRESH_LEAST)
 }
 
 async fn pause(context: &Context) {
@@ -344,7 +361,8 @@ impl Table {
         let never = Timestamp::from_ms(0).expect("1970 is before the year 10000");
         let (rows, unread) = (BTreeMap::new(), BTreeMap::new());
         let (live, in_time, read_at) = (0, IN_TIME, Instant::now());
-        Self { revision: None, live, in_time, now: never, read_at, rows, unread }
+        let (compared_at, stateless) = (read_at, Vec::new());
+        Self { revision: None, live, in_time, now: never, read_at, rows, compared_at, unread, stateless }
     }
 
     /// Estimates what the clock of Redis shows now.
@@ -363,6 +381,10 @@ impl Table {
         let is_ahead = |row: &Row| !row.state.is_paused() && row.progress.rewound(self.now).is_some();
         let ahead = self.rows.iter().filter(|(_, row)| is_ahead(row));
         ahead.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn names(&self) -> Vec<CronName> {
+        self.rows.keys().cloned().collect()
     }
 
     /// Returns the entries that may be due now.

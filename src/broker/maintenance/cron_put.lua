@@ -6,7 +6,8 @@ local cron, ticks = unpack(KEYS)
 local name, read, pack, handled_ms, ending, most = unpack(ARGV)
 local state = redis.call('HGET', ticks, name) or ''
 if state ~= read then return { 0 } end
-if state == '' and redis.call('HLEN', cron) >= tonumber(most) then return { 2 } end
+local is_new = state == '' and redis.call('HEXISTS', cron, name) == 0
+if is_new and redis.call('HLEN', cron) >= tonumber(most) then return { 2 } end
 redis.call('HSET', cron, name, pack)
 local revision = redis.call('HINCRBY', ticks, ':revision', 1)
 if handled_ms == '' then handled_ms = string.format('%.0f', now_ms()) end

@@ -129,3 +129,34 @@ async fn a_queue_has_a_maximum_number_of_entries() {
     assert_eq!(table.entries.len(), MAX_ENTRIES);
     assert!(table.entries[0].entry.as_ref().unwrap_err().to_string().contains("not a recurring job"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_starts_stores_its_entries_again_if_somebody_deleted_only_them() {
+    let server = RedisServer::start();
+    let ran = Ran::default();
+    let start = || Process::start(config(&server.url()), vec![each_second("beat")], ran.handler());
+    let process = start();
+    ran.until("beat", 1).await;
+    process.stop().await;
+    server.cmd(&["DEL", "sf:{default}:cron"]);
+    let (process, so_far) = (start(), ran.ticks("beat").len());
+    ran.until("beat", so_far + 2).await;
+    process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_start_anew_if_somebody_deleted_their_states() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    queue.cron().put(&each_second("stored")).await.unwrap();
+    let process = Process::start(config(&server.url()), vec![each_second("own")], ran.handler());
+    for name in ["stored", "own"] {
+        ran.until(name, 1).await;
+    }
+    server.cmd(&["DEL", STATES]);
+    for name in ["stored", "own"] {
+        let so_far = ran.ticks(name).len();
+        ran.until(name, so_far + 3).await;
+    }
+    process.stop().await;
+}

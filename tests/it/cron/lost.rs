@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use streamfleet::Fleet;
 use streamfleet::cron::Missed;
 use streamfleet::event::{Event, Events};
 
 use super::witness::Witness;
-use super::{Process, Ran, SOON, each_second, is_every_second, named};
-use crate::harness::fleet::{Running, quick, until_empty};
+use super::{Process, Ran, SOON, each_second, entry, is_every_second, named, set_back};
+use crate::harness::fleet::{Running, config, queue, quick, until_empty};
 use crate::harness::proxy::{Commands, Mode, Scope};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
@@ -114,4 +115,21 @@ async fn an_entry_is_stored_once_although_the_reply_was_lost() {
 async fn a_process_that_loses_its_connection_misses_no_tick() {
     ticks_once(|| Mode::blackhole(Scope::Sent(super::STATES.to_owned())), 3).await;
     ticks_once(|| Mode::Rst, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tick_that_redis_has_forgotten_is_submitted_again_long_before_the_next_one() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    queue.cron().put(&entry("report", "@yearly").when_missed(Missed::One)).await.unwrap();
+    set_back(&server, &queue, "report", Duration::from_secs(400 * 86_400)).await;
+    let before: String = redis::from_redis_value(server.cmd(&["HGET", super::STATES, "report"])).unwrap();
+    let process = Process::start(config(&server.url()), vec![], ran.handler());
+    let tick = ran.until("report", 1).await[0];
+    until_empty(&queue).await;
+    // As after a restart that lost the last second.
+    server.cmd(&["HSET", super::STATES, "report", &before]);
+    server.cmd(&["DEL", &format!("sf:{{default}}:job:cron.report.{tick}")]);
+    until_async("the tick to run again", 2 * SOON, async || ran.ticks("report") == [tick, tick]).await;
+    process.stop().await;
 }
