@@ -145,7 +145,7 @@ async fn a_worker_that_starts_stores_its_entries_again_if_somebody_deleted_only_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entries_start_anew_if_somebody_deleted_their_states() {
+async fn entries_start_over_if_somebody_deleted_their_states() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     queue.cron().put(&each_second("stored")).await.unwrap();
