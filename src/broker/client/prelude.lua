@@ -689,6 +689,19 @@ local function finish_batch(batch, stream, members)
   redis.call('HDEL', batch, 'follow')
 end
 
+-- The job that counts for members of a batch that wait for this one, followed from each replaced job to its replacement. Also
+-- what the batch says about it: how many members wait for it, or 'done'; nil if there were not enough steps. Then how many
+-- steps are left.
+local function followed(batch, id, steps)
+  while steps > 0 do
+    local told = redis.call('HGET', batch, 'w:' .. id) or 'done'
+    local other = string.match(told, '^>(.*)$')
+    if not other then return id, told, steps end
+    id, steps = other, steps - 1
+  end
+  return id, nil, 0
+end
+
 -- Reports a job's success to a batch. The job may be a member, and members that were not accepted because of it may
 -- wait for it. A key of another type is not a batch, and does not keep the job from ending.
 local function tell_batch(batch, id, stream)

@@ -7,20 +7,14 @@ local state = redis.call('HGET', batch, 'state')
 if not state then return { 0 } end
 local size, left = tonumber(redis.call('HGET', batch, 'size')), tonumber(redis.call('HGET', batch, 'left'))
 if state == 'open' then left = left - 1 end
--- The job that a member waits for, followed from each replaced job to its replacement; nil if it is done. See submit.
--- All members of a page share this many steps. When they run out, the answer is the job reached so far.
+-- The job that a member waits for; nil if it is done. See submit. All members of a page share this many steps. When they run
+-- out, the answer is the job reached so far.
 local steps = 2000
 local function job_of(member, value)
-  local id = value == '1' and member or string.match(value, '^=(.*)$')
-  while id ~= member and steps > 0 do
-    steps = steps - 1
-    local others = redis.call('HGET', batch, 'w:' .. id) or 'done'
-    if others == 'done' then return nil end
-    local other = string.match(others, '^>(.*)$')
-    if not other then return id end
-    id = other
-  end
-  return id
+  if value == '1' then return member end
+  local id, told, left = followed(batch, string.match(value, '^=(.*)$'), steps)
+  steps = left
+  return told ~= 'done' and id or nil
 end
 local page = redis.call('HSCAN', batch, cursor, 'MATCH', 'm:*', 'COUNT', 500)
 local answer = { 1, state, size, left, redis.call('HGET', batch, 'created_ms'), page[1] }

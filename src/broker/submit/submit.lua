@@ -255,22 +255,39 @@ local function await(batch, id, members)
   local others = tonumber(redis.call('HGET', batch, 'w:' .. id) or '') or 0
   redis.call('HSET', batch, 'w:' .. id, others + members)
 end
+-- The job that counts for a member in its place, and what the batch says about it; nil if none does. No script follows more
+-- than this many replacements: the rest is followed the next time.
+local MOST_REPLACED = 1000
+local function stand_in_of(job)
+  local other = string.match(redis.call('HGET', job.batch, 'm:' .. job.id) or '', '^=(.*)$')
+  if not other then return nil end
+  local reached, told = followed(job.batch, other, MOST_REPLACED)
+  if reached ~= other then redis.call('HSET', job.batch, 'm:' .. job.id, '=' .. reached) end
+  return reached, told
+end
 -- Stops a member from waiting for another job.
 local function stands_alone(job)
-  local other = string.match(redis.call('HGET', job.batch, 'm:' .. job.id) or '', '^=(.*)$')
-  local others = other and tonumber(redis.call('HGET', job.batch, 'w:' .. other) or '')
-  if not others then return false end
+  local other, told = stand_in_of(job)
+  local others = other and tonumber(told or '')
+  if not others then return end
   redis.call('HSET', job.batch, 'w:' .. other, others - 1)
   redis.call('HSET', job.batch, 'm:' .. job.id, 1)
-  return true
+end
+-- True if a job that counts for a member may still succeed. Its record lies beside the delayed set.
+local function may_succeed(id)
+  local state = redis.pcall('HGET', string.gsub(delayed, 'delayed$', 'job:') .. id, 'state')
+  return type(state) == 'string' and state ~= 'cancelled'
 end
 -- Handles a member for which another job exists: it completes with that job, or is left out. False if it is left out.
 local function stand_in(job, record, id, state)
   local member = 'm:' .. job.id
   local awaits = redis.call('HGET', job.batch, member)
-  if not awaits or awaits == '0' or awaits == '=' .. id then return true end
-  -- The member was accepted before.
-  if id == job.id and redis.call('HGET', record, 'batch') == job.batch and state ~= 'cancelled' then return true end
+  if not awaits or awaits == '0' then return true end
+  local other, told = stand_in_of(job)
+  if other == id or told == 'done' then return true end
+  -- The member was accepted before, and may have been replaced since.
+  if id == job.id and state ~= 'cancelled' and redis.call('HGET', record, 'batch') == job.batch then return true end
+  if id == job.id and state == 'cancelled' and other and may_succeed(other) then return true end
   if state == 'done' then
     stands_alone(job)
     redis.call('HSET', job.batch, member, 0)

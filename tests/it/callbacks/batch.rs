@@ -200,6 +200,73 @@ async fn a_batch_waits_for_the_job_that_replaced_its_member() {
     fleet.stop().await;
 }
 
+/// The members of a batch: one with a unique key, and another one.
+fn pair() -> [Submission; 2] {
+    [unique("{}", UniqueMode::Reject).delay(LONG), job("other").delay(LONG)]
+}
+
+/// Starts both members' jobs, waits for the job that follows them, and checks that it ran once.
+async fn ends_once(scene: &Scene, handler: &Acts, members: [&JobId; 2]) {
+    let total = id("total");
+    for member in members {
+        assert_eq!(handler.runs(&total), 0);
+        Producer::new(scene.queue.clone()).run_now(member).await.unwrap();
+        until_state(&scene.queue, member, State::Done).await;
+    }
+    until_state(&scene.queue, &total, State::Done).await;
+    scene.until_at_rest().await;
+    assert_eq!(handler.runs(&total), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_submitted_again_counts_the_replacement_of_a_holder_once() {
+    for is_cancelled in [false, true] {
+        let scene = Scene::new().await;
+        let (handler, producer) = (handler(), Producer::new(scene.queue.clone()));
+        producer.submit(unique("{}", UniqueMode::Reject).delay(LONG)).await.unwrap();
+        producer.submit_batch(&name(), follow(), pair()).await.unwrap();
+        let newer = producer.submit(unique("{}", UniqueMode::Replace).delay(LONG)).await.unwrap();
+        if is_cancelled {
+            scene.queue.cancel(&newer, "a test", LONG).await.unwrap();
+        }
+        let ids = producer.submit_batch(&name(), follow(), pair()).await.unwrap();
+        assert_eq!(ids[0] == newer, !is_cancelled);
+        producer.submit_batch(&name(), follow(), pair()).await.unwrap();
+        let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
+        assert_eq!((batch.size, batch.left), (2, 2));
+        let fleet = scene.sound_fleet(LONG, handler.clone());
+        ends_once(&scene, &handler, [&ids[0], &ids[1]]).await;
+        fleet.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_submitted_again_counts_the_replacement_of_a_member_once() {
+    for is_done in [false, true] {
+        let scene = Scene::new().await;
+        let (handler, producer) = (handler(), Producer::new(scene.queue.clone()));
+        let ids = producer.submit_batch(&name(), follow(), pair()).await.unwrap();
+        let newer = producer.submit(unique("{}", UniqueMode::Replace).delay(LONG)).await.unwrap();
+        let fleet = scene.sound_fleet(LONG, handler.clone());
+        if is_done {
+            producer.run_now(&newer).await.unwrap();
+            until_state(&scene.queue, &newer, State::Done).await;
+        }
+        producer.submit_batch(&name(), follow(), pair()).await.unwrap();
+        let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
+        assert_eq!((batch.size, batch.left), (2, if is_done { 1 } else { 2 }));
+        if is_done {
+            assert_eq!(handler.runs(&id("total")), 0);
+            producer.run_now(&ids[1]).await.unwrap();
+            until_state(&scene.queue, &id("total"), State::Done).await;
+        } else {
+            ends_once(&scene, &handler, [&newer, &ids[1]]).await;
+        }
+        assert_eq!(handler.runs(&ids[0]), 0);
+        fleet.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_member_is_refused_and_not_awaited() {
     let scene = Scene::new().await;
