@@ -121,7 +121,8 @@ local function move(name, entry, list, claim)
   elseif refusing then
     local moved = to_room(refusing, list, id, moves + 1)
     leave(name, id, entry)
-    if moves + 1 > CLAIM_AFTER then claim_places(gates, mine, moved, refusing, now) end
+    -- It has moved, whatever keeps it from claiming places.
+    if moves + 1 > CLAIM_AFTER then try(claim_places, gates, mine, moved, refusing, now) end
   else
     to_lane(fields, home, mine, id, life)
     leave(name, id, entry)

@@ -76,7 +76,7 @@ end
 -- Sorts what has come to a lane. Returns how many jobs wait there now, or nil if there may be more to sort.
 local function sort(lane, stream, ring, last, waiting)
   local noted, page = redis.call('HGET', fair, lane), {}
-  local from = noted and not is_up_to(noted, last) and noted or last
+  local from = noted and string.find(noted, '^%d+%-%d+$') and not is_up_to(noted, last) and noted or last
   each_in_room(stream, most - handled, most_weight - handled_weight, function(entry, list, weight, bytes)
     page[#page + 1] = { entry, list, bytes }
     handled, handled_weight = handled + 1, handled_weight + weight

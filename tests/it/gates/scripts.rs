@@ -41,13 +41,13 @@ pub(super) fn drain(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> i64 {
 }
 
 /// The whole answer of `drain`.
-struct Drained {
+pub(super) struct Drained {
     left: i64,
     more: bool,
     failed: String,
 }
 
-fn drain_whole(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> Drained {
+pub(super) fn drain_whole(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> Drained {
     let ends = ended.len().to_string();
     let mut args = vec!["50", "524288", ends.as_str()];
     args.extend(ended.iter().flat_map(|entry| ["type:test", entry, ""]));

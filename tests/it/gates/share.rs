@@ -342,3 +342,12 @@ fn jobs_that_wait_for_the_gate_of_the_queue_count_towards_the_window() {
     share_all(&scripts, "4");
     assert_eq!(scripts.int(&["XLEN", STREAM]), 4);
 }
+
+#[test]
+fn a_note_that_names_no_entry_does_not_stop_the_sorting() {
+    let scripts = shared("{}");
+    add(&scripts, "a", 50);
+    scripts.server.cmd(&["HSET", FAIR, "normal", "x"]);
+    let done = share(&scripts, "8");
+    assert!(done.failed.is_empty() && done.sorted > 30, "{done:?}");
+}

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::scripts::{DRAIN_KEYS, HIGH, ONE, admit, drain, ids, limit, wait_in_room};
+use super::scripts::{DRAIN_KEYS, HIGH, ONE, admit, drain, drain_whole, ids, limit, wait_in_room};
 use crate::harness::scripts::source;
 use crate::traps::scripts::Scripts;
 
@@ -50,6 +50,32 @@ fn a_job_that_two_full_gates_refuse_in_turn_gets_its_turn() {
     assert!(!fields.contains("room_moves"), "{fields}");
     assert_eq!(scripts.int(&["EXISTS", CLAIMS[0], CLAIMS[1]]), 0);
     assert_eq!([TYPE, TENANT].map(|gate| scripts.int(&["HLEN", &held(gate)])), [1, 1]);
+}
+
+#[test]
+fn a_job_that_cannot_claim_places_moves_once() {
+    const BREAKER: &str = "sf:{q}:breaker:key:h.t=1";
+    let scripts = Scripts::new();
+    let runs = full_gates(&scripts);
+    let rule = r#"{"concurrency":1,"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}}"#;
+    limit(&scripts, "key:h.t", rule);
+    wait_in_room(&scripts, "patient", &format!("{TYPE}\n{TENANT}"));
+    let free = |gate: &str| {
+        let other = if gate == TYPE { TENANT } else { TYPE };
+        scripts.server.cmd(&["HDEL", &held(gate), &runs]);
+        scripts.server.cmd(&["HSET", &held(other), &runs, "1"]);
+    };
+    for gate in [TYPE, TENANT] {
+        free(gate);
+        assert_eq!(drain(&scripts, &[], &[gate]), 1);
+    }
+    scripts.server.cmd(&["SET", BREAKER, "x"]);
+    free(TYPE);
+    for _ in 0..3 {
+        drain_whole(&scripts, &[], &[TYPE]);
+        let rooms = [TYPE, TENANT].map(|gate| ids(&scripts, &format!("sf:{{q}}:room:{gate}")));
+        assert_eq!(rooms.concat(), ["patient"]);
+    }
 }
 
 #[test]
