@@ -98,7 +98,14 @@ impl Walk {
                 let seen_for = self.seen.note(&unknown.job_type, Instant::now());
                 // A room that was emptied by hand is forgotten in the same way.
                 if unserved_for.min(seen_for) >= context.unroutable_after || unknown.jobs == 0 {
-                    bury(context, &unknown.job_type, (overdue, &mut calls), stop).await?;
+                    let buried = bury(context, &unknown.job_type, (overdue, &mut calls), stop).await;
+                    // A room that Redis refuses keeps no job of another type from its end.
+                    if let Err(error) = buried {
+                        if error.is_transient() {
+                            return Err(error);
+                        }
+                        context.events.redis_error(error.kind(), &error);
+                    }
                 }
             }
             self.from = page.next;

@@ -110,6 +110,28 @@ async fn a_job_that_nobody_knows_dies_as_unroutable_and_can_be_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_room_of_the_wrong_type_keeps_jobs_of_no_other_type_from_their_end() {
+    let scene = Scene::new().await;
+    let mut config = scene.config(LONG);
+    config.worker.unroutable_after = PATIENCE;
+    let ignorant = start(config, &["other"], &Acts::well());
+    let types = ["a", "b", "c", "d", "test"];
+    for name in types {
+        scene.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", name, "id", name]);
+    }
+    let room = |name: &str| format!("sf:{{default}}:room:unknown:{name}");
+    until_async("the jobs to be in their rooms", SOON, async || {
+        types.iter().all(|name| scene.int(&["EXISTS", &room(name)]) == 1)
+    })
+    .await;
+    for name in &types[..4] {
+        scene.server.cmd(&["SET", &room(name), "x"]);
+    }
+    until_state(&scene.queue, &"test".parse().unwrap(), State::Dead).await;
+    ignorant.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_known_type_with_a_backlog_never_dies_as_unroutable() {
     let scene = Scene::new().await;
     let handler = Acts::new(|_, _| {
