@@ -12,8 +12,8 @@ if state == 'open' then left = left - 1 end
 local steps = 2000
 local function job_of(member, value)
   if value == '1' then return member end
-  local id, told, left = followed(batch, string.match(value, '^=(.*)$'), steps)
-  steps = left
+  local id, told, rest = followed(batch, string.match(value, '^=(.*)$'), steps)
+  steps = rest
   return told ~= 'done' and id or nil
 end
 local page = redis.call('HSCAN', batch, cursor, 'MATCH', 'm:*', 'COUNT', 500)

@@ -70,14 +70,9 @@ local function campaign_of(fields, first)
     if fields[field] == 'campaign' then return string.match(tostring(fields[field + 1]), '^([%w%-]+) [%w%-]+ %d+$') end
   end
 end
--- The stream, the entry, the key of the large fields and the campaign of a holder, and whether a worker has taken it; nil
--- if it is elsewhere.
-local function found_at(job)
-  local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
-  local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
-  local stream, spot = lanes[lane], redis.pcall('HGET', in_rooms, job.holder)
-  local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%S+) (.+)$')
-  if parked then entry, stream = parked, string.gsub(delayed, 'delayed$', 'room:') .. room end
+-- The stream, the entry, the key of the large fields and the campaign of a holder, if this entry is it, and whether a worker
+-- has taken it.
+local function found_in(job, stream, entry)
   if not entry or not stream then return nil end
   local found = redis.call('XRANGE', stream, entry, entry)[1]
   if not found then return nil end
@@ -90,15 +85,31 @@ local function found_at(job)
   end
   return { stream, entry, beside .. (token or ''), campaign_of(found[2], 1) }, pending_of(stream, entry) ~= nil
 end
+-- The place in a room of a job with the holder's id: a stream and an entry.
+local function spot_of(job)
+  local spot = redis.pcall('HGET', in_rooms, job.holder)
+  local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%S+) (.+)$')
+  if parked then return string.gsub(delayed, 'delayed$', 'room:') .. room, parked end
+end
+-- The same for the place where the holder is; nil if it is elsewhere.
+local function found_at(job)
+  local place, taken = found_in(job, spot_of(job))
+  if place then return place, taken end
+  local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
+  local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
+  return found_in(job, lanes[lane], entry)
+end
 -- What to assume of a holder that is in no known place: 'gone' because somebody deleted it, 'lost' if that is unknown,
 -- or 'hidden' if it must be searched for. The record of a job that waits or runs always names its entry. That of a job
 -- that was due does not.
 local function whereabouts(job)
   local seen = redis.call('HGET', job.held, 'state')
+  -- The place in a room is that of another life of its id, which may have taken it from the holder.
+  if spot_of(job) then return 'lost' end
   if seen == 'waiting' or seen == 'running' then return 'gone' end
   if job.sought ~= '' then return job.sought end
   -- Most of them wait in their lane only briefly. Only if the holder is late is it worth checking that it still exists.
-  local due = tonumber(redis.call('HGET', job.held, 'due_ms') or '0')
+  local due = tonumber(redis.call('HGET', job.held, 'due_ms') or '') or 0
   return (job.mode == 'replace' or now - due > 60000) and 'hidden' or 'lost'
 end
 -- True if this member of the delayed set is the life that holds the lock, not another life of the same id.

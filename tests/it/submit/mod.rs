@@ -2,6 +2,7 @@
 
 mod amend;
 mod durable;
+mod holders;
 mod ids;
 mod limits;
 mod locks;

@@ -6,7 +6,7 @@ use streamfleet::job::{Envelope, Lane};
 use crate::harness::scripts::source;
 use crate::traps::scripts::Scripts;
 
-const RECORD: &str = "sf:{q}:job:j";
+pub(super) const RECORD: &str = "sf:{q}:job:j";
 const LOCK: &str = "sf:{q}:unique:k";
 const BATCH: &str = "sf:{q}:batch:b";
 const RECEIPT: &str = "sf:{q}:receipt:first";
@@ -14,7 +14,7 @@ const RECEIPT: &str = "sf:{q}:receipt:first";
 /// A job's packed fields in the delayed set, as a client read them.
 const PACKED: &str = "<1700000000000>";
 
-const KEYS: [&str; 13] = [
+pub(super) const KEYS: [&str; 13] = [
     "sf:{q}:control",
     "sf:{q}:delayed",
     "sf:{q}:delayed:fields",
@@ -31,7 +31,7 @@ const KEYS: [&str; 13] = [
 ];
 
 /// Arguments for a job that is due now or in a minute, with a unique key whose holder is or is not known.
-fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'static str> {
+pub(super) fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'static str> {
     let [key, scope, ms, mode, holder] = lock;
     let [read, wanted] = if holder.is_empty() { ["", ""] } else { [PACKED, "new"] };
     let mut args = vec![id, "1f", "normal", "test", when, "60000", "60000", "", key, scope, ms, mode, holder];
@@ -40,9 +40,9 @@ fn args(id: &'static str, when: &'static str, lock: [&'static str; 5]) -> Vec<&'
     args
 }
 
-const NO_LOCK: [&str; 5] = ["", "", "0", "", ""];
+pub(super) const NO_LOCK: [&str; 5] = ["", "", "0", "", ""];
 
-fn verdicts(answer: Vec<Value>) -> Vec<String> {
+pub(super) fn verdicts(answer: Vec<Value>) -> Vec<String> {
     answer.into_iter().map(|item| redis::from_redis_value(item).unwrap()).collect()
 }
 
@@ -241,13 +241,13 @@ fn a_job_whose_record_is_of_another_type_is_refused_alone() {
 }
 
 /// Keys and arguments for the second job of the key `k`, whose holder `j` is known.
-fn second(when: &'static str, mode: &'static str) -> ([&'static str; 13], Vec<&'static str>) {
+pub(super) fn second(when: &'static str, mode: &'static str) -> ([&'static str; 13], Vec<&'static str>) {
     let mut keys = KEYS;
     (keys[7], keys[8]) = ("sf:{q}:receipt:second", "sf:{q}:job:second");
     (keys, [vec![""], args("second", when, ["k", "running", "0", mode, "j"])].concat())
 }
 
-fn first(when: &'static str) -> Vec<&'static str> {
+pub(super) fn first(when: &'static str) -> Vec<&'static str> {
     [vec![""], args("j", when, ["k", "running", "0", "reject", ""])].concat()
 }
 
