@@ -22,10 +22,10 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
     -- A life that has begun steps uses their ledger until it ends; see leave_ledger.
     if not told[5] then
       add_pair(changes, mark, '1')
-      add_pair(changes, 'lives', string.format('%d', tonumber(told[6] or '0') + 1))
+      add_pair(changes, 'lives', text_after(told[6]))
     end
   end
-  add_pair(changes, 'v', string.format('%d', tonumber(told[7] or '0') + 1))
+  add_pair(changes, 'v', text_after(told[7]))
   redis.call('HSET', ledger, unpack(changes))
   -- The ledger of an earlier job of this id may be about to expire.
   if answer == 1 and told[7] then redis.call('PERSIST', ledger) end

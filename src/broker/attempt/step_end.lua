@@ -39,7 +39,7 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
     if kind ~= '' then note_step(ledger, step, now, kind, error_text) end
   end
   if changes[1] then
-    add_pair(changes, 'v', string.format('%d', tonumber(told[7] or '0') + 1))
+    add_pair(changes, 'v', text_after(told[7]))
     redis.call('HSET', ledger, unpack(changes))
   end
   return { is_new and state == 'unknown' and 2 or 1, now, begun }

@@ -30,6 +30,11 @@ local function add_pair(list, name, value)
   list[#list + 1] = value
 end
 
+-- The number after this one, as text. What is no number counts as 0.
+local function text_after(number)
+  return string.format('%d', (tonumber(number or '') or 0) + 1)
+end
+
 -- Takes, renews or, with a lease of 0, gives up a lease. Returns whether `own` holds it now.
 local function take_lease(lease, own, lease_ms)
   local holder = redis.call('GET', lease)
@@ -224,7 +229,7 @@ end
 -- Sets the TTL of the ledger of an id's steps, unless a life that has begun one of them is still alive.
 local function expire_ledger(ledger, ms)
   local lives = redis.pcall('HGET', ledger, 'lives')
-  if type(lives) == 'string' and tonumber(lives) > 0 then return end
+  if type(lives) == 'string' and (tonumber(lives) or 0) > 0 then return end
   redis.call('PEXPIRE', ledger, ms)
 end
 

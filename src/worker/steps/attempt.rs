@@ -27,8 +27,8 @@ use crate::worker::delivery::Delivery;
 use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace};
 use crate::worker::handler::{JobContext, StepView};
 
-/// Prepares an attempt that has read its ledger and not begun a step. If the job's entry shows that there is no ledger, its
-/// first step is begun instead.
+/// Prepares an attempt: begins its first step, so that Redis refuses before anything runs. The ledger says which step that
+/// is, and is read before, unless the job's entry shows that there is none.
 ///
 /// # Errors
 ///
@@ -51,7 +51,11 @@ pub(in crate::worker) async fn begin<'a>(
         begun: None,
         failure: None,
     };
-    if !attempt.is_unstarted() || !attempt.begin_unread().await? {
+    if attempt.is_unstarted() && attempt.begin_first(false).await? {
+        return Ok(attempt);
+    }
+    attempt.read_ledger_first().await?;
+    if !attempt.begin_first(true).await? {
         attempt.read_ledger_first().await?;
     }
     Ok(attempt)
@@ -117,17 +121,17 @@ impl Attempt<'_> {
         }
     }
 
-    /// Reads the ledger for the first time. If the attempt is cut short before Redis answers, it does not run.
+    /// Reads the ledger before the attempt runs. If it is cut short before Redis answers, it does not run.
     async fn read_ledger_first(&mut self) -> Result<(), Error> {
-        if let Some(status) = self.ask_first(|| self.fetch_ledger()).await? {
+        if let Some(status) = self.ask(|| self.fetch_ledger()).await? {
             (self.ledger, self.now) = (status.ledger, status.now);
         }
         Ok(())
     }
 
-    /// Asks something before the attempt runs. Returns `None` if it was cut short before Redis answered, and an error if
+    /// Asks until there is an answer. Returns `None` if the attempt was cut short before Redis answered, and an error if
     /// Redis refuses for its own reasons: a slot must not wait until a person has fixed that.
-    async fn ask_first<T, F: Future<Output = Result<T, Error>>>(
+    async fn ask<T, F: Future<Output = Result<T, Error>>>(
         &self,
         send: impl Fn() -> F,
     ) -> Result<Option<T>, Error> {
@@ -149,9 +153,14 @@ impl Attempt<'_> {
         }
     }
 
-    /// Reads the ledger; `None` if the attempt was cut short before Redis answered.
+    /// Asks while the attempt runs. Without an answer it ends: the next attempt is refused before it runs.
+    async fn ask_or_end<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> Option<T> {
+        self.ask(send).await.ok().flatten()
+    }
+
+    /// Reads the ledger; `None` if the attempt must end.
     async fn read_ledger(&mut self) -> Option<()> {
-        let status = self.retry(|| self.fetch_ledger()).await?;
+        let status = self.ask_or_end(|| self.fetch_ledger()).await?;
         (self.ledger, self.now) = (status.ledger, status.now);
         Some(())
     }
@@ -256,7 +265,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Reads the ledger after it refused a step. Returns an outcome if the attempt was cut short meanwhile.
+    /// Reads the ledger after it refused a step. Returns an outcome if the attempt must end.
     async fn look_again(&mut self) -> Option<Outcome> {
         self.read_ledger().await.map_or(Some(Outcome::Interrupted), |()| None)
     }
@@ -267,10 +276,10 @@ impl Attempt<'_> {
         self.ledger.get(&run.step).map_or(0, |record| record.attempts_in(&life, run.kind))
     }
 
-    /// Asks until there is an answer: without one, the step must not start.
+    /// Asks whether a run may start. Without an answer, it must not.
     async fn begin(&self, run: StepRun) -> Option<StepBegun> {
         let new = Arc::new(NewRun { run, plan: Arc::clone(&self.steps.text), has_read: true });
-        let begun = self.retry(|| self.executor.ledgers.begin(self.delivery, &new)).await;
+        let begun = self.ask_or_end(|| self.executor.ledgers.begin(self.delivery, &new)).await;
         if begun.is_none() {
             self.report_not_run(&new.run).await;
         }
@@ -408,22 +417,6 @@ impl Attempt<'_> {
             Ok(resumed) => tracing::info!(%job, resumed, "a step reported its end late"),
             Err(error) => {
                 tracing::warn!(%job, %error, "a step reported its end late, and its job was not resumed; it can be replayed")
-            }
-        }
-    }
-
-    async fn retry<T, F: Future<Output = Result<T, Error>>>(&self, send: impl Fn() -> F) -> Option<T> {
-        let mut backoff = RedisBackoff::new();
-        loop {
-            match send().await {
-                Ok(answer) => return Some(answer),
-                Err(error) => {
-                    self.executor.events.redis_error(error.kind(), &error);
-                    tokio::select! {
-                        () = backoff.wait(&error) => {}
-                        () = self.delivery.held_lease.token().cancelled() => return None,
-                    }
-                }
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redis::Value as Reply;
 use serde_json::{Value, json};
 use streamfleet::job::{Backoff, DeadReason, JobId, State, StepLimits, StepRecord, StepState};
 use streamfleet::{Fleet, Handler, JobContext, JobError, RawPayload, Steps};
@@ -10,7 +11,13 @@ use tokio::sync::Barrier;
 
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{Running, config, quick, submit, until_state};
-use crate::traps::scene::{Gate, STREAM};
+use crate::harness::proxy::{Direction, Mode, Proxy};
+use crate::harness::scripts::{sha, source};
+use crate::harness::wait::until_async;
+use crate::traps::scene::{Gate, SOON, STREAM};
+
+/// The ledger of the job `j`.
+const LEDGER: &str = "sf:{default}:steps:j";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_failing_step_does_not_stop_the_others() {
@@ -193,28 +200,87 @@ async fn a_fatal_error_exhausts_its_step_and_no_other() {
     fleet.stop().await;
 }
 
+/// Starts a fleet with one slot whose type `gift` has these steps, and whose type `test` has this handler.
+fn single(url: &str, steps: Steps, others: &Gate) -> Running {
+    let mut single = config(url);
+    for queue in single.worker.queues.values_mut() {
+        queue.concurrency = 1;
+    }
+    let fleet = Fleet::builder(single).steps("gift", quick(1), steps).unwrap();
+    Running::of(fleet.handler_with("test", quick(1), others.clone()).unwrap().build())
+}
+
+/// Adds the job `j` of the type `gift`. Returns it and its entry.
+fn add(scene: &Scene) -> (JobId, String) {
+    let add = ["XADD", STREAM, "*", "type", "gift", "id", "j", "payload", "wait"];
+    ("j".parse().unwrap(), redis::from_redis_value(scene.server.cmd(&add)).unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_whose_end_redis_refuses_keeps_no_slot_once_its_lease_is_lost() {
     let scene = Scene::new().await;
     let (handler, others) = (Gate::closed(), Gate::closed());
-    let mut single = config(&scene.server.url());
-    for queue in single.worker.queues.values_mut() {
-        queue.concurrency = 1;
-    }
     let steps = Steps::builder().auto("render", handler.clone()).build().unwrap();
-    let fleet = Fleet::builder(single).steps("gift", quick(1), steps).unwrap();
-    let fleet = Running::of(fleet.handler_with("test", quick(1), others.clone()).unwrap().build());
-    let job: JobId = "j".parse().unwrap();
-    let add = ["XADD", STREAM, "*", "type", "gift", "id", "j", "payload", "wait"];
-    let entry: String = redis::from_redis_value(scene.server.cmd(&add)).unwrap();
+    let fleet = single(&scene.server.url(), steps, &others);
+    let (job, entry) = add(&scene);
     handler.until_started(&job).await;
-    let ledger = "sf:{default}:steps:j";
-    scene.server.cmd(&["DEL", ledger]);
-    scene.server.cmd(&["SET", ledger, "a string"]);
+    scene.server.cmd(&["DEL", LEDGER]);
+    scene.server.cmd(&["SET", LEDGER, "a string"]);
     handler.open();
     handler.until_ended(&job).await;
     scene.server.cmd(&["XCLAIM", STREAM, "fleet", "ghost", "0", &entry, "JUSTID"]);
     let plain = submit(&scene.queue, "null").await;
     others.until_ended(&plain).await;
+    fleet.stop().await;
+}
+
+/// Redis lets a worker read the ledger, and refuses to count a run of the step.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_ledger_cannot_be_written_keeps_no_slot() {
+    let scene = Scene::new().await;
+    let (handler, others) = (Walks::well(), Gate::closed());
+    let started = ["HSET", LEDGER, "charge:state", "started", "charge:run", "1", "charge:attempts", "x"];
+    scene.server.cmd(&started);
+    let (job, _) = add(&scene);
+    let fleet = single(&scene.server.url(), plan(&handler), &others);
+    let plain = submit(&scene.queue, "null").await;
+    others.until_ended(&plain).await;
+    // It continues once somebody has repaired the ledger.
+    scene.server.cmd(&["HSET", LEDGER, "charge:attempts", "0"]);
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [0, 1, 0]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_continues_though_its_ledger_does_not_say_how_often_it_changed() {
+    let scene = Scene::new().await;
+    let handler = Walks::well();
+    scene.server.cmd(&["HSET", LEDGER, "v", "x", "lives", "x"]);
+    let (job, _) = add(&scene);
+    let fleet = scene.usual(&handler);
+    until_state(&scene.queue, &job, State::Done).await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_next_step_redis_refuses_to_begin_keeps_no_slot() {
+    let scene = Scene::new().await;
+    let (handler, others) = (Walks::but("charge"), Gate::closed());
+    let proxy = Proxy::start(scene.server.addr());
+    let needle = sha(&scene.server, source("step_begin")).into_bytes();
+    proxy.set(Mode::Hold { needle, nth: 2, way: Direction::Requests });
+    let fleet = single(&scene.server.url_through(proxy.addr()), plan(&handler), &others);
+    let (job, _) = add(&scene);
+    until_async("the next step to begin", SOON, async || proxy.met() == 2).await;
+    let ledger = scene.server.cmd(&["DUMP", LEDGER]);
+    let Reply::BulkString(ledger) = ledger else { panic!("no ledger: {ledger:?}") };
+    scene.server.cmd(&["SET", LEDGER, "a string"]);
+    proxy.set(Mode::Pass);
+    let plain = submit(&scene.queue, "null").await;
+    others.until_ended(&plain).await;
+    scene.server.cmd(&[&b"RESTORE"[..], LEDGER.as_bytes(), b"0", &ledger, b"REPLACE"]);
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    assert_eq!(["charge", "render"].map(|step| handler.runs(step)), [1, 1]);
     fleet.stop().await;
 }

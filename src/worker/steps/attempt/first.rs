@@ -1,4 +1,4 @@
-//! Begins the first step of a job that has no ledger yet, without reading one.
+//! Begins the first step of an attempt before it runs, and of a job that has no ledger yet without reading one.
 
 use std::sync::Arc;
 
@@ -14,41 +14,33 @@ impl Attempt<'_> {
         is_first && envelope.get(b"dead_steps").is_none() && !is_recorded_late()
     }
 
-    /// Begins the step that comes first. Returns false if there is a ledger all the same: then it must be read, because it
-    /// says what comes first. An earlier life may have left it, or the entry may have been delivered to this consumer before.
+    /// Begins the step that comes first, if one is ready. Returns false if the ledger must be read before the attempt runs,
+    /// because it says why the step may not begin. Although `has_read` is false, there may be a ledger: an earlier life may
+    /// have left it, or the entry may have been delivered to this consumer before.
     ///
     /// # Errors
     ///
     /// [`Error`] if Redis refuses for its own reasons, such as a key of another type.
-    pub(super) async fn begin_unread(&mut self) -> Result<bool, Error> {
+    pub(super) async fn begin_first(&mut self, has_read: bool) -> Result<bool, Error> {
         let (steps, life) = (self.steps, self.delivery.job.life.to_string());
+        if self.delivery.held_lease.is_cut() || self.ledger.dropped(&life).is_some() || is_recorded_late() {
+            return Ok(true);
+        }
         let Next::Run(at) = steps.plan.next(&self.ledger, &life, self.now, &self.tried) else {
-            return Ok(false);
+            return Ok(true);
         };
         let (run, plan) = (steps.run(at, &self.run), Arc::clone(&steps.text));
-        let new = Arc::new(NewRun { run, plan, has_read: false });
-        let begun = self.ask_first(|| self.executor.ledgers.begin(self.delivery, &new)).await;
-        match begun {
-            Ok(Some(StepBegun::Start)) => {
-                self.tried.insert(at);
-                self.begun = Some(at);
-                Ok(true)
-            }
-            Ok(Some(StepBegun::Refused)) => Ok(false),
-            // A call before this one may have been executed, without an answer.
-            Ok(Some(StepBegun::Stale)) => {
-                self.report_not_run(&new.run).await;
-                Ok(false)
-            }
-            Ok(None) => {
-                self.report_not_run(&new.run).await;
-                Ok(true)
-            }
-            // A call before the one that was refused may have been executed.
-            Err(error) => {
-                self.report_not_run(&new.run).await;
-                Err(error)
-            }
+        let new = Arc::new(NewRun { run, plan, has_read });
+        let begun = self.ask(|| self.executor.ledgers.begin(self.delivery, &new)).await;
+        // A call before the last one may have been executed, without an answer.
+        if !matches!(begun, Ok(Some(StepBegun::Start | StepBegun::Refused))) {
+            self.report_not_run(&new.run).await;
         }
+        let begun = begun?;
+        if begun == Some(StepBegun::Start) || begun == Some(StepBegun::Refused) && has_read {
+            self.tried.insert(at);
+        }
+        self.begun = (begun == Some(StepBegun::Start)).then_some(at);
+        Ok(!matches!(begun, Some(StepBegun::Refused | StepBegun::Stale)))
     }
 }
