@@ -70,15 +70,10 @@ impl Executor {
             return SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Invalid(why)));
         }
         // For most jobs, the clock is read once.
-        let mut now = Instant::now();
-        if delivery.held_lease.silence(now) >= self.starts_within {
-            self.confirm(&delivery).await;
-            now = Instant::now();
-        }
-        if delivery.held_lease.is_cut() {
-            let outcome = delivery.held_lease.outcome();
-            return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
-        }
+        let mut now = match self.confirm(&delivery).await {
+            Ok(now) => now,
+            Err(outcome) => return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome)),
+        };
         let has_steps = matches!(registered.work, Runner::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
         let is_shown = || job.is_named_by_entry() || job.is_noted(&delivery.envelope);
@@ -178,17 +173,22 @@ impl Executor {
         (outcome, elapsed)
     }
 
-    /// Waits until the heartbeat has confirmed who owns the entry. The entry may have waited here while this process
-    /// was frozen, and another worker may have claimed it and done its job.
-    async fn confirm(&self, delivery: &Delivery) {
-        self.dispatcher.yield_to_next();
+    /// Returns the time if a handler may be called now, and otherwise the outcome. While this process was frozen, another
+    /// worker may have claimed the entry and done its job: then this waits until the heartbeat has confirmed who owns it.
+    pub(super) async fn confirm(&self, delivery: &Delivery) -> Result<Instant, Outcome> {
         let held_lease = &delivery.held_lease;
-        while held_lease.silence(Instant::now()) >= self.starts_within {
+        let mut now = Instant::now();
+        if held_lease.silence(now) >= self.starts_within {
+            self.dispatcher.yield_to_next();
+        }
+        while held_lease.silence(now) >= self.starts_within && !held_lease.is_cut() {
             tokio::select! {
                 () = tokio::time::sleep(CONFIRM_EVERY) => {}
-                () = held_lease.token().cancelled() => return,
+                () = held_lease.token().cancelled() => {}
             }
+            now = Instant::now();
         }
+        if held_lease.is_cut() { Err(held_lease.outcome()) } else { Ok(now) }
     }
 
     /// Begins the attempt's span, if attempts have spans.
@@ -223,7 +223,7 @@ impl Executor {
                 Err(error) => Err(error),
             };
             match begun {
-                Ok(Begun::Start) => return Ok(None),
+                Ok(Begun::Start) => return Ok(self.confirm(delivery).await.err()),
                 // Giving the entry back finds out what it is, and ends it.
                 Ok(Begun::Stale | Begun::DoneAlready) => return Ok(Some(Outcome::Interrupted)),
                 Ok(Begun::CancelRequested) => return Ok(Some(Outcome::Cancelled)),

@@ -87,10 +87,6 @@ impl Attempt<'_> {
         let (life, mut looked_again) = (self.delivery.job.life.to_string(), false);
         loop {
             if let Some(at) = self.begun.take() {
-                if self.delivery.held_lease.is_cut() {
-                    self.take_back(at).await;
-                    return self.delivery.held_lease.outcome();
-                }
                 if let Some(outcome) = self.perform(at).await {
                     return outcome;
                 }
@@ -194,6 +190,10 @@ impl Attempt<'_> {
 
     /// Runs one step, whose start is recorded. Returns an outcome if the attempt ends with it.
     async fn perform(&mut self, at: usize) -> Option<Outcome> {
+        if let Err(outcome) = self.executor.confirm(self.delivery).await {
+            self.take_back(at).await;
+            return Some(outcome);
+        }
         let (steps, job) = (self.steps, &self.delivery.job);
         let (part, run) = (&steps.parts[at], steps.run(at, &self.run));
         let life = job.life.to_string();

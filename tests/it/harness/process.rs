@@ -195,9 +195,20 @@ impl Worker {
         self.signal(Signal::HUP);
     }
 
-    /// Freezes it; its connections stay open.
+    /// Freezes it, and waits until all its threads have stopped; its connections stay open.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
+        until(&format!("process {} to stop", self.pid), RAN, || !self.has_running_thread());
+    }
+
+    /// A thread that ends meanwhile has stopped.
+    fn has_running_thread(&self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
+        threads.flatten().any(|thread| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The name may contain anything, but the state follows its last bracket.
+            stat.rsplit_once(") ").is_some_and(|(_, facts)| facts.starts_with(['R', 'S', 'D']))
+        })
     }
 
     /// Lets it continue.

@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use streamfleet::admin::Decider;
+use streamfleet::job::{State, Verdict};
 use streamfleet::{Producer, Submission};
 
 use super::{LATEST, LEASE, Scene, pass};
-use crate::harness::fleet::queue;
-use crate::harness::proxy::{Mode, Proxy, Scope};
+use crate::harness::fleet::{queue, until_state};
+use crate::harness::proxy::{Direction, Mode, Proxy, Scope};
 use crate::harness::redis_server::RedisServer;
-use crate::harness::wait::until;
+use crate::harness::scripts::{sha, source};
+use crate::harness::wait::{until, until_async};
 
 /// A pause of Redis that does no harm according to docs/operations.md: seven tenths of the lease.
 const PAUSE: Duration = Duration::from_millis(4_200);
@@ -122,6 +125,67 @@ async fn the_first_jobs_of_a_frozen_worker_do_not_start_after_a_takeover() {
     let job = deliver_to_frozen(&scene, &mut sent).await;
     takeover(&mut scene, sent);
     assert_eq!(scene.starts()[&job], [scene.workers[1].pid()]);
+}
+
+/// Redis records that a step starts, and the worker is frozen before it learns so. The step becomes unknown, and a person lets it
+/// run again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_does_not_start_in_a_frozen_worker_after_a_decision() {
+    // A step starts on its own, or together with the end of the one before.
+    for (script, nth, audit) in [("step_begin", 2, "audit fail 1"), ("step_end", 1, "audit ok")] {
+        let add = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", audit];
+        let (mut scene, _proxy) = frozen_before_start((script, nth), &add);
+        scene.hire();
+        let (queue, job) = (queue(&scene.server).await, "j".parse().unwrap());
+        until_state(&queue, &job, State::Dead).await;
+        let (charge, ann) = ("charge".parse().unwrap(), Decider::new("ann", "not charged"));
+        queue.steps().decide(&job, (&charge, Verdict::Run), &ann, LATEST).await.unwrap();
+        until_state(&queue, &job, State::Done).await;
+        thaw_and_run(&scene).await;
+        assert_eq!(scene.starts()["j/charge"], [scene.workers[1].pid()], "{script}");
+    }
+}
+
+/// The same for a job without steps that Redis has allowed to start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_may_start_does_not_start_in_a_frozen_worker_after_a_takeover() {
+    let expiry = ["expires_at_ms", "9999999999999"];
+    let add = ["XADD", "sf:{default}:jobs", "*", "type", "test", "id", "j", "payload", "ok"];
+    let (mut scene, _proxy) = frozen_before_start(("begin", 1), &[&add[..], &expiry].concat());
+    scene.hire();
+    scene.until_done();
+    thaw_and_run(&scene).await;
+    assert_eq!(scene.starts()["j"], [scene.workers[1].pid()]);
+}
+
+/// Adds a job to a worker with one slot, and freezes the worker before it gets the reply to the `nth` call of this script.
+fn frozen_before_start((script, nth): (&str, usize), add: &[&str]) -> (Scene, Proxy) {
+    let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 0);
+    let proxy = Proxy::start(scene.server.addr());
+    let needle = sha(&scene.server, source(script)).into_bytes();
+    let direct = scene.program.url.clone();
+    (scene.program.concurrency, scene.program.url) = (1, scene.server.url_through(proxy.addr()));
+    scene.hire();
+    scene.program.url = direct;
+    proxy.set(Mode::Hold { needle, nth, way: Direction::Replies });
+    scene.server.cmd(add);
+    until("the start to be recorded", LATEST, || proxy.met() == nth);
+    scene.workers[0].freeze();
+    proxy.set(Mode::Pass);
+    (scene, proxy)
+}
+
+/// Thaws the first worker, and waits until its slot has run another job.
+async fn thaw_and_run(scene: &Scene) {
+    let pid = scene.workers[0].pid();
+    scene.workers[0].thaw();
+    until_async("the thawed worker to run a job", LATEST, async || {
+        let others = scene.send(&["sleep 100"; 2]).await;
+        scene.until_done();
+        let starts = scene.starts();
+        others.iter().any(|job| starts[&job.to_string()].contains(&pid))
+    })
+    .await;
 }
 
 /// Freezes the worker while it waits for jobs, and sends one that Redis delivers to it. A worker that is frozen between two
