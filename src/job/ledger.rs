@@ -17,6 +17,8 @@ pub struct Ledger {
     pub plan: Option<Plan>,
     /// The life in which a handler dropped the whole job, and why.
     dropped: Option<(String, String)>,
+    /// The lives that use it and are alive, each with the version at which it joined: usually one.
+    lives: BTreeMap<String, u64>,
     steps: BTreeMap<StepName, StepRecord>,
 }
 
@@ -44,6 +46,8 @@ pub struct StepRecord {
     pub result: Option<Bytes>,
     /// What a person last decided.
     pub decision: Option<Decision>,
+    /// The version of the ledger when a run last ended.
+    ended_at: u64,
 }
 
 /// One error of a step.
@@ -97,6 +101,9 @@ impl Ledger {
                 (b"v", _) => ledger.version = number(value).unwrap_or(0),
                 (b"plan", _) => ledger.plan = text(value).parse().ok(),
                 (b"dropped", _) => ledger.dropped = pair(&text(value)),
+                ([b'@', life @ ..], _) => {
+                    ledger.lives.insert(text(life), number(value).unwrap_or(u64::MAX));
+                }
                 (_, Some((step, field))) => {
                     if let Ok(step) = step.parse() {
                         ledger.steps.entry(step).or_default().set(field, value);
@@ -124,6 +131,21 @@ impl Ledger {
     /// Returns a step's state.
     pub fn state(&self, step: &StepName) -> StepState {
         self.get(step).map_or_else(StepState::default, |record| record.state)
+    }
+
+    /// Returns the number of a step's runs that count in this life; see [`Self::counts_in`].
+    pub(crate) fn attempts(&self, step: &StepName, life: &str, kind: StepKind) -> u32 {
+        let Some(record) = self.get(step) else { return 0 };
+        if self.counts_in(record, life) { record.attempts } else { record.attempts_in(life, kind) }
+    }
+
+    /// Returns true if the runs of a step count in this life: they were its own, or those of another life that is alive, or
+    /// was so when this one joined the ledger.
+    pub(crate) fn counts_in(&self, record: &StepRecord, life: &str) -> bool {
+        let joined_before = |joined: &u64| *joined < record.ended_at;
+        record.life == life
+            || self.lives.contains_key(&record.life)
+            || self.lives.get(life).is_some_and(joined_before)
     }
 
     /// Returns the steps that the ledger knows, by name.
@@ -172,6 +194,7 @@ impl StepRecord {
             "since" => self.since = instant(value),
             "due" => self.due = instant(value),
             "result" => self.result = Some(Bytes::copy_from_slice(value)),
+            "v" => self.ended_at = number(value).unwrap_or(0),
             "decision" => self.decision = decision(&text(value)),
             _ if field.starts_with("e:") => self.errors.extend(error(&text(value))),
             _ => {}
@@ -262,6 +285,19 @@ mod tests {
         assert_eq!(record.attempts_in("1", StepKind::Auto), 3);
         assert_eq!(record.attempts_in("2", StepKind::Auto), 0);
         assert_eq!(record.attempts_in("2", StepKind::Once), 3);
+    }
+
+    #[test]
+    fn the_attempts_of_another_life_count_if_both_were_alive() {
+        let step = "a".parse().unwrap();
+        let attempts = |more: &[(&str, &str)]| {
+            let fields = [&[("a:attempts", "3"), ("a:life", "1-0"), ("a:v", "7")], more].concat();
+            read(&fields).attempts(&step, "2-0", StepKind::Auto)
+        };
+        assert_eq!(attempts(&[("@1-0", "1")]), 3, "it is alive");
+        assert_eq!(attempts(&[("@2-0", "6")]), 3, "it ended later");
+        assert_eq!(attempts(&[("@2-0", "8")]), 0, "it had ended before");
+        assert_eq!(attempts(&[]), 0, "this life begins now");
     }
 
     proptest! {

@@ -171,7 +171,7 @@ fn begun(status: i64) -> Option<StepBegun> {
     match status {
         0 => Some(StepBegun::Stale),
         1 => Some(StepBegun::Start),
-        2 | 3 => Some(StepBegun::Refused),
+        2..=4 => Some(StepBegun::Refused),
         _ => None,
     }
 }

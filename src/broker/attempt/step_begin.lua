@@ -2,7 +2,8 @@
 -- again, it gets the same answer.
 -- Each job has one key: its ledger. is_unread: '1' if the caller has not read the ledger, because there should be none.
 -- returns {1, {an answer or an error for each job}}: 1 start, 0 stale (another process settled this entry), 2 it may not
---   run: the ledger says why (or must be read first), 3 a once step that another run started has become unknown
+--   run: the ledger says why (or must be read first), 3 a once step that another run started has become unknown, 4 an
+--   attempt of another life of this id runs it
 local stream, consumer = KEYS[1], ARGV[1]
 local FIRST_KEY, KEYS_EACH = 2, 1
 local now = now_ms()
@@ -15,16 +16,14 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
     'v')
   -- Only this run itself may have written it.
   if is_unread == '1' and told[7] and told[2] ~= run then return 2 end
-  local answer = begin_step(ledger, told, step, kind, run, life, consumer, now, changes)
-  if not changes[1] then return answer end
-  if answer == 1 then
-    add_pair(changes, 'plan', plan)
-    -- A life that has begun steps uses their ledger until it ends; see leave_ledger.
-    if not told[5] then
-      add_pair(changes, mark, '1')
-      add_pair(changes, 'lives', text_after(told[6]))
-    end
+  local answer = begin_step(stream, ledger, told, step, kind, run, life, consumer, now, changes)
+  if answer == 1 and changes[1] then add_pair(changes, 'plan', plan) end
+  -- A life that has begun steps, or waits for one, uses their ledger until it ends; see leave_ledger.
+  if (answer == 1 or answer == 4) and not told[5] then
+    add_pair(changes, mark, text_after(told[7]))
+    add_pair(changes, 'lives', text_after(told[6]))
   end
+  if not changes[1] then return answer end
   add_pair(changes, 'v', text_after(told[7]))
   redis.call('HSET', ledger, unpack(changes))
   -- The ledger of an earlier job of this id may be about to expire.

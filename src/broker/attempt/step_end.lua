@@ -23,7 +23,7 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
   local is_new = state == 'started' or state == 'unknown' and new_state ~= 'unknown'
   if other ~= '' and state ~= 'unknown' then
     if held then
-      begun = begin_step(ledger, told, other, other_kind, run, life, consumer, now, changes)
+      begun = begin_step(stream, ledger, told, other, other_kind, run, life, consumer, now, changes)
     elseif held == false then
       begun = 0
     end
@@ -32,6 +32,7 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
     add_pair(changes, step .. ':state', new_state)
     add_pair(changes, step .. ':attempts', attempts)
     add_pair(changes, step .. ':since', ms_text(now))
+    add_pair(changes, step .. ':v', text_after(told[7]))
     if due_in_ms ~= '' then add_pair(changes, step .. ':due', ms_text(now + tonumber(due_in_ms))) end
     if result ~= '' then add_pair(changes, step .. ':result', result) end
     -- The worker may die before the job is cancelled; this keeps later attempts of this life from running another step.

@@ -912,12 +912,29 @@ local function note_step(ledger, step, now, kind, text)
   redis.call('HSET', ledger, step .. ':e:' .. (nth - 1) % 5, string.format('%.0f ', now) .. kind .. ' ' .. text)
 end
 
--- May this run of a step start? The answer is that of step_begin: 1, 2 or 3. told: the step's state, run, life and due time
--- in the ledger. Adds to `changes` what must be written, and adds nothing if nothing changes. It must come after the fence.
-local function begin_step(ledger, told, step, kind, run, life, consumer, now, changes)
-  local state = told[1] or 'pending'
+-- True if the attempt that began this run of a step still has its entry, in whatever lane. The run's name begins with the
+-- entry. stream: one of the lanes.
+local function is_under_way(stream, run)
+  local entry, normal = string.match(run or '', '^(%d+%-%d+)/'), string.match(stream, '^(.*:jobs)')
+  if not entry or not normal then return false end
+  return pending_of(normal, entry) or pending_of(normal .. ':high', entry) or pending_of(normal .. ':low', entry)
+end
+
+-- True if the runs of a step in another life count in this one: the other life is alive, or was so when this one joined the
+-- ledger. A life joins at a version of the ledger, and a run ends at one.
+local function shares_attempts(ledger, step, other, life)
+  local told = redis.call('HMGET', ledger, '@' .. other, '@' .. life, step .. ':v')
+  local joined, ended = tonumber(told[2] or ''), tonumber(told[3] or '')
+  return told[1] or joined and ended and joined < ended
+end
+
+-- May this run of a step start? The answer is that of step_begin. told: the step's state, run, life and due time in the
+-- ledger. Adds to `changes` what must be written, and adds nothing if nothing changes. It must come after the fence.
+local function begin_step(stream, ledger, told, step, kind, run, life, consumer, now, changes)
+  local state, is_others = told[1] or 'pending', told[3] and told[3] ~= life
   if state == 'started' and told[2] == run then return 1 end
   if state == 'done' or state == 'given_up' then return 2 end
+  if state == 'started' and is_others and is_under_way(stream, told[2]) then return 4 end
   if kind == 'once' and state == 'started' then
     add_pair(changes, step .. ':state', 'unknown')
     add_pair(changes, step .. ':since', ms_text(now))
@@ -927,7 +944,9 @@ local function begin_step(ledger, told, step, kind, run, life, consumer, now, ch
     return 3
   end
   if kind == 'once' and state ~= 'pending' then return 2 end
-  if kind == 'auto' and told[3] and told[3] ~= life then add_pair(changes, step .. ':attempts', '0') end
+  if kind == 'auto' and is_others and not shares_attempts(ledger, step, told[3], life) then
+    add_pair(changes, step .. ':attempts', '0')
+  end
   add_pair(changes, step .. ':state', 'started')
   add_pair(changes, step .. ':run', run)
   add_pair(changes, step .. ':worker', consumer)

@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::{Plan, PlannedStep};
 use crate::job::{DeadReason, Ledger, StepKind, StepName, StepState, Timestamp};
 
+/// How long a job waits before it looks again whether another job of its id still runs a step.
+const BESIDE_ANOTHER: Duration = Duration::from_secs(1);
+
 /// What comes next in an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
@@ -49,10 +52,14 @@ impl Plan {
             if !self.is_open(ledger, life, at) || !self.is_ready(ledger, at) {
                 continue;
             }
-            let due = ledger.get(&step.name).and_then(|record| record.due);
-            let left = due.map_or(Duration::ZERO, |due| due.since(now));
+            let record = ledger.get(&step.name);
+            let due = record.and_then(|record| record.due);
+            let mut left = due.map_or(Duration::ZERO, |due| due.since(now));
             if left.is_zero() && !tried.contains(&at) {
                 return Next::Run(at);
+            }
+            if record.is_some_and(|record| record.state == StepState::Started && record.life != life) {
+                left = left.max(BESIDE_ANOTHER);
             }
             wait = Some(wait.map_or(left, |wait| wait.min(left)));
         }
@@ -105,7 +112,7 @@ impl Plan {
         let Some(record) = ledger.get(&step.name) else { return true };
         match record.state {
             StepState::Pending | StepState::Started => true,
-            StepState::Exhausted => step.kind == StepKind::Auto && record.life != life,
+            StepState::Exhausted => step.kind == StepKind::Auto && !ledger.counts_in(record, life),
             StepState::Done | StepState::Failed | StepState::Unknown | StepState::GivenUp => false,
         }
     }

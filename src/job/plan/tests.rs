@@ -74,6 +74,27 @@ fn a_failed_step_stops_only_the_steps_after_it() {
 }
 
 #[test]
+fn a_step_that_another_life_has_started_is_tried_once_and_then_waited_for() {
+    let plan: Plan = "charge once\nmail auto".parse().unwrap();
+    let fields = [("charge:state", "started"), ("charge:life", "1-0"), ("mail:state", "done")];
+    let ledger = Ledger::read(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+    assert_eq!(plan.next(&ledger, "2-0", NOW, &BTreeSet::new()), Next::Run(0));
+    assert_eq!(plan.next(&ledger, "2-0", NOW, &BTreeSet::from([0])), Next::Wait(Duration::from_secs(1)));
+}
+
+#[test]
+fn a_step_exhausted_by_a_living_job_of_the_same_id_is_exhausted() {
+    let plan: Plan = "mail auto".parse().unwrap();
+    let next = |fields: &[(&str, &str)]| {
+        let ledger = Ledger::read(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+        plan.next(&ledger, "2-0", NOW, &BTreeSet::new())
+    };
+    let fields = [("mail:state", "exhausted"), ("mail:life", "1-0"), ("@1-0", "1")];
+    assert_eq!(next(&fields), Next::Stuck(DeadReason::Exhausted));
+    assert_eq!(next(&fields[..2]), Next::Run(0));
+}
+
+#[test]
 fn the_job_is_done_when_all_its_steps_are() {
     let plan: Plan = "charge once\nmail auto".parse().unwrap();
     let all = ledger(&[("charge", "done"), ("mail", "done"), ("of-an-older-plan", "failed")]);

@@ -272,8 +272,7 @@ impl Attempt<'_> {
 
     /// Returns the number of runs of a step that count so far.
     fn attempts_of(&self, run: &StepRun) -> u32 {
-        let life = self.delivery.job.life.to_string();
-        self.ledger.get(&run.step).map_or(0, |record| record.attempts_in(&life, run.kind))
+        self.ledger.attempts(&run.step, &self.delivery.job.life.to_string(), run.kind)
     }
 
     /// Asks whether a run may start. Without an answer, it must not.

@@ -7,6 +7,7 @@ mod halfway;
 mod late;
 mod lost_reply;
 mod once;
+mod overlap;
 mod replay;
 pub(crate) mod scene;
 mod scripts;
