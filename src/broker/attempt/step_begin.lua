@@ -1,9 +1,9 @@
 -- step_begin: may these runs of steps start? The ledger is written before the handler is called. If the same run asks
 -- again, it gets the same answer.
 -- Each job has one key: its ledger. is_unread: '1' if the caller has not read the ledger, because there should be none.
--- returns {1, {an answer or an error for each job}}: 1 start, 0 stale (another process settled this entry), 2 it may not
---   run: the ledger says why (or must be read first), 3 a once step that another run started has become unknown, 4 an
---   attempt of another life of this id runs it
+-- returns {1, {an answer or an error for each job}}: 1 start, 0 stale (another process settled this entry, or this run has
+--   ended), 2 it may not run: the ledger says why (or must be read first), 3 a once step that another run started has
+--   become unknown, 4 an attempt of another life of this id runs it
 local stream, consumer = KEYS[1], ARGV[1]
 local FIRST_KEY, KEYS_EACH = 2, 1
 local now = now_ms()

@@ -934,6 +934,8 @@ local function begin_step(stream, ledger, told, step, kind, run, life, consumer,
   local state, is_others = told[1] or 'pending', told[3] and told[3] ~= life
   if state == 'started' and told[2] == run then return 1 end
   if state == 'done' or state == 'given_up' then return 2 end
+  -- This run has ended, and was sent to begin before that.
+  if told[2] == run then return 0 end
   if state == 'started' and is_others and is_under_way(stream, told[2]) then return 4 end
   if kind == 'once' and state == 'started' then
     add_pair(changes, step .. ':state', 'unknown')

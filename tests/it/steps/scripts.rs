@@ -117,6 +117,34 @@ fn an_auto_step_that_another_run_started_runs_again() {
     scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, "3", "auto"), [2, 2]);
 }
 
+/// What was sent before the run ended may arrive after it.
+#[test]
+fn a_begin_that_arrives_after_the_end_of_its_run_starts_nothing() {
+    for state in ["pending", "exhausted"] {
+        let scripts = Scripts::new();
+        let entry = scripts.delivered();
+        let first = begin(&entry, "1", "auto");
+        assert_eq!(scripts.call_one(source("step_begin"), &KEYS, &first).0, 1);
+        assert_eq!(scripts.call_one(source("step_end"), &KEYS, &end("1", state)).0, 1);
+        scripts.one_twice(source("step_begin"), &KEYS, &first, [0, 0]);
+        assert_eq!(field(&scripts, "charge:state"), state);
+        scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, "2", "auto"), [1, 1]);
+    }
+}
+
+#[test]
+fn an_end_that_arrives_after_the_end_of_the_next_step_starts_nothing() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once"));
+    let args = end_and_begin(&entry, "1", "auto");
+    assert_eq!(ended_and_begun(&scripts, &KEYS, &args), [1, 1]);
+    let next = [NO_ENTRY, "1700", "mail", "1", "pending", "1", "", "error", "no", "", "", "", ""];
+    assert_eq!(scripts.call_one(source("step_end"), &KEYS, &next).0, 1);
+    assert_eq!(ended_and_begun(&scripts, &KEYS, &args), [1, 0]);
+    assert_eq!(field(&scripts, "mail:state"), "pending");
+}
+
 #[test]
 fn nothing_begins_for_a_settled_entry() {
     let scripts = Scripts::new();
