@@ -379,23 +379,20 @@ impl Attempt<'_> {
         }
     }
 
-    /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says so.
-    /// If Redis refuses for its own reasons, that ends with the attempt: the ledger says that the step has started, and a slot
-    /// must not wait until a person has fixed it.
+    /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says
+    /// so: it is sent again only until the attempt is cut short. The same holds if Redis refuses for its own reasons: a slot must
+    /// not wait until a person has fixed it.
     async fn record_end(&self, ended: &Arc<EndedRun>) -> Option<StepReported> {
         let EndedRun { run, end, dropped, .. } = &**ended;
-        let send = || self.executor.ledgers.end(self.delivery, ended);
         let interrupted = end.state == StepState::Pending && end.delay.is_none() && dropped.is_none();
-        if end.state == StepState::Unknown || interrupted && run.kind == StepKind::Auto {
-            return send().await.ok();
-        }
+        let is_known = end.state != StepState::Unknown && !(interrupted && run.kind == StepKind::Auto);
         let mut backoff = RedisBackoff::new();
         loop {
-            match send().await {
+            match self.executor.ledgers.end(self.delivery, ended).await {
                 Ok(reported) => return Some(reported),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
-                    if error.is_transient() {
+                    if is_known && error.is_transient() {
                         backoff.wait(&error).await;
                         continue;
                     }

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use streamfleet::job::{State, StepState};
-use streamfleet::{Producer, Submission};
+use streamfleet::{JobError, Producer, Submission};
 
 use super::scene::{Scene, Walks, plan};
 use crate::harness::fleet::{config, quick, until_state};
 use crate::harness::proxy::{Direction, Mode, Proxy};
 use crate::harness::scripts::source;
-use crate::traps::scene::STREAM;
+use crate::harness::wait::until_async;
+use crate::traps::scene::{SOON, STREAM};
 
 fn gift() -> Submission {
     Submission::new("gift").unwrap()
@@ -48,6 +49,27 @@ async fn a_once_step_whose_end_lost_its_reply_runs_once() {
 async fn a_lookup_whose_reply_was_lost_is_repeated() {
     // Only the first entry of a job shows that there is no ledger.
     losing(source("steps"), 1, gift().delay(Duration::from_millis(1))).await;
+}
+
+/// The person who decides about the step reads what its handler knew.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_run_that_nobody_knows_is_sent_again() {
+    let scene = Scene::new().await;
+    let proxy = Proxy::start(scene.server.addr());
+    let needle = crate::harness::scripts::sha(&scene.server, source("step_end")).into_bytes();
+    proxy.set(Mode::Hold { needle, nth: 1, way: Direction::Requests });
+    let handler = Walks::new(|_, _| Err(JobError::unknown("the bank did not answer")));
+    let config = config(&scene.server.url_through(proxy.addr()));
+    let fleet = Scene::fleet_with(config, quick(1), plan(&handler));
+    let job = Producer::new(scene.queue.clone()).submit(gift()).await.unwrap();
+    until_async("the end to be on its way", SOON, async || proxy.met() == 1).await;
+    proxy.set(Mode::Rst);
+    proxy.set(Mode::Pass);
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    let charge = scene.step(&job, "charge").await;
+    let errors: Vec<&str> = charge.errors.iter().map(|error| &*error.text).collect();
+    assert_eq!((charge.state, &errors[..]), (StepState::Unknown, &["the bank did not answer"][..]));
+    fleet.stop().await;
 }
 
 /// Nobody needs to decide about a step that did nothing.
