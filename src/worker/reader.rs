@@ -2,10 +2,12 @@
 //! a reply is lost, its entries are delivered to us anyway, and the reader finds them among our own pending entries.
 
 mod mode;
+mod recover;
 mod standby;
 mod take;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -23,7 +25,7 @@ use super::rooms::Rooms;
 use crate::broker::{Class, Entry, Error, Link, Queue};
 use crate::event::{Event, Events};
 use crate::health::{Monitor, QueueHealth};
-use crate::job::{ConsumerName, EntryId, JobSpec, Lane, Outcome, Portion};
+use crate::job::{ConsumerName, JobSpec, Lane, Outcome, Portion};
 
 /// An answer that is late by more than this is not coming: the connection is lost.
 const LATE: Duration = Duration::from_secs(2);
@@ -76,6 +78,8 @@ pub(crate) struct Reading {
     gate: tokio::sync::RwLock<()>,
     /// Notified while there is a backlog that one connection cannot drain as fast as Redis could deliver it.
     help: tokio::sync::Notify,
+    /// Set while a reply may be lost that delivered entries.
+    unsure: AtomicBool,
 }
 
 /// Reads one queue. The first reader waits for entries. The second one only helps while there is a backlog.
@@ -115,12 +119,14 @@ impl Reader {
         let (mut empty, mut has_taken) = (Empty::default(), false);
         let mut portion = Portion::new(FIRST_ENTRIES, MAX_ENTRIES, READ_BYTES);
         while !self.stop.is_cancelled() {
+            if !self.is_sure(&mut backoff).await {
+                continue;
+            }
             if self.helps && mode != Mode::Drain {
-                self.monitor.idle();
-                tokio::select! {
-                    () = self.reading.help.notified() => mode = Mode::Drain,
-                    () = self.stop.cancelled() => return,
+                if !self.is_called().await {
+                    return;
                 }
+                mode = Mode::Drain;
             }
             if !self.is_open().await {
                 return;
@@ -176,6 +182,15 @@ impl Reader {
                     self.repair(&error, &mut backoff).await;
                 }
             }
+        }
+    }
+
+    /// Waits until the other reader calls for help. Returns false if the reader is stopped.
+    async fn is_called(&self) -> bool {
+        self.monitor.idle();
+        tokio::select! {
+            () = self.reading.help.notified() => true,
+            () = self.stop.cancelled() => false,
         }
     }
 
@@ -260,7 +275,8 @@ impl Reader {
                     }
                     // What was read before is ours, and must run.
                     Err(error) if !entries.is_empty() => {
-                        tracing::debug!(%error, "failed to read a later lane");
+                        self.events.redis_error(error.kind(), &error);
+                        self.doubt(&error);
                         break;
                     }
                     Err(error) => return Err(error),
@@ -336,9 +352,10 @@ impl Reader {
         }
     }
 
-    /// Recovers from an error: waits, creates what is missing, and finds what a lost reply delivered.
+    /// Recovers from an error: waits, and creates what is missing. What a lost reply delivered is found before the next read.
     async fn repair(&self, error: &Error, backoff: &mut RedisBackoff) {
         self.events.redis_error(error.kind(), &error);
+        self.doubt(error);
         if !error.is_transient() {
             // Joining finds out which key it is.
             let why = self.rejoin().await.err().unwrap_or_else(|| error.clone());
@@ -354,13 +371,6 @@ impl Reader {
                 Err(error) if !error.is_transient() => self.report_unserved(&error),
                 Err(error) => tracing::debug!(%error, "failed to recreate the group"),
             }
-        }
-        match self.recover().await {
-            Ok(0) => {}
-            Ok(found) => {
-                tracing::info!(queue = %self.queue.name(), found, "found deliveries whose reply was lost")
-            }
-            Err(error) => tracing::debug!(%error, "failed to read this worker's pending entries"),
         }
     }
 
@@ -387,32 +397,6 @@ impl Reader {
         if self.health.clear_refusal() {
             self.events.emit(&Event::Served { queue: self.queue.name() });
         }
-    }
-
-    /// Takes those of our own pending entries that are not known here. What is known is noted before they are read,
-    /// because an entry that is settled meanwhile must not be taken for unknown.
-    async fn recover(&self) -> Result<usize, Error> {
-        let _alone = self.reading.gate.write().await;
-        let known = self.held_leases.known();
-        let mut found = 0;
-        let mut portion = Portion::new(FIRST_ENTRIES, MAX_ENTRIES, READ_BYTES);
-        for lane in Lane::ALL {
-            let mut after = EntryId::new(0, 0);
-            loop {
-                let read = self.queue.read_own(&self.link, &self.consumer, lane, after, portion.count());
-                let mut page = self.await_read(read, Duration::ZERO).await?;
-                portion.record_sizes(page.entries.iter().map(Entry::size));
-                let Some(last) = page.entries.last() else { break };
-                after = last.id;
-                page.entries.retain(|entry| !known.contains(&(lane, entry.id)));
-                let count = page.entries.len();
-                found += count;
-                self.dispatcher.reserve_anyway(count);
-                let taken = self.accept(page, count).await;
-                self.dispatcher.free(count - taken);
-            }
-        }
-        Ok(found)
     }
 
     /// Hands entries on, and returns how many of them use room. Those beyond the room go back at once. So do those whose type or

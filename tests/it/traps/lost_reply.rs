@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use streamfleet::job::State;
-use streamfleet::{JobError, RedisError, SubmitError};
+use streamfleet::job::{Lane, State};
+use streamfleet::{JobError, Producer, RedisError, SubmitError};
 
 use super::scene::{LONG, SOON, STREAM, Scene, job};
 use crate::harness::fleet::{Acts, submit, until_state};
@@ -137,6 +137,34 @@ async fn a_delivery_whose_reply_was_lost_is_found_again_and_runs_once() {
     assert_eq!(scene.proxy.hits(), 1);
     assert_eq!(jobs.each_ref().map(|job| handler.runs(job)), [1, 1]);
     fleet.stop().await;
+}
+
+/// Loses this many reads that deliver a job of the normal lane, of which the first comes right after a read of the high lane.
+/// Everything must run soon all the same.
+async fn loses_a_later_lane(times: usize) {
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let high = producer.submit_all((0..5).map(|_| job("urgent").lane(Lane::High))).await.unwrap();
+    let lost = submit(&scene.queue, "precious").await;
+    let holding = b"precious".to_vec();
+    scene.proxy.set(Mode::DropReplyTo { needle: b"XREADGROUP".to_vec(), holding, times });
+    let handler = Acts::well();
+    let fleet = scene.fleet(LONG, handler.clone());
+    until_async("the job whose delivery was lost to run", SOON, async || handler.runs(&lost) > 0).await;
+    scene.until_at_rest().await;
+    assert_eq!(scene.proxy.hits(), times);
+    assert!(high.iter().chain([&lost]).all(|job| handler.runs(job) == 1));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_was_lost_after_another_lane_was_read_is_found_again() {
+    loses_a_later_lane(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_delivery_is_searched_until_the_search_is_answered() {
+    loses_a_later_lane(3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
