@@ -235,7 +235,11 @@ impl Pool {
     /// another job.
     fn not_run(&self, context: &JobContext) -> JobError {
         if context.cancellation().is_cancelled() && !context.time_left().is_zero() {
-            return JobError::retry("the attempt was cut short before a program took the job");
+            // Of a failed `once` step nobody would know how far it got, but nothing of it was done.
+            return match context.is_once() {
+                true => JobError::snooze(Duration::ZERO),
+                false => JobError::retry("the attempt was cut short before a program took the job"),
+            };
         }
         context.ended_by_itself();
         let (pool, job) = (&self.shared.name, context.id());

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{SOON, Stage};
-use crate::cli::desk::json;
+use crate::cli::desk::{json, sf};
 use crate::harness::wait::until;
 
 #[test]
@@ -87,7 +87,7 @@ fn a_cancelled_job_is_cut_short_and_the_next_one_runs() {
     let _worker = stage.start();
     stage.submit("hang", "\"hang\"");
     stage.until_runs("hang");
-    let cancelled = crate::cli::desk::sf(&stage.server, &["cancel", "hang"]);
+    let cancelled = sf(&stage.server, &["cancel", "hang"]);
     assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
     assert_eq!(stage.until_ended("hang")["state"], "cancelled");
     assert_eq!(stage.run("next", "null")["state"], "done");
@@ -132,4 +132,36 @@ fn a_once_step_whose_neighbor_hangs_never_runs_twice() {
     assert_eq!(json(&stage.server, &["dead", "show", "pay"])["reason"], "needs_decision");
     let charge = &json(&stage.server, &["steps", "pay"])["steps"][0];
     assert_eq!(charge["state"], "unknown", "{charge}");
+}
+
+#[test]
+fn a_once_step_that_no_program_has_taken_runs_on_the_next_worker() {
+    let types = "[types.act.steps.charge]\nkind = \"once\"\nhandler = { pool = \"py\" }";
+    let mut stage = Stage::new("processes = 1\ngrace = \"200ms\"", types);
+    stage.toml = stage.toml.replacen("[worker]", "[worker]\ndrain_timeout = \"0s\"", 1);
+    let worker = stage.start();
+    let charge = |id: &str| json(&stage.server, &["steps", id])["steps"][0]["state"].clone();
+    let until_started = |id: &str| {
+        until("the step to be started", SOON, || {
+            let steps = sf(&stage.server, &["steps", id]);
+            steps.code == Some(0) && charge(id) == "started"
+        });
+    };
+    stage.submit("first", "\"wait\"");
+    stage.until_runs("first");
+    for waiting in ["second", "third"] {
+        stage.submit(waiting, "\"wait\"");
+        until_started(waiting);
+    }
+    assert_eq!(sf(&stage.server, &["cancel", "third"]).code, Some(0));
+    assert_eq!(stage.until_ended("third")["state"], "cancelled");
+    assert_eq!(charge("third"), "pending", "nothing of it was done");
+    worker.term();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+    assert_eq!((charge("first"), charge("second")), ("unknown".into(), "pending".into()));
+    fs::write(stage.dir.path().join("gate"), "").unwrap();
+    let _next = stage.start();
+    let status = stage.until_ended("second");
+    assert_eq!((status["state"].as_str(), stage.runs("second")), (Some("done"), 1), "{status}");
+    assert_eq!(stage.runs("third"), 0);
 }
