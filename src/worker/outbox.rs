@@ -54,7 +54,8 @@ impl Outbox {
         count
     }
 
-    async fn await_room(&self) {
+    /// Waits while too much work is waiting.
+    pub(crate) async fn await_room(&self) {
         loop {
             let taken = self.taken.notified();
             let mut taken = std::pin::pin!(taken);

@@ -12,7 +12,7 @@ use super::Config;
 use super::clock::ServerClock;
 use super::heartbeat::{DescribeWorker, Heartbeat, JoinedQueues};
 use super::joiner::{Joiner, OnJoined, QueueWorkers};
-use super::queue_worker::Shared;
+use super::queue_worker::{QueueWorker, Shared};
 use super::quota::Quota;
 use super::registry::Registry;
 use crate::broker::{Broker, Error, MAX_TYPES, Queue};
@@ -153,10 +153,9 @@ impl Worker {
         self.stop_joining.cancel();
         while self.joining.join_next().await.is_some() {}
         let mut queue_workers = self.queue_workers.take();
-        for queue_worker in &mut queue_workers {
-            queue_worker.stop_reading().await;
-        }
+        // While Redis is silent, each reader needs a while to end, and handlers run meanwhile.
         let deadline = Instant::now() + self.shared.config.drain_timeout;
+        futures_util::future::join_all(queue_workers.iter_mut().map(QueueWorker::stop_reading)).await;
         let draining = queue_workers.iter_mut().map(|queue_worker| queue_worker.drain(deadline, &hurry));
         futures_util::future::join_all(draining).await;
         for queue_worker in queue_workers {

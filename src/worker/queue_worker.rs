@@ -337,10 +337,9 @@ impl QueueWorker {
         self.stop_reading.cancel();
         while self.readers.join_next().await.is_some() {}
         for delivery in self.parts.dispatcher.close() {
-            self.parts
-                .outbox
-                .push(SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Interrupted)))
-                .await;
+            let not_run = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
+            // Nothing makes room while Redis is away, and the drain must begin all the same.
+            self.parts.outbox.push_now(SettlerInput::Finished(not_run));
         }
     }
 

@@ -432,8 +432,17 @@ impl Reader {
         aside.extend(put_off.into_iter().map(|(delivery, delay)| {
             SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::NotDue(delay)))
         }));
+        if aside.is_empty() {
+            return taken;
+        }
         for work in aside {
-            self.outbox.push(work).await;
+            self.outbox.push_now(work);
+        }
+        // While Redis takes no outcomes, there is no room, and a worker that stops must not wait for any.
+        tokio::select! {
+            biased;
+            () = self.outbox.await_room() => {}
+            () = self.stop.cancelled() => {}
         }
         taken
     }

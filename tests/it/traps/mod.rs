@@ -8,6 +8,7 @@ pub(crate) mod attempts;
 mod claims;
 mod cluster;
 mod due;
+mod full_outbox;
 mod half_open;
 mod hostile_names;
 mod lost_reply;
