@@ -180,6 +180,9 @@ impl Backlog {
             let left = jobs_of(self.groups.iter().filter(|group| group.place.passes(bound)));
             self.pressing = self.pressing.filter(|_| left > pass / 2);
         }
+        if self.groups.is_empty() {
+            self.pressed_since = None;
+        }
     }
 
     /// Takes out those that may start now, in the order of their lanes, and within a lane in the order in which they came. Each
@@ -202,9 +205,6 @@ impl Backlog {
         }
         self.rounds = self.rounds.wrapping_add(1);
         self.relieve();
-        if self.groups.is_empty() {
-            self.pressed_since = None;
-        }
         startable
     }
 
@@ -323,5 +323,34 @@ mod tests {
         assert_eq!(overdue.iter().map(|(_, place)| *place).collect::<Vec<_>>(), places);
         assert_eq!(numbers(overdue.into_iter().map(|(delivery, _)| delivery).collect()), [1, 2, 4]);
         assert!(scene.backlog.is_idle());
+    }
+
+    #[test]
+    fn a_burst_gets_all_patience_however_the_one_before_ended() {
+        let mut scene = Scene::new();
+        let place = scene.place_of("a");
+        // Five pass in a moment.
+        scene.limits.enter(place, scene.now);
+        scene.limits.leave(place, Some(Duration::from_millis(10)));
+        assert!(scene.limits.enter(place, scene.now));
+        let ends: [fn(&mut Scene); 3] = [
+            |scene| assert_eq!(scene.backlog.withdraw(|_| true).len(), 7),
+            |scene| assert_eq!(scene.backlog.overdue(scene.now + LONGEST).len(), 7),
+            |scene| {
+                while !scene.started().is_empty() {
+                    scene.limits.leave(scene.place_of("a"), None);
+                }
+            },
+        ];
+        for end in ends {
+            for nth in 0..7 {
+                let delivery = delivery(nth, "a", Lane::Normal);
+                let taken = scene.backlog.offer(delivery, place, (&scene.limits, scene.now));
+                assert!(taken.is_ok(), "there is no patience for job {nth}");
+            }
+            assert_eq!(scene.backlog.presses_until(scene.now), Some(scene.now + PATIENCE));
+            end(&mut scene);
+            scene.now += Duration::from_secs(3600);
+        }
     }
 }
