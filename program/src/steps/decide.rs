@@ -83,7 +83,7 @@ pub(crate) async fn decide(
 ) -> anyhow::Result<Result<(Report, Decided), DecideError>> {
     let found = super::find(queue, id).await?;
     let id = found.map_or_else(|| id.clone(), |(id, _)| id);
-    let retention = context.effective.config.worker.retention;
+    let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
     let decided = match queue.steps().decide(&id, (step, verdict), by, retention).await {
         Ok(decided) => decided,
         Err(error) => return Ok(Err(error)),

@@ -7,6 +7,7 @@ use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
 use super::desk::{json, launch, sf, sf_with, stdout_of};
 use crate::harness::fleet::{Running, config, queue, quick, submit};
+use crate::harness::process::Launch;
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::{until, until_async};
 
@@ -311,4 +312,26 @@ fn a_signal_ends_a_list_of_jobs_that_is_shown_again_and_again() {
     until("a look", SOON, || jobs.stdout().contains("4 jobs; 4 were looked at"));
     jobs.term();
     assert_eq!(jobs.wait_exit(SOON).code(), Some(0));
+}
+
+#[test]
+fn a_job_that_a_decision_ends_is_kept_for_its_queues_retention() {
+    let server = RedisServer::start();
+    let toml = "[telemetry]\nlisten = \"off\"\n[worker]\nretention = \"1m\"\n[queues.default]\nretention = \"2h\"\n\
+        [types.gift.steps.charge]\nkind = \"once\"\nhandler = { exec = { command = [\"false\"] } }\n";
+    let configured = |args: &[&str]| {
+        Launch::new(&[&["--config", "{config}", "--redis", &server.url()], args].concat()).config(toml)
+    };
+    let worker = configured(&["worker"]).start();
+    server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "g-1"]);
+    until("a step to need a decision", SOON, || json(&server, &["dead", "list"])["items"][0]["id"] == "g-1");
+    worker.term();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+    let decided = configured(&["steps", "decide", "g-1", "charge", "done", "--json"]).output(SOON);
+    let decided: Value = serde_json::from_str(&decided.stdout).unwrap();
+    assert_eq!(decided["job"], "done");
+    for key in ["sf:{default}:job:g-1", "sf:{default}:steps:g-1"] {
+        let ttl: i64 = redis::from_redis_value(server.cmd(&["PTTL", key])).unwrap();
+        assert!(ttl > 3_600_000, "{key} {ttl}");
+    }
 }
