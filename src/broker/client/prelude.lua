@@ -701,8 +701,9 @@ local function followed(batch, id, steps)
   while steps > 0 do
     local told = redis.call('HGET', batch, 'w:' .. id) or 'done'
     local other = string.match(told, '^>(.*)$')
+    steps = steps - 1
     if not other then return id, told, steps end
-    id, steps = other, steps - 1
+    id = other
   end
   return id, nil, 0
 end
