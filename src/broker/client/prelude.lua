@@ -277,6 +277,11 @@ local function must_be_offloaded(key)
   error('the key ' .. key .. ', which has the large fields of the job, is gone')
 end
 
+-- … goes at once if its job was not accepted, but not if it has no TTL: then an earlier call accepted this life …
+local function forget_offloaded(key)
+  if is_offloaded(key) then redis.call('PEXPIRE', key, 0, 'XX') end
+end
+
 -- … and ends with its life. The fields of an earlier life stay if the record says that a letter has them, and otherwise
 -- for a day, because somebody may have copied that letter.
 local function drop_offloaded(key, life, record)

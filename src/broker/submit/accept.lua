@@ -35,22 +35,32 @@ local function judge(record, id, due)
   accepted[id], more = due == 'now' and 'waiting' or 'scheduled', more + 1
   return 'new', accepted[id]
 end
--- Where the values of each job begin.
-local answer, starts, at = { 0 }, {}, FIRST_JOB
+-- Where the values of each job begin, and the key of its large fields.
+local answer, starts, large, at = { 0 }, {}, {}, FIRST_JOB
 while at <= #ARGV do
   local id, due, token, count = ARGV[at], ARGV[at + DUE_AT], ARGV[at + TOKEN_AT], tonumber(ARGV[at + VALUES - 1])
   local nth = #starts + 1
   if due == 'now' and not make_entry(count) then return refuse_fields(nth, count) end
-  if token ~= '' then must_be_offloaded(beside .. token) end
+  if token ~= '' then
+    large[nth] = beside .. token
+    must_be_offloaded(large[nth])
+  end
   local verdict, state = judge(KEYS[FIRST_KEY + nth - 1], id, due)
   answer[3 * nth - 1], answer[3 * nth], answer[3 * nth + 1] = verdict, id, state
   starts[nth], at = at, at + VALUES + count
 end
 answer[1] = #starts
-if more == 0 then return answer end
-local limit = depth_limit(control, most)
+local limit = more > 0 and depth_limit(control, most)
 local full = limit and overfull(limit, more, delayed, high, normal, low)
-if full then return full end
+local function forget_large()
+  for nth, key in pairs(large) do
+    if full or answer[3 * nth - 1] ~= 'new' then forget_offloaded(key) end
+  end
+end
+if full or more == 0 then
+  forget_large()
+  return full or answer
+end
 local members, is_delayed = {}, false
 local function add(record, from)
   local id, life, lane, job_type, due, ms, window, token, count = unpack(ARGV, from, from + VALUES - 1)
@@ -76,4 +86,5 @@ for nth, from in ipairs(starts) do
 end
 if is_delayed then nudge(delayed, wake, members) end
 keep_receipt(receipt, answer)
+forget_large()
 return answer

@@ -3,7 +3,7 @@
 //!
 //! Such a key lives as long as an entry, a delayed job or a dead letter names it. It is written with a TTL of one day.
 //! The script that moves the job removes the TTL, so a process that dies in between leaves nothing for ever. The script
-//! that ends the job deletes the key.
+//! that ends the job, or does not accept it, deletes the key.
 
 use std::borrow::Cow;
 use std::time::Duration;

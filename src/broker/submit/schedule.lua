@@ -9,17 +9,20 @@ local most = ARGV[1]
 local FIRST_JOB, PARTS = 2, 6
 local given = receipt_of(receipt)
 if given then return given end
-local limit = depth_limit(control, most)
+local beside, limit = string.gsub(delayed, 'delayed$', 'offloaded:'), depth_limit(control, most)
 if limit then
   local more = 0
   for at = FIRST_JOB, #ARGV, PARTS do more = more + 1 - redis.call('HEXISTS', packs, ARGV[at]) end
   local full = more > 0 and overfull(limit, more, delayed, high, normal, low)
-  if full then return full end
+  if full then
+    for at = FIRST_JOB, #ARGV, PARTS do forget_offloaded(beside .. ARGV[at + PARTS - 1]) end
+    return full
+  end
 end
 -- Nothing is written if this fails: fields without a time would be taken for an existing job.
 redis.call('ZCARD', delayed)
 local now, added, members = now_ms(), 0, {}
-local digits, beside = string.format('%013.0f', now), string.gsub(delayed, 'delayed$', 'offloaded:')
+local digits = string.format('%013.0f', now)
 for at = FIRST_JOB, #ARGV, PARTS do must_be_offloaded(beside .. ARGV[at + PARTS - 1]) end
 for at = FIRST_JOB, #ARGV, PARTS do
   local id, when, ms, head, tail, token = unpack(ARGV, at, at + PARTS - 1)

@@ -174,7 +174,10 @@ if limit then
     if judged(job) == 'new' then more = more + 1 end
   end
   local full = more > 0 and overfull(limit, more, delayed, high, normal, low)
-  if full then return full end
+  if full then
+    for _, job in ipairs(jobs) do forget_offloaded(beside .. job.token) end
+    return full
+  end
 end
 for _, job in ipairs(jobs) do
   if job.mode == 'replace' then
@@ -353,8 +356,13 @@ for _, job in ipairs(jobs) do
       verdict = 'left_out'
     end
   end
-  changed = changed or verdict == 'new' or verdict == 'replaced' or verdict == 'debounced'
+  job.is_added = verdict == 'new' or verdict == 'replaced'
+  job.is_open = verdict == 'holder' or verdict == 'hidden'
+  changed = changed or job.is_added or verdict == 'debounced'
   for _, part in ipairs({ verdict, id, state or '' }) do answer[#answer + 1] = part end
 end
 if changed then keep_receipt(receipt, answer) end
+for _, job in ipairs(jobs) do
+  if not job.is_added and not job.is_open then forget_offloaded(beside .. job.token) end
+end
 return answer
