@@ -99,9 +99,11 @@ impl Producer {
     }
 }
 
-/// Waits until everything written over this connection is kept as needed, or returns why that is unknown.
+/// Waits until everything written so far is kept as needed, or returns why that is unknown.
 async fn confirm(queue: &Queue, need: Need, within: Duration) -> Result<(), String> {
     let unknown = |error: broker::Error| error.to_string();
+    // Known jobs were written over other connections, and from 7.2 on, Redis waits only for what this one has written.
+    queue.write_mark().await.map_err(unknown)?;
     if need.replicas > 0 {
         let replicas = queue.await_replicas(need.replicas, within).await.map_err(unknown)?;
         if replicas < need.replicas.into() {

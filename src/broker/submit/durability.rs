@@ -1,21 +1,23 @@
 //! Waiting until what was written is also on replicas or on the disk.
 //!
 //! Redis confirms what the asking connection has written, so the writing and the waiting use the same connection. That
-//! connection never reconnects: on a new one, perhaps to a restarted server, the answer would cover nothing.
+//! connection never reconnects: on a new one, perhaps to a restarted server, the answer would cover nothing. A job that was
+//! known before was written over another connection, so something else is written before the waiting.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fred::interfaces::ClientLike;
+use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::config::Options;
-use fred::types::{ClusterHash, CustomCommand, Value};
+use fred::types::{ClusterHash, CustomCommand, Expiration, Value};
 
 use crate::broker::Queue;
 use crate::broker::client::decode;
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::link::{Link, Role};
 use crate::broker::client::setup::COMMAND_DEADLINE;
+use crate::broker::submit::enqueue::drawn_call;
 
 /// What must hold before a job's submission succeeds; see the [example](crate::Submission).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +65,13 @@ impl Queue {
             return Err(Error::Refused { command: "wait", class: Class::Configuration, detail });
         }
         self.link.open_another(Role::Confirming).await
+    }
+
+    /// Writes a key that is gone after a moment. Whoever has it also has everything that anybody wrote before it.
+    pub(crate) async fn write_mark(&self) -> Result<(), Error> {
+        let (client, key) = (self.link.client(), self.keys.receipt(&drawn_call()));
+        let set = client.set::<Value, _, _>(key, "", Some(Expiration::PX(1000)), None, false);
+        self.link.ask("set", set).await.map(drop)
     }
 
     /// Returns how many replicas have everything written over this connection, after waiting at most `within` for

@@ -10,7 +10,7 @@ use crate::harness::process::Launch;
 use crate::harness::proxy::Mode;
 use crate::harness::redis_server::{Aof, RedisServer};
 use crate::harness::server_program::skip;
-use crate::harness::wait::until;
+use crate::harness::wait::{until, until_async};
 use crate::traps::scene::{SOON, STREAM, Scene, job};
 
 const SHORT: Duration = Duration::from_secs(2);
@@ -28,6 +28,11 @@ fn replica(server: &RedisServer) -> RedisServer {
         redis::from_redis_value::<i64>(server.cmd(&["WAIT", "1", "10"])).unwrap() == 1
     });
     replica
+}
+
+fn is_unconfirmed<T: std::fmt::Debug>(answer: Result<T, SubmitError>) {
+    let is = matches!(&answer, Err(SubmitError::Unconfirmed { accepted, .. }) if accepted.len() == 1);
+    assert!(is, "{answer:?}");
 }
 
 fn length(server: &RedisServer) -> i64 {
@@ -72,10 +77,7 @@ async fn a_job_is_confirmed_only_over_the_connection_that_wrote_it() {
     let waits = Mode::drop_reply_to("WAIT", 1);
     scene.proxy.set(waits);
     let answer = producer.submit(own("{}").durability(Durability::Replicas(1))).await;
-    assert!(
-        matches!(&answer, Err(SubmitError::Unconfirmed { accepted, .. }) if accepted.len() == 1),
-        "{answer:?}"
-    );
+    is_unconfirmed(answer);
     // A new connection is opened for the next one.
     let again = producer.submit_or_find(own("{}").durability(Durability::Replicas(1))).await.unwrap();
     assert!(again.existing().is_some());
@@ -90,7 +92,7 @@ async fn waiting_for_replicas_blocks_no_other_submission() {
         let producer = producer.clone();
         async move { producer.submit(job("{}").durability(Durability::Replicas(1))).await }
     });
-    crate::harness::wait::until_async("the first job", SOON, async || length(&server) == 1).await;
+    until_async("the first job", SOON, async || length(&server) == 1).await;
     let begun = Instant::now();
     producer.submit(job("{}")).await.unwrap();
     assert!(begun.elapsed() < SOON / 4, "{:?}", begun.elapsed());
@@ -121,6 +123,56 @@ fn with_a_file(fsync: &str) -> Option<RedisServer> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_resent_after_a_lost_reply_waits_for_the_disk() {
+    let Some(server) = with_a_file("no") else { return };
+    let scene = Scene::on(server).await;
+    let producer = scene.producer().await.confirm_within(SHORT);
+    // Loads the script, so that the lost reply is that of a call that was carried out.
+    producer.submit(job("{}").id("warm-up".parse().unwrap())).await.unwrap();
+    scene.proxy.set(Mode::drop_reply_to("order-7", 1));
+    is_unconfirmed(producer.submit(own("{}").durability(Durability::Aof)).await);
+    assert_eq!((scene.proxy.hits(), length(&scene.server)), (1, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_job_waits_for_its_replica_again() {
+    let server = RedisServer::start();
+    let replica = replica(&server);
+    let producer = Producer::new(queue(&server).await).confirm_within(SHORT);
+    let again = || producer.submit_or_find(own("{}").durability(Durability::Replicas(1)));
+    replica.freeze();
+    is_unconfirmed(again().await);
+    is_unconfirmed(again().await);
+    replica.thaw();
+    assert!(again().await.unwrap().existing().is_some());
+    assert_eq!(length(&replica), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_for_its_confirmation_holds_back_no_other_one() {
+    let server = RedisServer::start();
+    // Longer than a script may take to answer.
+    let producer = Producer::new(queue(&server).await).confirm_within(Duration::from_secs(7));
+    let submit = || {
+        let producer = producer.clone();
+        tokio::task::spawn(
+            async move { producer.submit(job("{}").durability(Durability::Replicas(1))).await },
+        )
+    };
+    let blocked = || {
+        let clients: String = redis::from_redis_value(server.cmd(&["CLIENT", "LIST"])).unwrap();
+        clients.lines().filter(|client| client.contains(" cmd=wait ")).count()
+    };
+    let first = submit();
+    until_async("the first job to wait", SOON, async || blocked() == 1).await;
+    let second = submit();
+    until_async("both jobs", SOON, async || length(&server) == 2).await;
+    for answer in [first, second] {
+        is_unconfirmed(answer.await.unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_confirmed_on_the_disk_survives_a_kill() {
     let Some(server) = with_a_file("everysec") else { return };
     for nth in 1..=3 {
@@ -145,6 +197,8 @@ async fn a_job_not_on_the_disk_in_time_is_accepted_as_unconfirmed() {
     let Err(SubmitError::Unconfirmed { accepted, why }) = answer else { panic!("{answer:?}") };
     assert_eq!((accepted[0].to_string().as_str(), accepted.len()), ("order-7", 1));
     assert!(why.contains("not on the server's disk"), "{why}");
+    // The job is known, and still not on the disk.
+    is_unconfirmed(producer.submit(own("{}").durability(Durability::Aof)).await);
     server.cmd(&["CONFIG", "SET", "appendfsync", "always"]);
     let again = producer.submit_or_find(own("{}").durability(Durability::Aof)).await.unwrap();
     assert!(again.existing().is_some());
