@@ -1,14 +1,19 @@
 //! Submissions that wait until replicas or the disk have their jobs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{PAUSES, Producer, Submission, SubmitError, Submitted, is_retryable};
 use crate::broker::{self, Durability, Link, Queue, RESEND_WITHIN};
 use crate::traces;
 
-/// The connection for durable jobs, opened when it is first needed. Clones of a producer share it.
-pub(super) type Shared = Arc<Mutex<Option<Link>>>;
+/// The connections for durable jobs that nobody uses now. Clones of a producer share them. Each is used by one
+/// submission at a time: while it waits, Redis runs nothing else over it. After a failure none is kept, because the others
+/// may have broken too.
+pub(super) type Shared = Arc<Mutex<Vec<Link>>>;
+
+/// How many connections are kept for the next submissions.
+const KEPT: usize = 8;
 
 /// The strictest durability that the jobs of a batch ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,47 +60,63 @@ impl Producer {
             match there.deliver(batch.clone()).await {
                 Ok(answers) => {
                     let Err(why) = confirm(&there.queue, need, self.confirm_within).await else {
+                        self.keep(link);
                         return Ok(answers);
                     };
-                    self.forget(&link);
+                    self.kept().clear();
                     let accepted = answers.into_iter().map(|answer| answer.id).collect();
                     return Err(SubmitError::Unconfirmed { accepted, why });
                 }
                 Err(SubmitError::Broker(error)) if is_retryable(&error) => {
-                    self.forget(&link);
+                    self.kept().clear();
                     let Some(pause) = pauses.next() else { return Err(error.into()) };
                     tokio::time::sleep(*pause).await;
                     if begun.elapsed() > RESEND_WITHIN {
                         return Err(error.into());
                     }
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    self.keep(link);
+                    return Err(error);
+                }
             }
         }
     }
 
-    /// Returns the connection for durable jobs, after checking that Redis can confirm what they need.
+    /// Returns a connection that nobody else uses, after checking that Redis can confirm what the jobs need.
     async fn confirming_link(&self, need: Need) -> Result<Link, SubmitError> {
-        let known = self.confirming.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let link = match known {
-            Some(link) => link,
-            None => self.queue.open_confirming().await.map_err(not_offered)?,
-        };
-        if need.aof
-            && let Err(error) = self.queue.over(&link).await_aof(Duration::from_millis(1)).await
-        {
-            self.forget(&link);
-            return Err(not_offered(error));
+        while let Some(link) = self.take_kept() {
+            // It may have broken while nobody used it.
+            if !link.is_broken() && self.check_confirming(&link, need).await.is_ok() {
+                return Ok(link);
+            }
         }
-        *self.confirming.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.clone());
+        let link = self.queue.open_confirming().await.map_err(not_offered)?;
+        self.check_confirming(&link, need).await.map_err(not_offered)?;
         Ok(link)
     }
 
-    fn forget(&self, link: &Link) {
-        let mut known = self.confirming.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_ref().is_some_and(|known| known.is_same(link)) {
-            *known = None;
+    async fn check_confirming(&self, link: &Link, need: Need) -> Result<(), broker::Error> {
+        if need.aof {
+            self.queue.over(link).await_aof(Duration::from_millis(1)).await?;
         }
+        Ok(())
+    }
+
+    /// Keeps a connection for the next submission.
+    fn keep(&self, link: Link) {
+        let mut kept = self.kept();
+        if kept.len() < KEPT {
+            kept.push(link);
+        }
+    }
+
+    fn take_kept(&self) -> Option<Link> {
+        self.kept().pop()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Link>> {
+        self.confirming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

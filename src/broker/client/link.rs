@@ -176,11 +176,6 @@ impl Link {
         Self::new(shared.access.clone(), locator, shared.role, None)
     }
 
-    /// True if the other link is the same connection.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
     /// The locator, which knows the link's server.
     pub(in crate::broker) fn locator(&self) -> &Locator {
         &self.shared.locator
