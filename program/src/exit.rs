@@ -22,7 +22,7 @@ pub(crate) enum Exit {
     Unfit,
     /// The wait timed out before the job ended.
     Unfinished,
-    /// The queue accepts no more jobs for now; nothing was submitted.
+    /// The queue accepts no more jobs for now. Only a bulk submission may have submitted some.
     Full,
     /// The job is accepted, but the requested durability is not confirmed.
     Unconfirmed,

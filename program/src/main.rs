@@ -77,7 +77,7 @@ Exit codes:
   4  the requested object does not exist
   5  a check found errors
   6  the wait timed out before the job ended; the job continues
-  7  the queue accepts no more jobs for now; nothing was submitted
+  7  the queue accepts no more jobs for now; only enqueue --bulk may have submitted some, and says which
   8  the job is accepted, but the requested durability is not confirmed
 
 Configuration is read from files, then from variables such as STREAMFLEET__REDIS__URL, then from flags; later ones win.

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::batches::is_repeatable;
 use super::{PAUSES, Producer, Submission, SubmitError, Submitted, is_retryable};
 use crate::broker::{self, Durability, Link, Queue, RESEND_WITHIN};
-use crate::traces;
 
 /// The connections for durable jobs that nobody uses now. Clones of a producer share them. Each is used by one
 /// submission at a time: while it waits, Redis runs nothing else over it. After a failure none is kept, because the others
@@ -40,20 +40,13 @@ impl Producer {
     }
 
     /// Sends one batch, and waits until it is as durable as its jobs ask for.
-    pub(super) async fn send(&self, mut batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
-        self.check_payloads(&batch).await?;
-        if let Some(trace) = traces::current().or(self.trace) {
-            batch.iter_mut().for_each(|submission| submission.belong_to(&trace));
-        }
-        // Drawn once, so that a resent job is recognized as the same one.
-        batch.iter_mut().for_each(|submission| submission.job.life = rand::random());
+    pub(super) async fn send(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
         let need = Need::of(&batch);
         if need == Need::default() {
             return self.deliver(batch).await;
         }
         // A job without an id of its own would become a second job if it were sent again.
-        let repeatable = batch.iter().all(|submission| submission.id.is_some());
-        let (mut pauses, begun) = (PAUSES.iter().filter(|_| repeatable), Instant::now());
+        let (mut pauses, begun) = (PAUSES.iter().filter(|_| is_repeatable(&batch)), Instant::now());
         loop {
             let link = self.confirming_link(need).await?;
             let there = Self { queue: self.queue.over(&link), retries: false, ..self.clone() };

@@ -42,7 +42,7 @@ impl Producer {
         Enqueue { producer: self, submission: Submission::of(job) }
     }
 
-    /// Submits many jobs of one type, several round trips at a time, and returns their ids in the same order.
+    /// Submits many jobs of one type in few round trips, and returns their ids in the same order.
     ///
     /// # Errors
     ///

@@ -84,30 +84,32 @@ pub enum SubmitError {
     /// sent again.
     #[error("{} accepted, but not confirmed to be durable: {why}", listed(.accepted))]
     Unconfirmed {
-        /// The jobs of this round trip.
+        /// The jobs of this round trip, with those that existed already.
         accepted: Vec<JobId>,
         /// Why.
         why: String,
     },
-    /// The unique key passed from one job to another each time it was checked. Nothing was submitted; try again.
-    #[error("the holder of the unique key {key:?} changed at every attempt; nothing was submitted")]
+    /// The unique key passed from one job to another each time it was checked. Its job was not submitted; try again. Of
+    /// several jobs in one call, others may be submitted: see [`Producer::submit_all`](crate::Producer::submit_all).
+    #[error("the holder of the unique key {key:?} changed at every attempt; its job was not submitted")]
     Contended {
         /// The key.
         key: String,
     },
-    /// Redis refuses only this job, because one of its keys holds something else. The others of its round trip were
-    /// submitted.
-    #[error("the job {job} was refused: {why}; the other jobs of its round trip were submitted")]
+    /// Redis refuses only this job, because one of its keys holds something else. Of several jobs in one call, others may
+    /// be submitted: see [`Producer::submit_all`](crate::Producer::submit_all).
+    #[error("the job {job} was refused: {why}")]
     Refused {
         /// The job.
         job: JobId,
         /// What Redis reports.
         why: String,
     },
-    /// The queue has no room. Nothing of this round trip was accepted; try again later.
+    /// The queue has no room; try again later. A single job was not submitted. Of several jobs in one call, some may be: see
+    /// [`Producer::submit_all`](crate::Producer::submit_all).
     #[error(
-        "the queue is full: it has {depth} of at most {limit} jobs, and nothing was submitted; wait for jobs to end, \
-             start more workers, or raise max_depth"
+        "the queue is full: it has {depth} of at most {limit} jobs and accepts no more; wait for jobs to end, start more \
+             workers, or raise max_depth"
     )]
     Full {
         /// How many jobs are waiting, running or due later.

@@ -18,10 +18,11 @@ mod wait;
 
 use std::time::{Duration, Instant};
 
-use batches::Batches;
+use batches::{Batches, is_repeatable};
 pub use enqueue::Enqueue;
 pub use error::SubmitError;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
 pub use submission::{MAX_PAYLOAD_BYTES, Submission};
 pub use submitted::{Accepted, Submitted};
 
@@ -29,8 +30,9 @@ pub use crate::broker::{Durability, UniqueMode, UniqueScope};
 pub use wait::{Ended, WaitError};
 
 use crate::broker::{self, Broker, Class, Due, JobWithId, NewJob, NotAccepted, Queue, RESEND_WITHIN};
-use crate::job::{JobId, Lane, TraceContext};
+use crate::job::{JobId, TraceContext};
 use crate::schema::Schemas;
+use crate::traces;
 
 /// How many round trips are in flight at once.
 const IN_FLIGHT: usize = 4;
@@ -144,16 +146,16 @@ impl Producer {
     ///
     /// As [`Producer::submit`].
     pub async fn submit_or_find(&self, submission: Submission) -> Result<Submitted, SubmitError> {
-        let mut answers = self.send(vec![submission]).await?;
+        let mut answers = self.send(self.prepare(vec![submission]).await?).await?;
         answers.pop().ok_or_else(|| SubmitError::Payload("no id came back".to_owned()))
     }
 
-    /// Submits many jobs, several round trips at a time, and returns their ids in the same order. To learn which jobs
-    /// were submitted before an error, use [`Producer::submit_or_find_all`].
+    /// Submits many jobs in few round trips, and returns their ids in the same order. To learn which jobs were submitted
+    /// before an error, use [`Producer::submit_or_find_all`].
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit`]. The jobs of earlier round trips stay submitted.
+    /// As [`Producer::submit_or_find_all`].
     pub async fn submit_all(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
@@ -164,42 +166,80 @@ impl Producer {
         Ok(ids)
     }
 
-    /// Submits many jobs, several round trips at a time. `sent` gets the answers of each round trip, in the order of
-    /// the jobs.
+    /// Submits many jobs in few round trips. `sent` gets the answers of each round trip, in the order of the jobs. Jobs
+    /// with ids of their own go several round trips at a time. So that each can be accounted for, others do not.
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit_all`].
+    /// As [`Producer::submit`], for the first round trip that fails. No further one is started. `sent` got the answers of
+    /// all round trips before it. The remaining jobs can be sent again:
+    ///
+    /// - Jobs with ids of their own may be accepted, and are then found.
+    /// - Jobs without ids are not accepted, with two exceptions. After [`SubmitError::Unconfirmed`], those that it names are.
+    ///   After [`RedisError::Unknown`](crate::RedisError::Unknown), the next ones may be, as many as one round trip takes: at
+    ///   most 500, in the order of the jobs.
+    /// - Jobs with a unique key but no id may be accepted if they are among the next 100.
     pub async fn submit_or_find_all(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
         mut sent: impl FnMut(Vec<Submitted>),
     ) -> Result<(), SubmitError> {
-        let batches = Batches { submissions: submissions.into_iter().peekable() };
-        let sending = futures_util::stream::iter(batches).map(|batch| self.send(batch)).buffered(IN_FLIGHT);
-        let mut sending = std::pin::pin!(sending);
-        while let Some(batch) = sending.try_next().await? {
-            sent(batch);
+        let mut batches = Batches::of(submissions.into_iter()).peekable();
+        let (mut flying, mut failure, mut alone) = (FuturesOrdered::new(), None, false);
+        loop {
+            // Nothing may be accepted after a job that was not, unless it can be sent again.
+            let may_start = |batch: &Vec<Submission>, flying: usize| {
+                flying == 0 || (flying < IN_FLIGHT && !alone && is_repeatable(batch))
+            };
+            let next = batches.next_if(|batch| failure.is_none() && may_start(batch, flying.len()));
+            if let Some(batch) = next {
+                let repeatable = is_repeatable(&batch);
+                let batch = self.prepare(batch).await;
+                alone = !repeatable || batch.is_err();
+                flying.push_back(async { self.send(batch?).await });
+                continue;
+            }
+            match flying.next().await {
+                None => return failure.map_or(Ok(()), Err),
+                Some(_) if failure.is_some() => {}
+                Some(Ok(answers)) => sent(answers),
+                Some(Err(error)) => failure = Some(error),
+            }
         }
-        Ok(())
     }
 
-    /// Sends one batch, with the script that each kind of job needs.
-    async fn deliver(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+    /// Makes a batch ready to be sent, or returns the error of a job that can be refused before anything is sent.
+    async fn prepare(&self, mut batch: Vec<Submission>) -> Result<Vec<Submission>, SubmitError> {
+        self.check_payloads(&batch).await?;
+        if let Some(trace) = traces::current().or(self.trace) {
+            batch.iter_mut().for_each(|submission| submission.belong_to(&trace));
+        }
         self.check(&batch)?;
+        // Drawn once, so that a resent job is recognized as the same one.
+        batch.iter_mut().for_each(|submission| submission.job.life = rand::random());
+        Ok(batch)
+    }
+
+    /// Sends one batch, with the script that each kind of job needs. Those that can be sent again go first, so that an
+    /// error leaves none of the others accepted.
+    async fn deliver(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
         let mut answers: Vec<Option<Submitted>> = Vec::with_capacity(batch.len());
         let mut routes = Routes::default();
         for (at, submission) in batch.into_iter().enumerate() {
             answers.push(None);
             routes.add(at, submission);
         }
-        for (lane, (places, jobs)) in Lane::ALL.into_iter().zip(routes.now) {
-            if jobs.is_empty() {
-                continue;
+        let (places, once) = routes.once;
+        if !once.is_empty() {
+            for (place, answer) in places.into_iter().zip(self.submit_with_ids(once).await?) {
+                answers[place] = Some(answer);
             }
-            let entries = self.queue.append(lane, &jobs, self.max_depth).await?;
-            for (place, entry) in places.into_iter().zip(entries) {
-                answers[place] = Some(accepted(JobId::derived(entry, lane)));
+        }
+        let (places, now) = routes.now;
+        if !now.is_empty() {
+            let entries = self.queue.append(&now, self.max_depth).await?;
+            for ((place, job), entry) in places.into_iter().zip(now).zip(entries) {
+                answers[place] = Some(accepted(JobId::derived(entry, job.lane)));
             }
         }
         let (places, later) = routes.later;
@@ -207,12 +247,6 @@ impl Producer {
             self.retry(|| self.queue.schedule(&later, self.max_depth)).await?;
             for (place, (id, _)) in places.into_iter().zip(later) {
                 answers[place] = Some(accepted(id));
-            }
-        }
-        let (places, once) = routes.once;
-        if !once.is_empty() {
-            for (place, answer) in places.into_iter().zip(self.submit_with_ids(once).await?) {
-                answers[place] = Some(answer);
             }
         }
         Ok(answers.into_iter().flatten().collect())
@@ -259,8 +293,8 @@ impl Producer {
 /// The jobs of a batch, grouped by how they are sent, each with its position in the batch.
 #[derive(Default)]
 struct Routes {
-    /// Sent to their lanes, in the order of [`Lane::ALL`].
-    now: [(Vec<usize>, Vec<NewJob>); 3],
+    /// Sent to their lanes.
+    now: (Vec<usize>, Vec<NewJob>),
     /// Sent to the delayed set.
     later: (Vec<usize>, Vec<(JobId, NewJob)>),
     /// Accepted once by their ids.
@@ -281,9 +315,8 @@ impl Routes {
                 self.once.1.push(once);
             }
             Err(job) if job.due == Due::Now => {
-                let lane = &mut self.now[job.lane as usize];
-                lane.0.push(place);
-                lane.1.push(job);
+                self.now.0.push(place);
+                self.now.1.push(job);
             }
             Err(job) => {
                 self.later.0.push(place);

@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use streamfleet::job::{JobType, Timestamp};
 use streamfleet::schema::Schemas;
-use streamfleet::{Producer, Submission};
+use streamfleet::{Producer, RedisError, Submission, SubmitError};
 use tokio::sync::mpsc;
 
 use super::{Target, draft, line};
@@ -236,7 +236,12 @@ impl Sending {
             self.accepted_line = *line;
         }
         let (Err(error), Some(last)) = (result, lines.last()) else { return Ok(()) };
-        let doubt = format!("some of the lines {} to {last} may be accepted too", self.accepted_line + 1);
+        let is_unknown = matches!(
+            &error,
+            SubmitError::Broker(RedisError::Unknown { .. }) | SubmitError::Unconfirmed { .. }
+        );
+        let which = if is_unknown { "some" } else { "only some with an id or a unique key" };
+        let doubt = format!("of the lines {} to {last}, {which} may be accepted too", self.accepted_line + 1);
         Err(draft::refused(error)).with_context(|| format!("{}; {doubt}", self.so_far()))
     }
 

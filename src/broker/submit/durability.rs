@@ -67,7 +67,7 @@ impl Queue {
         self.link.open_another(Role::Confirming).await
     }
 
-    /// Writes a key that is gone after a moment. Whoever has it also has everything that anybody wrote before it.
+    /// Writes a key that is gone after a moment. A replica or a file that has it also has everything that was written before it.
     pub(crate) async fn write_mark(&self) -> Result<(), Error> {
         let (client, key) = (self.link.client(), self.keys.receipt(&drawn_call()));
         let set = client.set::<Value, _, _>(key, "", Some(Expiration::PX(1000)), None, false);

@@ -108,8 +108,8 @@ impl NotAccepted {
 }
 
 impl Queue {
-    /// Appends jobs to one lane in one round trip, and returns the ids of their entries in the same order. `limit` is
-    /// the depth that the producer allows the queue to reach, if it sets one.
+    /// Appends jobs to their lanes in one round trip, and returns the ids of their entries in the same order. `limit`
+    /// is the depth that the producer allows the queue to reach, if it sets one.
     ///
     /// # Errors
     ///
@@ -117,24 +117,23 @@ impl Queue {
     /// accepted.
     pub(crate) async fn append(
         &self,
-        lane: Lane,
         jobs: &[NewJob],
         limit: Option<u64>,
     ) -> Result<Vec<EntryId>, NotAccepted> {
         if let [job] = jobs
             && job.size() > Envelope::LARGE_BYTES
         {
-            return self.append_large(lane, job, limit).await;
+            return self.append_large(job, limit).await;
         }
-        let mut args = Vec::with_capacity(2 + jobs.iter().map(|job| 1 + 2 * job.fields.len()).sum::<usize>());
+        let mut args = Vec::with_capacity(2 + jobs.iter().map(|job| 2 + 2 * job.fields.len()).sum::<usize>());
         args.extend([optional(limit), Value::Integer(jobs.len() as i64)]);
         for job in jobs {
-            args.push(Value::Integer(2 * job.fields.len() as i64));
+            args.extend([job.lane.as_str().into(), Value::Integer(2 * job.fields.len() as i64)]);
             for (name, value) in &job.fields {
                 args.extend([Value::Bytes(name.clone()), Value::Bytes(value.clone())]);
             }
         }
-        let answer = self.run(&ENQUEUE, self.enqueue_keys(lane), args).await?;
+        let answer = self.run(&ENQUEUE, self.enqueue_keys(), args).await?;
         let answer = NotAccepted::check("enqueue", answer)?;
         let ids: Vec<EntryId> = answer.rest.iter().filter_map(decode::entry_id).collect();
         if ids.len() != jobs.len() {
@@ -145,15 +144,10 @@ impl Queue {
 
     /// Appends a job that is too large for a script. The depth is checked in a separate step, so jobs sent concurrently
     /// may each exceed it by one.
-    async fn append_large(
-        &self,
-        lane: Lane,
-        job: &NewJob,
-        limit: Option<u64>,
-    ) -> Result<Vec<EntryId>, NotAccepted> {
+    async fn append_large(&self, job: &NewJob, limit: Option<u64>) -> Result<Vec<EntryId>, NotAccepted> {
         let look = vec![optional(limit), Value::Integer(1)];
-        NotAccepted::check("enqueue", self.run(&ENQUEUE, self.enqueue_keys(lane), look).await?)?;
-        let key = self.keys.stream(lane).clone();
+        NotAccepted::check("enqueue", self.run(&ENQUEUE, self.enqueue_keys(), look).await?)?;
+        let key = self.keys.stream(job.lane).clone();
         let slot = ClusterHash::Custom(key.cluster_hash());
         let mut args: Vec<Value> = vec![key.into(), "*".into()];
         args.extend(job.fields.iter().flat_map(|(name, value)| [name, value]).cloned().map(Value::Bytes));
@@ -165,9 +159,8 @@ impl Queue {
         Ok(vec![id])
     }
 
-    pub(in crate::broker) fn enqueue_keys(&self, lane: Lane) -> Vec<Key> {
-        let mut keys = vec![self.keys.stream(lane).clone(), self.keys.control.clone()];
-        keys.push(self.keys.delayed.clone());
+    pub(in crate::broker) fn enqueue_keys(&self) -> Vec<Key> {
+        let mut keys = vec![self.keys.control.clone(), self.keys.delayed.clone()];
         keys.extend(self.keys.streams().clone());
         keys
     }

@@ -95,7 +95,7 @@ fn a_full_queue_exits_with_7_and_says_what_to_do() {
     }
     let output = enqueue(&server, &["a"], "");
     assert_eq!(output.code, Some(7), "{output:?}");
-    for part in ["it has 2 of at most 2 jobs", "nothing was submitted", "raise max_depth"] {
+    for part in ["it has 2 of at most 2 jobs", "accepts no more", "raise max_depth"] {
         assert!(output.stderr.contains(part), "{part}: {}", output.stderr);
     }
     let output = enqueue(&server, &["--bulk"], "{\"type\":\"a\"}\n");

@@ -1,0 +1,104 @@
+//! Many jobs in one call, of which some are refused: a caller who sends again what was not reported makes no job twice.
+
+use std::time::Duration;
+
+use streamfleet::job::Lane;
+use streamfleet::{Producer, Queue, Submission, SubmitError, Submitted};
+
+use crate::harness::fleet::queue;
+use crate::harness::redis_server::RedisServer;
+use crate::traps::scene::job;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Sends these jobs, and returns those that were reported, and the error.
+async fn send(
+    producer: &Producer,
+    jobs: impl IntoIterator<Item = Submission>,
+) -> (Vec<Submitted>, SubmitError) {
+    let mut answers = Vec::new();
+    let result = producer.submit_or_find_all(jobs, |more| answers.extend(more)).await;
+    (answers, result.unwrap_err())
+}
+
+/// How many jobs the queue has.
+async fn depth(queue: &Queue) -> u64 {
+    let snapshot = queue.snapshot().await.unwrap();
+    snapshot.waiting() + snapshot.delayed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_several_lanes_are_accepted_together_or_not_at_all() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let producer = Producer::new(queue.clone()).max_depth(2);
+    let jobs = || [Lane::High, Lane::Normal, Lane::Low].map(|lane| job("{}").lane(lane));
+    let refused = producer.submit_all(jobs()).await;
+    assert!(matches!(refused, Err(SubmitError::Full { depth: 0, limit: 2 })), "{refused:?}");
+    assert_eq!(depth(&queue).await, 0);
+    let ids = producer.clone().max_depth(3).submit_all(jobs()).await.unwrap();
+    let ends = ids.iter().map(|id| id.to_string().rsplit('-').next().unwrap().to_owned());
+    assert_eq!(
+        ends.collect::<Vec<_>>(),
+        ["high", "0", "low"],
+        "the ids of the lanes' entries, in the order of the jobs"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_without_ids_that_are_not_reported_are_not_accepted() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let producer = Producer::new(queue.clone()).max_depth(600);
+    // The first round trip fits, the second does not, the third would.
+    let (answers, error) = send(&producer, (0..1100).map(|_| job("{}"))).await;
+    assert!(matches!(error, SubmitError::Full { depth: 500, limit: 600 }), "{error}");
+    assert_eq!((answers.len(), depth(&queue).await), (500, 500));
+    // Those for now go first, and are reported although those for later do not fit.
+    let now = (0..60).map(|_| job("{}"));
+    let later = (0..60).map(|_| job("{}").delay(HOUR));
+    let (answers, _) = send(&producer, now.chain(later).chain([job("{}")])).await;
+    assert_eq!((answers.len(), depth(&queue).await), (60, 560));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_not_reported_can_be_sent_again_whatever_they_are() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let producer = Producer::new(queue.clone());
+    let all: Vec<Submission> = (0..400)
+        .map(|nth| match nth % 4 {
+            0 => job("{}"),
+            1 => job("{}").id(format!("own-{nth}").parse().unwrap()),
+            2 => job("{}").lane(Lane::Low),
+            _ => job("{}").delay(HOUR).id(format!("later-{nth}").parse().unwrap()),
+        })
+        .collect();
+    for limit in [1, 30, 130, 250, 399] {
+        server.cmd(&["FLUSHALL"]);
+        let (mut reported, error) = send(&producer.clone().max_depth(limit), all.clone()).await;
+        assert!(matches!(error, SubmitError::Full { .. }), "{error}");
+        let rest = all[reported.len()..].to_vec();
+        producer.submit_or_find_all(rest, |more| reported.extend(more)).await.unwrap();
+        assert_eq!((reported.len(), depth(&queue).await), (400, 400), "at most {limit}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_cannot_be_sent_stops_what_follows_it() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let producer = Producer::new(queue.clone());
+    let good =
+        |range: std::ops::Range<u32>| range.map(|nth| job("{}").id(format!("own-{nth}").parse().unwrap()));
+    let bad = || (0..1000).fold(job("{}"), |job, nth| job.header(&nth.to_string(), "x").unwrap());
+    let plain = || (0..500).map(|_| job("{}"));
+    let (answers, error) = send(&producer, plain().chain([bad()]).chain(plain())).await;
+    assert!(matches!(error, SubmitError::TooManyFields { .. }), "{error}");
+    assert_eq!((answers.len(), depth(&queue).await), (500, 500));
+    // Jobs with ids, of which several round trips are sent at a time.
+    let (answers, error) =
+        send(&producer, good(0..500).chain([bad().id("bad".parse().unwrap())]).chain(good(500..1000))).await;
+    assert!(matches!(error, SubmitError::TooManyFields { .. }), "{error}");
+    assert_eq!((answers.len(), depth(&queue).await), (500, 1000));
+}
