@@ -92,7 +92,7 @@ pub use submit::amend::{Amended, DelayedEdit, DelayedJob};
 pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
 pub use submit::enqueue::Due;
-pub(crate) use submit::enqueue::{NewJob, NotAccepted, RESEND_WITHIN, drawn_call};
+pub(crate) use submit::enqueue::{NewJob, NotAccepted, RESEND_WITHIN, Row, Turn, drawn_call};
 pub(crate) use submit::unique::{JobWithId, LockHolder, SubmitOutcome, Unique};
 pub use submit::unique::{UniqueMode, UniqueScope};
 

@@ -1,8 +1,8 @@
 //! Cuts many submissions into round trips.
 
 use super::Submission;
-use crate::broker::Due;
-use crate::job::weight;
+use crate::broker::{Due, Durability};
+use crate::job::{Envelope, weight};
 
 /// The most work for Redis in one round trip, in plain jobs, so that no script blocks Redis for longer than a few
 /// milliseconds.
@@ -43,6 +43,17 @@ impl Once {
 /// True if these jobs can be sent twice, because all of them have ids of their own.
 pub(super) fn is_repeatable(batch: &[Submission]) -> bool {
     batch.iter().all(|submission| submission.id.is_some())
+}
+
+/// True if these jobs may be sent while others are in flight, because the script that accepts them checks that those before
+/// them were accepted. A large job is accepted without a script, and a durable one over a connection of its own.
+pub(super) fn can_take_turns(batch: &[Submission]) -> bool {
+    let mut now = batch.iter().filter(|submission| Once::of(submission) == Some(Once::Now));
+    let has_script = match (now.next(), now.next()) {
+        (Some(only), None) => only.bytes < Envelope::LARGE_BYTES / 2,
+        (first, _) => first.is_some(),
+    };
+    has_script && batch.iter().all(|submission| submission.durability == Durability::Memory)
 }
 
 impl<I: Iterator<Item = Submission>> Batches<I> {

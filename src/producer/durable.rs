@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::batches::is_repeatable;
 use super::{PAUSES, Producer, Submission, SubmitError, Submitted, is_retryable};
-use crate::broker::{self, Durability, Link, Queue, RESEND_WITHIN};
+use crate::broker::{self, Durability, Link, Queue, RESEND_WITHIN, Turn};
 
 /// The connections for durable jobs that nobody uses now. Clones of a producer share them. Each is used by one
 /// submission at a time: while it waits, Redis runs nothing else over it. After a failure none is kept, because the others
@@ -40,17 +40,21 @@ impl Producer {
     }
 
     /// Sends one batch, and waits until it is as durable as its jobs ask for.
-    pub(super) async fn send(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+    pub(super) async fn send(
+        &self,
+        batch: Vec<Submission>,
+        turn: Option<Turn>,
+    ) -> Result<Vec<Submitted>, SubmitError> {
         let need = Need::of(&batch);
         if need == Need::default() {
-            return self.deliver(batch).await;
+            return self.deliver(batch, turn).await;
         }
         // A job without an id of its own would become a second job if it were sent again.
         let (mut pauses, begun) = (PAUSES.iter().filter(|_| is_repeatable(&batch)), Instant::now());
         loop {
             let link = self.confirming_link(need).await?;
             let there = Self { queue: self.queue.over(&link), retries: false, ..self.clone() };
-            match there.deliver(batch.clone()).await {
+            match there.deliver(batch.clone(), None).await {
                 Ok(answers) => {
                     let Err(why) = confirm(&there.queue, need, self.confirm_within).await else {
                         self.keep(link);

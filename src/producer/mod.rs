@@ -18,7 +18,7 @@ mod wait;
 
 use std::time::{Duration, Instant};
 
-use batches::{Batches, is_repeatable};
+use batches::{Batches, can_take_turns, is_repeatable};
 pub use enqueue::Enqueue;
 pub use error::SubmitError;
 use futures_util::StreamExt;
@@ -29,7 +29,9 @@ pub use submitted::{Accepted, Submitted};
 pub use crate::broker::{Durability, UniqueMode, UniqueScope};
 pub use wait::{Ended, WaitError};
 
-use crate::broker::{self, Broker, Class, Due, JobWithId, NewJob, NotAccepted, Queue, RESEND_WITHIN};
+use crate::broker::{
+    self, Broker, Class, Due, JobWithId, NewJob, NotAccepted, Queue, RESEND_WITHIN, Row, Turn,
+};
 use crate::job::{JobId, TraceContext};
 use crate::schema::Schemas;
 use crate::traces;
@@ -146,7 +148,7 @@ impl Producer {
     ///
     /// As [`Producer::submit`].
     pub async fn submit_or_find(&self, submission: Submission) -> Result<Submitted, SubmitError> {
-        let mut answers = self.send(self.prepare(vec![submission]).await?).await?;
+        let mut answers = self.send(self.prepare(vec![submission]).await?, None).await?;
         answers.pop().ok_or_else(|| SubmitError::Payload("no id came back".to_owned()))
     }
 
@@ -166,8 +168,9 @@ impl Producer {
         Ok(ids)
     }
 
-    /// Submits many jobs in few round trips. `sent` gets the answers of each round trip, in the order of the jobs. Jobs
-    /// with ids of their own go several round trips at a time. So that each can be accounted for, others do not.
+    /// Submits many jobs in few round trips. `sent` gets the answers of each round trip, in the order of the jobs. Several
+    /// are in flight at once if all their jobs have ids of their own, or if those without an id are for now: then Redis
+    /// accepts a round trip only after the one before.
     ///
     /// # Errors
     ///
@@ -176,8 +179,8 @@ impl Producer {
     ///
     /// - Jobs with ids of their own may be accepted, and are then found.
     /// - Jobs without ids are not accepted, with two exceptions. After [`SubmitError::Unconfirmed`], those that it names are.
-    ///   After [`RedisError::Unknown`](crate::RedisError::Unknown), the next ones may be, as many as one round trip takes: at
-    ///   most 500, in the order of the jobs.
+    ///   After [`RedisError::Unknown`](crate::RedisError::Unknown), the next ones may be, as many as four round trips take:
+    ///   at most 2,000, in the order of the jobs.
     /// - Jobs with a unique key but no id may be accepted if they are among the next 100.
     pub async fn submit_or_find_all(
         &self,
@@ -186,17 +189,26 @@ impl Producer {
     ) -> Result<(), SubmitError> {
         let mut batches = Batches::of(submissions.into_iter()).peekable();
         let (mut flying, mut failure, mut alone) = (FuturesOrdered::new(), None, false);
+        // While only jobs for now are in flight.
+        let mut row: Option<Row> = None;
         loop {
             // Nothing may be accepted after a job that was not, unless it can be sent again.
             let may_start = |batch: &Vec<Submission>, flying: usize| {
-                flying == 0 || (flying < IN_FLIGHT && !alone && is_repeatable(batch))
+                let may_follow = || is_repeatable(batch) || row.is_some() && can_take_turns(batch);
+                flying == 0 || (flying < IN_FLIGHT && !alone && may_follow())
             };
             let next = batches.next_if(|batch| failure.is_none() && may_start(batch, flying.len()));
             if let Some(batch) = next {
-                let repeatable = is_repeatable(&batch);
+                row = row.filter(|_| !flying.is_empty()).or_else(|| flying.is_empty().then(Row::new));
+                row = row.filter(|_| can_take_turns(&batch));
+                let turn = row.as_mut().map(Row::next);
+                let may_be_followed = turn.is_some() || is_repeatable(&batch);
                 let batch = self.prepare(batch).await;
-                alone = !repeatable || batch.is_err();
-                flying.push_back(async { self.send(batch?).await });
+                alone = !may_be_followed || batch.is_err();
+                flying.push_back(async move {
+                    let answers = self.send(batch?, turn.clone()).await;
+                    answers.inspect_err(|_| turn.iter().for_each(Turn::fail))
+                });
                 continue;
             }
             match flying.next().await {
@@ -222,7 +234,11 @@ impl Producer {
 
     /// Sends one batch, with the script that each kind of job needs. Those that can be sent again go first, so that an
     /// error leaves none of the others accepted.
-    async fn deliver(&self, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+    async fn deliver(
+        &self,
+        batch: Vec<Submission>,
+        turn: Option<Turn>,
+    ) -> Result<Vec<Submitted>, SubmitError> {
         let mut answers: Vec<Option<Submitted>> = Vec::with_capacity(batch.len());
         let mut routes = Routes::default();
         for (at, submission) in batch.into_iter().enumerate() {
@@ -237,7 +253,7 @@ impl Producer {
         }
         let (places, now) = routes.now;
         if !now.is_empty() {
-            let entries = self.queue.append(&now, self.max_depth).await?;
+            let entries = self.queue.append(&now, self.max_depth, turn.as_ref()).await?;
             for ((place, job), entry) in places.into_iter().zip(now).zip(entries) {
                 answers[place] = Some(accepted(JobId::derived(entry, job.lane)));
             }

@@ -300,7 +300,7 @@ impl Cron<'_> {
         let Some(entry) = found.and_then(|status| status.entry.ok()) else { return Ok(None) };
         let id = entry.extra_id(rand::random());
         // No depth limit of the producer, and one job.
-        let mut args = vec!["".into(), Value::Integer(1), entry.lane().as_str().into()];
+        let mut args = vec!["".into(), Value::Integer(1), "".into(), entry.lane().as_str().into()];
         job_args(&mut args, &entry, &id, table.now);
         let answer = self.queue.run(&ENQUEUE, self.queue.enqueue_keys(), args).await?;
         NotAccepted::check("enqueue", answer)?;

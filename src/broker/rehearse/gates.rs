@@ -19,7 +19,7 @@ impl Rehearsal<'_> {
         expect_same("rule_put", gates.open(&gate).await?, true)?;
         expect_same("rules", gates.rules().await?.get(&gate).is_some(), true)?;
         for _ in 0..2 {
-            self.queue.append(&[job(Due::Now)], None).await?;
+            self.queue.append(&[job(Due::Now)], None, None).await?;
         }
         let (first_envelope, first) = self.read().await?;
         expect_same("admit", self.admit(&first, &gate).await?, Admitted::Start)?;
@@ -52,7 +52,7 @@ impl Rehearsal<'_> {
     async fn share(&self) -> Result<(), Error> {
         let (gates, share) = (self.queue.gates(), FairShare::new("h.tenant").expect("this is a valid field"));
         gates.configure(&[], Some(&share)).await?;
-        self.queue.append(&[job(Due::Now)], None).await?;
+        self.queue.append(&[job(Due::Now)], None, None).await?;
         // The room of jobs without a value.
         let rooms = [format!("{}normal:", FairShare::ROOM)];
         for (window, want) in [(0, (1, 0)), (1, (0, 1))] {

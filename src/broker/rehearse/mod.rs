@@ -149,7 +149,7 @@ impl Rehearsal<'_> {
     }
 
     async fn enqueue(&self) -> Result<(), Error> {
-        self.queue.append(&[job(Due::Now)], None).await.map(drop).map_err(Into::into)
+        self.queue.append(&[job(Due::Now)], None, None).await.map(drop).map_err(Into::into)
     }
 
     async fn call(&self, blocking: &Link) -> Result<(), Error> {

@@ -27,7 +27,7 @@ impl Rehearsal<'_> {
             expect_same("batch", self.queue.batch(&batch, &follow, members).await?, true)?;
         }
         let member = named("stepped", &[("batch", "batch")]);
-        self.queue.append(&[member], None).await?;
+        self.queue.append(&[member], None, None).await?;
         self.fail_step("1").await?;
         let decided = self.decide(Verdict::Run).await?;
         expect_same("decide", matches!(decided, Decided::Replayed(_)), true)?;
@@ -76,7 +76,7 @@ impl Rehearsal<'_> {
 
     /// Moves a job to the room of its type, as if this worker did not know the type, and takes it from there.
     pub(super) async fn wait_for_type(&self) -> Result<(), Error> {
-        self.queue.append(&[named("now", &[])], None).await?;
+        self.queue.append(&[named("now", &[])], None, None).await?;
         let (envelope, job) = self.read().await?;
         let (link, types) = (self.queue.link(), [job.job_type.clone()]);
         self.apply(&envelope, &job, &Settlement::Park(Parking::unknown(&job.job_type))).await?;
@@ -92,7 +92,7 @@ impl Rehearsal<'_> {
 
     /// Cancels a job while it runs, and then forgets the request.
     pub(super) async fn stop(&self) -> Result<(), Error> {
-        self.queue.append(&[named("stopped", &[])], None).await?;
+        self.queue.append(&[named("stopped", &[])], None, None).await?;
         let (envelope, job) = self.read().await?;
         self.begin(&job).await?;
         let cancelled = self.queue.cancel(&job.id, "the rehearsal", LIVES).await?;

@@ -1,10 +1,13 @@
 -- enqueue: append jobs to their lanes.
--- most: the producer's limit of the depth or ''. more: how many jobs. Then for each job, or for none if the call only
+-- A caller that sends several calls without waiting for their answers gives them a row, and each a turn in it, from 1: a call
+-- is accepted only after the one before.
+-- most: the producer's limit of the depth or ''. more: how many jobs. turn: '' or that of the call. Then for each job, or for none if the call only
 -- checks whether they fit: its lane, the number of its field names and values together, then these, flat.
--- returns {jobs, entry id, entry id, ...}, or {-1, depth, limit} if they do not fit
-local control, delayed, high, normal, low = unpack(KEYS)
-local most, more = ARGV[1], ARGV[2]
-local FIRST_JOB, HEAD = 3, 2
+-- returns {jobs, entry id, entry id, ...}, or {-1, depth, limit} if they do not fit, or {-2} if the call before is not accepted
+local control, delayed, high, normal, low, row = unpack(KEYS)
+local most, more, turn = unpack(ARGV, 1, 3)
+local FIRST_JOB, HEAD = 4, 2
+if row and tonumber(redis.call('GET', row) or '0') ~= turn - 1 then return { -2 } end
 local limit = depth_limit(control, most)
 local full = limit and overfull(limit, more, delayed, high, normal, low)
 if full then return full end
@@ -24,4 +27,6 @@ for nth, last in ipairs(lasts) do
   answer[nth + 1] = redis.call('XADD', lanes[ARGV[at]], '*', unpack(ARGV, at + HEAD, last))
   at = last + 1
 end
+-- For longer than any call of the row is under way.
+if row then redis.call('SET', row, turn, 'PX', 40000) end
 return answer

@@ -1,7 +1,9 @@
 //! Adds new jobs to the streams and the delayed set.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fred::interfaces::ClientLike;
@@ -109,7 +111,8 @@ impl NotAccepted {
 
 impl Queue {
     /// Appends jobs to their lanes in one round trip, and returns the ids of their entries in the same order. `limit`
-    /// is the depth that the producer allows the queue to reach, if it sets one.
+    /// is the depth that the producer allows the queue to reach, if it sets one. With a `turn`, they are accepted only after
+    /// those of the turn before.
     ///
     /// # Errors
     ///
@@ -119,22 +122,21 @@ impl Queue {
         &self,
         jobs: &[NewJob],
         limit: Option<u64>,
+        turn: Option<&Turn>,
     ) -> Result<Vec<EntryId>, NotAccepted> {
-        if let [job] = jobs
-            && job.size() > Envelope::LARGE_BYTES
-        {
+        if let Some(job) = large_one(jobs) {
             return self.append_large(job, limit).await;
         }
-        let mut args = Vec::with_capacity(2 + jobs.iter().map(|job| 2 + 2 * job.fields.len()).sum::<usize>());
-        args.extend([optional(limit), Value::Integer(jobs.len() as i64)]);
-        for job in jobs {
-            args.extend([job.lane.as_str().into(), Value::Integer(2 * job.fields.len() as i64)]);
-            for (name, value) in &job.fields {
-                args.extend([Value::Bytes(name.clone()), Value::Bytes(value.clone())]);
+        let mut keys = self.enqueue_keys();
+        keys.extend(turn.map(|turn| self.keys.receipt(&turn.row)));
+        let since = Instant::now();
+        let answer = loop {
+            let answer = self.run(&ENQUEUE, keys.clone(), enqueue_args(jobs, limit, turn)).await?;
+            match turn.filter(|_| answer.status == OUT_OF_TURN) {
+                Some(turn) => turn.wait(since).await?,
+                None => break NotAccepted::check("enqueue", answer)?,
             }
-        }
-        let answer = self.run(&ENQUEUE, self.enqueue_keys(), args).await?;
-        let answer = NotAccepted::check("enqueue", answer)?;
+        };
         let ids: Vec<EntryId> = answer.rest.iter().filter_map(decode::entry_id).collect();
         if ids.len() != jobs.len() {
             return Err(Error::contract("enqueue", answer).into());
@@ -145,7 +147,7 @@ impl Queue {
     /// Appends a job that is too large for a script. The depth is checked in a separate step, so jobs sent concurrently
     /// may each exceed it by one.
     async fn append_large(&self, job: &NewJob, limit: Option<u64>) -> Result<Vec<EntryId>, NotAccepted> {
-        let look = vec![optional(limit), Value::Integer(1)];
+        let look = vec![optional(limit), Value::Integer(1), "".into()];
         NotAccepted::check("enqueue", self.run(&ENQUEUE, self.enqueue_keys(), look).await?)?;
         let key = self.keys.stream(job.lane).clone();
         let slot = ClusterHash::Custom(key.cluster_hash());
@@ -187,6 +189,77 @@ impl Queue {
         keys.push(self.keys.receipt(&call(jobs.iter().map(|(_, job)| job.life))));
         NotAccepted::check("schedule", self.run(&SCHEDULE, keys, args).await?).map(drop)
     }
+}
+
+/// The answer of `enqueue.lua` to a call that comes before its turn.
+const OUT_OF_TURN: i64 = -2;
+
+/// Calls that a producer sends without waiting for their answers. One that is not accepted stops those behind it.
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    name: Arc<str>,
+    turns: u64,
+    has_failed: Arc<AtomicBool>,
+}
+
+/// The place of one call in its row.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn {
+    row: Arc<str>,
+    nth: u64,
+    has_failed: Arc<AtomicBool>,
+}
+
+impl Row {
+    pub(crate) fn new() -> Self {
+        Self { name: drawn_call().into(), ..Self::default() }
+    }
+
+    /// Gives the next call its turn.
+    pub(crate) fn next(&mut self) -> Turn {
+        self.turns += 1;
+        Turn { row: Arc::clone(&self.name), nth: self.turns, has_failed: Arc::clone(&self.has_failed) }
+    }
+}
+
+impl Turn {
+    /// Notes that this call is not accepted, or not known to be.
+    pub(crate) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits before the call is sent again: Redis may have got it before an earlier one, which was sent again because the
+    /// server did not know the script.
+    async fn wait(&self, since: Instant) -> Result<(), Error> {
+        if self.has_failed.load(Ordering::Relaxed) || since.elapsed() > RESEND_WITHIN {
+            return Err(Error::contract("enqueue", "the jobs before these were not accepted"));
+        }
+        tokio::time::sleep(ASK_AGAIN_AFTER).await;
+        Ok(())
+    }
+}
+
+/// How long a call waits that came before its turn.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// Returns the job if it is alone and too large for a script.
+fn large_one(jobs: &[NewJob]) -> Option<&NewJob> {
+    let [job] = jobs else { return None };
+    (job.size() > Envelope::LARGE_BYTES).then_some(job)
+}
+
+/// The arguments of `enqueue.lua`.
+fn enqueue_args(jobs: &[NewJob], limit: Option<u64>, turn: Option<&Turn>) -> Vec<Value> {
+    let mut args = Vec::with_capacity(3 + jobs.iter().map(|job| 2 + 2 * job.fields.len()).sum::<usize>());
+    let turn = turn.map_or_else(|| "".into(), |turn| Value::Integer(turn.nth.cast_signed()));
+    args.extend([optional(limit), Value::Integer(jobs.len() as i64), turn]);
+    for job in jobs {
+        args.extend([job.lane.as_str().into(), Value::Integer(2 * job.fields.len() as i64)]);
+        for (name, value) in &job.fields {
+            args.extend([Value::Bytes(name.clone()), Value::Bytes(value.clone())]);
+        }
+    }
+    args
 }
 
 impl NewJob {

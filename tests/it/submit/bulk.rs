@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use streamfleet::job::Lane;
-use streamfleet::{Producer, Queue, Submission, SubmitError, Submitted};
+use streamfleet::{Broker, Producer, Queue, RedisError, Submission, SubmitError, Submitted};
 
-use crate::harness::fleet::queue;
+use crate::harness::fleet::{config, queue};
+use crate::harness::proxy::{Mode, Proxy};
 use crate::harness::redis_server::RedisServer;
 use crate::traps::scene::job;
 
@@ -101,4 +102,40 @@ async fn a_job_that_cannot_be_sent_stops_what_follows_it() {
         send(&producer, good(0..500).chain([bad().id("bad".parse().unwrap())]).chain(good(500..1000))).await;
     assert!(matches!(error, SubmitError::TooManyFields { .. }), "{error}");
     assert_eq!((answers.len(), depth(&queue).await), (500, 1000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn round_trips_that_overtake_each_other_are_accepted_in_their_order() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let producer = Producer::new(queue.clone());
+    // The first ones of each call meet a server that does not know the script, and are sent again.
+    for _ in 0..20 {
+        server.cmd(&["FLUSHALL"]);
+        server.cmd(&["SCRIPT", "FLUSH"]);
+        let ids = producer.submit_all((0..3000).map(|_| job("{}"))).await.unwrap();
+        assert_eq!((ids.len(), depth(&queue).await), (3000, 3000));
+        let entry = |id: &streamfleet::job::JobId| {
+            let (ms, nth) =
+                id.to_string().split_once('-').map(|(ms, nth)| (ms.to_owned(), nth.to_owned())).unwrap();
+            (ms.parse::<u64>().unwrap(), nth.parse::<u64>().unwrap())
+        };
+        assert!(ids.iter().is_sorted_by_key(entry), "in the order of the jobs");
+    }
+}
+
+/// The reply to the second round trip is lost: what follows it may be accepted, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_leaves_only_the_next_jobs_in_doubt() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let proxy = Proxy::start(server.addr());
+    let broker = Broker::connect(config(&server.url_through(proxy.addr())).redis).await.unwrap();
+    let producer = Producer::new(broker.queue("default".parse().unwrap()));
+    producer.submit(job("{}")).await.unwrap();
+    proxy.set(Mode::DropReplyTo { needle: b"EVALSHA".to_vec(), holding: Vec::new(), times: 1 });
+    let (answers, error) = send(&producer, (0..5000).map(|_| job("{}"))).await;
+    assert!(matches!(error, SubmitError::Broker(RedisError::Unknown { .. })), "{error}");
+    let accepted = depth(&queue).await - 1;
+    assert!(accepted <= answers.len() as u64 + 2000, "{accepted} of which {} are reported", answers.len());
 }
