@@ -93,7 +93,7 @@ impl ClockWatch {
     pub(crate) fn observe(&mut self, [sent, received]: [Duration; 2], server_ms: u64) -> ClockReading {
         let shown = server_ms.cast_signed();
         let now = [shown - ms(received), shown - ms(sent)];
-        if received.saturating_sub(sent) > self.lease.0 / 4 {
+        if self.is_late([sent, received]) {
             self.ahead = None;
             self.wait(received, self.lease.0 / 2);
             return ClockReading::Late;
@@ -116,7 +116,12 @@ impl ClockWatch {
         shown
     }
 
-    /// Notes that Redis did not answer, or refused.
+    /// Returns true if what was sent and received at these times took so long that Redis may have stalled for everybody.
+    pub(crate) fn is_late(&self, [sent, received]: [Duration; 2]) -> bool {
+        received.saturating_sub(sent) > self.lease.0 / 4
+    }
+
+    /// Notes that Redis did not answer, refused, or was late.
     pub(crate) fn fail(&mut self, now: Duration) {
         self.ahead = None;
         self.wait(now, self.lease.0 / 2);

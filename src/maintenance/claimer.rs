@@ -29,7 +29,7 @@ const SOMEWHERE: EntryId = EntryId { ms: 0, seq: 0 };
 /// Claims entries until stopped.
 pub(super) async fn run(context: Context, stop: CancellationToken) {
     let context = Context { consumer: claimant(&context.consumer), ..context };
-    let mut claimer = Claimer::new(&context);
+    let mut claimer = Claimer::new(&context, &stop);
     let every = claimer.lease.search_every();
     loop {
         if let Err(error) = claimer.pass().await {
@@ -56,6 +56,8 @@ pub(super) fn claimant(consumer: &ConsumerName) -> ConsumerName {
 /// because nobody could renew for a while.
 struct Claimer<'a> {
     context: &'a Context,
+    /// Once it is cancelled, nothing more is claimed, and what has been claimed is settled.
+    stop: &'a CancellationToken,
     lease: Lease,
     began: Instant,
     watch: ClockWatch,
@@ -68,12 +70,13 @@ struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    fn new(context: &'a Context) -> Self {
+    fn new(context: &'a Context, stop: &'a CancellationToken) -> Self {
         let early = if sabotage::is(Sabotage::ClaimedEarly) { 6 } else { 1 };
         let lease = Lease::of(context.lease / early);
         // Entries may be dated wrong, because nobody knows what the server's clock did before.
         Self {
             context,
+            stop,
             lease,
             began: Instant::now(),
             watch: ClockWatch::new(lease),
@@ -98,7 +101,7 @@ impl<'a> Claimer<'a> {
         }
         self.is_dated_wrong |= shown == ClockReading::Back;
         if self.is_dated_wrong {
-            self.context.queue.redate().await?;
+            self.heed(self.context.queue.redate()).await?;
             self.is_dated_wrong = false;
         }
         for (lane, first) in stale.first {
@@ -116,21 +119,31 @@ impl<'a> Claimer<'a> {
         }
         if self.has_settled {
             // Every answer has arrived.
-            self.context
-                .queue
-                .forget_receipts(self.context.queue.link(), &self.context.consumer, &[])
-                .await?;
+            let Context { queue, consumer, .. } = self.context;
+            self.heed(queue.forget_receipts(queue.link(), consumer, &[])).await?;
             self.has_settled = false;
         }
         Ok(())
     }
 
-    /// Claims and settles what is silent in one lane, page by page, until `pages` pages had nothing. Returns where to
-    /// continue; `None` at the end of the lane.
+    /// Awaits commands whose answers do not show the clock. If they took long, Redis may have stalled for everybody: then live
+    /// owners look silent, and get the time to renew.
+    async fn heed<T>(&mut self, commands: impl Future<Output = T>) -> T {
+        let sent = self.now();
+        let answer = commands.await;
+        if self.watch.is_late([sent, self.now()]) {
+            tracing::warn!(queue = %self.context.queue.name(), "redis was slow to answer; taking over nothing for a while");
+            self.watch.fail(self.now());
+        }
+        answer
+    }
+
+    /// Claims and settles what is silent in one lane, page by page, until `pages` pages had nothing or the claimer is
+    /// stopped. Returns where to continue; `None` at the end of the lane.
     async fn take(&mut self, lane: Lane, first: EntryId, mut pages: u32) -> Result<Option<EntryId>, Error> {
         let (context, queue) = (self.context, self.context.queue.name());
         let mut next = Some(first);
-        while let Some(start) = next.filter(|_| pages > 0) {
+        while let Some(start) = next.filter(|_| pages > 0 && !self.stop.is_cancelled()) {
             let (now, trusts) = (self.now(), sabotage::is(Sabotage::ClockTrusted));
             let silence = if trusts { Some(self.lease.stale_after()) } else { self.watch.silence(now) };
             let (Some(silence), Some(window)) = (silence, self.watch.window(now)) else {
@@ -151,7 +164,7 @@ impl<'a> Claimer<'a> {
                 context.events.emit(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
                 self.has_settled = true;
             }
-            lost::settle_all(context, lane, claimed.entries).await?;
+            self.heed(lost::settle_all(context, lane, claimed.entries)).await?;
             next = claimed.next.filter(|next| *next > start);
         }
         Ok(next)

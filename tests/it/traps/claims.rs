@@ -1,18 +1,19 @@
 //! Taking over the entries of silent workers, and leaving those of live ones alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use streamfleet::Producer;
-use streamfleet::job::{JobId, Lane, State};
+use streamfleet::job::{JobId, Lane, QueueName, State};
+use streamfleet::worker::QueueConfig;
 
 use super::scene::{Gate, SOON, STREAM, Scene, job};
 use super::settled::{Tally, start};
 use crate::harness::fleet::{Acts, submit, until_state};
 use crate::harness::ledger::{Ledger, Record};
-use crate::harness::proxy::{Commands, Direction, Mode};
+use crate::harness::proxy::{Commands, Direction, Mode, Proxy, Scope};
 use crate::harness::scripts::{sha, source};
-use crate::harness::wait::until_async;
+use crate::harness::wait::{pause_for, until_async};
 use crate::program::Program;
 
 /// Delivers the waiting entries to a consumer without a worker.
@@ -20,6 +21,11 @@ fn deliver_to_nobody(scene: &Scene, consumer: &str) {
     scene.server.cmd(&["XGROUP", "CREATE", STREAM, "fleet", "0", "MKSTREAM"]);
     let read = ["XREADGROUP", "GROUP", "fleet", consumer, "COUNT", "1000", "STREAMS", STREAM, ">"];
     scene.server.cmd(&read);
+}
+
+/// Returns the queue `default` with room for one job.
+fn one_slot() -> BTreeMap<QueueName, QueueConfig> {
+    [("default".parse().unwrap(), QueueConfig::default().concurrency(1))].into()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,6 +78,52 @@ async fn a_live_worker_keeps_its_long_jobs() {
     for fleet in fleets {
         fleet.stop().await;
     }
+}
+
+/// The worker's network is back a little later than Redis, so that its jobs look dead when Redis answers again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stall_of_redis_within_a_takeover_costs_live_workers_nothing() {
+    let scene = Scene::new().await;
+    let (lease, handler, tally) = (Duration::from_secs(3), Gate::closed(), Tally::default());
+    let mut config = scene.config(lease);
+    (config.worker.prefetch, config.worker.queues) = (0, one_slot());
+    let leader = start(config, handler.clone(), &tally);
+    until_async("a leader", SOON, async || scene.int(&["EXISTS", "sf:{default}:leader"]) == 1).await;
+    // From here on, it has no room for other jobs.
+    let mut jobs = vec![submit(&scene.queue, "wait").await];
+    handler.until_started(&jobs[0]).await;
+    let own = Proxy::start(scene.server.addr());
+    let mut config = scene.config(lease);
+    config.redis.url = scene.server.url_through(own.addr()).into();
+    let worker = start(config, handler.clone(), &tally);
+    // Redis stalls before it settles the first of three pages.
+    let needle = sha(&scene.server, source("defer")).into_bytes();
+    scene.proxy.set(Mode::Hold { needle, nth: 1, way: Direction::Requests });
+    scene.leave_stale(250);
+    until_async("a page to be claimed", SOON, async || scene.proxy.hits() > 0).await;
+    // They come after the entries that the takeover is about.
+    for _ in 0..8 {
+        jobs.push(submit(&scene.queue, "wait").await);
+    }
+    for job in &jobs {
+        handler.until_started(job).await;
+    }
+    scene.server.freeze();
+    own.set(Mode::blackhole(Scope::All));
+    scene.proxy.set(Mode::Pass);
+    pause_for(lease + lease / 5);
+    scene.server.thaw();
+    pause_for(lease / 8);
+    own.set(Mode::Pass);
+    handler.open();
+    scene.until_at_rest().await;
+    for job in &jobs {
+        let (endings, ends) = (tally.of(job), handler.of(job).ends);
+        assert!(!endings.contains(&"retried"), "a job of a live worker was taken over: {endings:?}");
+        assert_eq!(ends, 1, "{endings:?}");
+    }
+    leader.stop().await;
+    worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,15 @@
 //! What most traps need: a server, a proxy in front of it, and a direct connection to inspect the queue.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
+use streamfleet::event::{Event, Events};
 use streamfleet::job::{Encoding, JobId};
 use streamfleet::{
-    Broker, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Submission,
+    Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Submission,
 };
 use tokio::sync::watch;
 
@@ -24,6 +26,13 @@ pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// The stream of the normal lane.
 pub(crate) const STREAM: &str = "sf:{default}:jobs";
+
+/// Adds entries and delivers them to a consumer that has been silent for a minute. One script does both, so that no worker gets
+/// them first.
+const LEAVE: &str = "for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', '{}') end \
+    local read = redis.call('XREADGROUP', 'GROUP', 'fleet', 'gone', 'COUNT', ARGV[1], 'STREAMS', KEYS[1], '>') \
+    for _, entry in ipairs(read[1][2]) do \
+    redis.call('XCLAIM', KEYS[1], 'fleet', 'gone', 0, entry[1], 'IDLE', 60000, 'JUSTID') end return 1";
 
 /// A server, a proxy in front of it, and the queue over a direct connection.
 pub(crate) struct Scene {
@@ -68,6 +77,11 @@ impl Scene {
         Producer::new(broker.queue("default".parse().unwrap()))
     }
 
+    /// Leaves this many entries to a worker that died a minute ago. The queue must have been joined.
+    pub(crate) fn leave_stale(&self, count: u64) {
+        self.server.cmd(&["EVAL", LEAVE, "1", STREAM, &count.to_string()]);
+    }
+
     /// Runs a command, and returns the integer that Redis answers.
     pub(crate) fn int(&self, command: &[&str]) -> i64 {
         match self.server.cmd(command) {
@@ -83,6 +97,28 @@ impl Scene {
             snapshot.is_ok_and(|snapshot| snapshot.waiting() + snapshot.running() + snapshot.delayed == 0)
         })
         .await;
+    }
+}
+
+/// Counts the entries that processes take over.
+#[derive(Clone, Default)]
+pub(crate) struct Claims(Arc<AtomicU64>);
+
+impl Claims {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Starts a process whose takeovers are counted.
+    pub(crate) fn start(&self, config: FleetConfig, handler: impl Handler) -> Running {
+        let count = Arc::clone(&self.0);
+        let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
+            if let Event::Claimed { jobs, .. } = event {
+                count.fetch_add(*jobs, Ordering::SeqCst);
+            }
+        })]);
+        let builder = Fleet::builder(config).events(events);
+        Running::of(builder.handler_with("test", quick(3), handler).unwrap().build())
     }
 }
 
@@ -117,6 +153,11 @@ impl Gate {
 
     pub(crate) fn of(&self, job: &JobId) -> Seen {
         self.seen.lock().unwrap().get(&job.to_string()).copied().unwrap_or_default()
+    }
+
+    /// Returns how many attempts were cancelled.
+    pub(crate) fn cancelled(&self) -> u32 {
+        self.seen.lock().unwrap().values().map(|seen| seen.cancelled).sum()
     }
 
     pub(crate) async fn until_started(&self, job: &JobId) {
