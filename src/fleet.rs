@@ -1,5 +1,6 @@
 //! Assembles a process of the fleet (handlers, worker, maintenance), runs it, and stops its parts in order.
 
+mod ending;
 mod origin;
 mod pools;
 
@@ -135,9 +136,8 @@ impl Fleet {
     /// [`RedisError::Address`](crate::RedisError::Address) if the address or a bound is unusable, or the program of a pool
     /// does not serve a type of the pool, because waiting cannot fix that.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
-        let bounds = self.config.worker.recycle;
         // Before the first contact with Redis, so that an unusable bound is reported at once.
-        Recycler::new(bounds, None).map_err(broker::Error::Address)?;
+        let recycler = Recycler::new(self.config.worker.recycle).map_err(broker::Error::Address)?;
         let (dispatch, events) =
             Dispatch::new(&self.config.events, &self.hooks, &self.events, &self.consumer);
         let counter = Counter::new(self.config.worker.queues.keys(), &self.registry.types());
@@ -148,7 +148,7 @@ impl Fleet {
             pools.stop().await;
             return Ok(());
         };
-        let recycler = Recycler::new(bounds, worker.quota()).map_err(broker::Error::Address)?;
+        let recycler = recycler.with_quota(worker.quota());
         warn_of_version(&worker).await;
         self.probe.set_working(worker.broker(), worker.liveness().clone(), worker.queue_health());
         self.scale.started(worker.queues());
@@ -182,10 +182,8 @@ impl Fleet {
         tracing::info!("stopping: taking no new jobs, letting running ones finish");
         self.events.emit(&Event::Stopping);
         self.probe.set_stopping();
-        // Maintenance stops first, so that another process takes it over while this one drains.
         stop.cancel();
-        while maintained.join_next().await.is_some() {}
-        worker.stop(shutdown.hurry()).await;
+        ending::stop(worker, maintained, shutdown.hurry()).await;
         pools.stop().await;
         stop_dispatch.cancel();
         let delivered = async { while tasks.join_next().await.is_some() {} };
@@ -312,12 +310,13 @@ async fn warn_of_version(worker: &Worker) {
     }
 }
 
-/// Converts a connection's reading to an event.
+/// Returns where a queue's letters go.
 fn archive_of(archive: &worker::DeadArchive, queue: &broker::Queue) -> maintenance::Archive {
     let rotation = (archive.rotate_size, archive.rotate_after);
     maintenance::Archive::new(queue.name().clone(), archive.folder.clone(), rotation)
 }
 
+/// Converts a connection's reading to an event.
 fn metered(reading: broker::Reading) -> Event<'static> {
     match reading {
         broker::Reading::Trip { command, took } => Event::RoundTrip { command, took },

@@ -62,7 +62,7 @@ impl Recycler {
     /// # Errors
     ///
     /// Returns the reason as text: the process's memory cannot be read, or exceeds its bound before the first job.
-    pub(crate) fn new(bounds: Recycle, quota: Option<Arc<Quota>>) -> Result<Self, String> {
+    pub(crate) fn new(bounds: Recycle) -> Result<Self, String> {
         if let Some(most) = bounds.max_rss {
             let rss = resident().map_err(|error| {
                 format!("worker.max_rss needs {STATM}, which only Linux provides: {error}")
@@ -74,7 +74,13 @@ impl Recycler {
                 ));
             }
         }
-        Ok(Self { bounds, quota })
+        Ok(Self { bounds, quota: None })
+    }
+
+    /// Counts the attempts of a worker that has started. It may already use too much memory: then it is due, because it may
+    /// have taken jobs.
+    pub(crate) fn with_quota(self, quota: Option<Arc<Quota>>) -> Self {
+        Self { quota, ..self }
     }
 
     /// Waits until the process is due and in contact with Redis, so that the results of its jobs are not lost when it
@@ -157,14 +163,14 @@ mod tests {
     #[test]
     fn a_bound_that_is_exceeded_before_the_first_job_is_refused() {
         let bounds = Recycle { max_rss: Some(1024 * 1024), ..Recycle::default() };
-        let error = Recycler::new(bounds, None).err().unwrap();
+        let error = Recycler::new(bounds).err().unwrap();
         assert!(error.starts_with("worker.max_rss is 1 MiB, but this process already uses "), "{error}");
-        assert!(Recycler::new(Recycle::default(), None).is_ok());
+        assert!(Recycler::new(Recycle::default()).is_ok());
     }
 
     #[tokio::test]
     async fn without_bounds_a_process_is_never_due() {
-        let recycler = Recycler::new(Recycle::default(), None).unwrap();
+        let recycler = Recycler::new(Recycle::default()).unwrap();
         let probe = Probe::default();
         let mut due = std::pin::pin!(recycler.due(&probe));
         assert!(futures_util::poll!(&mut due).is_pending());

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -12,7 +13,7 @@ use super::Config;
 use super::clock::ServerClock;
 use super::heartbeat::{DescribeWorker, Heartbeat, JoinedQueues};
 use super::joiner::{Joiner, OnJoined, QueueWorkers};
-use super::queue_worker::{QueueWorker, Shared};
+use super::queue_worker::{LEAVES_WITHIN, Shared};
 use super::quota::Quota;
 use super::registry::Registry;
 use crate::broker::{Broker, Error, MAX_TYPES, Queue};
@@ -148,19 +149,18 @@ impl Worker {
     }
 
     /// Stops in order. Reading ends first, and unstarted jobs go back at once. Running ones have until the drain timeout
-    /// (or `hurry`), then they are cancelled and given back. Returns when Redis knows every outcome, or does not answer.
+    /// (or `hurry`), then they are cancelled and given back. Queues do not wait for each other. Returns when Redis knows every outcome, or does not answer.
     pub(crate) async fn stop(mut self, hurry: CancellationToken) {
         self.stop_joining.cancel();
         while self.joining.join_next().await.is_some() {}
         let mut queue_workers = self.queue_workers.take();
         // While Redis is silent, each reader needs a while to end, and handlers run meanwhile.
         let deadline = Instant::now() + self.shared.config.drain_timeout;
-        futures_util::future::join_all(queue_workers.iter_mut().map(QueueWorker::stop_reading)).await;
-        let draining = queue_workers.iter_mut().map(|queue_worker| queue_worker.drain(deadline, &hurry));
-        futures_util::future::join_all(draining).await;
-        for queue_worker in queue_workers {
-            queue_worker.finish(&self.shared.consumer).await;
-        }
+        join_all(queue_workers.iter_mut().map(|queue_worker| queue_worker.stop_reading(&hurry))).await;
+        join_all(queue_workers.iter_mut().map(|queue_worker| queue_worker.drain(deadline, &hurry))).await;
+        let finishing =
+            queue_workers.into_iter().map(|queue_worker| queue_worker.finish(&self.shared.consumer));
+        join_all(finishing).await;
         drop(self.heartbeat_stop);
         let heartbeat = self.heartbeat;
         // The thread ends within one command's deadline. The runtime has already reported a panic in it.
@@ -169,7 +169,8 @@ impl Worker {
             tracing::error!("the heartbeat thread panicked");
         }
         let Shared { broker, consumer, events, .. } = &*self.shared;
-        if let Err(error) = broker.forget(consumer).await {
+        // If Redis is away, it forgets the worker by itself.
+        if let Ok(Err(error)) = tokio::time::timeout(LEAVES_WITHIN, broker.forget(consumer)).await {
             events.redis_error(error.kind(), &error);
         }
     }

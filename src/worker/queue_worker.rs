@@ -39,6 +39,9 @@ const MANY_SLOTS: usize = 64;
 /// A cancelled handler's slot ends at most this long after its grace period.
 const END_MARGIN: Duration = Duration::from_secs(5);
 
+/// How long a worker that stops waits for what only spares others a wait.
+pub(super) const LEAVES_WITHIN: Duration = Duration::from_secs(2);
+
 /// How often to look for deliveries that have waited too long for others of their type or key.
 const RELIEVE_EVERY: Duration = Duration::from_millis(250);
 
@@ -224,6 +227,14 @@ impl Parts {
             admission: Arc::new(admission),
         })
     }
+    /// Hands nothing more to the slots, and gives back what waits for one.
+    fn give_back_unstarted(&self) {
+        for delivery in self.dispatcher.close() {
+            let not_run = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
+            // Nothing makes room while Redis is away, and the drain must begin all the same.
+            self.outbox.push_now(SettlerInput::Finished(not_run));
+        }
+    }
 }
 
 /// The connections of one queue, besides those that all queues share.
@@ -333,14 +344,23 @@ impl QueueWorker {
         }
     }
 
-    pub(super) async fn stop_reading(&mut self) {
+    /// Ends reading, and gives back what has not started. While Redis is silent, readers need a while to end: `hurry` cuts
+    /// running handlers meanwhile.
+    pub(super) async fn stop_reading(&mut self, hurry: &CancellationToken) {
         self.stop_reading.cancel();
-        while self.readers.join_next().await.is_some() {}
-        for delivery in self.parts.dispatcher.close() {
-            let not_run = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
-            // Nothing makes room while Redis is away, and the drain must begin all the same.
-            self.parts.outbox.push_now(SettlerInput::Finished(not_run));
+        let ended = async { while self.readers.join_next().await.is_some() {} };
+        let cutting = async {
+            hurry.cancelled().await;
+            self.parts.give_back_unstarted();
+            self.parts.held_leases.cut_all();
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            () = ended => {}
+            () = cutting => {}
         }
+        self.parts.give_back_unstarted();
     }
 
     pub(super) async fn drain(&mut self, deadline: Instant, hurry: &CancellationToken) {
@@ -360,6 +380,7 @@ impl QueueWorker {
         }
     }
 
+    /// Settles the last outcomes, and leaves the queue. What Redis does not answer in time is given up.
     pub(super) async fn finish(mut self, consumer: &ConsumerName) {
         // Every attempt has ended, and has written its last reports.
         self.serving.shutdown().await;
@@ -368,11 +389,15 @@ impl QueueWorker {
         if tokio::time::timeout(Duration::from_secs(10), ended).await.is_err() {
             tracing::warn!(queue = %self.queue.name(), "redis did not accept the last outcomes; the jobs will run again");
         }
-        // Others need not wait until Redis finds out by itself.
-        match tokio::time::timeout(Duration::from_secs(2), self.parts.admission.give_back()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "failed to give back places in gates"),
-            Err(_late) => tracing::debug!("places in gates were not given back in time"),
+        if tokio::time::timeout(LEAVES_WITHIN, self.leave(consumer)).await.is_err() {
+            tracing::debug!(queue = %self.queue.name(), "the queue was not left in time");
+        }
+    }
+
+    /// Gives back places in gates and removes the consumer: others need not wait until Redis finds out by itself.
+    async fn leave(&self, consumer: &ConsumerName) {
+        if let Err(error) = self.parts.admission.give_back().await {
+            tracing::debug!(%error, "failed to give back places in gates");
         }
         match self.queue.reap(self.queue.link(), consumer.as_str()).await {
             Ok(true) => {}

@@ -1,12 +1,17 @@
 //! The limits on a worker's lifetime and memory.
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use streamfleet::{Fleet, FleetConfig, Shutdown};
 
 use crate::cli::scrape::{address, get};
 use crate::harness::checker::{Case, Report, Rules};
+use crate::harness::fleet::Acts;
 use crate::harness::history::History;
 use crate::harness::ledger::Ledger;
-use crate::harness::process::{Launch, Worker};
+use crate::harness::process::{Launch, Worker, orders};
+use crate::harness::proxy::{Mode, Proxy};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until;
 use crate::harness::weather::Weather;
@@ -103,4 +108,56 @@ fn a_worker_being_recycled_is_not_ready_and_finishes_its_jobs() {
     let pending: Vec<redis::Value> =
         redis::from_redis_value(server.cmd(&["XPENDING", STREAM, "fleet"])).unwrap();
     assert_eq!(pending[0], redis::Value::Int(0), "an unstarted job was not given back");
+}
+
+/// A worker that uses more than `max_rss` as soon as it has found Redis.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Swells {
+    url: String,
+    /// A file that it creates once it is that large.
+    swollen: PathBuf,
+}
+
+impl Swells {
+    fn run(self) {
+        let mut config = FleetConfig::default();
+        config.redis.url = self.url.as_str().into();
+        config.worker.recycle.max_rss = Some(120 << 20);
+        let fleet = Fleet::builder(config).handler_for("test", Acts::well()).unwrap().build();
+        let probe = fleet.probe();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let running = runtime.spawn(fleet.run(Shutdown::new()));
+        until("the fleet to wait for Redis", SOON, || probe.started().is_ok());
+        let memory = vec![1_u8; 160 << 20];
+        std::fs::write(&self.swollen, "").unwrap();
+        runtime.block_on(running).unwrap().unwrap();
+        drop(memory);
+    }
+}
+
+/// Returns at once unless this process was started by the test below.
+#[test]
+fn swelling_worker_entry() {
+    if let Some(swells) = orders::<Swells>() {
+        swells.run();
+    }
+}
+
+#[test]
+fn a_worker_that_is_past_max_rss_when_it_has_started_is_recycled_and_strands_no_job() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    proxy.set(Mode::Refuse);
+    let dir = tempfile::tempdir().unwrap();
+    let swells = Swells { url: server.url_through(proxy.addr()), swollen: dir.path().join("swollen") };
+    for _ in 0..JOBS {
+        server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+    }
+    let worker = Launch::this_program("recycle::bounds::swelling_worker_entry", &swells).start();
+    until("the worker to be large", SOON, || swells.swollen.exists());
+    proxy.set(Mode::Pass);
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0), "{}", worker.stdout());
+    let pending: Vec<redis::Value> =
+        redis::from_redis_value(server.cmd(&["XPENDING", STREAM, "fleet"])).unwrap();
+    assert_eq!(pending[0], redis::Value::Int(0), "a job was left to its lease");
 }

@@ -18,6 +18,7 @@ mod resent;
 pub(crate) mod scripts;
 pub(crate) mod settled;
 mod start;
+mod stop;
 mod together;
 mod unserved;
 mod vandal;
