@@ -149,7 +149,8 @@ impl Worker {
     }
 
     /// Stops in order. Reading ends first, and unstarted jobs go back at once. Running ones have until the drain timeout
-    /// (or `hurry`), then they are cancelled and given back. Queues do not wait for each other. Returns when Redis knows every outcome, or does not answer.
+    /// (or `hurry`), then they are cancelled and given back. Queues settle their last outcomes at the same time. Returns when
+    /// Redis knows every outcome, or does not answer.
     pub(crate) async fn stop(mut self, hurry: CancellationToken) {
         self.stop_joining.cancel();
         while self.joining.join_next().await.is_some() {}

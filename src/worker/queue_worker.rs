@@ -227,6 +227,7 @@ impl Parts {
             admission: Arc::new(admission),
         })
     }
+
     /// Hands nothing more to the slots, and gives back what waits for one.
     fn give_back_unstarted(&self) {
         for delivery in self.dispatcher.close() {
