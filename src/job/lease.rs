@@ -94,8 +94,7 @@ impl ClockWatch {
         let shown = server_ms.cast_signed();
         let now = [shown - ms(received), shown - ms(sent)];
         if self.is_late([sent, received]) {
-            self.ahead = None;
-            self.wait(received, self.lease.0 / 2);
+            self.fail(received);
             return ClockReading::Late;
         }
         let known = self.ahead.replace(now);

@@ -199,7 +199,9 @@ impl Producer {
             };
             let next = batches.next_if(|batch| failure.is_none() && may_start(batch, flying.len()));
             if let Some(batch) = next {
-                row = row.filter(|_| !flying.is_empty()).or_else(|| flying.is_empty().then(Row::new));
+                if flying.is_empty() {
+                    row = Some(Row::new());
+                }
                 row = row.filter(|_| can_take_turns(&batch));
                 let turn = row.as_mut().map(Row::next);
                 let may_be_followed = turn.is_some() || is_repeatable(&batch);

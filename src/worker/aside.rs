@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::delivery::SettlerInput;
 use super::lease::EntryKey;
 use super::load::{Burden, Load};
+use crate::broker::Entry;
 use crate::job::{JobId, Outcome, Parking};
 
 /// The first and the longest pause.
@@ -47,22 +48,13 @@ impl Task {
 
     /// Returns its entry.
     pub(super) fn key(&self) -> EntryKey {
-        match &self.work {
-            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => finished.delivery.key(),
-            SettlerInput::NotStarted(delivery, _) => delivery.key(),
-            SettlerInput::Malformed(entry, _) => (entry.lane, entry.id),
-        }
+        self.work.delivery().map_or_else(|entry| (entry.lane, entry.id), |delivery| delivery.key())
     }
 
     /// Returns its job; for bytes that are not a job, the id that their entry stands for.
     pub(super) fn job(&self) -> JobId {
-        match &self.work {
-            SettlerInput::Finished(finished) | SettlerInput::Settled(finished, _) => {
-                finished.delivery.job.id.clone()
-            }
-            SettlerInput::NotStarted(delivery, _) => delivery.job.id.clone(),
-            SettlerInput::Malformed(entry, _) => JobId::derived(entry.id, entry.lane),
-        }
+        let derived = |entry: &Entry| JobId::derived(entry.id, entry.lane);
+        self.work.delivery().map_or_else(derived, |delivery| delivery.job.id.clone())
     }
 
     /// Returns the room in which its job has to wait, if any.

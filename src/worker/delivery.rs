@@ -145,12 +145,12 @@ pub(crate) enum SettlerInput {
 }
 
 impl SettlerInput {
-    /// Returns the delivery; `None` if the entry is not a job.
-    pub(super) fn delivery(&self) -> Option<&Arc<Delivery>> {
+    /// Returns the delivery, or the entry if it is not a job.
+    pub(super) fn delivery(&self) -> Result<&Arc<Delivery>, &Entry> {
         match self {
-            Self::Finished(finished) | Self::Settled(finished, _) => Some(&finished.delivery),
-            Self::NotStarted(delivery, _) => Some(delivery),
-            Self::Malformed(..) => None,
+            Self::Finished(finished) | Self::Settled(finished, _) => Ok(&finished.delivery),
+            Self::NotStarted(delivery, _) => Ok(delivery),
+            Self::Malformed(entry, _) => Err(entry),
         }
     }
 }

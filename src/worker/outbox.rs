@@ -40,7 +40,7 @@ impl Outbox {
 
     /// Adds work without waiting, and returns how much is waiting. For a bounded number of things that are already held.
     pub(crate) fn push_now(&self, work: SettlerInput) -> usize {
-        if let Some(delivery) = work.delivery() {
+        if let Ok(delivery) = work.delivery() {
             delivery.held_lease.renew_until_settled();
         }
         let count = {

@@ -195,11 +195,9 @@ impl Queue {
 const OUT_OF_TURN: i64 = -2;
 
 /// Calls that a producer sends without waiting for their answers. One that is not accepted stops those behind it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Row {
-    name: Arc<str>,
-    turns: u64,
-    has_failed: Arc<AtomicBool>,
+    last: Turn,
 }
 
 /// The place of one call in its row.
@@ -212,13 +210,13 @@ pub(crate) struct Turn {
 
 impl Row {
     pub(crate) fn new() -> Self {
-        Self { name: drawn_call().into(), ..Self::default() }
+        Self { last: Turn { row: drawn_call().into(), nth: 0, has_failed: Arc::default() } }
     }
 
     /// Gives the next call its turn.
     pub(crate) fn next(&mut self) -> Turn {
-        self.turns += 1;
-        Turn { row: Arc::clone(&self.name), nth: self.turns, has_failed: Arc::clone(&self.has_failed) }
+        self.last.nth += 1;
+        self.last.clone()
     }
 }
 

@@ -21,7 +21,11 @@ fn refused(steps: Vec<PlannedStep>) -> String {
 
 fn ledger(states: &[(&str, &str)]) -> Ledger {
     let fields: Vec<_> = states.iter().map(|(step, state)| (format!("{step}:state"), *state)).collect();
-    Ledger::read(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+    read(&fields)
+}
+
+fn read(fields: &[(impl AsRef<str>, &str)]) -> Ledger {
+    Ledger::read(fields.iter().map(|(name, value)| (name.as_ref().as_bytes(), value.as_bytes())))
 }
 
 const NOW: Timestamp = Timestamp::MAX;
@@ -77,7 +81,7 @@ fn a_failed_step_stops_only_the_steps_after_it() {
 fn a_step_that_another_life_has_started_is_tried_once_and_then_waited_for() {
     let plan: Plan = "charge once\nmail auto".parse().unwrap();
     let fields = [("charge:state", "started"), ("charge:life", "1-0"), ("mail:state", "done")];
-    let ledger = Ledger::read(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+    let ledger = read(&fields);
     assert_eq!(plan.next(&ledger, "2-0", NOW, &BTreeSet::new()), Next::Run(0));
     assert_eq!(plan.next(&ledger, "2-0", NOW, &BTreeSet::from([0])), Next::Wait(Duration::from_secs(1)));
 }
@@ -85,10 +89,7 @@ fn a_step_that_another_life_has_started_is_tried_once_and_then_waited_for() {
 #[test]
 fn a_step_exhausted_by_a_living_job_of_the_same_id_is_exhausted() {
     let plan: Plan = "mail auto".parse().unwrap();
-    let next = |fields: &[(&str, &str)]| {
-        let ledger = Ledger::read(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
-        plan.next(&ledger, "2-0", NOW, &BTreeSet::new())
-    };
+    let next = |fields: &[(&str, &str)]| plan.next(&read(fields), "2-0", NOW, &BTreeSet::new());
     let fields = [("mail:state", "exhausted"), ("mail:life", "1-0"), ("@1-0", "1")];
     assert_eq!(next(&fields), Next::Stuck(DeadReason::Exhausted));
     assert_eq!(next(&fields[..2]), Next::Run(0));
