@@ -60,9 +60,7 @@ if entry ~= '' then
   if place == stream and pending_of(stream, entry) then return wished(lane .. ' ' .. entry) end
   if redis.call('XDEL', place, entry) == 1 then
     if place ~= stream then
-      -- Another life of the id may be in a room, too.
-      local spot = redis.pcall('HGET', places, id)
-      if type(spot) == 'string' and string.sub(spot, 1, #entry + 1) == entry .. ' ' then redis.pcall('HDEL', places, id) end
+      forget_place(places, id, life, entry, room_name(place) or '')
       if redis.call('XLEN', place) == 0 then redis.call('DEL', place) end
     end
     if was_done() then

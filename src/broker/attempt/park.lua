@@ -1,9 +1,8 @@
 -- park: move entries that may not start now to the tail of rooms, streams that nobody reads until somebody lets the jobs
 -- out. It costs no attempt.
--- rooms: room to ms since when it has waiting jobs. places: job id to its entry and room, for each job in a room. Each
--- job has four keys: record, offloaded, kept, room. kept: the key of the new entry's large fields. is_repeated: '0' if
--- this was the first attempt of its life. keeps: '1' if the job has a record while it lives. name: that of the room. Then
--- the fields, flat.
+-- rooms: room to ms since when it has waiting jobs. places: see note_place. Each job has four keys: record, offloaded,
+-- kept, room. kept: the key of the new entry's large fields. is_repeated: '0' if this was the first attempt of its life.
+-- keeps: '1' if the job has a record while it lives. name: that of the room. Then the fields, flat.
 -- returns {1, {an answer or an error for each job}}: 1 parked, 0 stale (another process settled this entry; nothing was
 --   changed), 2 already done: removed, 3 its cancellation was requested: nothing was changed
 local stream, receipts, cancels, rooms, places = unpack(KEYS, 1, 5)
@@ -27,7 +26,7 @@ return settle_each('park', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   local facts, is_owner = facts_of(record, life), false
   local parked = must_append(room, ARGV, first + FIRST_FIELD, last)
   redis.call('HSETNX', rooms, name, ms_text(now))
-  redis.call('HSET', places, id, parked .. ' ' .. name)
+  note_place(places, id, life, parked, name)
   if offloaded ~= kept then drop_offloaded(offloaded, life, record) end
   if keeps == '1' then
     is_owner = owns(record, life, facts)

@@ -27,7 +27,7 @@ redis.call('HDEL', places, '')
 redis.call('HDEL', rooms, '')
 redis.call('HDEL', asked, '')
 redis.call('XDEL', room, NO_ENTRY)
-local moved, gone, ids, refused = 0, {}, {}, nil
+local moved, gone, ids, lives, refused = 0, {}, {}, {}, nil
 each_in_room(room, tonumber(most), tonumber(most_weight), function(entry, fields)
   local kept, id, life, since = {}, '', nil, tonumber(string.match(entry, '^%d+'))
   for at = 1, #fields, 2 do
@@ -54,17 +54,16 @@ each_in_room(room, tonumber(most), tonumber(most_weight), function(entry, fields
     local why = 'an entry of the room ' .. name .. ' is not a job'
     if type(set_aside(dead, cmsgpack.pack(fields), entry, why, now)) == 'table' then return end
   end
-  gone[#gone + 1], ids[#ids + 1] = entry, id
+  gone[#gone + 1], ids[#ids + 1], lives[#lives + 1] = entry, id, life or ''
 end)
 if refused and not gone[1] then return redis.error_reply(refused) end
 if gone[1] then
   redis.call('XDEL', room, unpack(gone))
   -- Another life of the id may be in a room, too.
-  local left = {}
   for nth, place in ipairs(redis.call('HMGET', places, unpack(ids))) do
-    if place == gone[nth] .. ' ' .. name then left[#left + 1] = ids[nth] end
+    if place ~= gone[nth] .. ' ' .. name then ids[nth] = second_place(ids[nth], lives[nth]) end
   end
-  if left[1] then redis.call('HDEL', places, unpack(left)) end
+  redis.call('HDEL', places, unpack(ids))
 end
 local answer = { #gone, has_more(room, rooms, asked, name), '' }
 if lane and moved > 0 then

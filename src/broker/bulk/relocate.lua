@@ -120,9 +120,9 @@ local function move_entry(job)
     redis.call('XDEL', lanes[job.lane], entry)
     return nil
   end
-  local spot = redis.call('HGET', places, job.id)
-  if spot and string.match(spot, '^%S+') == job.entry then
-    redis.call('HDEL', places, job.id)
+  local name = room_name(job.place)
+  if name then
+    forget_place(places, job.id, job.life, job.entry, name)
     if redis.call('XLEN', job.place) == 0 then redis.call('DEL', job.place) end
   end
   return entry

@@ -1075,6 +1075,44 @@ local function is_alive(stream, entry)
   return true
 end
 
+-- The name of the room that this stream is; nil if it is a lane.
+local function room_name(stream)
+  return string.match(stream, '^[^}]*}:room:(.+)$')
+end
+
+-- The name in the table of places of a job that waits in a room while a later one with its id does, too.
+local function second_place(id, life)
+  return id .. '#' .. (life or '')
+end
+
+-- Notes where a job waits: the table of places has its entry and its room under its id. If another job of this id waits in a
+-- room, that one gets a name of its own, by its life. It must come after the first write of its script. Never throws.
+local function note_place(places, id, life, entry, room)
+  local spot = entry .. ' ' .. room
+  if redis.pcall('HSETNX', places, id, spot) ~= 0 then return end
+  local before = redis.pcall('HGET', places, id)
+  local other, other_room = string.match(type(before) == 'string' and before or '', '^(%d+%-%d+) (.+)$')
+  if other then
+    local stream = string.gsub(places, 's:places$', ':') .. other_room
+    local found = checks_left > 0 and redis.pcall('XRANGE', stream, other, other) or { err = 'not checked' }
+    local other_life = found[1] and field_of(found[1], 'life')
+    if found[1] then checks_left = checks_left - 1 - math.floor(weigh(found[1][2]) / 8192) end
+    if other_life then
+      redis.pcall('HSET', places, second_place(id, other_life), before)
+    elseif found[1] or found.err then
+      -- Nobody can tell whose place it is.
+      id = second_place(id, life)
+    end
+  end
+  redis.pcall('HSET', places, id, spot)
+end
+
+-- Forgets where a job waited, which has left this entry of a room. Never throws.
+local function forget_place(places, id, life, entry, room)
+  local is_first = redis.pcall('HGET', places, id) == entry .. ' ' .. room
+  redis.pcall('HDEL', places, is_first and id or second_place(id, life))
+end
+
 -- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
 -- back. An entry that is not pending is waiting to be read, or has ended. Returns how many.
 local function forget_ended(held, most, lanes)

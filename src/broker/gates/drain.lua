@@ -2,7 +2,7 @@
 -- job that a limit has let pass goes to the lane that is read first, and holds its places there. Any other goes back to
 -- its own lane. A job that another of its gates refuses goes to that gate's room, so it holds up nobody here. If that goes
 -- on, it claims a place in all of them.
--- places: job id to its entry and room. most_jobs, most_weight: how many jobs leave rooms; see weigh. ends: how many attempts give
+-- places: see note_place. most_jobs, most_weight: how many jobs leave rooms; see weigh. ends: how many attempts give
 -- back. Then for each of these: its gate, its entry as '<lane> <entry>', and how it ended, for the gate's breaker, or '';
 -- 'unstarted' gives back its start, too.
 -- Then the names of rooms.
@@ -41,9 +41,14 @@ local function give_back(name, member, how)
   if gate.breaker then note_end(gate, member, how, now) end
 end
 -- The job is in another stream by now, so nothing here may fail.
-local function leave(name, id, entry)
+local function leave(name, id, life, entry)
   redis.call('XDEL', gate_key(gates, 'room', name), entry)
-  if id and redis.pcall('HGET', places, id) == entry .. ' ' .. name then redis.pcall('HDEL', places, id) end
+  if id then forget_place(places, id, life, entry, name) end
+end
+-- The record of this life names the entry where the job is now.
+local function note_entry(id, life, ...)
+  local record = id and life and gate_key(gates, 'job', id)
+  if record and redis.pcall('HGET', record, 'life') == life then redis.pcall('HSET', record, 'entry', ...) end
 end
 -- What a job of a room says: its fields for a lane, its own lane, its gates, its id, its life, and how often it has moved from
 -- room to room.
@@ -76,17 +81,15 @@ local function to_lane(fields, home, mine, id, life)
   local entry = must_append(lanes[lane], fields, 1, #fields)
   -- The job is in its lane by now. Whatever fails, it must leave its room.
   for _, gate in ipairs(mine) do try(pass_gate, gate, lane .. ' ' .. entry, now) end
-  local record = id and life and gate_key(gates, 'job', id)
-  if record and redis.pcall('HGET', record, 'life') == life then
-    try(redis.call, 'HSET', record, 'entry', entry, 'lane', lane)
-  end
+  note_entry(id, life, entry, 'lane', lane)
 end
 local function bury(fields, home, id)
   table.insert(fields, 1, home)
   local letter = set_aside(dead, cmsgpack.pack(fields), id or '', 'these fields do not form an entry', now)
   if type(letter) == 'table' then error(letter.err) end
 end
-local function to_room(refusing, list, id, moves)
+-- Moves a job from one room to another, or to the end of its own.
+local function to_room(refusing, list, id, life, moves, name, entry)
   local counted = {}
   for at = 1, #list, 2 do
     if list[at] ~= 'room_moves' then add_pair(counted, list[at], list[at + 1]) end
@@ -95,18 +98,16 @@ local function to_room(refusing, list, id, moves)
   if make_entry(#counted + 2) then add_pair(counted, 'room_moves', string.format('%d', moves)) end
   local moved = must_append(gate_key(gates, 'room', refusing), counted, 1, #counted)
   try(redis.call, 'HSETNX', rooms, refusing, ms_text(now))
-  if id then redis.pcall('HSET', places, id, moved .. ' ' .. refusing) end
+  leave(name, id, life, entry)
+  if id then note_place(places, id, life, moved, refusing) end
+  note_entry(id, life, moved)
   return moved
 end
 -- A job that cannot be moved goes to the end of its room: the next call meets those that waited behind it.
 local function put_last(name, entry, list)
-  local id, moves = nil, 0
-  for at = 1, #list, 2 do
-    if list[at] == 'id' then id = list[at + 1] elseif list[at] == 'room_moves' then moves = tonumber(list[at + 1]) or 0 end
-  end
-  local moved = to_room(name, list, id, moves)
-  leave(name, id, entry)
-  return moved
+  local own = {}
+  for at = 1, #list, 2 do own[list[at]] = list[at + 1] end
+  return to_room(name, list, own.id, own.life, tonumber(own.room_moves) or 0, name, entry)
 end
 -- Takes one job out of a room whose gate lets it pass. claim: that of the job, if it has one.
 local function move(name, entry, list, claim)
@@ -117,15 +118,14 @@ local function move(name, entry, list, claim)
   end
   if not make_entry(#list) or not make_entry(#fields) then
     bury(fields, home, id)
-    leave(name, id, entry)
+    leave(name, id, life, entry)
   elseif refusing then
-    local moved = to_room(refusing, list, id, moves + 1)
-    leave(name, id, entry)
+    local moved = to_room(refusing, list, id, life, moves + 1, name, entry)
     -- It has moved, whatever keeps it from claiming places.
     if moves + 1 > CLAIM_AFTER then try(claim_places, gates, mine, moved, refusing, now) end
   else
     to_lane(fields, home, mine, id, life)
-    leave(name, id, entry)
+    leave(name, id, life, entry)
   end
   left, weight = left + 1, weight + weigh(list)
 end

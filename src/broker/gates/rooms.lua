@@ -1,6 +1,6 @@
--- rooms: one page of the rooms in which jobs wait. Somebody may have deleted this index alone. So the first page adds the
--- rooms of a few jobs, which differ each time.
--- places: job id to its entry and room.
+-- rooms: one page of the rooms in which jobs wait. Somebody may have deleted this index alone, or jobs of rooms. So the first
+-- page checks the places of a few jobs, which differ each time: it adds their rooms, and forgets places without a job.
+-- places: see note_place.
 -- cursor: '0' for the first page, then what the last page returned.
 -- returns {now ms, cursor of the next page or '0', then for each room: its name, ms since when it has waiting jobs, how many
 --   it has or -1 if nobody can tell}
@@ -8,9 +8,13 @@ local gates, rooms, places = unpack(KEYS)
 local cursor = ARGV[1]
 local some = cursor == '0' and redis.pcall('HRANDFIELD', places, 10, 'WITHVALUES') or {}
 for at = 2, #some, 2 do
-  local name = string.match(some[at], '^%S+ (.+)$')
-  local waiting = name and redis.call('HEXISTS', rooms, name) == 0 and redis.pcall('XLEN', gate_key(gates, 'room', name))
-  if type(waiting) == 'number' and waiting > 0 then redis.pcall('HSETNX', rooms, name, ms_text(now_ms())) end
+  local entry, name = string.match(some[at], '^(%d+%-%d+) (.+)$')
+  local found = name and redis.pcall('XRANGE', gate_key(gates, 'room', name), entry, entry) or {}
+  if found[1] and redis.call('HEXISTS', rooms, name) == 0 then
+    redis.pcall('HSETNX', rooms, name, ms_text(now_ms()))
+  elseif not found[1] and not found.err then
+    redis.pcall('HDEL', places, some[at - 1])
+  end
 end
 local page = redis.call('HSCAN', rooms, cursor, 'COUNT', 100)
 local answer = { now_ms(), page[1] }

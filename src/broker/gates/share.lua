@@ -104,7 +104,7 @@ local function sort(lane, stream, ring, last, waiting)
         known[name] = true
       end
       gone[#gone + 1] = entry
-      add_pair(spots, id, moved .. ' ' .. name)
+      spots[#spots + 1] = { id, life, moved, name }
       note_entry(id, life, lane, moved)
     else
       ready = ready + 1
@@ -113,7 +113,7 @@ local function sort(lane, stream, ring, last, waiting)
   end
   if gone[1] then
     redis.call('XDEL', stream, unpack(gone))
-    redis.call('HSET', places, unpack(spots))
+    for _, spot in ipairs(spots) do note_place(places, unpack(spot)) end
   end
   if page[1] then redis.call('HSET', fair, lane, page[#page][1]) end
   sorted = sorted + #gone
@@ -144,7 +144,7 @@ local function move_out(lane, stream, name, room)
     if type(letter) == 'table' then return fail(letter.err) end
   end
   redis.call('XDEL', room, head[1])
-  if redis.call('HGET', places, id) == head[1] .. ' ' .. name then redis.call('HDEL', places, id) end
+  forget_place(places, id, life, head[1], name)
   return weight, type(moved) == 'string' and moved or nil
 end
 -- Lets jobs out of rooms in turn, at most `free`.

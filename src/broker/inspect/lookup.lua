@@ -4,7 +4,7 @@
 -- returns {now ms, those of the fields that exist, flat, due ms or nil, its member of the delayed set, if that has fields, or
 --   nil, the life in the record or nil, ms of the request to cancel that life or nil, {lane, entry id, consumer it is pending
 --   on or '', room or ''} for each entry that may be the job's}
--- places: job id to its entry and room, for each job in a room.
+-- places: see note_place.
 local record, delayed, high, normal, low, cancels, packs, places = unpack(KEYS)
 local id, from_entry, from_lane, names = ARGV[1], ARGV[2], ARGV[3], { unpack(ARGV, 4) }
 local fields = {}
@@ -29,9 +29,11 @@ local function place(lane, entry)
   local pending = pending_of(lanes[lane], entry)
   answer[#answer + 1] = { lane, entry, pending and pending[2] or '', '' }
 end
-local spot = redis.pcall('HGET', places, id)
-local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%d+%-%d+) (.+)$')
-if parked then answer[#answer + 1] = { 'normal', parked, '', room } end
+for _, name in ipairs({ second_place(id, told[1]), id }) do
+  local spot = redis.pcall('HGET', places, name)
+  local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%d+%-%d+) (.+)$')
+  if parked then answer[#answer + 1] = { 'normal', parked, '', room } end
+end
 place(from_lane, from_entry)
 if told[3] ~= from_entry or told[4] ~= from_lane then place(told[4], told[3]) end
 return answer

@@ -86,6 +86,21 @@ fn a_queue_without_a_flood_is_left_alone() {
 }
 
 #[test]
+fn jobs_that_share_an_id_have_a_place_each() {
+    let scripts = shared("{}");
+    for _ in 0..10 {
+        scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j", "h.t", "a"]);
+    }
+    share_all(&scripts, "4");
+    for waiting in [6, 2] {
+        assert_eq!(scripts.int(&["HLEN", PLACES]), waiting);
+        assert_eq!(run_all(&scripts), "aaaa");
+        share_all(&scripts, "4");
+    }
+    assert_eq!((run_all(&scripts).as_str(), scripts.int(&["EXISTS", PLACES])), ("aa", 0));
+}
+
+#[test]
 fn a_flood_delays_another_value_by_no_more_than_the_window() {
     let scripts = shared("{}");
     add(&scripts, "a", 500);

@@ -3,4 +3,5 @@
 
 mod cancel;
 mod letters;
+pub(crate) mod rooms;
 mod scripts;
