@@ -59,6 +59,7 @@ impl Producer {
                 job.holder = Some(LockHolder { id, search: None, edit });
                 return Ok(Err(job));
             }
+            SubmitOutcome::Again => return Ok(Err(job)),
             SubmitOutcome::LeftOut(other, state) => return Err(SubmitError::left_out(&job, &other, state)),
             SubmitOutcome::Hidden(id, was_due) => {
                 let replaces = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Replace);

@@ -1,14 +1,14 @@
 -- enqueue: append jobs to their lanes.
 -- A caller that sends several calls without waiting for their answers gives them a row, and each a turn in it, from 1: a call
 -- is accepted only after the one before.
--- most: the producer's limit of the depth or ''. more: how many jobs. turn: '' or that of the call. Then for each job, or for
--- none if the call only checks whether they fit: its lane, the number of its field names and values together, then these,
--- flat.
+-- most: the producer's limit of the depth or ''. more: how many jobs. turn: '' or that of the call. known: the last turn that
+-- the caller knows to be accepted, which counts if the row has expired. Then for each job, or for none if the call only checks
+-- whether they fit: its lane, the number of its field names and values together, then these, flat.
 -- returns {jobs, entry id, entry id, ...}, or {-1, depth, limit} if they do not fit, or {-2} if the call before is not accepted
 local control, delayed, high, normal, low, row = unpack(KEYS)
-local most, more, turn = unpack(ARGV, 1, 3)
-local FIRST_JOB, HEAD = 4, 2
-if row and tonumber(redis.call('GET', row) or '0') ~= turn - 1 then return { -2 } end
+local most, more, turn, known = unpack(ARGV, 1, 4)
+local FIRST_JOB, HEAD = 5, 2
+if row and tonumber(redis.call('GET', row) or known) ~= turn - 1 then return { -2 } end
 local limit = depth_limit(control, most)
 local full = limit and overfull(limit, more, delayed, high, normal, low)
 if full then return full end

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -137,6 +137,7 @@ impl Queue {
                 None => break NotAccepted::check("enqueue", answer)?,
             }
         };
+        turn.inspect(|turn| turn.succeed());
         let ids: Vec<EntryId> = answer.rest.iter().filter_map(decode::entry_id).collect();
         if ids.len() != jobs.len() {
             return Err(Error::contract("enqueue", answer).into());
@@ -147,7 +148,7 @@ impl Queue {
     /// Appends a job that is too large for a script. The depth is checked in a separate step, so jobs sent concurrently
     /// may each exceed it by one.
     async fn append_large(&self, job: &NewJob, limit: Option<u64>) -> Result<Vec<EntryId>, NotAccepted> {
-        let look = vec![optional(limit), Value::Integer(1), "".into()];
+        let look = vec![optional(limit), Value::Integer(1), "".into(), "".into()];
         NotAccepted::check("enqueue", self.run(&ENQUEUE, self.enqueue_keys(), look).await?)?;
         let key = self.keys.stream(job.lane).clone();
         let slot = ClusterHash::Custom(key.cluster_hash());
@@ -205,12 +206,15 @@ pub(crate) struct Row {
 pub(crate) struct Turn {
     row: Arc<str>,
     nth: u64,
+    /// The last turn that is known to be accepted.
+    accepted: Arc<AtomicU64>,
     has_failed: Arc<AtomicBool>,
 }
 
 impl Row {
     pub(crate) fn new() -> Self {
-        Self { last: Turn { row: drawn_call().into(), nth: 0, has_failed: Arc::default() } }
+        let (accepted, has_failed) = (Arc::default(), Arc::default());
+        Self { last: Turn { row: drawn_call().into(), nth: 0, accepted, has_failed } }
     }
 
     /// Gives the next call its turn.
@@ -221,6 +225,11 @@ impl Row {
 }
 
 impl Turn {
+    /// Notes that this call is accepted.
+    fn succeed(&self) {
+        self.accepted.fetch_max(self.nth, Ordering::Relaxed);
+    }
+
     /// Notes that this call is not accepted, or not known to be.
     pub(crate) fn fail(&self) {
         self.has_failed.store(true, Ordering::Relaxed);
@@ -248,9 +257,11 @@ fn large_one(jobs: &[NewJob]) -> Option<&NewJob> {
 
 /// The arguments of `enqueue.lua`.
 fn enqueue_args(jobs: &[NewJob], limit: Option<u64>, turn: Option<&Turn>) -> Vec<Value> {
-    let mut args = Vec::with_capacity(3 + jobs.iter().map(|job| 2 + 2 * job.fields.len()).sum::<usize>());
-    let turn = turn.map_or_else(|| "".into(), |turn| Value::Integer(turn.nth.cast_signed()));
-    args.extend([optional(limit), Value::Integer(jobs.len() as i64), turn]);
+    let mut args = Vec::with_capacity(4 + jobs.iter().map(|job| 2 + 2 * job.fields.len()).sum::<usize>());
+    let number = |number: u64| Value::Integer(number.cast_signed());
+    let known = turn.map_or_else(|| "".into(), |turn| number(turn.accepted.load(Ordering::Relaxed)));
+    let turn = turn.map_or_else(|| "".into(), |turn| number(turn.nth));
+    args.extend([optional(limit), Value::Integer(jobs.len() as i64), turn, known]);
     for job in jobs {
         args.extend([job.lane.as_str().into(), Value::Integer(2 * job.fields.len() as i64)]);
         for (name, value) in &job.fields {

@@ -20,7 +20,8 @@
 -- returns {jobs, then for each its outcome, a job's id, and that job's state}, or {-1, depth, limit} if they do not fit.
 --   The outcomes: 'new'; 'known' its id; 'held' by the holder; 'replaced' the holder; 'debounced' into the holder. With the
 --   others nothing was done. 'holder': send again with this holder's record and, for 'debounce', its fields; 'hidden': search
---   for the holder's entry in the lane and from the time on that the state names; 'refused': the state is the reason;
+--   for the holder's entry in the lane and from the time on that the state names; 'again': send the same again, because much
+--   had to be followed; 'refused': the state is the reason;
 --   'left_out': its batch cannot wait for the existing job. A call that is sent twice gets its receipt as the answer.
 -- A member that is not accepted is done when the existing job is: m:<member> is =<that job>, w:<that job> the number of
 -- such members, and that job's record names the batch in `batches`. If that job is replaced, w:<it> is ><the other
@@ -62,7 +63,7 @@ local function holds(job, state)
   if scope == 'waiting' and state ~= 'waiting' and state ~= 'scheduled' then return false end
   return state ~= 'done' and state ~= 'dead' and state ~= 'cancelled'
 end
--- The jobs that wait in rooms: job id to its entry and room.
+-- The jobs that wait in rooms; see note_place.
 local in_rooms = string.gsub(delayed, 'delayed$', 'rooms:places')
 -- The campaign that replayed a job, as its fields say, flat from this position on; nil if none did.
 local function campaign_of(fields, first)
@@ -85,16 +86,18 @@ local function found_in(job, stream, entry)
   end
   return { stream, entry, beside .. (token or ''), campaign_of(found[2], 1) }, pending_of(stream, entry) ~= nil
 end
--- The place in a room of a job with the holder's id: a stream and an entry.
-local function spot_of(job)
-  local spot = redis.pcall('HGET', in_rooms, job.holder)
+-- A place in a room by its name: a stream and an entry.
+local function spot_of(name)
+  local spot = redis.pcall('HGET', in_rooms, name)
   local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%S+) (.+)$')
   if parked then return string.gsub(delayed, 'delayed$', 'room:') .. room, parked end
 end
 -- The same for the place where the holder is; nil if it is elsewhere.
 local function found_at(job)
-  local place, taken = found_in(job, spot_of(job))
-  if place then return place, taken end
+  for _, name in ipairs({ job.holder, second_place(job.holder, redis.call('HGET', job.held, 'life')) }) do
+    local place, taken = found_in(job, spot_of(name))
+    if place then return place, taken end
+  end
   local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
   local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
   return found_in(job, lanes[lane], entry)
@@ -104,8 +107,9 @@ end
 -- that was due does not.
 local function whereabouts(job)
   local seen = redis.call('HGET', job.held, 'state')
-  -- The place in a room is that of another life of its id, which may have taken it from the holder.
-  if spot_of(job) then return 'lost' end
+  -- Another life of its id waits in a room. A worker of an older version may have given it the place that the holder had.
+  local room, parked = spot_of(job.holder)
+  if room and redis.call('XRANGE', room, parked, parked)[1] then return 'lost' end
   if seen == 'waiting' or seen == 'running' then return 'gone' end
   if job.sought ~= '' then return job.sought end
   -- Most of them wait in their lane only briefly. Only if the holder is late is it worth checking that it still exists.
@@ -224,7 +228,7 @@ local function take_out(job, place)
   if type(place) == 'table' then
     campaign = place[4]
     redis.call('XDEL', place[1], place[2])
-    redis.pcall('HDEL', in_rooms, job.holder)
+    forget_place(in_rooms, job.holder, life, place[2], room_name(place[1]) or '')
     drop_offloaded(place[3], life, job.held)
   else
     local packed = unpacked(redis.call('HGET', packs, place) or '')
@@ -247,7 +251,11 @@ local function put_off(job, member)
   redis.call('ZADD', delayed, due + rank_of(redis.call('ZSCORE', delayed, member)), member)
   redis.call('HSET', job.held, 'due_ms', due)
   -- A lock without a TTL ends with its job, and none ends sooner than before.
-  if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms)), 'GT') end
+  if job.scope ~= 'window' then return end
+  redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms)), 'GT')
+  -- It holds the lock only as long as it has a record.
+  local keep = tonumber(redis.call('HGET', job.held, 'keep_until_ms') or '') or 0
+  redis.call('HSET', job.held, 'keep_until_ms', ms_text(math.max(keep, now + tonumber(job.lock_ms))))
   nudge(delayed, wake, { [member] = true })
 end
 -- Registers one more batch with the job of this record, to be counted at its end. False if the job cannot report to it.
@@ -269,15 +277,22 @@ local function await(batch, id, members)
   local others = tonumber(redis.call('HGET', batch, 'w:' .. id) or '') or 0
   redis.call('HSET', batch, 'w:' .. id, others + members)
 end
--- The job that counts for a member in its place, and what the batch says about it; nil if none does. No script follows more
--- than this many replacements: the rest is followed the next time.
-local MOST_REPLACED = 1000
+-- How many more replacements this script follows. A job that was followed before is one or two steps away.
+local replacements = 1000
+-- The job that counts for a member in its place, and what the batch says about it; nil if none does. Without what the batch
+-- says, it was not reached: the rest is followed the next time.
 local function stand_in_of(job)
   local other = string.match(redis.call('HGET', job.batch, 'm:' .. job.id) or '', '^=(.*)$')
   if not other then return nil end
-  local reached, told = followed(job.batch, other, MOST_REPLACED)
+  local reached, told, left = followed(job.batch, other, math.max(replacements, 2))
+  replacements = left
   if reached ~= other then redis.call('HSET', job.batch, 'm:' .. job.id, '=' .. reached) end
   return reached, told
+end
+-- True unless too many replacements lie between a member and the job that counts for it.
+local function is_reached(job)
+  local other, told = stand_in_of(job)
+  return not other or told
 end
 -- Stops a member from waiting for another job.
 local function stands_alone(job)
@@ -339,9 +354,10 @@ local function hand_over(job)
     if members > 0 and counts_for(job.record, batch) then await(batch, job.id, members) end
   end
 end
-local answer, changed = { #jobs }, false
+local answer, changed, added = { #jobs }, false, {}
 for _, job in ipairs(jobs) do
   local verdict, id, state, place = judged(job)
+  if job.member == '1' and verdict ~= 'refused' and not is_reached(job) then verdict, id, state = 'again', job.id, '' end
   if verdict == 'new' or verdict == 'replaced' then state = add(job) end
   if verdict == 'replaced' then
     hand_over(job)
@@ -357,7 +373,11 @@ for _, job in ipairs(jobs) do
     end
   end
   job.is_added = verdict == 'new' or verdict == 'replaced'
-  job.is_open = verdict == 'holder' or verdict == 'hidden'
+  job.is_open = verdict == 'holder' or verdict == 'hidden' or verdict == 'again'
+  added[job.id] = added[job.id] or job.is_added
+  -- An earlier call accepted this very job, and its answer was lost.
+  local is_own = verdict == 'known' and job.key ~= '' and not added[id]
+  if is_own and redis.call('HGET', job.record, 'life') == job.life then verdict = 'new' end
   changed = changed or job.is_added or verdict == 'debounced'
   for _, part in ipairs({ verdict, id, state or '' }) do answer[#answer + 1] = part end
 end

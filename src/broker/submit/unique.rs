@@ -90,6 +90,8 @@ pub(crate) enum SubmitOutcome {
     /// Nothing was done: this job holds the lock. It was due at this time, in this lane, and has no older entry there.
     /// Look up its entry, and send again with the result.
     Hidden(JobId, (Lane, Timestamp)),
+    /// Nothing was done: much had to be followed first. Send the same again.
+    Again,
     /// Nothing was done: this job already exists, in this state, and the batch cannot wait for it.
     LeftOut(JobId, State),
     /// Nothing was done: Redis refuses the keys that belong to this job alone, with this error.
@@ -297,6 +299,7 @@ fn placed(item: &[Value]) -> Option<SubmitOutcome> {
             Some(SubmitOutcome::Hidden(id, (lane?, timestamp(due?))))
         }
         b"left_out" => decode::text(state).parse().ok().map(|state| SubmitOutcome::LeftOut(id, state)),
+        b"again" => Some(SubmitOutcome::Again),
         b"refused" => Some(SubmitOutcome::Refused(id, decode::text(state))),
         _ => None,
     }

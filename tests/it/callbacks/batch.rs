@@ -9,6 +9,9 @@ use crate::harness::process::run;
 use crate::harness::proxy::Mode;
 use crate::traps::scene::{LONG, Scene, job};
 
+/// The key of the batch.
+const BATCH: &str = "sf:{default}:batch:invoices-2026-11";
+
 fn name() -> BatchId {
     "invoices-2026-11".parse().unwrap()
 }
@@ -238,6 +241,29 @@ async fn a_batch_submitted_again_counts_the_replacement_of_a_holder_once() {
         ends_once(&scene, &handler, [&ids[0], &ids[1]]).await;
         fleet.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_behind_very_many_replacements_counts() {
+    const REPLACEMENTS: usize = 2500;
+    let scene = Scene::new().await;
+    let (handler, producer) = (handler(), Producer::new(scene.queue.clone()));
+    let holder = producer.submit(unique("{}", UniqueMode::Reject).delay(LONG)).await.unwrap();
+    producer.submit_batch(&name(), follow(), pair()).await.unwrap();
+    let mut chain = redis::pipe();
+    let mut from = holder.to_string();
+    for nth in 0..REPLACEMENTS {
+        let to = format!("holder-{nth}");
+        chain.hset(BATCH, format!("w:{from}"), format!(">{to}")).ignore();
+        from = to;
+    }
+    chain.hset(BATCH, format!("w:{from}"), 1).ignore();
+    chain.exec(&mut scene.server.client()).unwrap();
+    scene.queue.cancel(&holder, "a test", LONG).await.unwrap();
+    let ids = producer.submit_batch(&name(), follow(), pair()).await.unwrap();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    ends_once(&scene, &handler, [&ids[0], &ids[1]]).await;
+    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -139,3 +139,20 @@ async fn a_lost_reply_leaves_only_the_next_jobs_in_doubt() {
     let accepted = depth(&queue).await - 1;
     assert!(accepted <= answers.len() as u64 + 2000, "{accepted} of which {} are reported", answers.len());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_come_slowly_are_accepted_though_their_row_has_expired() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let jobs = (0..3500).map(|nth| {
+        if nth == 2501 {
+            // As after 40 s.
+            let forget =
+                "for _, key in ipairs(redis.call('KEYS', '*receipt*')) do redis.call('DEL', key) end";
+            server.cmd(&["EVAL", forget, "0"]);
+        }
+        job("{}")
+    });
+    assert_eq!(Producer::new(queue.clone()).submit_all(jobs).await.unwrap().len(), 3500);
+    assert_eq!(depth(&queue).await, 3500);
+}

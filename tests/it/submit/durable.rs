@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use streamfleet::{Durability, Producer, SubmitError};
+use streamfleet::{Durability, Producer, SubmitError, UniqueMode, UniqueScope};
 
 use super::ids::own;
 use crate::harness::fleet::queue;
@@ -228,4 +228,21 @@ fn exit_codes_distinguish_refused_from_unconfirmed() {
     let _replica = replica(&server);
     let output = enqueue("replicas:1");
     assert_eq!(output.code, Some(0), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_producer_of_a_replacement_whose_reply_was_lost_sees_its_own_job() {
+    let scene = Scene::new().await;
+    let _replica = replica(&scene.server);
+    let producer = scene.producer().await.confirm_within(SOON);
+    let unique = |mode| {
+        let job = job("{}").unique("k".parse().unwrap(), UniqueScope::Running, mode);
+        job.durability(Durability::Replicas(1))
+    };
+    producer.submit(unique(UniqueMode::Reject).delay(SOON)).await.unwrap();
+    scene.proxy.set(Mode::DropReplyTo { needle: "EVALSHA".into(), holding: b"replaced".to_vec(), times: 1 });
+    let answer = producer.submit_or_find(unique(UniqueMode::Replace).id("new".parse().unwrap())).await;
+    assert_eq!(scene.proxy.hits(), 1);
+    let answer = answer.unwrap();
+    assert_eq!((answer.id.to_string().as_str(), answer.existing()), ("new", None));
 }

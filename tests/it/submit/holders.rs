@@ -2,9 +2,8 @@
 
 use super::scripts::{KEYS, NO_LOCK, RECORD, args, first, second, verdicts};
 use crate::harness::scripts::source;
+use crate::lives::rooms::{PLACES, ROOM, cancel, park};
 use crate::traps::scripts::Scripts;
-
-const PLACES: &str = "sf:{q}:rooms:places";
 
 /// Submits another job of the key, which keeps what it finds, and returns the verdict.
 fn reject(scripts: &Scripts) -> String {
@@ -27,6 +26,42 @@ fn a_holder_keeps_its_lock_while_another_life_of_its_id_waits_in_a_room() {
     assert_eq!(reject(&scripts), "held", "nobody knows where it is");
     scripts.server.cmd(&["DEL", PLACES]);
     assert_eq!(reject(&scripts), "new", "somebody deleted it");
+}
+
+#[test]
+fn a_holder_in_a_room_keeps_its_lock_when_another_life_of_its_id_leaves() {
+    for holder_is_first in [true, false] {
+        let scripts = Scripts::new();
+        scripts.call(source("submit"), &KEYS, &first("now"));
+        let range: Vec<(String, Vec<String>)> =
+            redis::from_redis_value(scripts.server.cmd(&["XRANGE", KEYS[5], "-", "+"])).unwrap();
+        // The other life is delivered, too.
+        let mut lives = [(scripts.delivered(), "2f"), (range[0].0.clone(), "1f")];
+        if holder_is_first {
+            lives.reverse();
+        }
+        let parked = lives.map(|(entry, life)| (life, park(&scripts, &entry, life)));
+        let (_, other) = parked.iter().find(|(life, _)| *life == "2f").unwrap();
+        assert_eq!(reject(&scripts), "held");
+        assert_eq!(cancel(&scripts, other, "2f"), 1);
+        assert_eq!(reject(&scripts), "held");
+        let (keys, args) = second("now", "replace");
+        assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "replaced");
+        assert_eq!([scripts.int(&["XLEN", ROOM]), scripts.int(&["EXISTS", PLACES])], [0, 0]);
+    }
+}
+
+#[test]
+fn a_holder_that_somebody_deleted_from_its_room_keeps_no_lock() {
+    let scripts = Scripts::new();
+    scripts.call(source("submit"), &KEYS, &first("now"));
+    let range: Vec<(String, Vec<String>)> =
+        redis::from_redis_value(scripts.server.cmd(&["XRANGE", KEYS[5], "-", "+"])).unwrap();
+    scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", KEYS[5], ">"]);
+    park(&scripts, &range[0].0, "1f");
+    assert_eq!(reject(&scripts), "held");
+    scripts.server.cmd(&["DEL", ROOM]);
+    assert_eq!(reject(&scripts), "new");
 }
 
 #[test]

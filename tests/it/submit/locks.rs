@@ -144,7 +144,9 @@ async fn a_debounce_shortens_no_lock() {
     };
     let debounced = async |key: &str, scope: UniqueScope, accepted: fn(Accepted) -> bool| {
         let newcomer = job("{}").unique(key.parse().unwrap(), scope, UniqueMode::Debounce).delay(LONG);
-        assert!(accepted(producer.submit_or_find(newcomer).await.unwrap().accepted));
+        let answer = producer.submit_or_find(newcomer).await.unwrap();
+        assert!(accepted(answer.accepted));
+        answer.id
     };
     let is_new: fn(Accepted) -> bool = |accepted| accepted == Accepted::New;
     let is_debounced: fn(Accepted) -> bool = |accepted| accepted == Accepted::Debounced;
@@ -155,6 +157,12 @@ async fn a_debounce_shortens_no_lock() {
     debounced("hour", second, is_debounced).await;
     assert!(ttl("hour") > 3_000_000, "{}", ttl("hour"));
     debounced("second", second, is_new).await;
-    debounced("second", hour, is_debounced).await;
+    let holder = debounced("second", hour, is_debounced).await;
     assert!(ttl("second") > 3_000_000, "{}", ttl("second"));
+    // The lock counts only as long as its holder has a record.
+    let [keep, created] = ["keep_until_ms", "created_ms"].map(|field| -> i64 {
+        let record = format!("sf:{{default}}:job:{holder}");
+        redis::from_redis_value(server.cmd(&["HGET", &record, field])).unwrap()
+    });
+    assert!(keep - created >= 3_600_000, "{keep} {created}");
 }
