@@ -336,6 +336,8 @@ impl Attempt<'_> {
         let context = JobContext::new(Arc::clone(self.delivery), reports, deadline, true).in_step(view);
         let running = within(span.as_ref(), part.handler.run(context));
         let outcome = self.bounded(running, (timeout, deadline), &token, part.handler.grace()).await;
+        // No handler runs now, so nothing but a lost lease ends the attempt.
+        held_lease.renew_until_settled();
         if let Some(span) = span {
             span.end_step(&outcome);
         }
@@ -380,19 +382,25 @@ impl Attempt<'_> {
     }
 
     /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says
-    /// so: it is sent again only until the attempt is cut short. The same holds if Redis refuses for its own reasons: a slot must
-    /// not wait until a person has fixed it.
+    /// so: it is sent again only until the attempt is cut short. If Redis refuses for its own reasons, a known end is sent again
+    /// for [`SETTLE_MARGIN`] at most: a slot must not wait until a person has fixed it.
     async fn record_end(&self, ended: &Arc<EndedRun>) -> Option<StepReported> {
         let EndedRun { run, end, dropped, .. } = &**ended;
         let interrupted = end.state == StepState::Pending && end.delay.is_none() && dropped.is_none();
         let is_known = end.state != StepState::Unknown && !(interrupted && run.kind == StepKind::Auto);
-        let mut backoff = RedisBackoff::new();
+        let (mut backoff, mut refused) = (RedisBackoff::new(), None);
         loop {
             match self.executor.ledgers.end(self.delivery, ended).await {
                 Ok(reported) => return Some(reported),
                 Err(error) => {
                     self.executor.events.redis_error(error.kind(), &error);
-                    if is_known && error.is_transient() {
+                    if !error.is_transient() {
+                        let since = refused.get_or_insert_with(Instant::now);
+                        if !is_known || since.elapsed() >= SETTLE_MARGIN {
+                            return None;
+                        }
+                    } else if is_known {
+                        refused = None;
                         backoff.wait(&error).await;
                         continue;
                     }

@@ -19,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(4_200);
 /// A pause of a worker that does no harm: three quarters of the lease.
 const FREEZE: Duration = Duration::from_millis(4_500);
 
+const SHORT: Duration = Duration::from_secs(2);
+
 /// A pause of Redis for seven tenths of the lease causes no second run.
 pub(crate) async fn of_redis_costs_nothing() {
     let scene = Scene::new(RedisServer::start(), LEASE, 2);
@@ -134,7 +136,7 @@ async fn a_step_does_not_start_in_a_frozen_worker_after_a_decision() {
     // A step starts on its own, or together with the end of the one before.
     for (script, nth, audit) in [("step_begin", 2, "audit fail 1"), ("step_end", 1, "audit ok")] {
         let add = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "payload", audit];
-        let (mut scene, _proxy) = frozen_before_start((script, nth), &add);
+        let (mut scene, _proxy) = frozen_before_start((script, nth), &add, SHORT);
         scene.hire();
         let (queue, job) = (queue(&scene.server).await, "j".parse().unwrap());
         until_state(&queue, &job, State::Dead).await;
@@ -146,12 +148,38 @@ async fn a_step_does_not_start_in_a_frozen_worker_after_a_decision() {
     }
 }
 
+/// The end of a step arrives long after the step might have run, but before anybody may take the job over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_frozen_between_two_steps_goes_on() {
+    let lease = Duration::from_secs(20);
+    let add = [
+        "XADD",
+        "sf:{default}:jobs",
+        "*",
+        "type",
+        "gift",
+        "id",
+        "j",
+        "payload",
+        "audit ok",
+        "timeout_ms",
+        "500",
+    ];
+    let (scene, _proxy) = frozen_before_start(("step_end", 1), &add, lease);
+    pass(lease * 7 / 10);
+    scene.workers[0].thaw();
+    let (queue, job) = (queue(&scene.server).await, "j".parse().unwrap());
+    let status = until_state(&queue, &job, State::Done).await;
+    assert_eq!(status.attempts.len(), 1, "{status:?}");
+    assert_eq!(scene.starts()["j/charge"], [scene.workers[0].pid()]);
+}
+
 /// The same for a job without steps that Redis has allowed to start.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_may_start_does_not_start_in_a_frozen_worker_after_a_takeover() {
     let expiry = ["expires_at_ms", "9999999999999"];
     let add = ["XADD", "sf:{default}:jobs", "*", "type", "test", "id", "j", "payload", "ok"];
-    let (mut scene, _proxy) = frozen_before_start(("begin", 1), &[&add[..], &expiry].concat());
+    let (mut scene, _proxy) = frozen_before_start(("begin", 1), &[&add[..], &expiry].concat(), SHORT);
     scene.hire();
     scene.until_done();
     thaw_and_run(&scene).await;
@@ -159,8 +187,8 @@ async fn a_job_that_may_start_does_not_start_in_a_frozen_worker_after_a_takeover
 }
 
 /// Adds a job to a worker with one slot, and freezes the worker before it gets the reply to the `nth` call of this script.
-fn frozen_before_start((script, nth): (&str, usize), add: &[&str]) -> (Scene, Proxy) {
-    let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 0);
+fn frozen_before_start((script, nth): (&str, usize), add: &[&str], lease: Duration) -> (Scene, Proxy) {
+    let mut scene = Scene::new(RedisServer::start(), lease, 0);
     let proxy = Proxy::start(scene.server.addr());
     let needle = sha(&scene.server, source(script)).into_bytes();
     let direct = scene.program.url.clone();

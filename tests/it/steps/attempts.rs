@@ -10,7 +10,7 @@ use streamfleet::{Fleet, Handler, JobContext, JobError, RawPayload, Steps};
 use tokio::sync::Barrier;
 
 use super::scene::{Scene, Walks, plan};
-use crate::harness::fleet::{Running, config, quick, submit, until_state};
+use crate::harness::fleet::{Acts, Running, config, quick, submit, until_state};
 use crate::harness::proxy::{Direction, Mode, Proxy};
 use crate::harness::scripts::{sha, source};
 use crate::harness::wait::until_async;
@@ -283,4 +283,27 @@ async fn a_job_whose_next_step_redis_refuses_to_begin_keeps_no_slot() {
     assert_eq!(scene.reason(&job).await, "needs_decision");
     assert_eq!(["charge", "render"].map(|step| handler.runs(step)), [1, 1]);
     fleet.stop().await;
+}
+
+/// Neither an end that nobody knows nor a known one keeps the slot for as long as its step may take.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_whose_end_redis_refuses_soon_frees_its_slot() {
+    for is_known in [false, true] {
+        let scene = Scene::new().await;
+        let (server, others) = (Mutex::new(scene.server.client()), Gate::closed());
+        let handler = Acts::new(move |_, _| {
+            let mut server = server.lock().unwrap();
+            redis::pipe().del(LEDGER).set(LEDGER, "a string").exec(&mut server).unwrap();
+            if is_known { Ok(Value::Null) } else { Err(JobError::unknown("no answer")) }
+        });
+        let steps = Steps::builder().once("charge", handler).build().unwrap();
+        let fleet = single(&scene.server.url(), steps, &others);
+        add(&scene);
+        let is_broken =
+            async || scene.server.cmd(&["TYPE", LEDGER]) == Reply::SimpleString("string".to_owned());
+        until_async("the ledger to be broken", SOON, is_broken).await;
+        let plain = submit(&scene.queue, "null").await;
+        others.until_ended(&plain).await;
+        fleet.stop().await;
+    }
 }
