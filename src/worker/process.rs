@@ -157,8 +157,7 @@ impl Worker {
         let mut queue_workers = self.queue_workers.take();
         // While Redis is silent, each reader needs a while to end, and handlers run meanwhile.
         let deadline = Instant::now() + self.shared.config.drain_timeout;
-        join_all(queue_workers.iter_mut().map(|queue_worker| queue_worker.stop_reading(&hurry))).await;
-        join_all(queue_workers.iter_mut().map(|queue_worker| queue_worker.drain(deadline, &hurry))).await;
+        join_all(queue_workers.iter_mut().map(|queue_worker| queue_worker.stop(deadline, &hurry))).await;
         let finishing =
             queue_workers.into_iter().map(|queue_worker| queue_worker.finish(&self.shared.consumer));
         join_all(finishing).await;

@@ -345,13 +345,20 @@ impl QueueWorker {
         }
     }
 
-    /// Ends reading, and gives back what has not started. While Redis is silent, readers need a while to end: `hurry` cuts
-    /// running handlers meanwhile.
-    pub(super) async fn stop_reading(&mut self, hurry: &CancellationToken) {
+    /// Ends reading, gives back what has not started, and waits for the rest. Handlers that still run at the deadline or after
+    /// `hurry` are cut short.
+    pub(super) async fn stop(&mut self, deadline: Instant, hurry: &CancellationToken) {
+        self.stop_reading(deadline, hurry).await;
+        self.drain(deadline, hurry).await;
+    }
+
+    /// Ends reading, and gives back what has not started. While Redis is silent, readers need a while to end: handlers are
+    /// cut short in time all the same.
+    async fn stop_reading(&mut self, deadline: Instant, hurry: &CancellationToken) {
         self.stop_reading.cancel();
         let ended = async { while self.readers.join_next().await.is_some() {} };
         let cutting = async {
-            hurry.cancelled().await;
+            patience(deadline, hurry).await;
             self.parts.give_back_unstarted();
             self.parts.held_leases.cut_all();
             std::future::pending().await
@@ -364,12 +371,11 @@ impl QueueWorker {
         self.parts.give_back_unstarted();
     }
 
-    pub(super) async fn drain(&mut self, deadline: Instant, hurry: &CancellationToken) {
+    async fn drain(&mut self, deadline: Instant, hurry: &CancellationToken) {
         let ended = async { while self.executors.join_next().await.is_some() {} };
         tokio::select! {
             () = ended => return,
-            () = tokio::time::sleep_until(deadline.into()) => {}
-            () = hurry.cancelled() => {}
+            () = patience(deadline, hurry) => {}
         }
         tracing::info!(queue = %self.queue.name(), running = self.parts.dispatcher.running(), "cancelling handlers that are still running");
         self.parts.held_leases.cut_all();
@@ -407,6 +413,14 @@ impl QueueWorker {
             }
             Err(error) => tracing::debug!(%error, "failed to remove the consumer"),
         }
+    }
+}
+
+/// Ends once handlers have had enough time to end by themselves.
+async fn patience(deadline: Instant, hurry: &CancellationToken) {
+    tokio::select! {
+        () = tokio::time::sleep_until(deadline.into()) => {}
+        () = hurry.cancelled() => {}
     }
 }
 

@@ -114,3 +114,26 @@ async fn a_second_signal_ends_handlers_at_once_though_redis_is_silent() {
     scene.server.thaw();
     fleet.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_handlers_though_another_queue_waits_for_redis() {
+    let scene = Scene::new().await;
+    let (mut config, handler) = (config(&scene.server.url()), Gate::closed());
+    let queues: [QueueName; 2] = ["full", "idle"].map(|name| name.parse().unwrap());
+    config.worker.prefetch = 0;
+    let mut one = QueueConfig::default();
+    one.concurrency = 1;
+    config.worker = config.worker.lease(LONG).queues(queues.clone().map(|name| (name, one.clone())));
+    let full = Broker::connect(config.redis.clone()).await.unwrap().queue(queues[0].clone());
+    let fleet = Running::start_with(config, quick(3), handler.clone());
+    let id = Producer::new(full).submit(job("wait")).await.unwrap();
+    handler.until_started(&id).await;
+    until_async("the idle queue to be read", SOON, async || is_read(&scene)).await;
+    scene.server.freeze();
+    fleet.shutdown.request();
+    fleet.shutdown.request();
+    let cut = async || handler.cancelled() == 1;
+    until_async("the handler to be cut", Duration::from_secs(3), cut).await;
+    scene.server.thaw();
+    fleet.stop().await;
+}
