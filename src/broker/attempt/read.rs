@@ -123,7 +123,8 @@ impl Queue {
         self.read(link, consumer, streams, Take { count, block: Some(block), after: ">" }).await
     }
 
-    /// Returns up to `count` entries of one lane that are pending for this consumer, after the entry `after`.
+    /// Returns up to `count` entries of one lane that are pending for this consumer, after the entry `after`, without their
+    /// large fields; see [`Queue::restored`].
     pub(crate) async fn read_own(
         &self,
         link: &Link,
@@ -133,16 +134,30 @@ impl Queue {
         count: usize,
     ) -> Result<Vec<Entry>, Error> {
         let after = after.to_string();
-        self.read(
-            link,
-            consumer,
-            vec![self.keys.stream(lane).clone()],
-            Take { count, block: None, after: &after },
-        )
-        .await
+        let streams = vec![self.keys.stream(lane).clone()];
+        self.read_bare(link, consumer, streams, Take { count, block: None, after: &after }).await
+    }
+
+    /// Returns an entry with its large fields; none if Redis refuses to return these.
+    pub(crate) async fn restored(&self, link: &Link, entry: Entry) -> Result<Vec<Entry>, Error> {
+        let mut entries = vec![entry];
+        self.restore_delivered(link, &mut entries).await?;
+        Ok(entries)
     }
 
     async fn read(
+        &self,
+        link: &Link,
+        consumer: &ConsumerName,
+        streams: Vec<Key>,
+        take: Take<'_>,
+    ) -> Result<Vec<Entry>, Error> {
+        let mut entries = self.read_bare(link, consumer, streams, take).await?;
+        self.restore_delivered(link, &mut entries).await?;
+        Ok(entries)
+    }
+
+    async fn read_bare(
         &self,
         link: &Link,
         consumer: &ConsumerName,
@@ -170,9 +185,7 @@ impl Queue {
             None => link.ask("xreadgroup", reply).await?,
         };
         let Some(frame) = frame else { return Ok(Vec::new()) };
-        let mut entries = decode::streams("xreadgroup", &frame, |name| self.lane_of(name))?;
-        self.restore_delivered(link, &mut entries).await?;
-        Ok(entries)
+        decode::streams("xreadgroup", &frame, |name| self.lane_of(name))
     }
 
     fn lane_of(&self, name: &[u8]) -> Option<Lane> {

@@ -4,9 +4,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{FIRST_ENTRIES, MAX_ENTRIES, READ_BYTES, Reader, RedisBackoff};
+use super::{FIRST_ENTRIES, MAX_ENTRIES, READ_BYTES, ReadBatch, Reader, RedisBackoff};
 use crate::broker::{Class, Entry, Error};
-use crate::job::{EntryId, Lane, Portion};
+use crate::job::{EntryId, Envelope, Lane, Portion};
 
 impl Reader {
     /// Notes that a read failed, so that its reply may be lost. What a person must fix was refused, and delivered nothing.
@@ -48,18 +48,31 @@ impl Reader {
             let mut after = EntryId::new(0, 0);
             loop {
                 let read = self.queue.read_own(&self.link, &self.consumer, lane, after, portion.count());
-                let mut page = self.await_read(read, Duration::ZERO).await?;
-                portion.record_sizes(page.entries.iter().map(Entry::size));
-                let Some(last) = page.entries.last() else { break };
+                let ReadBatch { mut entries, since } = self.await_read(read, Duration::ZERO).await?;
+                portion.record_sizes(entries.iter().map(Entry::size));
+                let Some(last) = entries.last() else { break };
                 after = last.id;
-                page.entries.retain(|entry| !known.contains(&(lane, entry.id)));
-                let count = page.entries.len();
-                found += count;
-                self.dispatcher.reserve_anyway(count);
-                let taken = self.accept(page, count).await;
-                self.dispatcher.free(count - taken);
+                entries.retain(|entry| !known.contains(&(lane, entry.id)));
+                found += entries.len();
+                let is_whole = |entry: &Entry| entry.envelope.as_ref().is_none_or(Envelope::is_whole);
+                let (whole, large): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_whole);
+                self.accept_all(ReadBatch { entries: whole, since }).await;
+                // One at a time: those that were taken are known, even if the next one takes too long.
+                for entry in large {
+                    let reading = self.queue.restored(&self.link, entry);
+                    let ReadBatch { entries, .. } = self.await_read(reading, Duration::ZERO).await?;
+                    self.accept_all(ReadBatch { entries, since }).await;
+                }
             }
         }
         Ok(found)
+    }
+
+    /// Takes entries that are ours already, whether or not there is room for them.
+    async fn accept_all(&self, batch: ReadBatch) {
+        let count = batch.entries.len();
+        self.dispatcher.reserve_anyway(count);
+        let taken = self.accept(batch, count).await;
+        self.dispatcher.free(count - taken);
     }
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 use streamfleet::job::{Lane, State};
 use streamfleet::{JobError, Producer, RedisError, SubmitError};
 
-use super::scene::{LONG, SOON, STREAM, Scene, job};
-use crate::harness::fleet::{Acts, submit, until_state};
+use super::scene::{Gate, LONG, SOON, STREAM, Scene, job};
+use crate::harness::fleet::{Acts, Running, quick, submit, until_state};
 use crate::harness::proxy::{Direction, Mode};
 use crate::harness::wait::until_async;
 
@@ -185,5 +185,33 @@ async fn receipts_are_deleted_even_if_the_connection_breaks_first() {
     scene.proxy.set(Mode::Pass);
     until_state(&scene.queue, &job, State::Done).await;
     until_async("the receipts to be deleted while the worker runs", SOON, async || receipts() == 0).await;
+    fleet.stop().await;
+}
+
+/// A worker that searches its pending entries does not read the large fields of those that it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_is_searched_at_once_while_large_jobs_run_behind_a_slow_network() {
+    const LARGE: usize = 12;
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let gate = Gate::closed();
+    let mut config = scene.config(LONG);
+    for queue in config.worker.queues.values_mut() {
+        queue.concurrency = LARGE + 4;
+    }
+    let fleet = Running::start_with(config, quick(3), gate.clone());
+    for nth in 0..LARGE {
+        let large = format!("wait{}", "x".repeat(200_000));
+        let id = producer.submit(job(large).id(format!("large-{nth}").parse().unwrap())).await.unwrap();
+        gate.until_started(&id).await;
+    }
+    scene.proxy.set(Mode::Rst);
+    let by = Duration::from_millis(450);
+    scene.proxy.set(Mode::Delay { by, direction: Direction::Replies });
+    let small = submit(&scene.queue, "null").await;
+    gate.until_started(&small).await;
+    scene.proxy.set(Mode::Pass);
+    gate.open();
+    scene.until_at_rest().await;
     fleet.stop().await;
 }

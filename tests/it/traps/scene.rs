@@ -127,7 +127,7 @@ pub(crate) fn job(payload: impl Into<Vec<u8>>) -> Submission {
     Submission::new("test").unwrap().payload(payload.into(), Encoding::Raw).unwrap()
 }
 
-/// A handler whose jobs with the payload `wait` run until the gate is opened; the others succeed at once.
+/// A handler whose jobs with a payload that begins with `wait` run until the gate is opened; the others succeed at once.
 #[derive(Clone)]
 pub(crate) struct Gate {
     open: watch::Sender<bool>,
@@ -180,7 +180,7 @@ impl Handler for Gate {
     async fn run(&self, payload: RawPayload, context: JobContext) -> Result<Value, JobError> {
         self.note(context.id(), |seen| seen.starts += 1);
         let mut open = self.open.subscribe();
-        if &payload.0[..] == b"wait" {
+        if payload.0.starts_with(b"wait") {
             tokio::select! {
                 _ = open.wait_for(|open| *open) => {}
                 () = context.cancellation().cancelled() => {
