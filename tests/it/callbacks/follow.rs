@@ -139,6 +139,7 @@ async fn calls_back_once_despite_a_lost_reply(payload: &str, needle: &str) {
     let job = xadd(&scene, &["payload", payload, "on_success", "test", "on_failure", "test"]);
     // The callback may have run while the reply to the script that submitted it is still on its way.
     until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
+    until_async("the callback to run", SOON, async || !seen.of(&job).is_empty()).await;
     fleet.stop().await;
     scene.until_at_rest().await;
     assert_eq!(seen.of(&job).len(), 1);
