@@ -1,8 +1,8 @@
 -- cancel: end a life of a job at once if no worker holds it; otherwise note the request. The worker that holds it
 -- checks for such requests twice a second, and no later attempt of it starts.
--- stream: that of its lane. place: the stream that has its entry, which is its lane or a room. places: job id to its
--- entry and room, for each job in a room. entry, created_ms: '' if not known. insists: '1' to note the request even if
--- its entry is not known. life: the life that was found, or '' if its fields name none.
+-- stream: that of its lane. place: the stream that has its entry, which is its lane or a room. places: see note_place.
+-- entry, created_ms: '' if not known. insists: '1' to note the request even if its entry is not known. life: the life that
+-- was found, or '' if its fields name none.
 -- returns {1} cancelled, {2} the request is noted, {0} unknown job, {3, state} it has already ended, {4} it has moved
 local delayed, packs, record, cancels, stream, lock, batch, ledger, cancel_places, endings, offloaded, place,
   places = unpack(KEYS)

@@ -11,7 +11,7 @@ use futures_util::future::try_join_all;
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::{Class, Error};
 use crate::broker::client::script::scripts;
-use crate::broker::submit::enqueue::ENQUEUE;
+use crate::broker::submit::enqueue::{ENQUEUE, enqueue_head};
 use crate::broker::{NotAccepted, Queue, bytes};
 use crate::cron::{Entry, Invalid, Progress};
 use crate::job::{CronName, JobId, Lane, Pacing, Timestamp};
@@ -299,8 +299,8 @@ impl Cron<'_> {
         let found = table.entries.into_iter().find(|status| status.name == *name);
         let Some(entry) = found.and_then(|status| status.entry.ok()) else { return Ok(None) };
         let id = entry.extra_id(rand::random());
-        // No depth limit of the producer, and one job.
-        let mut args = vec!["".into(), Value::Integer(1), "".into(), entry.lane().as_str().into()];
+        let mut args = enqueue_head(None, 1, None);
+        args.push(entry.lane().as_str().into());
         job_args(&mut args, &entry, &id, table.now);
         let answer = self.queue.run(&ENQUEUE, self.queue.enqueue_keys(), args).await?;
         NotAccepted::check("enqueue", answer)?;

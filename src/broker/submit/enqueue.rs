@@ -148,8 +148,8 @@ impl Queue {
     /// Appends a job that is too large for a script. The depth is checked in a separate step, so jobs sent concurrently
     /// may each exceed it by one.
     async fn append_large(&self, job: &NewJob, limit: Option<u64>) -> Result<Vec<EntryId>, NotAccepted> {
-        let look = vec![optional(limit), Value::Integer(1), "".into(), "".into()];
-        NotAccepted::check("enqueue", self.run(&ENQUEUE, self.enqueue_keys(), look).await?)?;
+        let look = self.run(&ENQUEUE, self.enqueue_keys(), enqueue_head(limit, 1, None)).await?;
+        NotAccepted::check("enqueue", look)?;
         let key = self.keys.stream(job.lane).clone();
         let slot = ClusterHash::Custom(key.cluster_hash());
         let mut args: Vec<Value> = vec![key.into(), "*".into()];
@@ -255,13 +255,16 @@ fn large_one(jobs: &[NewJob]) -> Option<&NewJob> {
     (job.size() > Envelope::LARGE_BYTES).then_some(job)
 }
 
+/// The first arguments of `enqueue.lua`, for this many jobs.
+pub(in crate::broker) fn enqueue_head(limit: Option<u64>, jobs: usize, turn: Option<&Turn>) -> Vec<Value> {
+    let known = optional(turn.map(|turn| turn.accepted.load(Ordering::Relaxed)));
+    vec![optional(limit), Value::Integer(jobs as i64), optional(turn.map(|turn| turn.nth)), known]
+}
+
 /// The arguments of `enqueue.lua`.
 fn enqueue_args(jobs: &[NewJob], limit: Option<u64>, turn: Option<&Turn>) -> Vec<Value> {
-    let mut args = Vec::with_capacity(4 + jobs.iter().map(|job| 2 + 2 * job.fields.len()).sum::<usize>());
-    let number = |number: u64| Value::Integer(number.cast_signed());
-    let known = turn.map_or_else(|| "".into(), |turn| number(turn.accepted.load(Ordering::Relaxed)));
-    let turn = turn.map_or_else(|| "".into(), |turn| number(turn.nth));
-    args.extend([optional(limit), Value::Integer(jobs.len() as i64), turn, known]);
+    let mut args = enqueue_head(limit, jobs.len(), turn);
+    args.reserve(jobs.iter().map(|job| 2 + 2 * job.fields.len()).sum());
     for job in jobs {
         args.extend([job.lane.as_str().into(), Value::Integer(2 * job.fields.len() as i64)]);
         for (name, value) in &job.fields {

@@ -250,12 +250,13 @@ local function put_off(job, member)
   local due = math.floor(score_of(job))
   redis.call('ZADD', delayed, due + rank_of(redis.call('ZSCORE', delayed, member)), member)
   redis.call('HSET', job.held, 'due_ms', due)
-  -- A lock without a TTL ends with its job, and none ends sooner than before.
-  if job.scope ~= 'window' then return end
-  redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms)), 'GT')
-  -- It holds the lock only as long as it has a record.
-  local keep = tonumber(redis.call('HGET', job.held, 'keep_until_ms') or '') or 0
-  redis.call('HSET', job.held, 'keep_until_ms', ms_text(math.max(keep, now + tonumber(job.lock_ms))))
+  if job.scope == 'window' then
+    -- A lock without a TTL ends with its job, and none ends sooner than before.
+    redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms)), 'GT')
+    -- The holder has the lock only as long as it has a record.
+    local keep = tonumber(redis.call('HGET', job.held, 'keep_until_ms') or '') or 0
+    redis.call('HSET', job.held, 'keep_until_ms', ms_text(math.max(keep, now + tonumber(job.lock_ms))))
+  end
   nudge(delayed, wake, { [member] = true })
 end
 -- Registers one more batch with the job of this record, to be counted at its end. False if the job cannot report to it.

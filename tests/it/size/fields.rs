@@ -94,7 +94,7 @@ fn a_script_that_finds_too_many_fields_appends_no_job() {
     let good = ["normal", "2", "type", "test"].map(str::to_owned).to_vec();
     let flat = (0..4100).flat_map(|nth| [format!("h.{nth}"), "x".to_owned()]);
     let bad: Vec<String> = ["normal", "8200"].map(str::to_owned).into_iter().chain(flat).collect();
-    let args = [vec![String::new(), "2".to_owned(), String::new()], good, bad].concat();
+    let args = [["", "2", "", ""].map(str::to_owned).to_vec(), good, bad].concat();
     let head = ["EVAL", source("enqueue"), "5"].into_iter().chain(keys).map(str::to_owned);
     let refused = format!("{:?}", scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>()));
     assert!(refused.contains("job 2 of this call has 8200 names and values"), "{refused}");

@@ -142,10 +142,10 @@ async fn a_debounce_shortens_no_lock() {
     let ttl = |key: &str| -> i64 {
         redis::from_redis_value(server.cmd(&["PTTL", &format!("sf:{{default}}:unique:{key}")])).unwrap()
     };
-    let debounced = async |key: &str, scope: UniqueScope, accepted: fn(Accepted) -> bool| {
+    let debounced = async |key: &str, scope: UniqueScope, is_right: fn(Accepted) -> bool| {
         let newcomer = job("{}").unique(key.parse().unwrap(), scope, UniqueMode::Debounce).delay(LONG);
         let answer = producer.submit_or_find(newcomer).await.unwrap();
-        assert!(accepted(answer.accepted));
+        assert!(is_right(answer.accepted));
         answer.id
     };
     let is_new: fn(Accepted) -> bool = |accepted| accepted == Accepted::New;
@@ -153,6 +153,11 @@ async fn a_debounce_shortens_no_lock() {
     debounced("running", UniqueScope::Running, is_new).await;
     debounced("running", second, is_debounced).await;
     assert_eq!(ttl("running"), -1);
+    // The promoter learns at once that it is due now.
+    server.cmd(&["DEL", "sf:{default}:wake"]);
+    let due = job("{}").unique("running".parse().unwrap(), UniqueScope::Running, UniqueMode::Debounce);
+    assert_eq!(accepted(&producer, due).await, Accepted::Debounced);
+    assert_eq!(server.cmd(&["EXISTS", "sf:{default}:wake"]), redis::Value::Int(1));
     debounced("hour", hour, is_new).await;
     debounced("hour", second, is_debounced).await;
     assert!(ttl("hour") > 3_000_000, "{}", ttl("hour"));
