@@ -9,12 +9,13 @@ local cursor = ARGV[1]
 local some = cursor == '0' and redis.pcall('HRANDFIELD', places, 10, 'WITHVALUES') or {}
 for at = 2, #some, 2 do
   local entry, name = string.match(some[at], '^(%d+%-%d+) (.+)$')
-  local found = name and redis.pcall('XRANGE', gate_key(gates, 'room', name), entry, entry) or {}
-  if found[1] and redis.call('HEXISTS', rooms, name) == 0 then
+  local room = name and gate_key(gates, 'room', name)
+  local waiting = room and redis.pcall('XLEN', room) or 0
+  if waiting ~= 0 and type(waiting) == 'number' and redis.call('HEXISTS', rooms, name) == 0 then
     redis.pcall('HSETNX', rooms, name, ms_text(now_ms()))
-  elseif not found[1] and not found.err then
-    redis.pcall('HDEL', places, some[at - 1])
   end
+  local found = waiting ~= 0 and redis.pcall('XRANGE', room, entry, entry) or {}
+  if not found[1] and not found.err then redis.pcall('HDEL', places, some[at - 1]) end
 end
 local page = redis.call('HSCAN', rooms, cursor, 'COUNT', 100)
 local answer = { now_ms(), page[1] }
