@@ -33,6 +33,9 @@ use crate::health::{Liveness, QueueHealth};
 use crate::job::{self, ConsumerName, GateName, Lease, Outcome, QueueName};
 use crate::traces::Tracer;
 
+/// How long readers take to end while Redis answers, and more.
+const READING_ENDS_WITHIN: Duration = Duration::from_secs(5);
+
 /// A queue with at least this concurrency has a second reader.
 const MANY_SLOTS: usize = 64;
 
@@ -353,9 +356,10 @@ impl QueueWorker {
     }
 
     /// Ends reading, and gives back what has not started. While Redis is silent, readers need a while to end: handlers are
-    /// cut short in time all the same.
+    /// cut short all the same, but no sooner than readers end otherwise. They would read the jobs that are given back.
     async fn stop_reading(&mut self, deadline: Instant, hurry: &CancellationToken) {
         self.stop_reading.cancel();
+        let deadline = deadline.max(Instant::now() + READING_ENDS_WITHIN);
         let ended = async { while self.readers.join_next().await.is_some() {} };
         let cutting = async {
             patience(deadline, hurry).await;
