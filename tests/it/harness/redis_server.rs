@@ -21,6 +21,9 @@ const ANSWERED: Duration = Duration::from_secs(10);
 /// that most systems use for outgoing connections. A port inside that range could even become the client end of a connection that
 /// tries to reconnect to it, and then talks to itself.
 const PORTS: Range<u16> = 10_000..32_768;
+
+/// The nodes of a cluster talk to each other on the port plus 10,000, which must be below that range, too.
+pub(super) const CLUSTER_PORTS: Range<u16> = PORTS.start..PORTS.end - 10_000;
 /// The harness logs in as its own user, so a test may restrict `default` as it likes.
 pub(super) const HARNESS_USER: &str = "harness";
 pub(super) const HARNESS_PASSWORD: &str = "harness-only";
@@ -88,7 +91,9 @@ impl Builder {
         let dir = tempfile::Builder::new().prefix("streamfleet-redis-").tempdir().unwrap();
         fs::write(dir.path().join("users.acl"), self.acl_file()).unwrap();
         let shift = self.shifts.then(|| Shift::new(&dir.path().join("clock")));
-        let mut server = DevServer::builder().ports(PORTS).arguments(self.arguments(dir.path()));
+        let is_clustered = self.args.iter().any(|arg| arg == "--cluster-enabled");
+        let ports = if is_clustered { CLUSTER_PORTS } else { PORTS };
+        let mut server = DevServer::builder().ports(ports).arguments(self.arguments(dir.path()));
         for (name, value) in shift.iter().flat_map(Shift::environment) {
             server = server.env(name, value);
         }

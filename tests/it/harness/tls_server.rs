@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::certificates::{Authority, Certified};
 use super::process::Launch;
-use super::redis_server::{Aof, RedisServer, free_port};
+use super::redis_server::{Aof, CLUSTER_PORTS, RedisServer, free_port};
 use super::server_program;
 
 /// A server and its TLS port.
@@ -25,7 +25,9 @@ impl TlsServer {
     /// Like [`start`](Self::start), with more arguments.
     pub(crate) fn start_with(certified: &Certified, clients: &Authority, auth: &str, more: &[&str]) -> Self {
         // The nodes of a cluster talk to each other on the port plus 10,000.
-        let has_bus = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port + 10_000)).is_ok();
+        let has_bus = |port: &u16| {
+            CLUSTER_PORTS.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port + 10_000)).is_ok()
+        };
         let port = std::iter::repeat_with(free_port).take(100).find(has_bus).expect("two free ports");
         let args = arguments(port, certified, &clients.file(), auth);
         let args: Vec<_> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
