@@ -101,11 +101,8 @@ async fn a_worker_with_many_queues_stops_in_time_without_redis() {
     assert!(stopped.is_ok(), "one queue waits for another");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_ends_handlers_at_once_though_redis_is_silent() {
-    let scene = Scene::new().await;
-    let (fleet, handler) = busy(&scene, &["default"]).await;
-    until_async("the worker to read", SOON, async || is_read(&scene)).await;
+/// Asserts that a second signal cuts the only handler while Redis is frozen.
+async fn a_second_signal_cuts(scene: &Scene, fleet: Running, handler: &Gate) {
     scene.server.freeze();
     fleet.shutdown.request();
     fleet.shutdown.request();
@@ -113,6 +110,14 @@ async fn a_second_signal_ends_handlers_at_once_though_redis_is_silent() {
     until_async("the handler to be cut", Duration::from_secs(3), cut).await;
     scene.server.thaw();
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_handlers_at_once_though_redis_is_silent() {
+    let scene = Scene::new().await;
+    let (fleet, handler) = busy(&scene, &["default"]).await;
+    until_async("the worker to read", SOON, async || is_read(&scene)).await;
+    a_second_signal_cuts(&scene, fleet, &handler).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,11 +134,5 @@ async fn a_second_signal_ends_handlers_though_another_queue_waits_for_redis() {
     let id = Producer::new(full).submit(job("wait")).await.unwrap();
     handler.until_started(&id).await;
     until_async("the idle queue to be read", SOON, async || is_read(&scene)).await;
-    scene.server.freeze();
-    fleet.shutdown.request();
-    fleet.shutdown.request();
-    let cut = async || handler.cancelled() == 1;
-    until_async("the handler to be cut", Duration::from_secs(3), cut).await;
-    scene.server.thaw();
-    fleet.stop().await;
+    a_second_signal_cuts(&scene, fleet, &handler).await;
 }
