@@ -41,10 +41,7 @@ each_in_room(room, tonumber(most), tonumber(most_weight), function(entry, fields
   local added = append(lane or high, kept, 1, #kept)
   if type(added) ~= 'table' then
     moved = moved + 1
-    local record = gate_key(gates, 'job', id)
-    if life and redis.pcall('HGET', record, 'life') == life then
-      redis.pcall('HSET', record, 'entry', added, 'lane', names[lane or high])
-    end
+    name_entry(gates, id, life, added, 'lane', names[lane or high])
   elseif make_entry(#kept) then
     refused = added.err
     return false

@@ -1017,6 +1017,13 @@ local function gate_key(gates, kind, name)
   return string.sub(gates, 1, -6) .. kind .. ':' .. name
 end
 
+-- Names in the record of this life the entry where its job is now, and other fields. Never throws.
+local function name_entry(gates, id, life, ...)
+  if not id or not life then return end
+  local record = gate_key(gates, 'job', id)
+  if redis.pcall('HGET', record, 'life') == life then redis.pcall('HSET', record, 'entry', ...) end
+end
+
 -- A gate as one call sees it: whether it is closed, and its limits. Those that were set at run time replace those of the
 -- configuration, and those of one value of a field replace those for each value. A gate whose rule cannot be read is closed.
 local function gate_of(gates, name, now)

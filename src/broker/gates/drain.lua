@@ -45,11 +45,6 @@ local function leave(name, id, life, entry)
   redis.call('XDEL', gate_key(gates, 'room', name), entry)
   if id then forget_place(places, id, life, entry, name) end
 end
--- The record of this life names the entry where the job is now.
-local function note_entry(id, life, ...)
-  local record = id and life and gate_key(gates, 'job', id)
-  if record and redis.pcall('HGET', record, 'life') == life then redis.pcall('HSET', record, 'entry', ...) end
-end
 -- What a job of a room says: its fields for a lane, its own lane, its gates, its id, its life, and how often it has moved from
 -- room to room.
 local function read_job(name, list)
@@ -81,7 +76,7 @@ local function to_lane(fields, home, mine, id, life)
   local entry = must_append(lanes[lane], fields, 1, #fields)
   -- The job is in its lane by now. Whatever fails, it must leave its room.
   for _, gate in ipairs(mine) do try(pass_gate, gate, lane .. ' ' .. entry, now) end
-  note_entry(id, life, entry, 'lane', lane)
+  name_entry(gates, id, life, entry, 'lane', lane)
 end
 local function bury(fields, home, id)
   table.insert(fields, 1, home)
@@ -100,7 +95,7 @@ local function to_room(refusing, list, id, life, moves, name, entry)
   try(redis.call, 'HSETNX', rooms, refusing, ms_text(now))
   leave(name, id, life, entry)
   if id then note_place(places, id, life, moved, refusing) end
-  note_entry(id, life, moved)
+  name_entry(gates, id, life, moved)
   return moved
 end
 -- A job that cannot be moved goes to the end of its room: the next call meets those that waited behind it.

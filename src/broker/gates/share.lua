@@ -69,10 +69,6 @@ local function for_room(entry, list, lane, bytes)
   add_pair(fields, 'lane', lane)
   return fields, id, life, value
 end
-local function note_entry(id, life, lane, entry)
-  local record = gate_key(gates, 'job', id)
-  if redis.pcall('HGET', record, 'life') == life then redis.pcall('HSET', record, 'entry', entry, 'lane', lane) end
-end
 -- Sorts what has come to a lane. Returns how many jobs wait there now, or nil if there may be more to sort.
 local function sort(lane, stream, ring, last, waiting)
   local noted, page = redis.call('HGET', fair, lane), {}
@@ -105,7 +101,7 @@ local function sort(lane, stream, ring, last, waiting)
       end
       gone[#gone + 1] = entry
       spots[#spots + 1] = { id, life, moved, name }
-      note_entry(id, life, lane, moved)
+      name_entry(gates, id, life, moved, 'lane', lane)
     else
       ready = ready + 1
       if name then stay[name] = (stay[name] or 0) + 1 end
@@ -135,7 +131,7 @@ local function move_out(lane, stream, name, room)
   end
   local moved = append(stream, fields, 1, #fields)
   if type(moved) ~= 'table' then
-    if life then note_entry(id, life, lane, moved) end
+    name_entry(gates, id, life, moved, 'lane', lane)
   elseif make_entry(#fields) then
     return fail(moved.err)
   else
