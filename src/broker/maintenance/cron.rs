@@ -300,7 +300,7 @@ impl Cron<'_> {
         let Some(entry) = found.and_then(|status| status.entry.ok()) else { return Ok(None) };
         let id = entry.extra_id(rand::random());
         let mut args = enqueue_head(None, 1, None);
-        args.push(entry.lane().as_str().into());
+        args.extend([entry.lane().as_str().into(), Value::Integer(1)]);
         job_args(&mut args, &entry, &id, table.now);
         let answer = self.queue.run(&ENQUEUE, self.queue.enqueue_keys(), args).await?;
         NotAccepted::check("enqueue", answer)?;

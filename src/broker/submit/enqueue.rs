@@ -261,14 +261,17 @@ pub(in crate::broker) fn enqueue_head(limit: Option<u64>, jobs: usize, turn: Opt
     vec![optional(limit), Value::Integer(jobs as i64), optional(turn.map(|turn| turn.nth)), known]
 }
 
-/// The arguments of `enqueue.lua`.
+/// The arguments of `enqueue.lua`. Redis takes fewer of them if jobs that are alike share a head.
 fn enqueue_args(jobs: &[NewJob], limit: Option<u64>, turn: Option<&Turn>) -> Vec<Value> {
+    let runs = jobs.chunk_by(|one, next| one.lane == next.lane && one.fields.len() == next.fields.len());
     let mut args = enqueue_head(limit, jobs.len(), turn);
-    args.reserve(jobs.iter().map(|job| 2 + 2 * job.fields.len()).sum());
-    for job in jobs {
-        args.extend([job.lane.as_str().into(), Value::Integer(2 * job.fields.len() as i64)]);
-        for (name, value) in &job.fields {
-            args.extend([Value::Bytes(name.clone()), Value::Bytes(value.clone())]);
+    args.reserve(jobs.iter().map(|job| 3 + 2 * job.fields.len()).sum());
+    for run in runs {
+        let values = 2 * run[0].fields.len();
+        args.push(run[0].lane.as_str().into());
+        args.extend([run.len(), values].map(|number| Value::Integer(number as i64)));
+        for (name, value) in run.iter().flat_map(|job| &job.fields) {
+            args.extend([name, value].map(|text| Value::Bytes(text.clone())));
         }
     }
     args

@@ -91,9 +91,9 @@ fn a_line_with_too_many_fields_is_named() {
 fn a_script_that_finds_too_many_fields_appends_no_job() {
     let scripts = Scripts::new();
     let keys = ["sf:{q}:control", DELAYED, "sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
-    let good = ["normal", "2", "type", "test"].map(str::to_owned).to_vec();
+    let good = ["normal", "1", "2", "type", "test"].map(str::to_owned).to_vec();
     let flat = (0..4100).flat_map(|nth| [format!("h.{nth}"), "x".to_owned()]);
-    let bad: Vec<String> = ["normal", "8200"].map(str::to_owned).into_iter().chain(flat).collect();
+    let bad: Vec<String> = ["normal", "1", "8200"].map(str::to_owned).into_iter().chain(flat).collect();
     let args = [["", "2", "", ""].map(str::to_owned).to_vec(), good, bad].concat();
     let head = ["EVAL", source("enqueue"), "5"].into_iter().chain(keys).map(str::to_owned);
     let refused = format!("{:?}", scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>()));

@@ -1,5 +1,6 @@
 //! Many jobs in one call, of which some are refused: a caller who sends again what was not reported makes no job twice.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use streamfleet::job::Lane;
@@ -44,6 +45,49 @@ async fn jobs_of_several_lanes_are_accepted_together_or_not_at_all() {
         ["high", "0", "low"],
         "the ids of the lanes' entries, in the order of the jobs"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_arrive_whole_whatever_the_fields_and_lanes_of_those_beside_them() {
+    let server = RedisServer::start();
+    let producer = Producer::new(queue(&server).await);
+    // Alike for a while, then none like the one before, then alike again.
+    let changing = |nth: usize| if (200..400).contains(&nth) { nth } else { nth / 200 };
+    let submission = |nth: usize| {
+        let named = job(nth.to_string()).lane(Lane::ALL[changing(nth) % 3]);
+        (0..changing(nth) % 4)
+            .fold(named, |job, header| job.header(&header.to_string(), &format!("{nth} {header}")).unwrap())
+    };
+    let ids = producer.submit_all((0..600).map(submission)).await.unwrap();
+    for lane in Lane::ALL {
+        let entries: Vec<(String, BTreeMap<String, String>)> =
+            redis::from_redis_value(server.cmd(&["XRANGE", stream_of(lane), "-", "+"])).unwrap();
+        let expected = (0..600).filter(|nth| Lane::ALL[changing(*nth) % 3] == lane);
+        assert_eq!(entries.len(), expected.clone().count());
+        for (nth, (entry, fields)) in expected.zip(&entries) {
+            assert!(
+                ids[nth].to_string().starts_with(entry.as_str()),
+                "job {nth}: {} is not {entry}",
+                ids[nth]
+            );
+            let mut want = [("type", "test"), ("payload", &nth.to_string()), ("encoding", "raw")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec();
+            want.extend(
+                (0..changing(nth) % 4).map(|header| (format!("h.{header}"), format!("{nth} {header}"))),
+            );
+            assert_eq!(*fields, BTreeMap::from_iter(want), "job {nth}");
+        }
+    }
+}
+
+/// The key of a lane's stream.
+fn stream_of(lane: Lane) -> &'static str {
+    match lane {
+        Lane::High => "sf:{default}:jobs:high",
+        Lane::Normal => "sf:{default}:jobs",
+        Lane::Low => "sf:{default}:jobs:low",
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
