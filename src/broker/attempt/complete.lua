@@ -64,7 +64,7 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
   else
     -- The retry is already back in its stream. This mark keeps it from running, and the record stays until the retry
     -- arrives.
-    redis.call('HSET', record, 'late:' .. life, 1, 'expire_ms', retention_ms)
+    redis.call('HSET', record, 'late:' .. life, 1, 'expire_ms', kept_for(now, retention_ms, facts))
     hold_record(record)
   end
   return 2, 'keep'

@@ -866,16 +866,18 @@ local function shown_state(state, record, lanes)
   return stream and pending_of(stream, told[2]) and 'running' or state
 end
 
--- Sets the TTL of the record of a job that ended, but no shorter than its producer may resend its id. Does the same for
--- the ledger of its steps, if one is named. facts: what the record says.
+-- How long the record of a job that ended is kept: no shorter than its producer may resend its id. facts: what the record says.
+local function kept_for(now, retention, facts)
+  if not facts.keep_until_ms then return retention end
+  local keep = tonumber(facts.keep_until_ms)
+  -- Never longer than requested, even if the clock was ahead when the job was accepted.
+  local least = math.min(keep - now, keep - tonumber(facts.created_ms or '0'))
+  return string.format('%.0f', math.max(tonumber(retention), least))
+end
+
+-- Sets the TTL of the record of a job that ended, and of the ledger of its steps, if one is named.
 local function expire(record, now, retention, ledger, facts)
-  local left = retention
-  if facts.keep_until_ms then
-    local keep = tonumber(facts.keep_until_ms)
-    -- Never longer than requested, even if the clock was ahead when the job was accepted.
-    local least = math.min(keep - now, keep - tonumber(facts.created_ms or '0'))
-    left = string.format('%.0f', math.max(tonumber(retention), least))
-  end
+  local left = kept_for(now, retention, facts)
   if tonumber(facts.holds or '0') > 0 then
     redis.call('HSET', record, 'expire_ms', left)
     redis.call('PERSIST', record)

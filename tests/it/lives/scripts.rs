@@ -77,6 +77,15 @@ impl<'a> Attempt<'a> {
         self.scripts.call_one(source("begin"), &BEGIN, &values).0
     }
 
+    fn release(&self) -> i64 {
+        let values = [
+            &[self.entry.as_str(), &self.life, "1", "0", "0", "test", "1"][..],
+            &["type", "test", "id", "j", "life", &self.life],
+        ];
+        let keys = [STREAM, RECEIPTS, "sf:{q}:cancels", RECORD, NOTHING, NOTHING];
+        self.scripts.call_one(source("release"), &keys, &values.concat()).0
+    }
+
     /// Promotes and delivers the life's retry, and returns it.
     fn retried(&self) -> Self {
         let retry = self.promoted();
@@ -128,16 +137,26 @@ fn a_late_success_is_remembered_while_its_retry_waits() {
     assert_eq!(first.complete("1"), 2);
     assert_eq!(scripts.int(&["PTTL", RECORD]), -1, "the record waits for the retry");
     assert_eq!(retry.begin(), 2);
-    let release = [
-        &[retry.entry.as_str(), &retry.life, "1", "0", "0", "test", "1"][..],
-        &["type", "test", "id", "j", "life", &retry.life],
-    ]
-    .concat();
-    let keys = [STREAM, RECEIPTS, "sf:{q}:cancels", RECORD, NOTHING, NOTHING];
-    assert_eq!(scripts.call_one(source("release"), &keys, &release).0, 2);
+    assert_eq!(retry.release(), 2);
     assert_eq!(scripts.int(&["XLEN", STREAM]), 0);
     let ttl = scripts.int(&["PTTL", RECORD]);
     assert!(ttl == -2 || (0..=1).contains(&ttl), "its retention begins at that moment: {ttl}");
+}
+
+#[test]
+fn a_late_success_shortens_no_time_for_which_an_id_is_remembered() {
+    let scripts = Scripts::new();
+    let first = Attempt::first(&scripts);
+    assert_eq!(first.defer("0"), 1);
+    let retry = first.retried();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    let keep = (now + 3_600_000).to_string();
+    scripts.server.cmd(&["HSET", RECORD, "keep_until_ms", &keep, "created_ms", &now.to_string()]);
+    assert_eq!(first.complete("1"), 2);
+    assert_eq!(scripts.int(&["PTTL", RECORD]), -1, "the record waits for the retry");
+    assert_eq!(retry.release(), 2);
+    let ttl = scripts.int(&["PTTL", RECORD]);
+    assert!((3_500_000..=3_600_000).contains(&ttl), "{ttl}");
 }
 
 #[test]
