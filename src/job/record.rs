@@ -96,6 +96,13 @@ pub struct Former {
     pub(crate) offloaded: Option<String>,
 }
 
+impl Former {
+    /// True if the entry is a copy of a dead letter that a producer appended, and so the letter may still be there.
+    pub(crate) fn names_letter(&self) -> bool {
+        self.life.is_some() || self.dead_at.is_some()
+    }
+}
+
 impl JobSpec {
     /// The longest timeout of an attempt: 7 days.
     pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -176,7 +176,7 @@ local function move(job)
   keep_offloaded(job.kept)
   if has_record then leave_trace(job, facts, due) end
   if has_lock then redis.call('DEL', job.lock) end
-  drop_offloaded(job.offloaded, job.life)
+  drop_offloaded(job.offloaded, job.life, job.record)
   room = room - 1
   return 'moved'
 end

@@ -16,7 +16,7 @@ use crate::broker::client::script::scripts;
 use crate::broker::inspect::jobs::Spot;
 use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{FoundJob, Queue, bytes};
-use crate::job::{EntryId, Envelope, JobId, JobSpec, Lane, QueueName, UniqueKey, weight};
+use crate::job::{EntryId, Envelope, Former, JobId, JobSpec, Lane, QueueName, UniqueKey, weight};
 
 scripts! { RELOCATE "relocate" }
 
@@ -234,6 +234,10 @@ impl Queue {
         }
         if ties.is_some_and(|ties| ties.campaign.is_some()) {
             return Ok(Err(KeptBack::Campaign));
+        }
+        // Its letter is moved when it begins, which a worker of the other queue cannot do.
+        if spec.former.as_deref().is_some_and(Former::names_letter) {
+            return Ok(Err(KeptBack::Letters));
         }
         let taken = TakenJob { job: &spec, envelope: &whole, trace: None };
         let (read, values, kept) =

@@ -1,11 +1,12 @@
 //! Jobs are moved while workers run them: none is lost, and none runs twice. Each is made due once, however soon it comes back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter, JobSearch};
-use streamfleet::job::{Encoding, Envelope, Lane, State};
+use serde_json::Value;
+use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter, JobSearch, KeptBack};
+use streamfleet::job::{Encoding, Envelope, JobId, Lane, State};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Broker, JobError, Producer, Queue, Submission};
 
@@ -21,7 +22,7 @@ fn fails_once() -> Acts {
         if seen.lock().unwrap().insert(context.id().to_string()) {
             return Err(JobError::retry("not yet"));
         }
-        Ok(serde_json::Value::Null)
+        Ok(Value::Null)
     })
 }
 
@@ -117,4 +118,38 @@ async fn both_delayed_lives_of_one_id_are_cancelled() {
         next = page.next;
     }
     assert_eq!((tally.changed, here.snapshot().await.unwrap().delayed), (2, 1), "{tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_by_xadd_stays_where_its_letter_is() {
+    let server = RedisServer::start();
+    let here = queue(&server).await;
+    let large = Value::String("x".repeat(200_000)).to_string();
+    let submission = Submission::new("test").unwrap().payload(large, Encoding::Json).unwrap();
+    let id: JobId = "order-7".parse().unwrap();
+    Producer::new(here.clone()).submit(submission.id(id.clone())).await.unwrap();
+    let fleet =
+        Running::start_with(config(&server.url()), quick(1), Acts::new(|_, _| Err(JobError::fatal("no"))));
+    until_empty(&here).await;
+    fleet.stop().await;
+    let letters: Vec<(String, Vec<(String, String)>)> =
+        redis::from_redis_value(server.cmd(&["XRANGE", "sf:{default}:dead", "-", "+"])).unwrap();
+    let fields = letters[0].1.iter().flat_map(|(name, value)| [name.clone(), value.clone()]);
+    let head = ["XADD", "sf:{default}:jobs", "*"].map(str::to_owned);
+    server.cmd(&head.into_iter().chain(fields).collect::<Vec<_>>());
+    let tally = move_jobs(&here, "mail", true).await;
+    assert_eq!((tally.changed, tally.kept), (0, BTreeMap::from([(KeptBack::Letters, 1)])));
+    // Without the fields about the letter it is another job, but the letter still needs its large fields.
+    let of_job = |name: &str| !name.starts_with("dead_") || name == "dead_job";
+    let fields = letters[0].1.iter().filter(|(name, _)| of_job(name) && name != "life");
+    let fields = fields.flat_map(|(name, value)| [name.clone(), value.clone()]);
+    let head = ["XADD", "sf:{default}:jobs", "*"].map(str::to_owned);
+    server.cmd(&head.into_iter().chain(fields).collect::<Vec<_>>());
+    let tally = move_jobs(&here, "mail", true).await;
+    assert_eq!(tally.changed, 1, "{tally:?}");
+    let keys: Vec<String> =
+        redis::from_redis_value(server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
+    let left: Vec<i64> =
+        keys.iter().map(|key| redis::from_redis_value(server.cmd(&["PTTL", key])).unwrap()).collect();
+    assert_eq!(left, [-1], "the letter still has them");
 }
