@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::batches::is_repeatable;
-use super::{PAUSES, Producer, Submission, SubmitError, Submitted, is_retryable};
+use super::{PAUSES, Producer, Submission, SubmitError, Submitted, graver, is_retryable, may_be_executed};
 use crate::broker::{self, Durability, Link, Queue, RESEND_WITHIN, Turn};
 
 /// The connections for durable jobs that nobody uses now. Clones of a producer share them. Each is used by one
@@ -51,31 +51,48 @@ impl Producer {
         }
         // A job without an id of its own would become a second job if it were sent again.
         let (mut pauses, begun) = (PAUSES.iter().filter(|_| is_repeatable(&batch)), Instant::now());
+        let mut before = None;
         loop {
-            let link = self.confirming_link(need).await?;
-            let there = Self { queue: self.queue.over(&link), retries: false, ..self.clone() };
-            match there.deliver(batch.clone(), None).await {
-                Ok(answers) => {
-                    let Err(why) = confirm(&there.queue, need, self.confirm_within).await else {
-                        self.keep(link);
-                        return Ok(answers);
-                    };
-                    self.kept().clear();
-                    let accepted = answers.into_iter().map(|answer| answer.id).collect();
-                    return Err(SubmitError::Unconfirmed { accepted, why });
+            let error = match self.send_durable(need, batch.clone()).await {
+                Err(SubmitError::Broker(error)) => error,
+                Err(error @ SubmitError::NotOffered(_)) => {
+                    return Err(before.filter(may_be_executed).map_or(error, Into::into));
                 }
-                Err(SubmitError::Broker(error)) if is_retryable(&error) => {
-                    self.kept().clear();
-                    let Some(pause) = pauses.next() else { return Err(error.into()) };
-                    tokio::time::sleep(*pause).await;
-                    if begun.elapsed() > RESEND_WITHIN {
-                        return Err(error.into());
-                    }
-                }
-                Err(error) => {
+                answer => return answer,
+            };
+            let is_away = matches!(error, broker::Error::Unreachable(_));
+            let pause = pauses.next().filter(|_| is_away || is_retryable(&error));
+            let error = graver(before, error);
+            let Some(pause) = pause else { return Err(error.into()) };
+            tokio::time::sleep(*pause).await;
+            if begun.elapsed() > RESEND_WITHIN {
+                return Err(error.into());
+            }
+            before = Some(error);
+        }
+    }
+
+    /// Sends one batch over a connection that nobody else uses, and waits until it is as durable as needed.
+    async fn send_durable(&self, need: Need, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+        let link = self.confirming_link(need).await?;
+        let there = Self { queue: self.queue.over(&link), retries: false, ..self.clone() };
+        match there.deliver(batch, None).await {
+            Ok(answers) => {
+                let Err(why) = confirm(&there.queue, need, self.confirm_within).await else {
                     self.keep(link);
-                    return Err(error);
-                }
+                    return Ok(answers);
+                };
+                self.kept().clear();
+                let accepted = answers.into_iter().map(|answer| answer.id).collect();
+                Err(SubmitError::Unconfirmed { accepted, why })
+            }
+            Err(SubmitError::Broker(error)) if is_retryable(&error) => {
+                self.kept().clear();
+                Err(error.into())
+            }
+            Err(error) => {
+                self.keep(link);
+                Err(error)
             }
         }
     }

@@ -294,16 +294,21 @@ impl Producer {
         F: Future<Output = Result<T, NotAccepted>>,
     {
         let begun = Instant::now();
-        let mut pauses = PAUSES.iter().filter(|_| self.retries);
+        let (mut pauses, mut before) = (PAUSES.iter().filter(|_| self.retries), None);
         loop {
-            let answer = send().await;
-            let Err(NotAccepted::Broker(error)) = &answer else { return answer };
-            // A process that was frozen for longer than the receipts are kept must not send again.
-            let Some(pause) = pauses.next().filter(|_| is_retryable(error)) else { return answer };
+            let error = match send().await {
+                Err(NotAccepted::Broker(error)) => error,
+                answer => return answer,
+            };
+            let pause = pauses.next().filter(|_| is_retryable(&error));
+            let error = graver(before, error);
+            let Some(pause) = pause else { return Err(error.into()) };
             tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;
+            // A process that was frozen for longer than the receipts are kept must not send again.
             if begun.elapsed() > RESEND_WITHIN {
-                return answer;
+                return Err(error.into());
             }
+            before = Some(error);
         }
     }
 }
@@ -348,7 +353,17 @@ fn accepted(id: JobId) -> Submitted {
     Submitted { id, accepted: Accepted::New }
 }
 
+/// Returns the error of a call that was sent several times. If an earlier one may have been executed, a later refusal does not
+/// say that it was not.
+fn graver(before: Option<broker::Error>, now: broker::Error) -> broker::Error {
+    before.filter(may_be_executed).unwrap_or(now)
+}
+
+fn may_be_executed(error: &broker::Error) -> bool {
+    matches!(error, broker::Error::Unknown { .. })
+}
+
 /// True if the connection broke, or Redis is only busy.
 fn is_retryable(error: &broker::Error) -> bool {
-    matches!(error, broker::Error::Unknown { .. }) || error.class() == Some(Class::Busy)
+    may_be_executed(error) || error.class() == Some(Class::Busy)
 }

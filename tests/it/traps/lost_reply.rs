@@ -8,7 +8,7 @@ use streamfleet::{JobError, Producer, RedisError, SubmitError};
 
 use super::scene::{Gate, LONG, SOON, STREAM, Scene, job};
 use crate::harness::fleet::{Acts, Running, quick, submit, until_state};
-use crate::harness::proxy::{Direction, Mode};
+use crate::harness::proxy::{Commands, Direction, Mode};
 use crate::harness::wait::until_async;
 
 /// A handler that does what the payload says, or succeeds.
@@ -58,6 +58,32 @@ async fn a_delayed_submission_with_a_lost_reply_is_resent_and_is_one_job() {
     scene.until_at_rest().await;
     assert_eq!(handler.all_runs(), 2);
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submission_with_a_lost_reply_is_unknown_though_redis_refuses_it_afterward() {
+    for (nth, what) in ["own", "later"].into_iter().enumerate() {
+        let scene = Scene::new().await;
+        let producer = scene.producer().await;
+        let submission = move |payload: &str| match what {
+            "own" => job(payload).id(payload.parse().unwrap()),
+            _ => job(payload).delay(LONG),
+        };
+        producer.submit(submission("first")).await.unwrap();
+        scene.proxy.set(Mode::drop_reply_to("precious", 1));
+        let submitting = tokio::spawn(async move { producer.submit(submission("precious")).await });
+        until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
+        // It refuses scripts, but not the handshake of a new connection.
+        let to = Commands::Only(["EVALSHA", "EVAL"].map(str::to_owned).to_vec());
+        let error = "LOADING Redis is loading the dataset in memory".to_owned();
+        scene.proxy.set(Mode::Inject { error, to });
+        let answer = submitting.await.unwrap();
+        let is_unknown = matches!(answer, Err(SubmitError::Broker(RedisError::Unknown { .. })));
+        assert!(is_unknown, "{what}: {answer:?}");
+        assert!(scene.proxy.hits() > 0, "it was sent again");
+        let jobs = [["XLEN", "sf:{default}:jobs"], ["ZCARD", "sf:{default}:delayed"]][nth];
+        assert_eq!(scene.int(&jobs), 2);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
