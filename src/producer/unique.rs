@@ -15,18 +15,23 @@ const MAX_SEARCHED: u64 = 10_000;
 /// How many entries are searched for a holder that has long been due, to learn whether it still exists.
 const GLANCED: u64 = 1000;
 
+/// The most work in one call with the holders of locks, however large they are: see [`work_with_holder`].
+const MAX_HOLDER_WORK: usize = 8;
+
 impl Producer {
     /// Submits jobs with ids, and returns the answers in the same order.
     pub(super) async fn submit_with_ids(&self, jobs: Vec<JobWithId>) -> Result<Vec<Submitted>, SubmitError> {
         let mut answers: Vec<Option<Submitted>> = jobs.iter().map(|_| None).collect();
         let mut open: Vec<(usize, JobWithId)> = jobs.into_iter().enumerate().collect();
         for round in 0..ROUNDS {
-            let (places, jobs): (Vec<usize>, Vec<JobWithId>) = std::mem::take(&mut open).into_iter().unzip();
-            let placed = self.retry(|| self.queue.submit(&jobs, self.max_depth)).await?;
-            for ((place, job), placed) in places.into_iter().zip(jobs).zip(placed) {
-                match self.read(job, placed).await? {
-                    Ok(answer) => answers[place] = Some(answer),
-                    Err(again) => open.push((place, again)),
+            for call in calls(std::mem::take(&mut open)) {
+                let (places, jobs): (Vec<usize>, Vec<JobWithId>) = call.into_iter().unzip();
+                let placed = self.retry(|| self.queue.submit(&jobs, self.max_depth)).await?;
+                for ((place, job), placed) in places.into_iter().zip(jobs).zip(placed) {
+                    match self.read(job, placed).await? {
+                        Ok(answer) => answers[place] = Some(answer),
+                        Err(again) => open.push((place, again)),
+                    }
                 }
             }
             if open.is_empty() {
@@ -73,5 +78,32 @@ impl Producer {
             }
         };
         Ok(Ok(Submitted { id, accepted }))
+    }
+}
+
+/// Cuts jobs into calls of the script. A holder may weigh much more than the job that the call carries.
+fn calls(jobs: Vec<(usize, JobWithId)>) -> Vec<Vec<(usize, JobWithId)>> {
+    let (mut calls, mut sum) = (Vec::<Vec<_>>::new(), 0);
+    for (place, job) in jobs {
+        let work = work_with_holder(&job);
+        match calls.last_mut().filter(|_| sum + work <= MAX_HOLDER_WORK) {
+            Some(call) => call.push((place, job)),
+            None => {
+                sum = 0;
+                calls.push(vec![(place, job)]);
+            }
+        }
+        sum += work;
+    }
+    calls
+}
+
+/// What the script has to do with the holder that a job names: it reads every holder, and unpacks those that it replaces or
+/// postpones.
+fn work_with_holder(job: &JobWithId) -> usize {
+    match job.unique.as_ref().filter(|_| job.holder.is_some()).map(|unique| unique.mode) {
+        None => 0,
+        Some(UniqueMode::Reject) => 1,
+        Some(UniqueMode::Replace | UniqueMode::Debounce) => 4,
     }
 }

@@ -37,7 +37,7 @@ local now = now_ms()
 local lanes = { high = high, normal = normal, low = low }
 local beside = string.gsub(delayed, 'delayed$', 'offloaded:')
 -- The most batches, besides its own, that a job's end can report to.
-local MOST_BATCHES = 1000
+local MOST_BATCHES = 100
 local jobs, at = {}, FIRST_JOB
 while at <= #ARGV do
   local key = FIRST_KEY + OWN_KEYS * #jobs
@@ -122,6 +122,11 @@ local function is_held(job, member)
   local there = life and life_of(redis.call('HGET', packs, member) or '')
   return not there or there == life
 end
+-- The batches, besides its own, that the end of the job of this record counts for.
+local function batches_of(record)
+  local is_list, list = pcall(cmsgpack.unpack, redis.call('HGET', record, 'batches') or '')
+  return is_list and type(list) == 'table' and list or {}
+end
 -- Where to search for a holder that was due: its lane, and the time before which it has no entry there.
 local function hint(job)
   return redis.call('HGET', job.held, 'lane') .. ' ' .. (redis.call('HGET', job.held, 'due_ms') or '0')
@@ -156,6 +161,8 @@ local function judge(job)
     end
     return 'debounced', holder, state, member
   end
+  -- Its replacement could not report to all of them and its own.
+  if #batches_of(job.held) >= MOST_BATCHES then return 'held', holder, state end
   if member and is_held(job, member) then return 'replaced', holder, state, member end
   if place and not taken then return 'replaced', holder, state, place end
   return 'held', holder, state
@@ -259,19 +266,19 @@ local function put_off(job, member)
   end
   nudge(delayed, wake, { [member] = true })
 end
--- Registers one more batch with the job of this record, to be counted at its end. False if the job cannot report to it.
-local function counts_for(record, batch)
+-- Registers further batches with the job of this record, to be counted at its end. Returns to which it can report: the batch to
+-- true.
+local function counts_for(record, wanted)
   -- No producer submitted it here, so its entry may not mention a record.
-  if redis.call('HEXISTS', record, 'keep_until_ms') == 0 then return false end
-  local packed = redis.call('HGET', record, 'batches')
-  local batches = packed and cmsgpack.unpack(packed) or {}
-  for _, known in ipairs(batches) do
-    if known == batch then return true end
+  if redis.call('HEXISTS', record, 'keep_until_ms') == 0 then return {} end
+  local batches, known = batches_of(record), {}
+  local count = #batches
+  for _, batch in ipairs(batches) do known[batch] = true end
+  for _, batch in ipairs(wanted) do
+    if not known[batch] and #batches < MOST_BATCHES then known[batch], batches[#batches + 1] = true, batch end
   end
-  if #batches >= MOST_BATCHES then return false end
-  batches[#batches + 1] = batch
-  redis.call('HSET', record, 'batches', cmsgpack.pack(batches))
-  return true
+  if #batches > count then redis.call('HSET', record, 'batches', cmsgpack.pack(batches)) end
+  return known
 end
 -- Adds to the members of a batch that wait for this job.
 local function await(batch, id, members)
@@ -324,7 +331,7 @@ local function stand_in(job, record, id, state)
     finish_batch(job.batch, lanes[job.lane], 1)
     return true
   end
-  if state ~= 'cancelled' and counts_for(record, job.batch) then
+  if state ~= 'cancelled' and counts_for(record, { job.batch })[job.batch] then
     stands_alone(job)
     redis.call('HSET', job.batch, member, '=' .. id)
     await(job.batch, id, 1)
@@ -340,19 +347,22 @@ local function stand_in(job, record, id, state)
 end
 -- Members that wait for a replaced job wait for its replacement instead.
 local function hand_over(job)
-  local packed, own = redis.call('HGET', job.held, 'batches'), redis.call('HGET', job.held, 'batch')
-  local batches = packed and cmsgpack.unpack(packed) or {}
+  local batches, own, members, awaiting = batches_of(job.held), redis.call('HGET', job.held, 'batch'), {}, {}
   if own then batches[#batches + 1] = own end
   for _, batch in ipairs(batches) do
     -- A key of another type is not a batch.
     local waiting = redis.pcall('HGET', batch, 'w:' .. job.holder)
-    local members = tonumber(type(waiting) == 'string' and waiting or '') or 0
-    if members > 0 then redis.call('HSET', batch, 'w:' .. job.holder, '>' .. job.id) end
+    local count = tonumber(type(waiting) == 'string' and waiting or '') or 0
+    if count > 0 then redis.call('HSET', batch, 'w:' .. job.holder, '>' .. job.id) end
     if redis.pcall('HGET', batch, 'm:' .. job.holder) == '1' then
       redis.call('HSET', batch, 'm:' .. job.holder, '=' .. job.id)
-      members = members + 1
+      count = count + 1
     end
-    if members > 0 and counts_for(job.record, batch) then await(batch, job.id, members) end
+    if count > 0 then members[batch], awaiting[#awaiting + 1] = count, batch end
+  end
+  local counted = awaiting[1] and counts_for(job.record, awaiting)
+  for _, batch in ipairs(awaiting) do
+    if counted[batch] then await(batch, job.id, members[batch]) end
   end
 end
 local answer, changed, added = { #jobs }, false, {}

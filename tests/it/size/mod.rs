@@ -6,6 +6,7 @@ mod cost;
 mod fields;
 mod full;
 mod letters;
+mod locks;
 mod look;
 mod offload;
 mod read;

@@ -28,7 +28,7 @@ fn fill_room(server: &RedisServer, room: &str) {
     server.cmd(&["EVAL", FILL, "2", &key, "sf:{default}:rooms", &jobs, &fields, room]);
 }
 
-fn heavy() -> Submission {
+pub(super) fn heavy() -> Submission {
     (0..FIELDS).fold(job("{}"), |job, nth| job.header(&nth.to_string(), "1").unwrap())
 }
 
