@@ -230,16 +230,16 @@ impl Sending {
             self.bar.inc(answers.len() as u64);
         });
         let result = result.await;
+        if let Err(SubmitError::Unconfirmed { accepted, .. }) = &result {
+            sent += accepted.len();
+        }
         self.existing += existing as u64;
         self.accepted += sent as u64;
         if let Some(line) = sent.checked_sub(1).and_then(|last| lines.get(last)) {
             self.accepted_line = *line;
         }
         let (Err(error), Some(last)) = (result, lines.last()) else { return Ok(()) };
-        let is_unknown = matches!(
-            &error,
-            SubmitError::Broker(RedisError::Unknown { .. }) | SubmitError::Unconfirmed { .. }
-        );
+        let is_unknown = matches!(&error, SubmitError::Broker(RedisError::Unknown { .. }));
         let which = if is_unknown { "some" } else { "only some with an id or a unique key" };
         let doubt = format!("of the lines {} to {last}, {which} may be accepted too", self.accepted_line + 1);
         Err(draft::refused(error)).with_context(|| format!("{}; {doubt}", self.so_far()))

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use streamfleet::job::{
     ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, State, Timestamp, Tracking, UniqueKey,
 };
-use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
+use streamfleet::{Durability, RedisError, Submission, SubmitError, UniqueMode, UniqueScope};
 
 use crate::{Wrong, times};
 
@@ -210,6 +210,18 @@ pub(crate) fn refused(error: SubmitError) -> anyhow::Error {
         | SubmitError::Name(_) => Wrong(error.to_string()).into(),
         other => anyhow!(other),
     }
+}
+
+/// Says what is known about a job after an error of its submission.
+pub(super) fn not_submitted(error: SubmitError) -> anyhow::Error {
+    // This error already says that the job is accepted.
+    if matches!(error, SubmitError::Unconfirmed { .. }) {
+        return error.into();
+    }
+    let is_unknown = matches!(error, SubmitError::Broker(RedisError::Unknown { .. }));
+    let what =
+        if is_unknown { "it is unknown whether the job was submitted" } else { "the job was not submitted" };
+    refused(error).context(what)
 }
 
 #[cfg(test)]

@@ -13,12 +13,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bulk::BadLine;
 pub(crate) use draft::{Draft, encode, refused};
-use draft::{Follow, When};
+use draft::{Follow, When, not_submitted};
 pub(crate) use line::{Invalid, Length, NewJob, draft as draft_of};
 use serde::Serialize;
 use streamfleet::config::{Effective, QueueSection};
 use streamfleet::job::{Encoding, JobId, JobType, Lane, Priority, QueueName, State, TraceContext, UniqueKey};
-use streamfleet::{Accepted, Durability, Producer, Queue, SubmitError, Submitted, UniqueMode, UniqueScope};
+use streamfleet::{Accepted, Durability, Producer, Queue, Submitted, UniqueMode, UniqueScope};
 pub(crate) use wait::Report as Outcome;
 
 use super::exit::Exit;
@@ -252,12 +252,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let longest = longest.unwrap_or(Duration::MAX);
         return wait::run(&target.producer, submission, (&target.name, longest), context.output).await;
     }
-    let submitted = target.producer.submit_or_find(submission).await;
-    let submitted = match submitted {
-        // This error already says that the job is accepted.
-        Err(error @ SubmitError::Unconfirmed { .. }) => return Err(error.into()),
-        other => other.map_err(refused).context("the job was not submitted")?,
-    };
+    let submitted = target.producer.submit_or_find(submission).await.map_err(not_submitted)?;
     let report = Report::of(&submitted, &target.name, (lane, state));
     if !context.output.is_json() {
         print_remarks(&report);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::job::{JobId, QueueName, State};
 use streamfleet::{Ended, Producer, Submission, WaitError};
@@ -53,7 +52,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     match producer.submit_and_wait(submission, longest).await {
         Ok(ended) => print_end(&ended, queue, output),
-        Err(WaitError::Submit(error)) => Err(draft::refused(error)).context("the job was not submitted"),
+        Err(WaitError::Submit(error)) => Err(draft::not_submitted(error)),
         Err(WaitError::TimedOut { job, state, waited }) => {
             let report = Report::unfinished(&job, state, queue);
             if output.is_json() {

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use streamfleet::{Durability, Producer, SubmitError, UniqueMode, UniqueScope};
+use streamfleet::{Durability, Producer, RedisError, Submission, SubmitError, UniqueMode, UniqueScope};
 
 use super::ids::own;
 use crate::harness::fleet::queue;
-use crate::harness::process::Launch;
+use crate::harness::process::{Launch, run};
 use crate::harness::proxy::Mode;
 use crate::harness::redis_server::{Aof, RedisServer};
 use crate::harness::server_program::skip;
@@ -82,6 +82,32 @@ async fn a_job_is_confirmed_only_over_the_connection_that_wrote_it() {
     let again = producer.submit_or_find(own("{}").durability(Durability::Replicas(1))).await.unwrap();
     assert!(again.existing().is_some());
     assert_eq!(length(&scene.server), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_durable_job_with_an_id_outlasts_a_server_that_is_away_for_a_while() {
+    for comes_back in [true, false] {
+        let scene = Scene::new().await;
+        let _replica = replica(&scene.server);
+        let producer = scene.producer().await;
+        let durable = |submission: Submission| submission.durability(Durability::Replicas(1));
+        producer.submit(durable(job("first").id("warm-up".parse().unwrap()))).await.unwrap();
+        scene.proxy.set(Mode::drop_reply_to("precious", 1));
+        let submitting = tokio::spawn(async move { producer.submit_or_find(durable(own("precious"))).await });
+        until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
+        scene.proxy.set(Mode::Refuse);
+        until_async("a new connection to be refused", SOON, async || scene.proxy.hits() > 0).await;
+        if comes_back {
+            scene.proxy.set(Mode::Pass);
+            let submitted = submitting.await.unwrap().unwrap();
+            assert_eq!((submitted.id.to_string().as_str(), submitted.existing()), ("order-7", None));
+        } else {
+            let answer = submitting.await.unwrap();
+            let is_unknown = matches!(answer, Err(SubmitError::Broker(RedisError::Unknown { .. })));
+            assert!(is_unknown, "{answer:?}");
+        }
+        assert_eq!(length(&scene.server), 2);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,6 +251,15 @@ fn exit_codes_distinguish_refused_from_unconfirmed() {
         "{output:?}"
     );
     assert_eq!(length(&server), 1);
+    let durable = ["--redis", &url, "enqueue", "--durability", "replicas:1", "--confirm-within", "1s"];
+    let output = Launch::new(&[&durable[..], &["a", "--wait"]].concat()).output(SOON);
+    assert_eq!(output.code, Some(8), "{output:?}");
+    let accepted = output.stderr.contains("is accepted") && !output.stderr.contains("not submitted");
+    assert!(accepted, "{output:?}");
+    let line = r#"{"type": "a", "durability": "replicas:1"}"#;
+    let output = run(&["--redis", &url, "enqueue", "--bulk", "--confirm-within", "1s"], line.as_bytes());
+    assert_eq!(output.code, Some(8), "{output:?}");
+    assert!(output.stderr.contains("1 jobs were accepted, all up to line 1"), "{output:?}");
     let _replica = replica(&server);
     let output = enqueue("replicas:1");
     assert_eq!(output.code, Some(0), "{output:?}");
