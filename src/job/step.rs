@@ -312,7 +312,7 @@ impl FromStr for Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undecidable {
     /// The step is done.
-    #[error("the step is done; to start the job over, replay it with all its steps")]
+    #[error("the step is done; if its job is dead, replay it: the steps that are done do not run again")]
     Done,
     /// The step was given up, which is final.
     #[error("the step was given up, which is final; to start the job over, replay it with all its steps")]
