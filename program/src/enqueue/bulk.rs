@@ -241,8 +241,12 @@ impl Sending {
         let (Err(error), Some(last)) = (result, lines.last()) else { return Ok(()) };
         let is_unknown = matches!(&error, SubmitError::Broker(RedisError::Unknown { .. }));
         let which = if is_unknown { "some" } else { "only some with an id or a unique key" };
-        let doubt = format!("of the lines {} to {last}, {which} may be accepted too", self.accepted_line + 1);
-        Err(draft::refused(error)).with_context(|| format!("{}; {doubt}", self.so_far()))
+        let mut known = self.so_far();
+        if self.accepted_line < *last {
+            let first = self.accepted_line + 1;
+            known += &format!("; of the lines {first} to {last}, {which} may be accepted too");
+        }
+        Err(draft::refused(error)).context(known)
     }
 
     fn reject(&mut self, rejected: Rejected) {

@@ -212,6 +212,9 @@ pub(crate) fn refused(error: SubmitError) -> anyhow::Error {
     }
 }
 
+/// What is said about a job if Redis may have executed its submission.
+pub(crate) const UNKNOWN_IF_SUBMITTED: &str = "it is unknown whether the job was submitted";
+
 /// Says what is known about a job after an error of its submission.
 pub(super) fn not_submitted(error: SubmitError) -> anyhow::Error {
     // This error already says that the job is accepted.
@@ -219,8 +222,7 @@ pub(super) fn not_submitted(error: SubmitError) -> anyhow::Error {
         return error.into();
     }
     let is_unknown = matches!(error, SubmitError::Broker(RedisError::Unknown { .. }));
-    let what =
-        if is_unknown { "it is unknown whether the job was submitted" } else { "the job was not submitted" };
+    let what = if is_unknown { UNKNOWN_IF_SUBMITTED } else { "the job was not submitted" };
     refused(error).context(what)
 }
 

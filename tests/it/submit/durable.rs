@@ -7,7 +7,7 @@ use streamfleet::{Durability, Producer, RedisError, Submission, SubmitError, Uni
 use super::ids::own;
 use crate::harness::fleet::queue;
 use crate::harness::process::{Launch, run};
-use crate::harness::proxy::Mode;
+use crate::harness::proxy::{Direction, Mode};
 use crate::harness::redis_server::{Aof, RedisServer};
 use crate::harness::server_program::skip;
 use crate::harness::wait::{until, until_async};
@@ -92,9 +92,11 @@ async fn a_durable_job_with_an_id_outlasts_a_server_that_is_away_for_a_while() {
         let producer = scene.producer().await;
         let durable = |submission: Submission| submission.durability(Durability::Replicas(1));
         producer.submit(durable(job("first").id("warm-up".parse().unwrap()))).await.unwrap();
-        scene.proxy.set(Mode::drop_reply_to("precious", 1));
+        let hold = Mode::Hold { needle: b"precious".to_vec(), nth: 1, way: Direction::Replies };
+        scene.proxy.set(hold);
         let submitting = tokio::spawn(async move { producer.submit_or_find(durable(own("precious"))).await });
-        until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
+        until_async("the reply to be held", SOON, async || scene.proxy.hits() == 1).await;
+        scene.proxy.set(Mode::Rst);
         scene.proxy.set(Mode::Refuse);
         until_async("a new connection to be refused", SOON, async || scene.proxy.hits() > 0).await;
         if comes_back {
@@ -259,7 +261,8 @@ fn exit_codes_distinguish_refused_from_unconfirmed() {
     let line = r#"{"type": "a", "durability": "replicas:1"}"#;
     let output = run(&["--redis", &url, "enqueue", "--bulk", "--confirm-within", "1s"], line.as_bytes());
     assert_eq!(output.code, Some(8), "{output:?}");
-    assert!(output.stderr.contains("1 jobs were accepted, all up to line 1"), "{output:?}");
+    let accepted = "1 jobs were accepted, all up to line 1: the job";
+    assert!(output.stderr.contains(accepted), "{output:?}");
     let _replica = replica(&server);
     let output = enqueue("replicas:1");
     assert_eq!(output.code, Some(0), "{output:?}");
