@@ -49,7 +49,8 @@ pub enum KeptBack {
     Batch,
     /// A campaign replayed it, and counts how it ends.
     Campaign,
-    /// Dead letters of its id, or a success that came late, need its record.
+    /// Dead letters of its id, or a success that came late, need its record, or it is the copy of a letter that a producer
+    /// appended.
     Letters,
     /// Its record or its fields are too many for one script.
     Large,
@@ -235,8 +236,8 @@ impl Queue {
         if ties.is_some_and(|ties| ties.campaign.is_some()) {
             return Ok(Err(KeptBack::Campaign));
         }
-        // Its letter is moved when it begins, which a worker of the other queue cannot do.
-        if spec.former.as_deref().is_some_and(Former::names_letter) {
+        // Its letter is moved when it first begins, which a worker of the other queue cannot do.
+        if spec.attempt == 0 && spec.former.as_deref().is_some_and(Former::names_letter) {
             return Ok(Err(KeptBack::Letters));
         }
         let taken = TakenJob { job: &spec, envelope: &whole, trace: None };
