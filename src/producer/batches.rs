@@ -12,7 +12,8 @@ const BATCH_WORK: usize = 500;
 const BATCH_WEIGHT: usize = 512 * 1024;
 
 /// Cuts submissions into round trips by work, by weight, and so that those of one round trip that would be duplicated
-/// if they were sent again are all sent by one script: it accepts all or none.
+/// if they were sent again are all sent by one script, which accepts all or none: except that those with unique keys may need
+/// more, to look at the holders.
 pub(super) struct Batches<I: Iterator<Item = Submission>> {
     submissions: std::iter::Peekable<I>,
 }

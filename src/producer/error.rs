@@ -133,7 +133,7 @@ impl SubmitError {
             | State::Retrying
             | State::Done
             | State::Dead => {
-                "was not submitted with an id, so nobody is notified of its end: give the member another id or key"
+                "was not submitted with an id, or counts for 100 other batches: give the member another id or key"
             }
         };
         let why = format!("its member {} was not accepted, and the job {there} ({state}) {is}", member.id);

@@ -34,8 +34,8 @@ pub enum UniqueMode {
     /// The other job stays, and this one is not accepted.
     #[default]
     Reject,
-    /// The other job is cancelled and this one takes its place, unless an attempt of the other is running or one of its
-    /// steps has begun.
+    /// The other job is cancelled and this one takes its place, unless an attempt of the other is running, one of its
+    /// steps has begun, or 100 batches wait for it.
     Replace,
     /// If the other job is scheduled for later, it gets this one's payload and time, and keeps everything else. If it
     /// has another type, or one of its steps has begun, it stays as it is, and this one is not accepted.
