@@ -73,8 +73,11 @@ impl Yardstick {
         let (stopped, mut client) = (Arc::clone(&stop), server.client());
         let command = redis::cmd("EVAL").arg(format!("{KNOWN} {MARK}")).arg(1).arg("sf:yard").to_owned();
         let thread = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
+            loop {
                 command.exec(&mut client).unwrap();
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
         });

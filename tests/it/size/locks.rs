@@ -31,9 +31,9 @@ async fn displaced(holder: fn() -> Submission, delay: Option<Duration>, mode: Un
             delay.map_or(submission.clone(), |delay| submission.delay(delay))
         })
     };
-    producer.submit_all(jobs(holder, UniqueMode::Reject)).await.unwrap();
     log_from(&scene.server, "300");
     let yardstick = Yardstick::lay(&scene.server);
+    producer.submit_all(jobs(holder, UniqueMode::Reject)).await.unwrap();
     let mut answers = Vec::new();
     producer.submit_or_find_all(jobs(|| job("{}"), mode), |more| answers.extend(more)).await.unwrap();
     let is_displaced = |accepted: &Accepted| match mode {
