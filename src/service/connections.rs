@@ -32,6 +32,9 @@ const RECEIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// probe that arrives with many silent clients would be closed unread …
 const MIN_AGE: Duration = Duration::from_millis(10);
 
+/// … and not before the runtime has asked the system what has arrived, as it does before each end of a pause …
+const LAST_LOOK: Duration = Duration::from_millis(1);
+
 /// … and until it is this old, a closed connection may still read what has arrived, and answer.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -112,6 +115,8 @@ pub(super) struct BoundedStream {
     connection: Arc<Connection>,
     deadline: Pin<Box<Sleep>>,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// The pause before the connection ends to make room.
+    last_look: Option<Pin<Box<Sleep>>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -119,13 +124,16 @@ impl BoundedStream {
     fn new(stream: TcpStream, connection: Arc<Connection>, permit: OwnedSemaphorePermit) -> Self {
         let deadline = Box::pin(tokio::time::sleep(ANSWER_TIMEOUT));
         let ended = Box::pin(connection.end.clone().cancelled_owned());
-        Self { stream, connection, deadline, ended, _permit: permit }
+        Self { stream, connection, deadline, ended, last_look: None, _permit: permit }
     }
 
     /// Returns an error if the connection has ended. One that was closed to make room ends unless it `makes_progress`.
     fn poll_end(&mut self, context: &mut Context<'_>, makes_progress: bool) -> io::Result<()> {
         let may_finish = makes_progress && self.connection.accepted.elapsed() < FINISH_TIMEOUT;
-        let is_closed = self.ended.as_mut().poll(context).is_ready() && !may_finish;
+        let must_end = self.ended.as_mut().poll(context).is_ready() && !may_finish;
+        let last_look = || Box::pin(tokio::time::sleep(LAST_LOOK));
+        let is_closed =
+            must_end && self.last_look.get_or_insert_with(last_look).as_mut().poll(context).is_ready();
         if is_closed || self.deadline.as_mut().poll(context).is_ready() {
             return Err(io::ErrorKind::TimedOut.into());
         }
