@@ -212,17 +212,19 @@ pub(crate) fn refused(error: SubmitError) -> anyhow::Error {
     }
 }
 
-/// What is said about a job if Redis may have executed its submission.
-pub(crate) const UNKNOWN_IF_SUBMITTED: &str = "it is unknown whether the job was submitted";
+/// Says whether a job was submitted whose submission ended with this error.
+pub(crate) fn outcome(error: &SubmitError) -> &'static str {
+    let is_unknown = matches!(error, SubmitError::Broker(RedisError::Unknown { .. }));
+    if is_unknown { "it is unknown whether the job was submitted" } else { "the job was not submitted" }
+}
 
-/// Says what is known about a job after an error of its submission.
+/// Adds to an error of a submission what is known about its job.
 pub(super) fn not_submitted(error: SubmitError) -> anyhow::Error {
     // This error already says that the job is accepted.
     if matches!(error, SubmitError::Unconfirmed { .. }) {
         return error.into();
     }
-    let is_unknown = matches!(error, SubmitError::Broker(RedisError::Unknown { .. }));
-    let what = if is_unknown { UNKNOWN_IF_SUBMITTED } else { "the job was not submitted" };
+    let what = outcome(&error);
     refused(error).context(what)
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bulk::BadLine;
-pub(crate) use draft::{Draft, UNKNOWN_IF_SUBMITTED, encode, refused};
+pub(crate) use draft::{Draft, encode, outcome, refused};
 use draft::{Follow, When, not_submitted};
 pub(crate) use line::{Invalid, Length, NewJob, draft as draft_of};
 use serde::Serialize;

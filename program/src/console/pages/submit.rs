@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::admin::Action;
 use streamfleet::job::{Encoding, Lane, QueueName};
-use streamfleet::{Queue, RedisError, Submission, SubmitError};
+use streamfleet::{Queue, Submission, SubmitError};
 
 use super::action::{Done, noted};
 use super::form::{Field, Form, reason};
@@ -19,7 +19,7 @@ use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::enqueue::UNKNOWN_IF_SUBMITTED;
+use crate::enqueue::outcome;
 
 /// What the form says, or what it begins with.
 #[derive(Debug, Default, Deserialize)]
@@ -227,12 +227,9 @@ pub(super) fn encoded(text: &str, encoding: Encoding) -> Result<Vec<u8>, Problem
 /// Why a job was not submitted or changed.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other error is a mistake in the form")]
 pub(super) fn refused(queue: &Queue, error: SubmitError) -> Problem {
+    let what = outcome(&error);
     match error {
-        SubmitError::Broker(error) => {
-            let is_unknown = matches!(error, RedisError::Unknown { .. });
-            let what = if is_unknown { UNKNOWN_IF_SUBMITTED } else { "the job was not submitted" };
-            target::redis(what, queue, &error)
-        }
+        SubmitError::Broker(error) => target::redis(what, queue, &error),
         other => Problem::field("body", other.to_string()),
     }
 }
