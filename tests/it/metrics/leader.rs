@@ -75,7 +75,11 @@ fn a_graceful_stop_leaves_no_queue_metrics_behind() {
     let worker = Scraped::start(&server.url(), &config);
     submit(&server, "long");
     let running = "queue_jobs{queue=\"default\",state=\"running\"}";
-    until("it to report a running job", SOON, || worker.value(running) == 1.0);
+    // The leader counts every job that a worker has. The worker gives one that it has not begun back, and stops at once.
+    let begun = "jobs_running{queue=\"default\"}";
+    until("the job to run and be reported", SOON, || {
+        worker.value(begun) == 1.0 && worker.value(running) == 1.0
+    });
     worker.worker.term();
     until("it has stopped leading", SOON, || leader_figures(&worker) == [0.0; 6]);
     assert_eq!((worker.value(running), worker.value("worker_draining")), (0.0, 1.0));
