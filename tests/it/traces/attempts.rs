@@ -1,5 +1,8 @@
 //! The spans of attempts: their parents, their links and their attributes.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use streamfleet::job::State;
@@ -164,13 +167,17 @@ async fn without_tracing_a_job_keeps_its_submitters_trace_unchanged() {
 }
 
 /// Runs until it is cut off.
-struct Waits;
+#[derive(Clone, Default)]
+struct Waits {
+    begun: Arc<AtomicBool>,
+}
 
 impl Handler for Waits {
     type Payload = RawPayload;
     type Output = ();
 
     async fn run(&self, _payload: RawPayload, _context: JobContext) -> Result<(), JobError> {
+        self.begun.store(true, Relaxed);
         std::future::pending().await
     }
 }
@@ -180,13 +187,11 @@ async fn an_interrupted_attempt_has_a_span_and_the_next_one_links_to_it() {
     let scene = Scene::start().await;
     let mut config = crate::harness::fleet::config(&scene.server.url());
     config.worker.drain_timeout = Duration::ZERO;
-    let builder = streamfleet::Fleet::builder(config).handler_for("test", Waits).unwrap();
+    let handler = Waits::default();
+    let builder = streamfleet::Fleet::builder(config).handler_for("test", handler.clone()).unwrap();
     let fleet = crate::harness::fleet::Running::of(builder.traced().build());
     scene.submit(Some(SUBMITTER)).await;
-    until_async("the job to run", Duration::from_secs(20), async || {
-        scene.queue.snapshot().await.unwrap().running() == 1
-    })
-    .await;
+    until_async("the job to run", Duration::from_secs(20), async || handler.begun.load(Relaxed)).await;
     fleet.stop().await;
     let cut = scene.collector.spans(1).await.remove(0);
     assert_eq!(attribute(&cut.attributes, "streamfleet.outcome").as_deref(), Some("interrupted"));
