@@ -127,9 +127,10 @@ async fn a_job_is_done_only_when_all_its_steps_are() {
     assert_eq!(seen.ledger.version, 4, "each end but the last also starts the next step");
     let result: Value = serde_json::from_str(&status.result.unwrap()).unwrap();
     assert_eq!(result, json!({"charge": "charge", "mail": "mail", "render": "render"}));
-    let ttl = |key: String| -> i64 { redis::from_redis_value(scene.server.cmd(&["PTTL", &key])).unwrap() };
+    let ends =
+        |key: String| -> i64 { redis::from_redis_value(scene.server.cmd(&["PEXPIRETIME", &key])).unwrap() };
     let (ledger, record) =
-        (ttl(format!("sf:{{default}}:steps:{job}")), ttl(format!("sf:{{default}}:job:{job}")));
+        (ends(format!("sf:{{default}}:steps:{job}")), ends(format!("sf:{{default}}:job:{job}")));
     assert!(ledger > 0 && (ledger - record).abs() < 100, "{ledger} {record}");
     fleet.stop().await;
 }

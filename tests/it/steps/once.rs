@@ -130,7 +130,8 @@ async fn a_stop_makes_a_once_step_unknown_and_an_auto_step_run_again() {
         };
         let fleet = Scene::fleet_with(stopping, policy, kind.build().unwrap());
         let job = scene.submit().await;
-        scene.until_step(&job, step, StepState::Started).await;
+        // The ledger says so before the worker knows that it may call the handler.
+        until_async("the step to run", SOON, async || handler.runs(step) == 1).await;
         fleet.stop().await;
         let record = scene.step(&job, step).await;
         let want = if step == "charge" { (StepState::Unknown, 1) } else { (StepState::Pending, 0) };
@@ -196,7 +197,7 @@ async fn a_job_cancelled_during_a_step_starts_no_other_step() {
     let policy = quick(3).timeout(Duration::from_millis(1_900));
     let fleet = scene.fleet(policy, plan(&handler));
     let job = scene.submit().await;
-    scene.until_step(&job, "charge", StepState::Started).await;
+    until_async("the step to run", SOON, async || handler.runs("charge") == 1).await;
     scene.queue.cancel(&job, "ann", Duration::from_secs(60)).await.unwrap();
     until_state(&scene.queue, &job, State::Cancelled).await;
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 0, 0]);
