@@ -3,26 +3,26 @@
 use std::time::Duration;
 
 use streamfleet::Queue;
-use streamfleet::cron::{Entry, MAX_CATCH_UP, Missed};
+use streamfleet::cron::{MAX_CATCH_UP, Missed};
 
 use super::{Process, Ran, SOON, each_second, entry, named, set_back, status};
 use crate::harness::fleet::{config, queue, until_empty};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
 
-/// Returns an hourly entry whose last tick was about half an hour ago.
-async fn hourly(queue: &Queue, name: &str, missed: Missed) -> Entry {
+/// Returns a schedule that ticks once an hour, and did so about half an hour ago.
+async fn hourly(queue: &Queue) -> String {
     let minutes = queue.cron().table().await.unwrap().now.as_ms() / 60_000;
-    entry(name, &format!("{} * * * *", (minutes + 30) % 60)).when_missed(missed)
+    format!("{} * * * *", (minutes + 30) % 60)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_an_outage_none_one_or_all_missed_ticks_are_submitted() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
-    let mut want = Vec::new();
+    let (mut want, schedule) = (Vec::new(), hourly(&queue).await);
     for missed in Missed::ALL {
-        let entry = hourly(&queue, missed.as_str(), missed).await;
+        let entry = entry(missed.as_str(), &schedule).when_missed(missed);
         queue.cron().put(&entry).await.unwrap();
         let since = set_back(&server, &queue, missed.as_str(), Duration::from_secs(5 * 3600)).await;
         let now = queue.cron().table().await.unwrap().now;
@@ -66,7 +66,8 @@ async fn a_new_entry_submits_no_ticks_from_before_it_was_added() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());
     let process = Process::start(config(&server.url()), vec![], ran.handler());
-    queue.cron().put(&hourly(&queue, "new", Missed::All).await).await.unwrap();
+    let new = entry("new", &hourly(&queue).await).when_missed(Missed::All);
+    queue.cron().put(&new).await.unwrap();
     queue.cron().put(&each_second("other")).await.unwrap();
     ran.until("other", 2).await;
     process.stop().await;

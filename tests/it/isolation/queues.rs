@@ -18,7 +18,8 @@ fn assert_c_is_out(address: &str, words: &[&str]) {
 fn assert_c_is_back(server: &RedisServer, address: &str) {
     works(server, &["c"]);
     until_said(address, &[]);
-    assert_eq!(series(address, "streamfleet_worker_queue_served{queue=\"c\"}"), Some(1.0));
+    let served = "streamfleet_worker_queue_served{queue=\"c\"}";
+    until("the metric to say so too", SOON, || series(address, served) == Some(1.0));
 }
 
 #[test]

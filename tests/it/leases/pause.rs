@@ -93,7 +93,7 @@ async fn jobs_held_by_a_frozen_worker_do_not_start_after_a_takeover() {
     let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 0);
     (scene.program.concurrency, scene.program.prefetch) = (1, 10);
     scene.hire();
-    let busy = scene.send(&["sleep 1500"]).await;
+    let busy = scene.send(&["sleep 5000"]).await;
     scene.until_started(1);
     let waiting = scene.send(&["ok"; 4]).await;
     until("the others to be delivered", LATEST, || pending(&scene) == 5);
