@@ -307,7 +307,7 @@ fn no_more_jobs_are_moved_than_the_other_queue_accepts() {
 
 #[test]
 fn a_signal_stops_a_command_between_two_pages_and_it_says_how_far_it_came() {
-    const JOBS: i64 = 30_000;
+    const JOBS: i64 = 10_000;
     let server = RedisServer::start();
     let add = "for nth = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
     server.cmd(&["EVAL", add, "1", STREAM, &JOBS.to_string()]);
