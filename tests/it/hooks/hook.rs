@@ -72,7 +72,7 @@ async fn the_queue_length_is_reported_while_no_job_starts_or_ends() {
     }
     let stuck = |length: &QueueLength| (length.waiting, length.running) == (2, 1);
     until_async("the stuck queue to be reported three times", SOON, async || {
-        heard.of_jobs().len() == 1 && heard.lengths().iter().filter(|length| stuck(length)).count() >= 3
+        !heard.of_jobs().is_empty() && heard.lengths().iter().filter(|length| stuck(length)).count() >= 3
     })
     .await;
     assert_eq!(heard.of_jobs(), ["before 1 test default"]);
