@@ -210,7 +210,7 @@ impl Client {
                     let last = events.last().map(|event| event.entry);
                     self.missed.push_front((name.clone(), last));
                 }
-                for event in &events {
+                for event in events {
                     let live = Live::of(&name, event, &self.site);
                     self.push(&live);
                 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::admin::PastEvent;
-use streamfleet::job::{EntryId, QueueName};
+use streamfleet::job::{EntryId, Envelope, QueueName};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
@@ -28,8 +28,14 @@ const PAGE: u64 = 500;
 /// The pause after an error.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// How many events a client may be behind.
+/// How many events a client may be behind. Those that were not sent to all clients stay in memory.
 const BUFFERED: usize = 2048;
+
+/// How large an event may be as JSON. Workers publish smaller ones, but others may write to the stream too.
+const MAX_EVENT_BYTES: usize = 8 * 1024;
+
+/// The name of an event that was larger.
+const TOO_LARGE: &str = "too_large";
 
 /// How long a task goes on when nobody listens.
 const LINGER: Duration = Duration::from_secs(5);
@@ -58,11 +64,14 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Describes an event of a queue.
-    pub(super) fn of(queue: &QueueName, event: &PastEvent, site: &Site) -> Self {
-        let described = serde_json::to_value(events::report(event, &Clock::utc()));
-        let mut value = described.expect("an event is an object with texts as keys");
-        value["queue"] = queue.as_str().into();
+    /// Describes an event of a queue. One that is too large loses its fields.
+    pub(super) fn of(queue: &QueueName, mut event: PastEvent, site: &Site) -> Self {
+        let mut value = describe(queue, &event);
+        if value.to_string().len() > MAX_EVENT_BYTES {
+            event.fields = Envelope::default();
+            value = describe(queue, &event);
+            value["event"] = TOO_LARGE.into();
+        }
         let mut hidden = value.clone();
         privacy::hide(&mut hidden);
         let text = |mut value: Value| {
@@ -76,6 +85,13 @@ impl Live {
     pub(super) fn json(&self, sees_payloads: bool) -> &str {
         if sees_payloads { &self.full } else { &self.hidden }
     }
+}
+
+fn describe(queue: &QueueName, event: &PastEvent) -> Value {
+    let described = serde_json::to_value(events::report(event, &Clock::utc()));
+    let mut value = described.expect("an event is an object with texts as keys");
+    value["queue"] = queue.as_str().into();
+    value
 }
 
 /// The tasks that read events.
@@ -205,7 +221,7 @@ impl Reader {
                     let is_full = events.len() as u64 >= PAGE;
                     for event in events {
                         self.last = Some(event.entry);
-                        let live = Live::of(self.queue.name(), &event, &self.site);
+                        let live = Live::of(self.queue.name(), event, &self.site);
                         self.send(&Message::Event(Arc::new(live)));
                     }
                     if is_full { Duration::ZERO } else { EVERY }

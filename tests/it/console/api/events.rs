@@ -172,3 +172,30 @@ async fn errors_in_events_are_hidden_from_those_who_see_no_payloads() {
     let mut listener = Listener::start(console.ask_as("viewer", Method::GET, path)).await;
     assert_eq!(listener.next().await.data["error"], "***");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_too_large_comes_without_its_fields() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    console.submit("default", &json!({"type": "test"})).await;
+    let path = "queues/default/events";
+    let mut listener = Listener::start(console.ask(Method::GET, path)).await;
+    let large = "x".repeat(8 * 1024);
+    let key = "sf:{default}:events";
+    let entry = server.cmd(&["XADD", key, "*", "event", "failed_handle", "id", "a", "entry", &large]);
+    let redis::Value::BulkString(entry) = entry else { panic!("{entry:?}") };
+    publish(&server, "default", "b");
+    let mut missed = Listener::start(console.ask(Method::GET, &format!("{path}?after=0-0"))).await;
+    for listener in [&mut listener, &mut missed] {
+        let message = listener.next().await;
+        assert_eq!(message.id.as_bytes(), entry);
+        let mut keys: Vec<_> = message.data.as_object().unwrap().keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, ["at", "at_ms", "entry", "event", "queue"]);
+        assert_eq!(
+            (&message.data["event"], &message.data["entry"]),
+            (&json!("too_large"), &json!(message.id))
+        );
+        assert_eq!(listener.next().await.data["id"], "b");
+    }
+}
