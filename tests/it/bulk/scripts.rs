@@ -205,8 +205,7 @@ fn a_key_of_another_type_keeps_only_its_own_job_from_moving() {
 fn an_id_that_its_producer_may_resend_leaves_a_trace_and_may_come_back() {
     let scripts = Scripts::new();
     let entry = waiting(&scripts);
-    let now: (String, String) = redis::from_redis_value(scripts.server.cmd(&["TIME"])).unwrap();
-    let keep = format!("{}000", now.0.parse::<u64>().unwrap() + 100_000);
+    let keep = (scripts.server.now_ms() + 100_000_000).to_string();
     scripts.server.cmd(&["HSET", RECORD, "keep_until_ms", &keep]);
     assert_eq!(moved(&scripts, &entry), "moved");
     assert_eq!(text(&scripts, &["HGET", RECORD, "state"]).as_deref(), Some("cancelled"));

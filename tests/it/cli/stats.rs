@@ -8,11 +8,6 @@ use crate::harness::redis_server::RedisServer;
 
 const MINUTE: u64 = 60_000;
 
-fn now_ms(server: &RedisServer) -> u64 {
-    let redis::Value::Array(time) = server.cmd(&["TIME"]) else { panic!("no time") };
-    redis::from_redis_value::<u64>(time[0].clone()).unwrap() * 1000
-}
-
 /// Compares the text with a snapshot, regardless of times and column widths.
 macro_rules! assert_table {
     ($text:expr) => {
@@ -30,7 +25,7 @@ pub(crate) fn add_samples(server: &RedisServer) -> u64 {
         "span_ms 60000 waiting 4 running 2 delayed 1 dead 1 oldest_ms 300 arrived 20 done 25 failed 2 retried 1 died 1",
         "span_ms 60000 waiting 0 running 0 delayed 0 dead 1 arrived 5 done 12",
     ];
-    let first = now_ms(server) / MINUTE * MINUTE - 10 * MINUTE;
+    let first = server.now_ms() / MINUTE * MINUTE - 10 * MINUTE;
     for (nth, fields) in (0..).zip(samples) {
         let id = format!("{}-0", first + nth * MINUTE);
         let command = ["XADD", "sf:{mail}:samples", &id];
@@ -43,7 +38,7 @@ pub(crate) fn add_samples(server: &RedisServer) -> u64 {
 /// Adds figures of the types of the queue `mail`.
 pub(crate) fn add_types(server: &RedisServer) {
     server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "mail.send"]);
-    let key = format!("sf:{{mail}}:types:10m:{}", now_ms(server) / (10 * MINUTE));
+    let key = format!("sf:{{mail}}:types:10m:{}", server.now_ms() / (10 * MINUTE));
     // Done, failed, dead; then cells and how many waits and runs fell into each.
     let types: [(&str, &[u8]); 2] = [
         ("mail.send", &[0x95, 10, 2, 1, 0x81, 20, 12, 0x81, 24, 12]),
@@ -93,7 +88,7 @@ fn types_are_listed_with_how_long_they_waited_and_ran() {
     assert_eq!((&mail["run"]["count"], &mail["dead"]), (&12.into(), &1.into()));
     let p95 = mail["run"]["p95_ms"].as_f64().unwrap();
     assert!((800.0..900.0).contains(&p95), "{p95}");
-    assert!(listed["from_ms"].as_u64().unwrap() < now_ms(&server) - 19 * MINUTE);
+    assert!(listed["from_ms"].as_u64().unwrap() < server.now_ms() - 19 * MINUTE);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::job::BatchId;
+use streamfleet::job::{BatchId, JobId};
 use streamfleet::{Fleet, JobError, Producer, Submission};
 
 use super::account::config;
@@ -109,12 +109,12 @@ async fn every_command_and_feature_works_with_each_queue_on_another_server() {
         desk.jobs().await;
         desk.steps_and_cron().await;
         let producer = Producer::new(broker.queue(name.parse().unwrap()));
-        let (batch, last): (BatchId, _) = ("all".parse().unwrap(), "last".parse().unwrap());
-        let follow = Submission::new("test").unwrap().id(last);
+        let (batch, last): (BatchId, JobId) =
+            ("all".parse().unwrap(), format!("last-{name}").parse().unwrap());
+        let follow = Submission::new("test").unwrap().id(last.clone());
         let members = (0..3).map(|_| Submission::new("test").unwrap());
         producer.submit_batch(&batch, follow, members).await.unwrap();
-        until_async("the job after the batch", SOON, async || handler.runs(&"last".parse().unwrap()) >= 2)
-            .await;
+        until_async("the job after the batch", SOON, async || handler.runs(&last) >= 2).await;
     }
     let desk = Desk { url: cluster.url(), queue: String::new() };
     let queues = desk.sf(&["queues"], "");

@@ -122,8 +122,8 @@ async fn a_job_is_replayed_by_campaigns_only_so_often() {
 async fn a_paused_campaign_replays_nothing_until_it_is_resumed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    write(&server, 20, "test");
-    let id = begin(&queue, CampaignRules::default().rate(10.0)).await;
+    write(&server, 100, "test");
+    let id = begin(&queue, CampaignRules::default().rate(20.0)).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until_async("some to be replayed", SOON, async || {
         queue.campaigns().get(&id).await.unwrap().is_some_and(|campaign| campaign.counts.succeeded >= 3)
@@ -138,7 +138,7 @@ async fn a_paused_campaign_replays_nothing_until_it_is_resumed() {
     assert_eq!((paused.state, paused.counts.replayed), (CampaignState::Paused, replayed));
     queue.campaigns().resume(&id, &ann()).await.unwrap();
     let done = until_campaign(&queue, &id, CampaignState::Done).await;
-    assert_eq!((done.counts.replayed, done.counts.succeeded), (20, 20));
+    assert_eq!((done.counts.replayed, done.counts.succeeded), (100, 100));
     fleet.stop().await;
 }
 

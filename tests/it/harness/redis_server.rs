@@ -202,6 +202,12 @@ impl RedisServer {
         known.iter().any(|known| *known != Value::Nil)
     }
 
+    /// Returns the server's time in milliseconds.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let (seconds, us): (u64, u64) = redis::from_redis_value(self.cmd(&["TIME"])).unwrap();
+        seconds * 1000 + us / 1000
+    }
+
     /// Returns how often a command was called, by clients and by scripts. Its name is in lower case.
     pub(crate) fn calls(&self, command: &str) -> u64 {
         let info: String = redis::from_redis_value(self.cmd(&["INFO", "commandstats"])).unwrap();

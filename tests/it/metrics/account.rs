@@ -33,10 +33,9 @@ handler = { exec = { command = ["sleep", "600"] } }
 
 /// Appends entries dated ten minutes ago: they are late whenever they start.
 fn submit_long_ago(server: &RedisServer, jobs: u32) {
-    let redis::Value::Array(time) = server.cmd(&["TIME"]) else { panic!("no time") };
-    let now: u64 = redis::from_redis_value(time[0].clone()).unwrap();
+    let then = server.now_ms() - 600_000;
     for nth in 1..=jobs {
-        let id = format!("{}-{nth}", (now - 600) * 1000);
+        let id = format!("{then}-{nth}");
         server.cmd(&["XADD", "sf:{default}:jobs", &id, "type", "note"]);
     }
 }

@@ -49,11 +49,6 @@ fn read(server: &RedisServer, consumer: &str, count: &str) {
     server.cmd(&["XREADGROUP", "GROUP", "fleet", consumer, "COUNT", count, "STREAMS", STREAM, ">"]);
 }
 
-fn now_ms(server: &RedisServer) -> u64 {
-    let Value::Array(time) = server.cmd(&["TIME"]) else { panic!("no time") };
-    redis::from_redis_value::<u64>(time[0].clone()).unwrap() * 1000
-}
-
 #[test]
 fn a_snapshot_has_every_part_and_changes_nothing() {
     let scripts = Scripts::new();
@@ -62,7 +57,7 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     add(server, HIGH, 1);
     read(server, "me", "2");
     read(server, "me.claims", "1");
-    let now = now_ms(server);
+    let now = server.now_ms();
     for (due, job) in [(now - 90_000, "late"), (now + 30_000, "soon"), (now + 3_600_000, "later")] {
         server.cmd(&["ZADD", DELAYED, &due.to_string(), job]);
     }

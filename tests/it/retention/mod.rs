@@ -23,10 +23,10 @@ const SOON: Duration = Duration::from_secs(20);
 /// Buries these jobs, the oldest first, with records and ledgers, one second apart, the newest this long ago.
 fn bury(server: &RedisServer, jobs: std::ops::Range<u64>, ago_ms: u64) {
     let mut connection = server.client();
-    let (seconds, _): (u64, u64) = redis::cmd("TIME").query(&mut connection).unwrap();
+    let now = server.now_ms();
     let mut all = redis::pipe();
     for nth in jobs.clone() {
-        let letter = format!("{}-0", seconds * 1000 - ago_ms - (jobs.end - nth) * 1000);
+        let letter = format!("{}-0", now - ago_ms - (jobs.end - nth) * 1000);
         let (job, record) = (format!("j{nth}"), format!("sf:{{default}}:job:j{nth}"));
         all.cmd("XADD").arg(&[DEAD, &letter, "type", "test", "id", &job, "dead_reason", "fatal"]).ignore();
         all.cmd("HSET").arg(&[&record, "state", "dead", "dead_id", &letter]).ignore();

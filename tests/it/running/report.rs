@@ -238,6 +238,7 @@ async fn a_last_report_that_redis_does_not_take_holds_up_no_other_job() {
     let needle = sha(&server, source("report")).into_bytes();
     proxy.set(Mode::Hold { needle, nth: 1, way: Direction::Requests });
     let fleet = Running::start(&server.url_through(proxy.addr()), quick(1), Ends(Arc::clone(&ran)));
+    until_async("the first one to run", SOON, async || ran.load(Ordering::Relaxed) > 0).await;
     until_async("all to run", Duration::from_secs(4), async || ran.load(Ordering::Relaxed) == 24).await;
     proxy.set(Mode::Pass);
     until_empty(&queue).await;

@@ -1,8 +1,8 @@
 //! The worker process of a scene: this same test binary, started again. Its handlers do what the payload says.
 //!
 //! A payload is `<order>` or `@<name> <order>`: `ok` · `sleep <ms>` · `fail <n>` (fails n times) · `fatal` · `weigh <bytes>`
-//! (complains about any other size) · `hold <gate>` (does what that file contains, once it exists: `ok`, `fail`, `fatal`,
-//! `snooze`) · `block <gate>` (the same, but the first run blocks its thread). A job of the type `gift`, which has the steps
+//! (complains about any other size) · `hold <gate>` (does what that file contains, once it exists: `ok`, `fail`,
+//! `fail-first`, `fatal`, `snooze`) · `block <gate>` (the same, but the first run blocks its thread). A job of the type `gift`, which has the steps
 //! `charge` (once) and `mail`, names them in its payload: `charge hold a; mail ok`. The follow-up of a job is called
 //! `<the job's id>~<how it ended>`.
 
@@ -116,7 +116,11 @@ impl Handler for Obeys {
             verb => verb.to_owned(),
         };
         match word.as_str() {
-            "fail" => {
+            "fail-first" if context.attempt() > 1 => {
+                entered.end(How::Ok);
+                Ok(())
+            }
+            "fail" | "fail-first" => {
                 entered.end(How::Failed);
                 Err(JobError::retry("as ordered"))
             }

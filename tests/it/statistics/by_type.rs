@@ -2,7 +2,7 @@
 
 use streamfleet::admin::TypeStats;
 
-use super::{COUNTS, counted, now_ms};
+use super::{COUNTS, counted};
 use crate::harness::fleet::queue;
 use crate::harness::scripts::source;
 use crate::traps::scripts::Scripts;
@@ -39,7 +39,7 @@ fn send(scripts: &Scripts, call: &str, at: u64, types: &[(String, Vec<u8>)]) -> 
 /// Sends a report for the present hour.
 fn add(scripts: &Scripts, call: &str, types: &[(String, Vec<u8>)]) {
     // Only if an hour has just begun, the first one is refused.
-    let added = (0..3).any(|_| send(scripts, call, now_ms(&scripts.server), types) == 1);
+    let added = (0..3).any(|_| send(scripts, call, scripts.server.now_ms(), types) == 1);
     assert!(added);
 }
 
@@ -74,7 +74,7 @@ async fn a_report_that_is_sent_twice_counts_once() {
 #[test]
 fn a_report_for_another_hour_or_other_ten_minutes_changes_nothing() {
     let scripts = Scripts::new();
-    let now = now_ms(&scripts.server);
+    let now = scripts.server.now_ms();
     let between = scripts.digest();
     // Even if the next ten minutes or the next hour begins meanwhile.
     for at in [0, now - TEN_MINUTES, now + 2 * TEN_MINUTES, now - HOUR, now + 2 * HOUR] {
@@ -90,7 +90,7 @@ async fn ten_thousand_types_take_as_much_room_as_a_hundred_and_one() {
     for (nth, some) in types.chunks(25).enumerate() {
         add(&scripts, &format!("call-{nth}"), some);
     }
-    let now = now_ms(&scripts.server);
+    let now = scripts.server.now_ms();
     for (window, length) in [("10m", TEN_MINUTES), ("1h", HOUR)] {
         let key = key(window, now / length);
         let bytes = scripts.server.cmd(&["MEMORY", "USAGE", &key, "SAMPLES", "0"]);
@@ -108,7 +108,7 @@ async fn ten_thousand_types_take_as_much_room_as_a_hundred_and_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_spoiled_counts_as_nothing() {
     let scripts = Scripts::new();
-    let now = now_ms(&scripts.server);
+    let now = scripts.server.now_ms();
     for at in [now / HOUR, now / HOUR + 1] {
         scripts.server.cmd(&["HSET", &key("1h", at), "mail.send", "no list", "A B", "x", "message", "y"]);
     }
@@ -122,7 +122,7 @@ async fn what_somebody_spoiled_counts_as_nothing() {
 fn a_report_that_redis_refuses_counts_nothing_of_it() {
     let scripts = Scripts::new();
     let call = |scripts: &Scripts, call: &str| {
-        let at = now_ms(&scripts.server);
+        let at = scripts.server.now_ms();
         let (minutes, hour) = ((at / TEN_MINUTES).to_string(), (at / HOUR).to_string());
         let keys =
             [key("10m", at / TEN_MINUTES), key("1h", at / HOUR), format!("sf:{{default}}:receipt:{call}")];
@@ -135,12 +135,12 @@ fn a_report_that_redis_refuses_counts_nothing_of_it() {
     let refused = call(&scripts, "full");
     assert!(refused.contains("OOM"), "{refused}");
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
-    let now = now_ms(&scripts.server);
+    let now = scripts.server.now_ms();
     for spoiled in [COUNTS.to_owned(), key("10m", now / TEN_MINUTES), key("1h", now / HOUR)] {
         scripts.server.cmd(&["SET", &spoiled, "x"]);
         let refused = call(&scripts, "spoiled");
         // Unless other ten minutes have just begun.
-        let is_later = now / TEN_MINUTES != now_ms(&scripts.server) / TEN_MINUTES;
+        let is_later = now / TEN_MINUTES != scripts.server.now_ms() / TEN_MINUTES;
         assert!(is_later || refused.contains("WRONGTYPE"), "{spoiled}: {refused}");
         scripts.server.cmd(&["DEL", &spoiled]);
         assert!(is_later || scripts.int(&["EXISTS", COUNTS]) == 0, "{spoiled}");

@@ -5,20 +5,12 @@ mod counts;
 mod refused;
 mod samples;
 
-use redis::Value;
 use streamfleet::admin::Sample;
 
 use crate::harness::redis_server::RedisServer;
 
 const COUNTS: &str = "sf:{default}:counts";
 const SAMPLES: &str = "sf:{default}:samples";
-
-/// Returns the server's clock in milliseconds.
-fn now_ms(server: &RedisServer) -> u64 {
-    let Value::Array(time) = server.cmd(&["TIME"]) else { panic!("no time") };
-    let [seconds, us] = [0, 1].map(|at| redis::from_redis_value::<u64>(time[at].clone()).unwrap());
-    seconds * 1000 + us / 1000
-}
 
 /// Returns a count that waits for the next sample.
 fn counted(server: &RedisServer, name: &str) -> u64 {

@@ -1,5 +1,7 @@
 //! Decisions by people, and their consequences.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use streamfleet::JobError;
 use streamfleet::Steps;
@@ -7,7 +9,7 @@ use streamfleet::admin::{DecideError, Decided};
 use streamfleet::job::{JobId, State, StepState, Verdict};
 
 use super::scene::{Scene, Walks, plan};
-use crate::harness::fleet::{Running, quick, until_state};
+use crate::harness::fleet::{Running, config, quick, until_state};
 
 /// Returns a job that waits for a decision on `charge`, which fails the first time.
 async fn undecided() -> (Scene, Walks, Running, JobId) {
@@ -108,9 +110,10 @@ async fn two_people_never_both_decide() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_decision_is_possible_on_a_running_or_unknown_step() {
     let scene = Scene::new().await;
-    let handler = Walks::well();
-    let policy = quick(3).timeout(std::time::Duration::from_millis(1_900));
-    let fleet = scene.fleet(policy, plan(&handler));
+    let handler = Walks::hanging();
+    let mut config = config(&scene.server.url());
+    config.worker.drain_timeout = Duration::ZERO;
+    let fleet = Scene::fleet_with(config, quick(3), plan(&handler));
     let job = scene.submit().await;
     scene.until_step(&job, "charge", StepState::Started).await;
     let running = scene.decide(&job, "charge", Verdict::Run).await;

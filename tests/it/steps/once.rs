@@ -118,17 +118,15 @@ async fn a_once_step_that_reports_it_did_nothing_runs_later() {
 async fn a_stop_makes_a_once_step_unknown_and_an_auto_step_run_again() {
     let scene = Scene::new().await;
     for step in ["charge", "render"] {
-        let handler = Walks::well();
+        let handler = Walks::hanging();
         let mut stopping = config(&scene.server.url());
         stopping.worker.drain_timeout = Duration::ZERO;
-        // Runs until it is cut off, because little time is left from the start.
-        let policy = quick(3).timeout(Duration::from_millis(1_900));
         let kind = if step == "charge" {
             Steps::builder().once(step, handler.clone())
         } else {
             Steps::builder().auto(step, handler.clone())
         };
-        let fleet = Scene::fleet_with(stopping, policy, kind.build().unwrap());
+        let fleet = Scene::fleet_with(stopping, quick(3), kind.build().unwrap());
         let job = scene.submit().await;
         // The ledger says so before the worker knows that it may call the handler.
         until_async("the step to run", SOON, async || handler.runs(step) == 1).await;
@@ -192,10 +190,8 @@ async fn a_plain_job_of_the_same_fleet_has_no_ledger_and_no_record() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_cancelled_during_a_step_starts_no_other_step() {
     let scene = Scene::new().await;
-    let handler = Walks::well();
-    // Runs until it is cut off, because little time is left from the start.
-    let policy = quick(3).timeout(Duration::from_millis(1_900));
-    let fleet = scene.fleet(policy, plan(&handler));
+    let handler = Walks::hanging();
+    let fleet = scene.fleet(quick(3), plan(&handler));
     let job = scene.submit().await;
     until_async("the step to run", SOON, async || handler.runs("charge") == 1).await;
     scene.queue.cancel(&job, "ann", Duration::from_secs(60)).await.unwrap();

@@ -23,13 +23,14 @@ type Act = dyn Fn(&str, &JobContext) -> Result<Value, JobError> + Send + Sync;
 pub(crate) struct Walks {
     act: Arc<Act>,
     runs: Arc<Mutex<BTreeMap<String, u32>>>,
+    hangs: bool,
 }
 
 impl Walks {
     pub(crate) fn new(
         act: impl Fn(&str, &JobContext) -> Result<Value, JobError> + Send + Sync + 'static,
     ) -> Self {
-        Self { act: Arc::new(act), runs: Arc::default() }
+        Self { act: Arc::new(act), runs: Arc::default(), hangs: false }
     }
 
     /// Returns a handler whose steps all succeed and return their name.
@@ -40,6 +41,11 @@ impl Walks {
     /// Returns a handler whose steps all succeed except this one, which always fails.
     pub(crate) fn but(fails: &'static str) -> Self {
         Self::new(move |step, _| if step == fails { Err(JobError::retry("no")) } else { Ok(step.into()) })
+    }
+
+    /// Returns a handler whose steps run until they are cut off.
+    pub(crate) fn hanging() -> Self {
+        Self { hangs: true, ..Self::well() }
     }
 
     /// Returns how often this step ran, over all jobs.
@@ -55,8 +61,7 @@ impl Handler for Walks {
     async fn run(&self, _payload: RawPayload, context: JobContext) -> Result<Value, JobError> {
         let step = context.step().expect("a step runs").to_string();
         *self.runs.lock().unwrap().entry(step.clone()).or_default() += 1;
-        if context.time_left() < Duration::from_secs(2) {
-            // With a short timeout it runs until it is cut off.
+        if self.hangs {
             std::future::pending::<()>().await;
         }
         (self.act)(&step, &context)

@@ -119,7 +119,7 @@ async fn a_window_lock_counts_from_submission_and_outlasts_its_job() {
     let mut config = scene.config(LONG);
     config.worker.retention = Duration::from_millis(100);
     let fleet = Running::start_with(config, quick(1), Acts::well());
-    let window = UniqueScope::Window(Duration::from_secs(2));
+    let window = UniqueScope::Window(Duration::from_secs(6));
     let first = offer(&producer, unique("{}", window, UniqueMode::Reject)).await.id;
     until_state(&scene.queue, &first, State::Done).await;
     let second = offer(&producer, unique("{}", window, UniqueMode::Replace)).await;

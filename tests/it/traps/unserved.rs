@@ -20,17 +20,11 @@ fn start(scene: &Scene, job_type: &str, unroutable_after: Duration, handler: &Ac
     Running::of(builder.build())
 }
 
-fn now_ms(scene: &Scene) -> u64 {
-    let redis::Value::Array(time) = scene.server.cmd(&["TIME"]) else { panic!("no time") };
-    let seconds: u64 = redis::from_redis_value(time[0].clone()).unwrap();
-    seconds * 1000
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_job_of_unknown_type_gets_its_full_time_from_its_first_offer() {
     let scene = Scene::new().await;
     let handler = Acts::well();
-    let yesterday = (now_ms(&scene) - 86_400_000).to_string();
+    let yesterday = (scene.server.now_ms() - 86_400_000).to_string();
     let old = ["type", "other", "id", "old", "created_ms", &yesterday, "attempt", "1"];
     scene.server.cmd(&[&["XADD", STREAM, "*"], &old[..]].concat());
     let fleet = start(&scene, "test", Duration::from_secs(3600), &handler);
