@@ -1,18 +1,21 @@
 //! Assembles a script from its own source and the parts of the prelude that it uses.
 
+use std::collections::HashSet;
+
 /// Puts the parts of the prelude that a script uses, directly or not, before the script. The prelude's parts are
 /// separated by blank lines, and each defines one local name.
 pub(crate) fn assemble(prelude: &str, script: &str) -> String {
-    let parts: Vec<&str> = prelude.split("\n\n").collect();
-    let mut used = vec![false; parts.len()];
+    let (mut mentioned, mut kept) = (HashSet::new(), vec![script]);
+    mentioned.extend(names(script));
     // A part uses only parts before it, so one pass from the end finds all.
-    for at in (0..parts.len()).rev() {
-        let behind = parts[at + 1..].iter().zip(&used[at + 1..]).filter(|(_, used)| **used);
-        let mut texts = behind.map(|(part, _)| *part).chain([script]);
-        used[at] = defined(parts[at]).is_some_and(|name| texts.any(|text| mentions(text, name)));
+    for part in prelude.split("\n\n").collect::<Vec<_>>().into_iter().rev() {
+        if defined(part).is_some_and(|name| mentioned.contains(name)) {
+            mentioned.extend(names(part));
+            kept.push(part);
+        }
     }
-    let kept = parts.iter().zip(used).filter(|(_, used)| *used).map(|(part, _)| *part);
-    kept.chain([script]).collect::<Vec<_>>().join("\n\n")
+    kept.reverse();
+    kept.join("\n\n")
 }
 
 /// The name that a part of the prelude defines.
@@ -22,9 +25,10 @@ fn defined(part: &str) -> Option<&str> {
     name.split(|c: char| !is_name(c)).next()
 }
 
-fn mentions(text: &str, name: &str) -> bool {
+/// The words of a text, except in comments that have a line of their own.
+fn names(text: &str) -> impl Iterator<Item = &str> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("--"));
-    code.flat_map(|line| line.split(|c: char| !is_name(c))).any(|word| word == name)
+    code.flat_map(|line| line.split(|c: char| !is_name(c)))
 }
 
 fn is_name(c: char) -> bool {

@@ -82,16 +82,13 @@ async fn a_job_needing_a_decision_is_buried_after_its_auto_steps_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_once_step_that_panicked_or_timed_out_is_unknown() {
     let scene = Scene::new().await;
-    let handler = Walks::new(|_, context| match context.step().map(streamfleet::job::StepName::as_str) {
-        Some("panics") => panic!("as told"),
-        _ => Ok(Value::Null),
-    });
+    let (panics, hangs) = (Walks::new(|_, _| panic!("as told")), Walks::hanging());
     let short = StepLimits::default().timeout(Duration::from_millis(50));
-    let steps = Steps::builder().once("panics", handler.clone()).once("hangs", handler.clone());
+    let steps = Steps::builder().once("panics", panics.clone()).once("hangs", hangs.clone());
     let fleet = scene.fleet(quick(3), steps.limits("hangs", short).build().unwrap());
     let job = scene.submit().await;
     assert_eq!(scene.reason(&job).await, "needs_decision");
-    for (step, kind) in [("panics", "panic"), ("hangs", "timeout")] {
+    for (step, kind, handler) in [("panics", "panic", panics), ("hangs", "timeout", hangs)] {
         let record = scene.step(&job, step).await;
         assert_eq!((record.state, &*record.errors[0].kind), (StepState::Unknown, kind), "{step}");
         assert_eq!(handler.runs(step), 1);
