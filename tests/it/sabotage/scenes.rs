@@ -260,9 +260,9 @@ fn frozen(scene: &mut Scene) -> Step {
     scene.expect("dies", &[(1, FATAL), (1, FATAL)], End::Dead("fatal"));
     scene.open("busy", "ok");
     scene.until_ended("busy-2", 1)?;
-    // Much less than what was left of the lease, so nothing is lost.
+    // Less than three quarters of the lease, so nothing is lost, and long enough for a claim that comes early.
     scene.freeze(freezes);
-    pause_for(LEASE / 2);
+    pause_for(LEASE * 2 / 3);
     scene.workers[freezes].thaw();
     scene.open("short", "ok");
     scene.until_ended("short", 1)?;
