@@ -5,10 +5,10 @@ use std::collections::HashSet;
 /// Puts the parts of the prelude that a script uses, directly or not, before the script. The prelude's parts are
 /// separated by blank lines, and each defines one local name.
 pub(crate) fn assemble(prelude: &str, script: &str) -> String {
-    let (mut mentioned, mut kept) = (HashSet::new(), vec![script]);
-    mentioned.extend(names(script));
+    let mut mentioned: HashSet<&str> = names(script).collect();
+    let mut kept = vec![script];
     // A part uses only parts before it, so one pass from the end finds all.
-    for part in prelude.split("\n\n").collect::<Vec<_>>().into_iter().rev() {
+    for part in prelude.rsplit("\n\n") {
         if defined(part).is_some_and(|name| mentioned.contains(name)) {
             mentioned.extend(names(part));
             kept.push(part);
