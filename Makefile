@@ -52,8 +52,8 @@ public-api-update:
 # cost Redis, or how well delays and rates are kept.
 ALONE := promises::promise_1 promises::promise_5 kill::storm kill::cron idle::an_idle sabotage::each gates::fair::a_flood dead::large::ten
 
-# The short audit is a separate test program. The other tests wait more than they compute, so four run at once, even on fewer cores.
-unit: export RUST_TEST_THREADS ?= 4
+# The short audit is a separate test program. The other tests wait more than they compute, so eight run at once, even on fewer cores.
+unit: export RUST_TEST_THREADS ?= 8
 unit:
 	$(CARGO) test --locked --all-features -- $(addprefix --skip ,$(ALONE))
 	$(CARGO) test --locked --all-features --test it -- --test-threads=1 $(ALONE)
