@@ -35,7 +35,7 @@ const BUFFERED: usize = 2048;
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
 /// The name of an event that was larger.
-const TOO_LARGE: &str = "too_large";
+const TOO_LARGE: &[u8] = b"too_large";
 
 /// How long a task goes on when nobody listens.
 const LINGER: Duration = Duration::from_secs(5);
@@ -66,32 +66,27 @@ pub(super) struct Live {
 impl Live {
     /// Describes an event of a queue. One that is too large loses its fields.
     pub(super) fn of(queue: &QueueName, mut event: PastEvent, site: &Site) -> Self {
-        let mut value = describe(queue, &event);
-        if value.to_string().len() > MAX_EVENT_BYTES {
-            event.fields = Envelope::default();
-            value = describe(queue, &event);
-            value["event"] = TOO_LARGE.into();
-        }
+        let described = serde_json::to_value(events::report(&event, &Clock::utc()));
+        let mut value = described.expect("an event is an object with texts as keys");
+        value["queue"] = queue.as_str().into();
         let mut hidden = value.clone();
         privacy::hide(&mut hidden);
         let text = |mut value: Value| {
             site.mask().apply(&mut value);
             value.to_string()
         };
-        Self { queue: queue.clone(), entry: event.entry, full: text(value), hidden: text(hidden) }
+        let full = text(value);
+        if full.len() > MAX_EVENT_BYTES {
+            event.fields = Envelope::new([(&b"event"[..], TOO_LARGE)].into_iter());
+            return Self::of(queue, event, site);
+        }
+        Self { queue: queue.clone(), entry: event.entry, full, hidden: text(hidden) }
     }
 
     /// The event as JSON on one line.
     pub(super) fn json(&self, sees_payloads: bool) -> &str {
         if sees_payloads { &self.full } else { &self.hidden }
     }
-}
-
-fn describe(queue: &QueueName, event: &PastEvent) -> Value {
-    let described = serde_json::to_value(events::report(event, &Clock::utc()));
-    let mut value = described.expect("an event is an object with texts as keys");
-    value["queue"] = queue.as_str().into();
-    value
 }
 
 /// The tasks that read events.
