@@ -116,11 +116,7 @@ impl Handler for Obeys {
             verb => verb.to_owned(),
         };
         match word.as_str() {
-            "fail-first" if context.attempt() > 1 => {
-                entered.end(How::Ok);
-                Ok(())
-            }
-            "fail" | "fail-first" => {
+            "fail" | "fail-first" if word == "fail" || context.attempt() == 1 => {
                 entered.end(How::Failed);
                 Err(JobError::retry("as ordered"))
             }
