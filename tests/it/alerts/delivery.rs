@@ -312,7 +312,7 @@ async fn a_worker_runs_jobs_and_stops_while_its_sink_does_not_answer() {
 async fn many_incidents_at_once_are_one_message() {
     let server = RedisServer::start();
     let (robot, broker) = (Robot::dingtalk().await, broker(&server).await);
-    let now = super::now_ms(&server);
+    let now = server.now_ms();
     let names: Vec<String> = (0..40).map(|nth| format!("{nth:04x}")).collect();
     let letters: Vec<_> = names.iter().map(|name| (name.as_str(), "exhausted", now)).collect();
     super::bury_by_hand(&server, &broker, &letters).await;

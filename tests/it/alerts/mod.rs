@@ -78,12 +78,6 @@ async fn until_over(broker: &Broker) {
     .await;
 }
 
-/// The time of the server's clock in milliseconds.
-fn now_ms(server: &RedisServer) -> u64 {
-    let (seconds, micros): (u64, u64) = redis::from_redis_value(server.cmd(&["TIME"])).unwrap();
-    seconds * 1000 + micros / 1000
-}
-
 /// Writes letters as the fleet does, and has their groups counted.
 async fn bury_by_hand(server: &RedisServer, broker: &Broker, letters: &[(&str, &str, u64)]) {
     for (nth, (fingerprint, reason, died_ms)) in letters.iter().enumerate() {
@@ -108,7 +102,7 @@ async fn bury_by_hand(server: &RedisServer, broker: &Broker, letters: &[(&str, &
 
 /// Lets one new cause of death be known.
 async fn bury_one(server: &RedisServer, broker: &Broker, fingerprint: &str) {
-    bury_by_hand(server, broker, &[(fingerprint, "exhausted", now_ms(server))]).await;
+    bury_by_hand(server, broker, &[(fingerprint, "exhausted", server.now_ms())]).await;
 }
 
 /// Takes all letters away.

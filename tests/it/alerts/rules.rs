@@ -8,8 +8,8 @@ use streamfleet::job::QueueName;
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
 
 use super::{
-    HOUR, QUEUE, SOON, broker, bury_by_hand, bury_one, config, now_ms, open, remove_letters, start,
-    start_watching, until_open, until_over, watched,
+    HOUR, QUEUE, SOON, broker, bury_by_hand, bury_one, config, open, remove_letters, start, start_watching,
+    until_open, until_over, watched,
 };
 use crate::harness::fleet::{Acts, Running, queue, quick, submit};
 use crate::harness::redis_server::RedisServer;
@@ -99,7 +99,7 @@ async fn decisions_that_wait_for_a_person_are_an_incident_and_no_new_cause() {
     let server = RedisServer::start();
     let broker = broker(&server).await;
     let alerts = start(&server, config());
-    let now = now_ms(&server);
+    let now = server.now_ms();
     bury_by_hand(&server, &broker, &[("00aa", "needs_decision", now), ("00aa", "needs_decision", now)]).await;
     let known = until_open(&broker, IncidentKind::NeedsDecision).await;
     assert_eq!(known.incident.count, 2);
@@ -127,7 +127,7 @@ async fn an_old_cause_is_no_news_and_many_deaths_of_it_are() {
     let letter = queue.dead_letters().page(None, 1).await.unwrap().remove(0);
     let fingerprint = letter.text("dead_fingerprint");
     remove_letters(&server, &broker).await;
-    let long_ago = now_ms(&server) - 24 * 3_600_000;
+    let long_ago = server.now_ms() - 24 * 3_600_000;
     bury_by_hand(&server, &broker, &[(&fingerprint, "fatal", long_ago)]).await;
     let rules = config().dead_per_minute(10.0).dead_window(Duration::from_secs(60));
     let alerts = start(&server, rules);
@@ -171,7 +171,7 @@ async fn a_type_may_ask_for_an_incident_for_each_dead_job() {
     remove_letters(&server, &broker).await;
     until_over(&broker).await;
     // Very many are a few incidents.
-    let letters = vec![("00bb", "exhausted", now_ms(&server)); 500];
+    let letters = vec![("00bb", "exhausted", server.now_ms()); 500];
     bury_by_hand(&server, &broker, &letters).await;
     until_async("one incident for the others", SOON, async || {
         open(&broker).await.iter().any(|known| known.incident.key == "*" && known.incident.count == 480)
@@ -229,7 +229,7 @@ async fn a_rule_that_is_off_never_opens() {
     let broker = broker(&server).await;
     let alerts = start(&server, config().off([IncidentKind::DeadGroup]));
     bury_one(&server, &broker, "00aa").await;
-    bury_by_hand(&server, &broker, &[("00bb", "needs_decision", now_ms(&server))]).await;
+    bury_by_hand(&server, &broker, &[("00bb", "needs_decision", server.now_ms())]).await;
     until_open(&broker, IncidentKind::NeedsDecision).await;
     assert_eq!(open(&broker).await.len(), 1);
     alerts.stop().await;
