@@ -105,13 +105,13 @@ impl Queue {
         by: &str,
         retention: Duration,
     ) -> Result<Cancellation, Error> {
-        // Beside another life of its id, the delayed set has it as `<id>#<life>`.
-        let (name, is_second) = job.id.split_once('#').map_or((job.id.as_str(), false), |(id, _)| (id, true));
+        // Beside another life of its id, the delayed set has it as `<id> <life>`.
+        let (name, is_second) = job.id.split_once(' ').map_or((job.id.as_str(), false), |(id, _)| (id, true));
         // Such a text can be in the delayed set, but it is not the id of a job.
         let Ok(id) = name.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
         let by = cut(by.to_owned(), MAX_NAME_BYTES);
         let mut envelope = fields.unwrap_or_default();
-        // `<batch>#batch` is no life of the job that has the id of the batch.
+        // `<batch> batch` is no life of the job that has the id of the batch.
         let is_its = envelope.get(b"id") == Some(name.as_bytes()) && envelope.get(b"life").is_some();
         if is_second && !is_its {
             return Ok(Cancellation::Unknown);

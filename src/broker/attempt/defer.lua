@@ -19,8 +19,8 @@ local has_records, written, NOTHING = any_exists(FIRST_KEY, KEYS_EACH), {}, {}
 -- The name of this life in the delayed set: its id or, if another life has that place, one of its own.
 local function free_place(id, life, entry)
   if not taken[id] then return id end
-  local own = id .. '#' .. life
-  return (taken[own] or redis.call('ZSCORE', delayed, own)) and id .. '#' .. entry or own
+  local own = second_name(id, life)
+  return (taken[own] or redis.call('ZSCORE', delayed, own)) and second_name(id, entry) or own
 end
 local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, offloaded, kept = unpack(KEYS, key, key + 2)

@@ -58,7 +58,7 @@ if gone[1] then
   redis.call('XDEL', room, unpack(gone))
   -- Another life of the id may be in a room, too.
   for nth, place in ipairs(redis.call('HMGET', places, unpack(ids))) do
-    if place ~= gone[nth] .. ' ' .. name then ids[nth] = second_place(ids[nth], lives[nth]) end
+    if place ~= gone[nth] .. ' ' .. name then ids[nth] = second_name(ids[nth], lives[nth]) end
   end
   redis.call('HDEL', places, unpack(ids))
 end

@@ -160,7 +160,7 @@ impl BulkSelection {
 
 /// Returns a hash of a job's id and life. Beside another life, its member of the delayed set has a longer name than its id.
 fn hash_of(job: &FoundJob, fields: Option<&Envelope>) -> u64 {
-    let id = job.id.split('#').next().unwrap_or_default();
+    let id = job.id.split(' ').next().unwrap_or_default();
     let life = fields.and_then(|fields| fields.get(b"life")).unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     (id, life).hash(&mut hasher);

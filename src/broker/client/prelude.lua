@@ -494,9 +494,15 @@ local function offloaded_by(pack, delayed)
   return string.gsub(delayed, 'delayed$', 'offloaded:') .. (token or '')
 end
 
+-- The name of this life in a table that has another life under the id itself. No other job has it as its id: an id has no
+-- space.
+local function second_name(id, life)
+  return id .. ' ' .. (life or '')
+end
+
 -- The member of the delayed set that holds this life; nil if none does.
 local function parked(delayed, packs, id, life)
-  local own = id .. '#' .. life
+  local own = second_name(id, life)
   if redis.call('ZSCORE', delayed, own) then return own end
   local pack = redis.call('ZSCORE', delayed, id) and redis.call('HGET', packs, id)
   if pack and life_of(pack) == life then return id end
@@ -693,7 +699,7 @@ local function finish_batch(batch, stream, members)
     local name, now = string.match(batch, 'batch:(.*)$') or '', now_ms()
     local letter = set_aside(dead, packed, name, 'the job that follows a batch cannot be appended', now)
     -- If neither is possible, the batch keeps it.
-    if type(letter) == 'table' and not put_by(stream, name .. '#batch', packed, now + 5000) then return end
+    if type(letter) == 'table' and not put_by(stream, name .. ' batch', packed, now + 5000) then return end
   end
   redis.call('HSET', batch, 'state', 'done')
   redis.call('HDEL', batch, 'follow')
@@ -1089,11 +1095,6 @@ local function room_name(stream)
   return string.match(stream, '^[^}]*}:room:(.+)$')
 end
 
--- The name in the table of places of a job that waits in a room while a later one with its id does, too.
-local function second_place(id, life)
-  return id .. '#' .. (life or '')
-end
-
 -- Notes where a job waits: the table of places has its entry and its room under its id. If another job of this id waits in a
 -- room, that one gets a name of its own, by its life. It must come after the first write of its script. Never throws.
 local function note_place(places, id, life, entry, room)
@@ -1107,10 +1108,10 @@ local function note_place(places, id, life, entry, room)
     local other_life = found[1] and field_of(found[1], 'life')
     if found[1] then checks_left = checks_left - 1 - math.floor(weigh(found[1][2]) / 8192) end
     if other_life then
-      redis.pcall('HSET', places, second_place(id, other_life), before)
+      redis.pcall('HSET', places, second_name(id, other_life), before)
     elseif found[1] or found.err then
       -- Nobody can tell whose place it is.
-      id = second_place(id, life)
+      id = second_name(id, life)
     end
   end
   redis.pcall('HSET', places, id, spot)
@@ -1119,7 +1120,7 @@ end
 -- Forgets where a job waited, which has left this entry of a room. Never throws.
 local function forget_place(places, id, life, entry, room)
   local is_first = redis.pcall('HGET', places, id) == entry .. ' ' .. room
-  redis.pcall('HDEL', places, is_first and id or second_place(id, life))
+  redis.pcall('HDEL', places, is_first and id or second_name(id, life))
 end
 
 -- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it

@@ -29,7 +29,7 @@ local function place(lane, entry)
   local pending = pending_of(lanes[lane], entry)
   answer[#answer + 1] = { lane, entry, pending and pending[2] or '', '' }
 end
-for _, name in ipairs({ second_place(id, told[1]), id }) do
+for _, name in ipairs({ second_name(id, told[1]), id }) do
   local spot = redis.pcall('HGET', places, name)
   local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%d+%-%d+) (.+)$')
   if parked then answer[#answer + 1] = { 'normal', parked, '', room } end

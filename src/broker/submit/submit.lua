@@ -94,7 +94,7 @@ local function spot_of(name)
 end
 -- The same for the place where the holder is; nil if it is elsewhere.
 local function found_at(job)
-  for _, name in ipairs({ job.holder, second_place(job.holder, redis.call('HGET', job.held, 'life')) }) do
+  for _, name in ipairs({ job.holder, second_name(job.holder, redis.call('HGET', job.held, 'life')) }) do
     local place, taken = found_in(job, spot_of(name))
     if place then return place, taken end
   end

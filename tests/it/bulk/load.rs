@@ -99,7 +99,7 @@ async fn a_job_that_comes_back_at_once_is_made_due_only_once() {
 async fn both_delayed_lives_of_one_id_are_cancelled() {
     let server = RedisServer::start();
     let here = queue(&server).await;
-    for (member, life) in [("j", "1650000000000-0"), ("j#1660000000000-0", "1660000000000-0")] {
+    for (member, life) in [("j", "1650000000000-0"), ("j 1660000000000-0", "1660000000000-0")] {
         let fields = [("life", life), ("id", "j"), ("type", "test")];
         let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let pack = Envelope::new(fields).pack(Lane::Normal);
@@ -107,8 +107,8 @@ async fn both_delayed_lives_of_one_id_are_cancelled() {
         server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", member]);
     }
     // This one only looks like a life of another job.
-    server.cmd(&["HSET", "sf:{default}:delayed:fields", "k#batch", "no fields"]);
-    server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", "k#batch"]);
+    server.cmd(&["HSET", "sf:{default}:delayed:fields", "k batch", "no fields"]);
+    server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", "k batch"]);
     let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
     let selection = bulk.select(BulkAction::Cancel, Filter::new(), None).await.unwrap();
     let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
@@ -118,6 +118,26 @@ async fn both_delayed_lives_of_one_id_are_cancelled() {
         next = page.next;
     }
     assert_eq!((tally.changed, here.snapshot().await.unwrap().delayed), (2, 1), "{tally:?}");
+}
+
+#[tokio::test]
+async fn jobs_whose_ids_look_like_lives_of_others_are_cancelled() {
+    let server = RedisServer::start();
+    let here = queue(&server).await;
+    let job = |id: &str| Submission::new("test").unwrap().id(id.parse().unwrap());
+    let delayed = job("invoice#42").delay(Duration::from_secs(3600));
+    Producer::new(here.clone()).submit_all([delayed, job("invoice#44")]).await.unwrap();
+    let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
+    let selection = bulk.select(BulkAction::Cancel, Filter::new(), None).await.unwrap();
+    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
+    while let Some(from) = next {
+        let page = bulk.advance(&selection, &terms, from).await.unwrap();
+        tally.add(page.tally);
+        next = page.next;
+    }
+    assert_eq!((tally.changed, tally.gone), (2, 0), "{tally:?}");
+    let left = here.snapshot().await.unwrap();
+    assert_eq!((left.waiting(), left.delayed), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,6 +39,27 @@ async fn a_job_accepted_before_a_clock_step_back_can_be_cancelled() {
     fleet.stop().await;
 }
 
+#[tokio::test]
+async fn a_job_whose_id_looks_like_a_life_of_another_outlasts_its_cancellation() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    queue.join(Duration::from_secs(1)).await.unwrap();
+    let add = ["XADD", "sf:{default}:jobs", "*", "type", "test", "id", "order-7", "payload", "{}"];
+    let life: String = redis::from_redis_value(server.cmd(&add)).unwrap();
+    let producer = streamfleet::Producer::new(queue.clone());
+    let mut children = Vec::new();
+    for id in [format!("order-7#{life}"), format!("order-7.{life}")] {
+        let child = job("{}").id(id.parse().unwrap()).delay(KEPT);
+        children.push(producer.submit(child).await.unwrap());
+    }
+    assert_eq!(queue.cancel(&"order-7".parse().unwrap(), "ann", KEPT).await.unwrap(), Cancellation::Done);
+    assert_eq!(server.cmd(&["XLEN", "sf:{default}:jobs"]), redis::Value::Int(0));
+    for child in children {
+        assert_eq!(queue.status(&child).await.unwrap().unwrap().state, State::Scheduled, "{child}");
+        assert_eq!(queue.cancel(&child, "ann", KEPT).await.unwrap(), Cancellation::Done, "{child}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_request_behind_many_others_is_found_at_the_same_cost() {
     let server = RedisServer::start();

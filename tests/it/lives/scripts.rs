@@ -115,10 +115,10 @@ fn a_late_success_cancels_the_retry_of_its_own_life_and_no_other() {
         let scripts = Scripts::new();
         let (one, two) = (Attempt::first(&scripts), Attempt::first(&scripts));
         assert_eq!((one.defer("60000"), two.defer("60000")), (1, 1));
-        assert_eq!(parked(&scripts), ["j".to_owned(), format!("j#{}", two.life)]);
+        assert_eq!(parked(&scripts), ["j".to_owned(), format!("j {}", two.life)]);
         let (late, stays) = if late_is_first { (&one, &two) } else { (&two, &one) };
         assert_eq!([late.complete("60000"), late.complete("60000")], [2, 2]);
-        let left = if late_is_first { format!("j#{}", stays.life) } else { "j".to_owned() };
+        let left = if late_is_first { format!("j {}", stays.life) } else { "j".to_owned() };
         assert_eq!(parked(&scripts), [left], "the other life still has its retry");
         // It ends later, on its own.
         scripts.server.cmd(&["ZADD", DELAYED, "XX", "0", &parked(&scripts)[0]]);

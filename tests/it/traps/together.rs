@@ -201,7 +201,7 @@ fn two_lives_of_one_id_are_parked_by_one_call() {
     assert_eq!(DEFER.call(&scripts, &jobs), [1; 2].map(Value::Int));
     let parked: Vec<String> =
         redis::from_redis_value(scripts.server.cmd(&["ZRANGE", DELAYED, "0", "-1"])).unwrap();
-    assert_eq!(parked, ["j".to_owned(), format!("j#{}", jobs[1].entry)]);
+    assert_eq!(parked, ["j".to_owned(), format!("j {}", jobs[1].entry)]);
 }
 
 #[test]
