@@ -2,6 +2,7 @@
 -- Each job has three keys: record, offloaded, kept. kept: the key of the large fields of the pack, the packed fields.
 -- is_repeated: '0' if this was the first attempt of its life. state: 'retrying', which is noted in the record, or
 -- 'scheduled', which is not. earliest_ms: the earliest due time or ''. keeps: '1' if the job has a record while it lives.
+-- home: the job's own lane, to which it returns; it may have left a room through another.
 -- returns {1, {an answer or an error for each job}}: 1 moved, 0 stale (another process settled this entry; nothing was
 --   changed), 2 already done: removed, 3 its cancellation was requested: nothing was changed
 local stream, receipts, cancels, delayed, packs, wake = unpack(KEYS, 1, 6)
@@ -22,10 +23,16 @@ local function free_place(id, life, entry)
   local own = second_name(id, life)
   return (taken[own] or redis.call('ZSCORE', delayed, own)) and second_name(id, entry) or own
 end
+-- Notes in its record that a job returns to its own lane, where the entry that it had means nothing.
+local function go_home(record, home)
+  if home == lane then return end
+  redis.call('HSET', record, 'lane', home)
+  redis.call('HDEL', record, 'entry')
+end
 local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
   local record, offloaded, kept = unpack(KEYS, key, key + 2)
-  local id, is_repeated, delay_ms, pack, state, elapsed_ms, outcome, worker, error_text, job_type, created_ms, earliest_ms,
-    keeps = unpack(ARGV, first, last)
+  local id, is_repeated, delay_ms, pack, state, elapsed_ms, outcome, worker, error_text, job_type, home, created_ms,
+    earliest_ms, keeps = unpack(ARGV, first, last)
   local before, what = settled('defer', stream, held, entry, receipts, record, life, offloaded, is_repeated)
   if before then return before, what end
   if has_requests and is_unwanted(cancels, life) then return 3 end
@@ -39,9 +46,10 @@ local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS
   local member = free_place(id, life, entry)
   if state == 'retrying' and is_owner then
     written[record] = true
-    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'retrying', 'entry', entry, 'due_ms', due,
+    write_record(record, facts, job_type, home, created_ms, life, 'state', 'retrying', 'entry', entry, 'due_ms', due,
       'error', error_text, 'member', member, 'first_failed_ms', facts.first_failed_ms or ms_text(now),
       attempt_fields(facts.noted, now, tonumber(elapsed_ms), outcome, worker, error_text))
+    go_home(record, home)
     if facts.state then redis.call('PERSIST', record) end
   elseif state ~= 'retrying' and keeps == '0' and is_there and is_passing(record, life) then
     redis.call('DEL', record)
@@ -49,7 +57,8 @@ local answers = settle_each('defer', stream, receipts, consumer, FIRST_KEY, KEYS
     written[record] = true
     -- A retry that has not started keeps its state, so that a late success can still cancel it.
     local shown = facts.is_known and facts.state == 'retrying' and 'retrying' or 'scheduled'
-    write_record(record, facts, job_type, lane, created_ms, life, 'state', shown, 'due_ms', due, 'member', member)
+    write_record(record, facts, job_type, home, created_ms, life, 'state', shown, 'due_ms', due, 'member', member)
+    go_home(record, home)
     if keeps == '1' and facts.state then redis.call('PERSIST', record) end
   end
   if offloaded ~= kept then drop_offloaded(offloaded, life, record) end

@@ -268,6 +268,7 @@ impl Queue {
             job.job_type.as_str().into(),
             created(job),
         ];
+            job.home.as_str().into(),
         flatten(&fields, &mut args);
         call.add((job.entry, &job.life), keys, args);
         Ok(())

@@ -54,7 +54,7 @@ impl<'a> Attempt<'a> {
         let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let packed = Envelope::new(fields.into_iter()).pack(Lane::Normal);
         let head = [self.entry.as_str(), &self.life, "j", "0", delay].map(str::as_bytes);
-        let tail = [state, "5", "error", "me", "no", "test", "1", "", "0"].map(str::as_bytes);
+        let tail = [state, "5", "error", "me", "no", "test", "normal", "1", "", "0"].map(str::as_bytes);
         let values: Vec<&[u8]> = head.into_iter().chain([&packed[..]]).chain(tail).collect();
         self.scripts.call_one(source("defer"), &DEFER, &values).0
     }

@@ -53,7 +53,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn defer_values(&self, delay: &str) -> Values {
         let Self { entry, life, id, repeated } = *self;
         let head = values(&[entry, life, id, repeated, delay]);
-        let tail = values(&["retrying", "5", "error", "me", "no", "test", CREATED, "", "0"]);
+        let tail = values(&["retrying", "5", "error", "me", "no", "test", "normal", CREATED, "", "0"]);
         [head, vec![packed()], tail].concat()
     }
 
