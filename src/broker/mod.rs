@@ -89,6 +89,7 @@ pub use statistics::samples::Sample;
 pub(crate) use statistics::tally::{MAX_TYPES as MAX_TALLIED_TYPES, Tallied, Tally, TallyReport};
 pub use statistics::type_stats::{TypeFigures, TypeStats};
 pub use submit::amend::{Amended, DelayedEdit, DelayedJob};
+pub(crate) use submit::batch::BatchFollower;
 pub use submit::batch::{Awaited, Batch};
 pub use submit::durability::Durability;
 pub use submit::enqueue::Due;

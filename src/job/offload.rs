@@ -72,7 +72,12 @@ impl Envelope {
 
     /// Returns this entry without its large fields; `None` if it is small or they are already elsewhere.
     pub(crate) fn without_large_fields(&self, life: &Life) -> Option<LightEnvelope> {
-        let bytes = if self.size() > Self::LARGE_BYTES { self.large_bytes() } else { 0 };
+        self.lighter_than(Self::LARGE_BYTES, life)
+    }
+
+    /// The same if more bytes than these make an entry large.
+    pub(crate) fn lighter_than(&self, most: usize, life: &Life) -> Option<LightEnvelope> {
+        let bytes = if self.size() > most { self.large_bytes() } else { 0 };
         if bytes == 0 {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Follow-up jobs after a job's end, and batches: groups of jobs after whose success one more job follows.
 
 use super::{Producer, Submission, SubmitError};
-use crate::broker::{Due, NotAccepted};
+use crate::broker::{BatchFollower, Due, NotAccepted};
 use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType, TraceContext};
 
 /// The most members that one round trip names.
@@ -68,6 +68,8 @@ impl Producer {
     ) -> Result<Vec<JobId>, SubmitError> {
         self.check_payloads(std::slice::from_ref(&follow)).await?;
         let follow = follow_up_fields(batch, follow, crate::traces::current().or(self.trace))?;
+        let send = || async { self.queue.batch_follower(follow.clone()).await.map_err(NotAccepted::from) };
+        let follow = self.retry(send).await?;
         let mut members = members.into_iter().enumerate().map(|(nth, member)| member.member_of(batch, nth));
         let (mut ids, mut some) = (Vec::new(), Vec::new());
         loop {
@@ -96,7 +98,7 @@ impl Producer {
     async fn update_batch(
         &self,
         batch: &BatchId,
-        follow: &Envelope,
+        follow: &BatchFollower,
         members: &[JobId],
     ) -> Result<bool, SubmitError> {
         let send = || async { self.queue.batch(batch, follow, members).await.map_err(NotAccepted::from) };

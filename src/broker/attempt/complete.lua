@@ -3,7 +3,8 @@
 -- Each job has five keys: record, lock, batch, ledger, offloaded. result: '' for none. keeps: '1' to keep a record,
 -- 'forget' to delete it, '0' if there is none.
 -- returns {1, {an answer or an error for each job}}: 1 done, 0 stale, 2 a late success cancelled the retry, 4 not pending,
---   and no trace of this life is left: a plain acknowledgement settled it
+--   and no trace of this life is left: a plain acknowledgement settled it, 5 left for another call, because this one has
+--   reported to many batches; never the first job
 local stream, receipts, delayed, packs = unpack(KEYS, 1, 4)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 5, 5
@@ -15,6 +16,17 @@ local NOTHING = {}
 local function read_facts(record, life)
   if has_records or written[record] then return facts_of(record, life, 'batches') end
   return NOTHING
+end
+-- To how many more batches this call may report. True if a job must wait for another call.
+local MOST_REPORTS = 200
+local reports_left = MOST_REPORTS
+local function must_wait(batches)
+  if not batches then return false end
+  if reports_left < 1 then return true end
+  local count = #cmsgpack.unpack(batches)
+  if count > reports_left and reports_left < MOST_REPORTS then return true end
+  reports_left = reports_left - count
+  return false
 end
 local function done(record, facts, is_owner, life, result, elapsed_ms, job_type, created_ms)
   if not is_owner then return end
@@ -40,7 +52,10 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
       drop_offloaded(offloaded, life, record)
       return 1, 'end'
     end
-    local is_owner, facts = owns(record, life, read_facts(record, life))
+    local facts = read_facts(record, life)
+    if must_wait(facts.extra) then return 5 end
+    local is_owner
+    is_owner, facts = owns(record, life, facts)
     done(record, facts, is_owner, life, result, elapsed_ms, job_type, created_ms)
     conclude(ends, id, record, stream, lock, batch, is_owner, facts.extra)
     drop_offloaded(offloaded, life, record)
@@ -55,6 +70,7 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
   -- If the record belongs to another life, only the retry itself shows that this one continues.
   local member = parked(delayed, packs, id, life)
   if not is_owner and not member then return redis.call('HEXISTS', record, 'dead:' .. life) == 1 and 0 or 4 end
+  if must_wait(facts.extra) then return 5 end
   done(record, facts, is_owner, life, result, elapsed_ms, job_type, created_ms)
   conclude(ends, id, record, stream, lock, batch, is_owner, facts.extra)
   retire(record, ledger, life, is_owner, now, retention_ms, facts)

@@ -21,6 +21,9 @@ use crate::sabotage::{self, Sabotage};
 
 scripts! { CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", PARK "park", RELEASE "release" }
 
+/// The answer about a job that the script left for another call; see `complete.lua`.
+const LATER: i64 = 5;
+
 /// The outcome of a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
@@ -147,8 +150,30 @@ impl Queue {
         Ok(answers.into_iter().map(outcome).collect())
     }
 
-    /// Runs the script of these settlements, which are of one kind and lane.
+    /// Runs the script of these settlements, which are of one kind and lane, until it has left none for another call.
     async fn settle_all(
+        &self,
+        consumer: &ConsumerName,
+        ended: &[EndedAttempt<'_>],
+    ) -> Result<Vec<Result<Answer, Error>>, Error> {
+        let mut answers = self.settle_some(consumer, ended).await?;
+        loop {
+            let is_left = |nth: &usize| answers[*nth].as_ref().is_ok_and(|answer| answer.status == LATER);
+            let left: Vec<_> = (0..answers.len()).filter(is_left).collect();
+            if left.is_empty() {
+                return Ok(answers);
+            }
+            let some: Vec<_> = left.iter().map(|nth| ended[*nth]).collect();
+            let told = self.settle_some(consumer, &some).await?;
+            if told.first().is_none_or(|first| first.as_ref().is_ok_and(|answer| answer.status == LATER)) {
+                return Err(Error::contract("settle", "a call that settled nothing"));
+            }
+            left.into_iter().zip(told).for_each(|(nth, answer)| answers[nth] = answer);
+        }
+    }
+
+    /// Runs the script once.
+    async fn settle_some(
         &self,
         consumer: &ConsumerName,
         ended: &[EndedAttempt<'_>],
@@ -243,6 +268,7 @@ impl Queue {
             ran.worker.into(),
             bytes(to.error.as_deref().unwrap_or_default().as_bytes()),
             job.job_type.as_str().into(),
+            job.home.as_str().into(),
             created(job),
             time(job.not_before),
             flag(keep.while_alive(job)),
@@ -268,7 +294,6 @@ impl Queue {
             job.job_type.as_str().into(),
             created(job),
         ];
-            job.home.as_str().into(),
         flatten(&fields, &mut args);
         call.add((job.entry, &job.life), keys, args);
         Ok(())

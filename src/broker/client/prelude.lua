@@ -689,7 +689,8 @@ end
 -- the last member is settled all the same. If no letter can be written now, the promoter will set it aside.
 local function finish_batch(batch, stream, members)
   if redis.call('HINCRBY', batch, 'left', -members) > 0 then return end
-  local packed = redis.call('HGET', batch, 'follow')
+  local packed, offloaded = unpack(redis.call('HMGET', batch, 'follow', 'offloaded'))
+  if offloaded then keep_offloaded(offloaded) end
   local list = packed and unpacked(packed)
   if list then
     must_append(stream, list, 2, #list)

@@ -21,6 +21,7 @@ impl Rehearsal<'_> {
         let batch: BatchId = "batch".parse().expect("a plain word is a valid batch name");
         let follow =
             Envelope::new([(b"type".as_slice(), b"rehearsal".as_slice()), (b"id", b"followed")].into_iter());
+        let follow = self.queue.batch_follower(follow).await?;
         let members = [self.id("stepped")];
         // Named, closed, and named again.
         for members in [&members[..], &[], &members] {

@@ -7,6 +7,7 @@ use fred::types::Value;
 use crate::broker::client::decode::{self, timestamp};
 use crate::broker::client::error::Error;
 use crate::broker::client::script::scripts;
+use crate::broker::submit::offload::ScriptFields;
 use crate::broker::{Queue, millis};
 use crate::job::{BatchId, Envelope, JobId, Lane, State, Timestamp};
 
@@ -14,6 +15,9 @@ scripts! { BATCH "batch", BATCHED "batched" }
 
 /// How long a batch that never completes is kept.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The most bytes of a job that follows a batch which the batch itself keeps.
+const LIGHT: usize = 2048;
 
 /// The progress of a batch; see the [example](Queue::batch_status).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +47,24 @@ pub struct Awaited {
     pub state: Option<State>,
 }
 
+/// The job that follows a batch.
+#[derive(Debug)]
+pub(crate) struct BatchFollower(ScriptFields);
+
 impl Queue {
+    /// Prepares the job that follows a batch. Many batches may end with one job, so its large fields are kept elsewhere if it
+    /// has more than [`LIGHT`] bytes.
+    pub(crate) async fn batch_follower(&self, fields: Envelope) -> Result<BatchFollower, Error> {
+        if fields.size() <= LIGHT {
+            return Ok(BatchFollower(ScriptFields { envelope: fields, offloaded: self.keys.offloaded("") }));
+        }
+        // The key ends with the life for which it is named.
+        let life = format!("{:032x}", rand::random::<u128>());
+        let fields = fields.after(b"life", life.as_bytes());
+        let life = life.parse().map_err(|error| Error::contract("set", error))?;
+        self.offload_beyond(LIGHT, fields, &life).await.map(BatchFollower)
+    }
+
     /// Adds members to a batch, or closes it if there are none.
     ///
     /// The first call creates the batch and sets the job that follows: `follow` goes to the lane of the member that
@@ -53,11 +74,12 @@ impl Queue {
     pub(crate) async fn batch(
         &self,
         batch: &BatchId,
-        follow: &Envelope,
+        BatchFollower(follow): &BatchFollower,
         members: &[JobId],
     ) -> Result<bool, Error> {
-        let keys = vec![self.keys.batch(Some(batch)), self.keys.stream(Lane::Normal).clone()];
-        let packed = follow.pack(Lane::Normal);
+        let stream = self.keys.stream(Lane::Normal).clone();
+        let keys = vec![self.keys.batch(Some(batch)), stream, follow.offloaded.clone()];
+        let packed = follow.envelope.pack(Lane::Normal);
         let mut args = vec![Value::Bytes(packed.into()), millis(RETENTION)];
         args.extend(members.iter().map(|id| Value::from(id.to_string())));
         Ok(self.run(&BATCH, keys, args).await?.status == 1)

@@ -39,8 +39,18 @@ impl Queue {
         envelope: Envelope,
         life: &Life,
     ) -> Result<ScriptFields, Error> {
+        self.offload_beyond(Envelope::LARGE_BYTES, envelope, life).await
+    }
+
+    /// The same for an entry with more bytes than these.
+    pub(in crate::broker) async fn offload_beyond(
+        &self,
+        most: usize,
+        envelope: Envelope,
+        life: &Life,
+    ) -> Result<ScriptFields, Error> {
         let offloaded = self.keys.offloaded("");
-        let Some(light) = envelope.without_large_fields(life) else {
+        let Some(light) = envelope.lighter_than(most, life) else {
             return Ok(ScriptFields { envelope, offloaded });
         };
         match self.offload(light).await {

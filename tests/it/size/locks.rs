@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::job::{BatchId, State};
+use streamfleet::job::{BatchId, JobId, State};
 use streamfleet::{Accepted, Producer, Submission, UniqueMode, UniqueScope};
 
 use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
@@ -104,4 +104,36 @@ async fn awaited_by_many() -> Verdict {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_of_as_many_batches_as_may_wait_for_it_is_replaced_in_time_or_not_at_all() {
     in_one_of_three(async || awaited_by_many().await).await;
+}
+
+/// Ends jobs, for each of which a hundred batches wait, which are followed by jobs of this many bytes.
+async fn awaited_together(jobs: usize, bytes: usize) -> Verdict {
+    const BATCHES: usize = 100;
+    let scene = Scene::new().await;
+    let producer = Producer::new(scene.queue.clone());
+    let members = || (0..jobs).map(|nth| job("{}").id(format!("j-{nth}").parse().unwrap()));
+    producer.submit_all(members()).await.unwrap();
+    let last = |nth: usize| format!("last-{nth}").parse::<JobId>().unwrap();
+    for nth in 0..BATCHES {
+        let batch: BatchId = format!("b-{nth}").parse().unwrap();
+        producer.submit_batch(&batch, job("x".repeat(bytes)).id(last(nth)), members()).await.unwrap();
+    }
+    log_from(&scene.server, "300");
+    let yardstick = Yardstick::lay(&scene.server);
+    let handler = Acts::well();
+    let fleet = scene.sound_fleet(LONG, handler.clone());
+    for nth in 0..BATCHES {
+        until_state(&scene.queue, &last(nth), State::Done).await;
+    }
+    scene.until_at_rest().await;
+    assert_eq!(handler.all_runs() as usize, jobs + BATCHES);
+    fleet.stop().await;
+    yardstick.judge(&scene.server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_for_which_many_batches_wait_end_in_calls_that_are_no_longer_than_others() {
+    for (jobs, bytes) in [(100, 2), (1, 60_000), (20, 4000)] {
+        in_one_of_three(async || awaited_together(jobs, bytes).await).await;
+    }
 }

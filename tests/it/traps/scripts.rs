@@ -262,7 +262,7 @@ fn what_a_type_names_follows_each_end_and_leaves_no_record() {
 fn a_batch_is_followed_once_however_often_its_parts_are_sent() {
     let scripts = Scripts::new();
     let follow = Envelope::new([(b"type".as_slice(), b"after".as_slice())].into_iter()).pack(Lane::Normal);
-    let keys = [BATCH, STREAM];
+    let keys = [BATCH, STREAM, NOTHING];
     let add: [&[u8]; 4] = [&follow, b"60000", b"j", b"k"];
     scripts.twice(source("batch"), &keys, &add, [1, 1]);
     let end = |id: &str| {
