@@ -307,12 +307,11 @@ local function settled(script, stream, held, entry, receipts, record, life, offl
   return 2, 'end'
 end
 
--- Names in the record the letter that holds the end of this life, and what removing it takes: its group, unless that is
--- '', and the token of the key of its large fields. The letter itself may be large.
+-- Names in the record the letter that holds the end of this life, and what removing it takes: its group and its
+-- fingerprint, as write_letter returns them, and the token of the key of its large fields. The letter itself may be large.
 local function name_letter(record, letter, life, group, offloaded)
-  redis.call('HSET', record, 'letter:' .. letter, life, 'dead:' .. life, letter)
-  if group == '' then return end
-  redis.call('HSET', record, 'group:' .. letter, group .. ' ' .. (string.match(offloaded, ':offloaded:(.+)$') or ''))
+  local token = string.match(offloaded, ':offloaded:(.+)$') or ''
+  redis.call('HSET', record, 'letter:' .. letter, life, 'dead:' .. life, letter, 'group:' .. letter, group .. ' ' .. token)
 end
 
 -- The same for a letter that is new to the record, which stays while it has letters.
@@ -449,11 +448,11 @@ local function move_letter(dead, record, life, at, own)
   end
   if not letter then return end
   local told = redis.call('HGET', record, 'group:' .. letter)
-  local group, token = string.match(told or '', '^(%S+) (%S*)$')
-  if group and group ~= 'other' then
-    remove_letter_of(dead, letter, group, '')
+  local group, fingerprint, token = string.match(told or '', '^(%w*):(%w+) (%S*)$')
+  if group then
+    remove_letter_of(dead, letter, group, fingerprint)
   else
-    -- An older version wrote it, or only its fingerprint says in which group a recount has counted it.
+    -- An older version wrote it.
     local found = letter_at(dead, letter)
     if found then
       remove_letter(dead, found)
@@ -561,17 +560,17 @@ end
 
 -- Appends these fields to the dead stream, and counts the letter in the group of its fingerprint, which the letter then
 -- names. deaths: 1, or 0 if it takes the place of another letter. Nothing else writes letters. Returns the letter's id or
--- an error, and its group, or '' if it is not counted; never throws.
+-- an error, and 'group:fingerprint', without a group if it is not counted; never throws.
 local function write_letter(dead, fields, fingerprint, deaths, ms, job_type, reason, error_text)
   local groups, coming = group_tables(dead)
   local group = group_for(groups, fingerprint)
   add_pair(fields, 'dead_fingerprint', fingerprint)
   if group ~= '' then add_pair(fields, 'dead_group', group) end
-  local letter = append(dead, fields, 1, #fields)
-  if type(letter) == 'table' or group == '' then return letter, '' end
+  local letter, named = append(dead, fields, 1, #fields), group .. ':' .. fingerprint
+  if type(letter) == 'table' or group == '' then return letter, named end
   add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
   if coming then add_to_group(coming, group, deaths, ms, letter, job_type, reason, error_text) end
-  return letter, group
+  return letter, named
 end
 
 -- Notes what a person did in the audit, which keeps about the last 10,000 actions, once for each call. action: the fields

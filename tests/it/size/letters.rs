@@ -1,19 +1,21 @@
 //! How long scripts take next to very many dead letters and jobs in rooms, and how long it takes to read the groups of the letters.
 //! `STREAMFLEET_TEST_LETTERS`=1000000 writes a million of each, and takes some minutes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use streamfleet::admin::{
     Action, CampaignRules, Evicted, Filter, JobSearch, LetterEdit, LetterLimits, Selection,
 };
 use streamfleet::job::{GateName, State};
-use streamfleet::{JobError, Queue};
+use streamfleet::{JobError, Producer, Queue};
 
 use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
-use crate::harness::fleet::{Acts, Running, queue, quick, submit};
+use crate::harness::fleet::{Acts, Running, config, queue, quick, submit};
 use crate::harness::redis_server::RedisServer;
 use crate::harness::wait::until_async;
-use crate::traps::scene::{LONG, SOON, Scene};
+use crate::traps::scene::{LONG, SOON, STREAM, Scene, job};
 
 const DEAD: &str = "sf:{default}:dead";
 const GROUPS: &str = "sf:{default}:dead:groups";
@@ -121,6 +123,48 @@ async fn many_letters() -> Verdict {
     run_campaign(&scene.queue, &selection).await;
     assert!(scene.queue.dead_letters().recount(|_| ()).await.unwrap().is_some());
     leave_room(&scene, &gate).await;
+    fleet.stop().await;
+    yardstick.judge(&scene.server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replays_by_xadd_take_no_longer_because_too_many_groups_exist() {
+    in_one_of_three(async || copied().await).await;
+}
+
+/// Replays large letters by `XADD`, after they died of an error whose group is not counted apart.
+async fn copied() -> Verdict {
+    const JOBS: usize = 100;
+    let scene = Scene::new().await;
+    let before = write(&scene.server, letters()) as u64;
+    let is_cured = Arc::new(AtomicBool::new(false));
+    let cure = Arc::clone(&is_cured);
+    let handler = Acts::new(move |_, _| match cure.load(Ordering::Relaxed) {
+        true => Ok(serde_json::Value::Null),
+        false => Err(JobError::fatal("no")),
+    });
+    let start = || {
+        let mut config = config(&scene.server.url());
+        config.worker.queues.values_mut().for_each(|queue| queue.concurrency = 2 * JOBS);
+        Running::start_with(config, quick(1), handler.clone())
+    };
+    Producer::new(scene.queue.clone()).submit_all((0..JOBS).map(|_| job("x".repeat(120_000)))).await.unwrap();
+    let fleet = start();
+    let dead = async || scene.queue.snapshot().await.unwrap().dead;
+    until_async("all to die", SOON, async || dead().await == before + JOBS as u64).await;
+    fleet.stop().await;
+    let range = scene.server.cmd(&["XREVRANGE", DEAD, "+", "-", "COUNT", &JOBS.to_string()]);
+    let letters: Vec<(String, Vec<Vec<u8>>)> = redis::from_redis_value(range).unwrap();
+    for (_, fields) in letters {
+        let add = [b"XADD".to_vec(), STREAM.into(), b"*".to_vec()];
+        scene.server.cmd(&add.into_iter().chain(fields).collect::<Vec<_>>());
+    }
+    is_cured.store(true, Ordering::Relaxed);
+    log_from(&scene.server, "300");
+    let yardstick = Yardstick::lay(&scene.server);
+    let fleet = start();
+    until_async("all letters to be moved", SOON, async || dead().await == before).await;
+    scene.until_at_rest().await;
     fleet.stop().await;
     yardstick.judge(&scene.server)
 }
