@@ -81,14 +81,14 @@ impl Envelope {
         if bytes == 0 {
             return None;
         }
-        let large = self.fields().filter(|field| is_large(*field));
-        let fields = pack_texts(large.flat_map(|(name, value)| [name, value]));
+        let fields = pack_texts(self.large_fields().flat_map(|(name, value)| [name, value]));
         let mut hasher = rustc_hash::FxHasher::default();
         hasher.write(&fields);
         let offloaded = Offloaded { token: format!("{life}-{:016x}", hasher.finish()), bytes };
         let value = offloaded.value();
+        let mut inline = InlineFields::new();
         let mut kept: Vec<_> =
-            self.fields().filter(|(name, value)| *name != FIELD && stays_inline(name, value)).collect();
+            self.fields().filter(|field| field.0 != FIELD && inline.keep(*field)).collect();
         // The second place: scripts expect the life in the first field.
         let second = kept.len().min(1);
         kept.splice(second..second, [(FIELD, value.as_bytes()), MARK]);
@@ -103,41 +103,92 @@ impl Envelope {
         Some(Self::new(all.into_iter())).filter(Self::is_whole)
     }
 
+    /// Returns the fields that a light entry lacks.
+    fn large_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+        let mut inline = InlineFields::new();
+        self.fields().filter(move |field| *field != MARK && !inline.keep(*field))
+    }
+
     fn large_bytes(&self) -> usize {
-        let large = self.fields().filter(|field| is_large(*field));
-        large.map(|(name, value)| name.len() + value.len()).sum()
+        self.large_fields().map(|(name, value)| name.len() + value.len()).sum()
     }
 }
 
-fn is_large(field: (&[u8], &[u8])) -> bool {
-    field != MARK && !stays_inline(field.0, field.1)
+/// The fields that the fleet or one of its scripts reads in a light entry, beside [`FIELD`]. Those of producers may have any
+/// other name.
+const INLINE: [&[u8]; 50] = [
+    b"type",
+    b"id",
+    b"attempt",
+    b"lost",
+    b"life",
+    b"replay_of",
+    b"replays",
+    b"root",
+    b"created_ms",
+    b"unroutable_ms",
+    b"run_at_ms",
+    b"delay_ms",
+    b"was_run_at_ms",
+    b"was_delay_ms",
+    b"expires_at_ms",
+    b"timeout_ms",
+    b"max_attempts",
+    b"tracking",
+    b"once",
+    b"unique",
+    b"unique_scope",
+    b"batch",
+    b"on_success",
+    b"on_failure",
+    b"parent",
+    b"campaign",
+    b"lane",
+    b"room_gates",
+    b"traceparent",
+    b"trace_link",
+    b"dead_reason",
+    b"dead_kind",
+    b"dead_error",
+    b"dead_attempts",
+    b"dead_at_ms",
+    b"dead_first_failed_ms",
+    b"dead_worker",
+    b"dead_origin",
+    b"dead_fingerprint",
+    b"dead_group",
+    b"dead_campaign",
+    b"dead_campaigns",
+    b"dead_before",
+    b"dead_life",
+    b"dead_root",
+    b"dead_steps",
+    b"dead_created_ms",
+    b"dead_delay_ms",
+    b"dead_run_at_ms",
+    b"dead_job",
+];
+
+/// Selects the fields that stay in a light entry: each short one that the fleet reads there, once. An entry may repeat a name.
+#[derive(Debug, Clone)]
+struct InlineFields {
+    seen: [bool; INLINE.len()],
 }
 
-/// Returns true if a field stays in a light entry: it is short, and the fleet or one of its scripts reads it there.
-fn stays_inline(name: &[u8], value: &[u8]) -> bool {
-    value.len() <= MAX_VALUE_BYTES
-        && (name.starts_with(b"dead_")
-            || name.starts_with(b"was_")
-            || name.starts_with(b"trace")
-            || matches!(
-                name,
-                b"type" | b"id" | b"attempt" | b"lost" | b"life" | b"replay_of" | b"replays" | b"root"
-            )
-            || matches!(
-                name,
-                b"created_ms"
-                    | b"unroutable_ms"
-                    | b"run_at_ms"
-                    | b"delay_ms"
-                    | b"expires_at_ms"
-                    | b"timeout_ms"
-            )
-            || matches!(
-                name,
-                b"max_attempts" | b"tracking" | b"once" | b"unique" | b"unique_scope" | b"batch"
-            )
-            || matches!(name, b"on_success" | b"on_failure" | b"parent" | b"campaign" | FIELD)
-            || matches!(name, b"lane" | b"room_gates"))
+impl InlineFields {
+    fn new() -> Self {
+        Self { seen: [false; INLINE.len()] }
+    }
+
+    /// Returns true if this field, the next one of its entry, stays.
+    fn keep(&mut self, (name, value): (&[u8], &[u8])) -> bool {
+        if name == FIELD {
+            return true;
+        }
+        let known = INLINE.iter().position(|inline| *inline == name);
+        let Some(nth) = known.filter(|_| value.len() <= MAX_VALUE_BYTES) else { return false };
+        !std::mem::replace(&mut self.seen[nth], true)
+    }
 }
 
 #[cfg(test)]
@@ -229,6 +280,26 @@ mod tests {
             assert_eq!(entry.offloaded(), None, "{value:?}");
         }
         assert!(envelope(&[("offloaded", b"5-1-high-00ff 7")]).offloaded().is_some());
+    }
+
+    #[test]
+    fn a_producers_fields_are_offloaded_whatever_their_names_begin_with_and_repeated_ones_too() {
+        let value = vec![b'x'; 4000];
+        let fields = ["was_1", "dead_1", "trace_1", "tracestate", "type", "type", "dead_error", "dead_error"];
+        let fields = ["life"].into_iter().chain(fields.into_iter().cycle().take(200));
+        let whole = Envelope::new(fields.map(|name| (name.as_bytes(), value.as_slice())));
+        let light = whole.without_large_fields(&life()).unwrap();
+        let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
+        assert_eq!(names, [b"life".as_slice(), FIELD, b"encoding", b"type", b"dead_error"]);
+        let restored = light.envelope.with_large_fields(&light.fields).unwrap();
+        assert_eq!((restored.len(), restored.is_whole()), (202, true));
+        let count = |envelope: &Envelope, wanted: &[u8]| {
+            envelope.fields().filter(|(name, _)| *name == wanted).count()
+        };
+        for name in [b"was_1".as_slice(), b"type", b"dead_error"] {
+            assert_eq!(count(&restored, name), count(&whole, name));
+        }
+        assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
     }
 
     #[test]
