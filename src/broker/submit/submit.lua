@@ -153,7 +153,9 @@ local function judge(job)
   -- One of its steps may have run: then it must not be cancelled, nor may the remaining steps see another payload.
   if job.mode == 'reject' or redis.call('EXISTS', job.ledger) == 1 then return 'held', holder, state end
   if job.mode == 'debounce' then
-    if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type then return 'held', holder, state end
+    if state ~= 'scheduled' or redis.call('HGET', job.held, 'type') ~= job.type or not is_held(job, member) then
+      return 'held', holder, state
+    end
     if redis.call('HGET', packs, member) ~= job.read then return 'holder', holder, '' end
     local wanted = offloaded_by(job.wanted, delayed)
     if is_offloaded(wanted) and redis.call('EXISTS', wanted) == 0 then

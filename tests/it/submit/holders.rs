@@ -1,6 +1,8 @@
 //! Holders of unique keys that the script finds in odd places.
 
-use super::scripts::{KEYS, NO_LOCK, RECORD, args, first, second, verdicts};
+use streamfleet::job::{Envelope, Lane};
+
+use super::scripts::{KEYS, NO_LOCK, PACKED, RECORD, args, first, second, verdicts};
 use crate::harness::scripts::source;
 use crate::lives::rooms::{PLACES, ROOM, cancel, park};
 use crate::traps::scripts::Scripts;
@@ -75,4 +77,22 @@ fn a_holder_whose_due_time_is_no_number_refuses_no_other_job() {
     let keys = [&keys[..], &good].concat();
     let answer = scripts.call(source("submit"), &keys, &[newcomer, args("good", "now", NO_LOCK)].concat()).1;
     assert_eq!(verdicts(answer)[3..], ["new", "good", "waiting"]);
+}
+
+#[test]
+fn a_debounce_changes_no_other_life_of_its_holders_id() {
+    let scripts = Scripts::new();
+    scripts.call(source("submit"), &KEYS, &first("in"));
+    // The holder was due, and waits in its lane, when a job that somebody gave the same id was deferred.
+    scripts.server.cmd(&["XADD", KEYS[6], "*", "id", "j", "life", "1f", "type", "test"]);
+    let fields = [("life", "2f"), ("id", "j"), ("type", "test")];
+    let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let pack = Envelope::new(fields).pack(Lane::Normal);
+    scripts.server.cmd(&[&b"HSET"[..], KEYS[2].as_bytes(), b"j", &pack]);
+    let before = scripts.digest();
+    let (keys, args) = second("in", "debounce");
+    let args = args.iter().map(|value| if *value == PACKED { &pack } else { value.as_bytes() });
+    let answer = scripts.call(source("submit"), &keys, &args.collect::<Vec<_>>());
+    assert_eq!(verdicts(answer.1)[0], "held");
+    assert_eq!(scripts.digest(), before);
 }

@@ -12,7 +12,7 @@ const BATCH: &str = "sf:{q}:batch:b";
 const RECEIPT: &str = "sf:{q}:receipt:first";
 
 /// A job's packed fields in the delayed set, as a client read them.
-const PACKED: &str = "<1700000000000>";
+pub(super) const PACKED: &str = "<1700000000000>";
 
 pub(super) const KEYS: [&str; 13] = [
     "sf:{q}:control",
