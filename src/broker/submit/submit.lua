@@ -177,14 +177,23 @@ local function judged(job)
   if string.find(why, 'WRONGTYPE', 1, true) then return 'refused', job.id, why end
   error(answer[2], 0)
 end
+-- The fates that were decided before the first write, and the keys that earlier jobs of this call have changed since. Reading a
+-- large holder takes long.
+local decided, touched = {}, {}
+local function decide(job)
+  local is_stale = touched[job.record] or job.key ~= '' and touched[job.lock] or job.holder ~= '' and touched[job.held]
+  if decided[job] and not is_stale then return unpack(decided[job], 1, 4) end
+  return judged(job)
+end
 -- Nothing is written if one of these fails.
 redis.call('ZCARD', delayed)
 for _, stream in ipairs({ high, normal, low }) do redis.call('XLEN', stream) end
 local limit = depth_limit(control, most)
-if limit then
+if limit and overfull(limit, #jobs, delayed, high, normal, low) then
   local more = 0
   for _, job in ipairs(jobs) do
-    if judged(job) == 'new' then more = more + 1 end
+    decided[job] = { judged(job) }
+    if decided[job][1] == 'new' then more = more + 1 end
   end
   local full = more > 0 and overfull(limit, more, delayed, high, normal, low)
   if full then
@@ -369,7 +378,7 @@ local function hand_over(job)
 end
 local answer, changed, added = { #jobs }, false, {}
 for _, job in ipairs(jobs) do
-  local verdict, id, state, place = judged(job)
+  local verdict, id, state, place = decide(job)
   if job.member == '1' and verdict ~= 'refused' and not is_reached(job) then verdict, id, state = 'again', job.id, '' end
   if verdict == 'new' or verdict == 'replaced' then state = add(job) end
   if verdict == 'replaced' then
@@ -386,6 +395,9 @@ for _, job in ipairs(jobs) do
     end
   end
   job.is_added = verdict == 'new' or verdict == 'replaced'
+  if job.is_added or verdict == 'debounced' or job.member == '1' then
+    for _, key in ipairs({ job.record, job.lock, job.held }) do touched[key] = true end
+  end
   job.is_open = verdict == 'holder' or verdict == 'hidden' or verdict == 'again'
   added[job.id] = added[job.id] or job.is_added
   -- An earlier call accepted this very job, and its answer was lost.

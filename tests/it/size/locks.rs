@@ -24,7 +24,8 @@ fn broad() -> Submission {
 /// Gives holders to many keys, and submits small jobs with these keys.
 async fn displaced(holder: fn() -> Submission, delay: Option<Duration>, mode: UniqueMode) -> Verdict {
     let scene = Scene::new().await;
-    let producer = Producer::new(scene.queue.clone()).max_depth(1000);
+    // The queue is full, which the script finds out before it decides.
+    let producer = Producer::new(scene.queue.clone()).max_depth(EACH as u64);
     let jobs = |submission: fn() -> Submission, mode: UniqueMode| {
         (0..EACH).map(move |nth| {
             let submission = locked(submission(), &format!("key-{nth}"), mode);
