@@ -4,12 +4,16 @@
 -- returns {now ms, fields of the ledger flat, state in the record or '', id of the dead letter in the record or ''}
 local ledger, record = unpack(KEYS)
 local told_steps, plan = unpack(ARGV)
-if told_steps ~= '' and redis.call('HEXISTS', ledger, 'plan') == 0 then
-  redis.call('HSET', ledger, 'plan', plan)
+if told_steps ~= '' then
+  local is_new, found = redis.call('HSETNX', ledger, 'plan', plan) == 1, false
   for name, state in string.gmatch(told_steps, '([^ =]+)=(%S+)') do
-    redis.call('HSET', ledger, name .. ':state', state, name .. ':since', now_ms())
+    -- Another life of the id may have a ledger, but know less: what is done stays done.
+    if is_new or state == 'done' and redis.call('HGET', ledger, name .. ':state') ~= 'done' then
+      redis.call('HSET', ledger, name .. ':state', state, name .. ':since', now_ms())
+      found = true
+    end
   end
-  redis.call('HINCRBY', ledger, 'v', 1)
+  if is_new or found then redis.call('HINCRBY', ledger, 'v', 1) end
 end
 local told = redis.call('HMGET', record, 'state', 'dead_id')
 return { now_ms(), redis.call('HGETALL', ledger), told[1] or '', told[2] or '' }

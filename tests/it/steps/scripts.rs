@@ -336,3 +336,21 @@ fn a_lookup_changes_nothing() {
     assert_eq!(rest[2], Value::BulkString(letter.into_bytes()));
     assert_eq!(scripts.digest(), before);
 }
+
+#[test]
+fn a_letters_finished_steps_stay_done_though_another_life_has_begun_them() {
+    let scripts = Scripts::new();
+    let entry = scripts.delivered();
+    for (run, state) in [("1", "pending"), ("2", "pending")] {
+        assert_eq!(scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, run, "auto")).0, 1);
+        assert_eq!(scripts.call_one(source("step_end"), &KEYS, &end(run, state)).0, 1);
+    }
+    // The ledger of the life that ended in the letter was gone by then.
+    let told = ["charge=done mail=exhausted", "charge once"];
+    for _ in 0..2 {
+        scripts.call(source("steps"), &[LEDGER, RECORD], &told);
+        let states = ["charge:state", "mail:state"].map(|name| field(&scripts, name));
+        assert_eq!(states, ["done".to_owned(), String::new()]);
+    }
+    assert_eq!(scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "3", "auto")).0, 2);
+}
