@@ -18,7 +18,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint lua public-api public-api-update unit redis deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test bench lint lua public-api public-api-update unit redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
 # Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
 demo: redis
@@ -66,21 +66,21 @@ servers-check: redis
 servers: redis
 	./tests/servers.sh --all $(SERVERS)
 
-sdk-check: redis
-	$(CARGO) build --locked --bin streamfleet
+# The checks below use the program that the tests build. Building it in another way would compile the library again, with other features.
+program: redis
+	$(CARGO) test --locked --all-features --no-run
+
+sdk-check: program
 	for each in sdk/*/check.sh; do STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet $$each || exit 1; done
 
 # These install what they need, as the checks of the packages do.
-api-check: redis
-	$(CARGO) build --locked --bin streamfleet
+api-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/api.sh
 
-browser-check: redis
-	$(CARGO) build --locked --bin streamfleet
+browser-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh $(ARGS)
 
-console-check: redis
-	$(CARGO) build --locked --bin streamfleet
+console-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/api.sh --if-possible
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh --quick --if-possible
 
@@ -91,9 +91,7 @@ deploy-check:
 	./deploy/check.sh
 	./deploy/prometheus/check.sh
 
-# This uses the program that the tests build.
-grafana-check: redis
-	$(CARGO) test --locked --all-features --no-run
+grafana-check: program
 	./grafana/check.sh
 
 soak: redis
