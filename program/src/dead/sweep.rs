@@ -1,8 +1,11 @@
 //! `dead replay` and `dead drop`: for the named letters, or for those that a filter matches and that exist now. One script
-//! handles each letter, so two concurrent sweeps never replay a letter twice.
+//! handles each letter, so two concurrent sweeps never replay a letter twice. A letter that Redis refuses stays, and stops
+//! nothing.
+
+use std::cell::Cell;
 
 use anyhow::Context as _;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use streamfleet::admin::{DeadLetter, Filter, Replayed, Selection};
 use streamfleet::job::{EntryId, JobId, QueueName, State};
@@ -17,6 +20,12 @@ use crate::{Context, Wrong, confirm};
 
 /// How many scripts are in flight at once.
 const AT_ONCE: usize = 32;
+
+/// The most refused letters that are named.
+const MAX_ERRORS: usize = 5;
+
+/// If a page has at least this many letters, and Redis refuses all of them, the sweep ends.
+const HOPELESS: usize = 20;
 
 /// The arguments of `dead replay` and `dead drop`.
 #[derive(clap::Args)]
@@ -117,6 +126,10 @@ pub(crate) struct Swept {
     gone: u64,
     /// Letters that were left alone because the filter cannot judge them: their payload is too large or unreadable.
     undecided: u64,
+    /// Letters that Redis refused to replay or drop.
+    failed: u64,
+    /// Some of the errors with which it did.
+    errors: Vec<String>,
 }
 
 impl Swept {
@@ -128,6 +141,21 @@ impl Swept {
     /// One letter was dropped.
     pub(crate) fn dropped(queue: &Queue) -> Self {
         Self { queue: queue.name().to_string(), dropped: 1, ..Self::default() }
+    }
+
+    /// One letter was refused.
+    fn fail(&mut self, error: &anyhow::Error) {
+        self.failed += 1;
+        if self.errors.len() < MAX_ERRORS {
+            let why = format!("{error:#}");
+            output::print_stderr(&why);
+            self.errors.push(why);
+        }
+    }
+
+    /// How many letters were replayed or dropped.
+    fn done(&self) -> u64 {
+        self.replayed + self.dropped
     }
 }
 
@@ -150,8 +178,13 @@ pub(super) async fn run(
         sweep.named(&args).await?;
     }
     context.output.print(&sweep.swept, |swept| show(swept, action))?;
-    let missing = !args.ids.is_empty() && sweep.swept.gone > 0;
-    Ok(if missing { Exit::NotFound } else { Exit::Done })
+    let Swept { gone, failed, .. } = sweep.swept;
+    Ok(match (failed, sweep.swept.done() + gone) {
+        (0, _) if gone > 0 && !args.ids.is_empty() => Exit::NotFound,
+        (0, _) => Exit::Done,
+        (_, 0) => Exit::Redis,
+        (_, _) => Exit::Failed,
+    })
 }
 
 impl Args {
@@ -198,12 +231,16 @@ impl Sweep {
         let action = args.actor.action(self.action.command()).ids(&args.ids);
         actor::note(&self.queue, &action).await;
         for id in &args.ids {
-            match super::find(&self.queue, id).await? {
-                Some(letter) => self.sweep(vec![letter]).await?,
-                None => {
+            match super::find(&self.queue, id).await {
+                Ok(Some(letter)) => self.sweep(vec![letter]).await?,
+                Ok(None) => {
                     self.swept.gone += 1;
                     self.report_missing(id).await?;
                 }
+                Err(error) if error.downcast_ref().is_some_and(is_of_one) => {
+                    self.swept.fail(&error.context(id.to_string()));
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -230,9 +267,8 @@ impl Sweep {
         }
         actor::note(&self.queue, &action).await;
         let done = self.pages(&selection, context).await;
-        let count = self.swept.replayed + self.swept.dropped;
         let outcome = if done.is_ok() { "done" } else { "ended early" };
-        actor::note(&self.queue, &action.count(count).outcome(outcome)).await;
+        actor::note(&self.queue, &action.count(self.swept.done()).outcome(outcome)).await;
         done
     }
 
@@ -254,19 +290,38 @@ impl Sweep {
     }
 
     async fn sweep(&mut self, letters: Vec<DeadLetter>) -> anyhow::Result<()> {
-        let (queue, action) = (self.queue.clone(), self.action);
-        let actions = letters.iter().map(|letter| apply(&queue, action, letter));
-        let mut actions = futures_util::stream::iter(actions).buffer_unordered(AT_ONCE);
-        loop {
-            let (replayed, dropped) = (self.swept.replayed, self.swept.dropped);
-            let done = actions.try_next().await;
-            match done.with_context(|| format!("after {} replayed or dropped", replayed + dropped))? {
-                None => return Ok(()),
-                Some(false) => self.swept.gone += 1,
-                Some(true) if action != SweepAction::Drop => self.swept.replayed += 1,
-                Some(true) => self.swept.dropped += 1,
+        let (queue, action, is_ending) = (self.queue.clone(), self.action, Cell::new(false));
+        let actions = letters.iter().take_while(|_| !is_ending.get()).map(|letter| {
+            let done = apply(&queue, action, letter);
+            async move { (letter, done.await) }
+        });
+        let mut actions = stream::iter(actions).buffer_unordered(AT_ONCE);
+        let (mut refused, mut failure) = (0, None);
+        // Also after an error: what is under way may be done, and must be counted.
+        while let Some((letter, done)) = actions.next().await {
+            match done {
+                Ok(false) => self.swept.gone += 1,
+                Ok(true) if action != SweepAction::Drop => self.swept.replayed += 1,
+                Ok(true) => self.swept.dropped += 1,
+                Err(error) => {
+                    let goes_on = is_of_one(&error);
+                    let named = format!("the letter {} of the job {}", letter.entry, letter.job());
+                    let error = anyhow::Error::from(error).context(named);
+                    if goes_on {
+                        self.swept.fail(&error);
+                        refused += 1;
+                    }
+                    // Nothing suggests that the letters of further pages will fare better.
+                    let is_hopeless = refused == letters.len() && refused >= HOPELESS;
+                    if !goes_on || is_hopeless {
+                        is_ending.set(true);
+                        failure.get_or_insert(error);
+                    }
+                }
             }
         }
+        let Some(error) = failure else { return Ok(()) };
+        Err(error.context(format!("after {} replayed or dropped", self.swept.done())))
     }
 
     /// Reports what became of a letter or a job that has no letter.
@@ -298,6 +353,11 @@ async fn apply(queue: &Queue, action: SweepAction, letter: &DeadLetter) -> Resul
     }
 }
 
+/// Returns true if Redis may refuse this letter alone, for example because the record of its job has another type.
+fn is_of_one(error: &RedisError) -> bool {
+    matches!(error, RedisError::Refused { .. }) && !error.is_transient()
+}
+
 /// Returns true if this call replayed the letter. If somebody else replayed or edited it meanwhile, reports that.
 async fn is_replayed(queue: &Queue, replayed: Replayed, letter: &DeadLetter) -> Result<bool, RedisError> {
     match replayed {
@@ -326,5 +386,6 @@ fn show(swept: &Swept, action: SweepAction) -> String {
         0 => String::new(),
         count => format!(", {count} left alone because the filter cannot read their payloads"),
     };
-    format!("{done}{gone}{undecided}")
+    let failed = if swept.failed > 0 { format!(", {} failed", swept.failed) } else { String::new() };
+    format!("{done}{gone}{undecided}{failed}")
 }

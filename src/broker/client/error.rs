@@ -172,6 +172,14 @@ impl Error {
         self
     }
 
+    /// Adds the record of the job that the command was about: if Redis refuses this job alone, it is most likely the cause.
+    pub(crate) fn of_record(mut self, record: &fred::types::Key) -> Self {
+        if let Self::Refused { class: Class::Configuration, detail, .. } = &mut self {
+            *detail = format!("{detail}; the record of the job is {}", record.as_str_lossy());
+        }
+        self
+    }
+
     pub(crate) fn contract(command: &'static str, reply: impl fmt::Debug) -> Self {
         let reply = crate::job::cut(format!("{reply:?}"), 200);
         Self::Contract { command, reply }

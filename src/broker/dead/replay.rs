@@ -68,11 +68,13 @@ impl DeadLetters<'_> {
         job: &JobId,
         all_steps: &'static str,
     ) -> Result<Replayed, Error> {
-        let mut keys = vec![self.queue.keys.dead.clone(), self.queue.keys.record(job)];
+        let record = self.queue.keys.record(job);
+        let mut keys = vec![self.queue.keys.dead.clone(), record.clone()];
         keys.extend(self.queue.keys.streams().clone());
         keys.extend([self.queue.keys.ledger(job), self.queue.keys.receipt(call)]);
         let args = vec![letter.to_string().into(), all_steps.into()];
-        let answer = self.queue.run_named(&REPLAY, keys, args).await?;
+        let answer =
+            self.queue.run_named(&REPLAY, keys, args).await.map_err(|error| error.of_record(&record))?;
         let state = || answer.rest.first().and_then(|state| decode::text(state).parse().ok());
         match answer.status {
             1 => Ok(Replayed::As(answer.rest.first().and_then(decode::entry_id))),
@@ -128,9 +130,10 @@ impl DeadLetters<'_> {
         limits: LetterLimits,
     ) -> Result<Evicted, Error> {
         let (offloaded, [group, fingerprint]) = self.light_parts(letter).await?;
+        let record = self.queue.keys.record(job);
         let keys = vec![
             self.queue.keys.dead.clone(),
-            self.queue.keys.record(job),
+            record.clone(),
             self.queue.keys.ledger(job),
             offloaded,
             self.queue.keys.receipt(receipt),
@@ -139,7 +142,8 @@ impl DeadLetters<'_> {
         let most = limits.most.map_or_else(String::new, |most| most.to_string());
         let mut args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
         args.extend([group, fingerprint, drawn_call().into()]);
-        let answer = self.queue.run_named(&DROP, keys, args).await?;
+        let answer =
+            self.queue.run_named(&DROP, keys, args).await.map_err(|error| error.of_record(&record))?;
         match answer.status {
             0 => Ok(Evicted::Gone),
             1 => Ok(Evicted::Dropped),

@@ -80,6 +80,63 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
     assert_eq!(rest["items"].as_array().unwrap().len(), 2);
 }
 
+/// Writes a letter by hand for a job of its own, and returns the letter's id.
+fn write_one(server: &RedisServer, job: &str, lane: &str) -> String {
+    let fields = ["type", "test", "id", job, "payload", "1", "dead_reason", "fatal", "dead_error", "no"];
+    let command = [&["XADD", DEAD, "*"], &fields[..], &["dead_origin", lane]].concat();
+    redis::from_redis_value(server.cmd(&command)).unwrap()
+}
+
+#[test]
+fn a_letter_that_redis_refuses_stays_and_the_others_are_replayed() {
+    let server = RedisServer::start();
+    let letters: Vec<String> =
+        (0..300).map(|nth| write_one(&server, &format!("D{nth:03}"), "normal")).collect();
+    server.cmd(&["SET", "sf:{default}:job:D005", "oops"]);
+    let replay = |more: &[&str]| {
+        let output = sf(&server, &[&["dead", "replay", "--json"], more].concat());
+        (output.code, serde_json::from_str::<Value>(&output.stdout).unwrap_or_default(), output.stderr)
+    };
+    let (code, swept, told) = replay(&["--all", "--yes"]);
+    assert_eq!((code, &swept["replayed"], &swept["failed"]), (Some(1), &299.into(), &1.into()), "{told}");
+    let why = swept["errors"][0].as_str().unwrap();
+    for named in [&letters[5], "D005", "WRONGTYPE", "sf:{default}:job:D005"] {
+        assert!(why.contains(named), "{named}: {why}");
+    }
+    let length = |key: &str| redis::from_redis_value::<u64>(server.cmd(&["XLEN", key])).unwrap();
+    assert_eq!((length(DEAD), length("sf:{default}:jobs")), (1, 299));
+    let last = json(&server, &["audit", "--limit", "1"])["items"][0].clone();
+    assert_eq!((&last["count"], &last["outcome"]), (&299.into(), &"done".into()));
+    // Among letters that are named.
+    let more = write_one(&server, "E000", "normal");
+    let (code, swept, told) = replay(&[&letters[5], "D005", &more]);
+    assert_eq!((code, &swept["replayed"], &swept["failed"]), (Some(1), &1.into(), &2.into()), "{told}");
+    // Alone: Redis refuses all that was asked for.
+    for args in [&["--all", "--yes"][..], &[&letters[5]]] {
+        let shown = sf(&server, &[&["dead", "replay"], args].concat());
+        assert_eq!((shown.code, shown.stdout.as_str()), (Some(3), "0 replayed, 1 failed\n"), "{shown:?}");
+        let want = format!("the letter {} of the job D005: redis refused replay", letters[5]);
+        assert!(shown.stderr.starts_with(&want), "{want}: {shown:?}");
+    }
+    server.cmd(&["DEL", "sf:{default}:job:D005"]);
+    assert_eq!(json(&server, &["dead", "replay", "--all", "--yes"])["replayed"], 1);
+}
+
+#[test]
+fn a_sweep_ends_where_redis_refuses_a_whole_page_and_counts_what_it_did() {
+    let server = RedisServer::start();
+    for nth in 0..230 {
+        write_one(&server, &format!("D{nth:03}"), if nth < 200 { "normal" } else { "low" });
+    }
+    server.cmd(&["SET", "sf:{default}:jobs:low", "oops"]);
+    let output = sf(&server, &["dead", "replay", "--all", "--yes"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(3), ""), "{output:?}");
+    assert!(output.stderr.contains("after 200 replayed or dropped"), "{output:?}");
+    assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(30));
+    let last = json(&server, &["audit", "--limit", "1"])["items"][0].clone();
+    assert_eq!((&last["count"], &last["outcome"]), (&200.into(), &"ended early".into()));
+}
+
 #[test]
 fn the_pages_of_a_list_count_each_unreadable_letter_once() {
     let server = RedisServer::start();
