@@ -93,6 +93,29 @@ async fn a_repeated_request_with_a_key_submits_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_key_finds_the_job_that_holds_the_unique_key() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let unique = |payload: u32| json!({"type": "test", "payload": payload, "unique": "M", "delay": "1h"});
+    let post = |path: &'static str, key: &'static str, payload: u32| {
+        let request = console.ask(Method::POST, path).header("Idempotency-Key", key);
+        send(request.json(&unique(payload)))
+    };
+    let first = post(PATH, "h1", 1).await.ok(201);
+    for _ in 0..2 {
+        let held = post(PATH, "h2", 2).await.ok(200);
+        assert_eq!((&held["id"], &held["existing"]), (&first["id"], &json!(true)));
+    }
+    let waited = post("queues/default/jobs?wait=100ms", "h3", 3).await.ok(202);
+    assert_eq!(waited["id"], first["id"]);
+    assert_eq!(post(PATH, "h1", 2).await.wrong(422), "header.Idempotency-Key");
+    let many = console.ask(Method::POST, PATH).header("content-type", "application/x-ndjson");
+    let answer = send(many.header("Idempotency-Key", "h4").body(unique(4).to_string())).await;
+    let line: Value = serde_json::from_str(answer.text.lines().next().unwrap()).unwrap();
+    assert_eq!((&line["id"], &line["existing"]), (&first["id"], &json!(true)), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_request_waits_for_the_result() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;

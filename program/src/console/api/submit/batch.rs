@@ -262,8 +262,8 @@ async fn accepted(
             format!("the job may or may not be submitted: {why}"),
         ));
     };
-    if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
-        marked.check(queue, &submitted.id).await?;
+    if let Some(marked) = marked {
+        marked.check(queue, &submitted).await?;
     }
     Ok(Report::of(&submitted, queue.name(), place))
 }

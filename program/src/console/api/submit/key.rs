@@ -6,8 +6,8 @@ use axum::extract::OptionalFromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use sha2::{Digest as _, Sha256};
-use streamfleet::Queue;
 use streamfleet::job::{Envelope, JobId};
+use streamfleet::{Queue, Submitted};
 
 use crate::console::api::failure::redis;
 use crate::console::problem::Problem;
@@ -33,6 +33,7 @@ pub(super) struct Origin(String);
 
 /// What a job got from the key of its request.
 pub(super) struct Marked {
+    id: JobId,
     job_type: String,
     mark: String,
 }
@@ -56,20 +57,25 @@ impl Origin {
         let payload = draft.payload.as_deref().unwrap_or_default();
         let content = hash([draft.job_type.as_bytes(), draft.encoding.as_str().as_bytes(), payload]);
         let mark = content[..MARK_DIGITS].to_owned();
-        draft.id = Some(id);
+        draft.id = Some(id.clone());
         draft.headers.retain(|(name, _)| name != MARK);
         draft.headers.push((MARK.to_owned(), mark.clone()));
-        Some(Marked { job_type: draft.job_type.clone(), mark })
+        Some(Marked { id, job_type: draft.job_type.clone(), mark })
     }
 }
 
 impl Marked {
-    /// Refuses a request whose key another job has got, as far as that is still known.
+    /// Refuses a request whose key another job has got, as far as that is still known. The job that holds a unique key
+    /// has got another key, or none.
     ///
     /// # Errors
     ///
     /// [`Problem`] with the status 422.
-    pub(super) async fn check(&self, queue: &Queue, id: &JobId) -> Result<(), Problem> {
+    pub(super) async fn check(&self, queue: &Queue, submitted: &Submitted) -> Result<(), Problem> {
+        let id = &submitted.id;
+        if submitted.existing().is_none() || *id != self.id {
+            return Ok(());
+        }
         let status = queue.status(id).await.map_err(redis("failed to look up the job"))?;
         let Some(status) = status else { return Ok(()) };
         let fields = queue.fields(&status).await.map_err(redis("failed to look up the job"))?;

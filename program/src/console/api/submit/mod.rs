@@ -136,8 +136,8 @@ impl One {
         let submission = draft.submission(target.max_payload).map_err(|error| refused(&error))?;
         let submitted = target.producer.submit_or_find(submission).await;
         let submitted = submitted.map_err(|error| refused_as(&own, &error))?;
-        if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
-            marked.check(&target.queue, &submitted.id).await?;
+        if let Some(marked) = marked {
+            marked.check(&target.queue, &submitted).await?;
         }
         let report = Report::of(&submitted, &name, place);
         let status = if report.existing { StatusCode::OK } else { StatusCode::CREATED };
@@ -161,10 +161,10 @@ impl One {
         let submission = draft.submission(target.max_payload).map_err(|error| refused(&error))?;
         let submitted = target.producer.submit_or_find(submission).await;
         let submitted = submitted.map_err(|error| refused_as(&own, &error))?;
-        let id = submitted.id.clone();
-        if let Some(marked) = marked.filter(|_| submitted.existing().is_some()) {
-            marked.check(&target.queue, &id).await?;
+        if let Some(marked) = marked {
+            marked.check(&target.queue, &submitted).await?;
         }
+        let id = submitted.id;
         let (status, outcome) = match target.producer.wait(&id, longest).await {
             Ok(ended) => (StatusCode::OK, Outcome::ended(&ended, &name)),
             Err(WaitError::TimedOut { state, .. }) => {
