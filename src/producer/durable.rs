@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::batches::is_repeatable;
-use super::{PAUSES, Producer, Submission, SubmitError, Submitted, graver, is_retryable, may_be_executed};
+use super::{Answers, PAUSES, Producer, Submission, SubmitError, graver, is_retryable, may_be_executed};
 use crate::broker::{self, Durability, Link, Queue, RESEND_WITHIN, Turn};
+use crate::job::JobId;
 
 /// The connections for durable jobs that nobody uses now. Clones of a producer share them. Each is used by one
 /// submission at a time: while it waits, Redis runs nothing else over it. After a failure none is kept, because the others
@@ -39,21 +40,23 @@ impl Producer {
         Self { confirm_within: longest.min(Duration::from_secs(60)), ..self }
     }
 
-    /// Sends one batch, and waits until it is as durable as its jobs ask for.
+    /// Sends one batch, and waits until it is as durable as its jobs ask for. Notes the answer about each job, also after an
+    /// error.
     pub(super) async fn send(
         &self,
         batch: Vec<Submission>,
         turn: Option<Turn>,
-    ) -> Result<Vec<Submitted>, SubmitError> {
+        answers: &mut Answers,
+    ) -> Result<(), SubmitError> {
         let need = Need::of(&batch);
         if need == Need::default() {
-            return self.deliver(batch, turn).await;
+            return self.deliver(batch, turn, answers).await;
         }
         // A job without an id of its own would become a second job if it were sent again.
         let (mut pauses, begun) = (PAUSES.iter().filter(|_| is_repeatable(&batch)), Instant::now());
         let mut before = None;
         loop {
-            let error = match self.send_durable(need, batch.clone()).await {
+            let error = match self.send_durable(need, batch.clone(), answers).await {
                 Err(SubmitError::Broker(error)) => error,
                 Err(error @ SubmitError::NotOffered(_)) => {
                     return Err(before.filter(may_be_executed).map_or(error, Into::into));
@@ -73,28 +76,30 @@ impl Producer {
     }
 
     /// Sends one batch over a connection that nobody else uses, and waits until it is as durable as needed.
-    async fn send_durable(&self, need: Need, batch: Vec<Submission>) -> Result<Vec<Submitted>, SubmitError> {
+    async fn send_durable(
+        &self,
+        need: Need,
+        batch: Vec<Submission>,
+        answers: &mut Answers,
+    ) -> Result<(), SubmitError> {
         let link = self.confirming_link(need).await?;
         let there = Self { queue: self.queue.over(&link), retries: false, ..self.clone() };
-        match there.deliver(batch, None).await {
-            Ok(answers) => {
-                let Err(why) = confirm(&there.queue, need, self.confirm_within).await else {
-                    self.keep(link);
-                    return Ok(answers);
-                };
-                self.kept().clear();
-                let accepted = answers.into_iter().map(|answer| answer.id).collect();
-                Err(SubmitError::Unconfirmed { accepted, why })
-            }
-            Err(SubmitError::Broker(error)) if is_retryable(&error) => {
-                self.kept().clear();
-                Err(error.into())
-            }
-            Err(error) => {
-                self.keep(link);
-                Err(error)
-            }
+        let sent = there.deliver(batch, None, answers).await;
+        if let Err(SubmitError::Broker(error)) = &sent
+            && is_retryable(error)
+        {
+            self.kept().clear();
+            unconfirm(answers, &error.to_string());
+            return sent;
         }
+        // Even if a job is refused, others may be accepted.
+        let has_accepted = answers.iter().flatten().any(Result::is_ok);
+        if has_accepted && let Err(why) = confirm(&there.queue, need, self.confirm_within).await {
+            self.kept().clear();
+            return Err(SubmitError::Unconfirmed { accepted: unconfirm(answers, &why), why });
+        }
+        self.keep(link);
+        sent
     }
 
     /// Returns a connection that nobody else uses, after checking that Redis can confirm what the jobs need.
@@ -132,6 +137,19 @@ impl Producer {
     fn kept(&self) -> MutexGuard<'_, Vec<Link>> {
         self.confirming.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Notes that the accepted jobs are not confirmed to be durable, and returns them.
+fn unconfirm(answers: &mut Answers, why: &str) -> Vec<JobId> {
+    let mut accepted = Vec::new();
+    for answer in answers.iter_mut().flatten() {
+        if let Ok(submitted) = answer {
+            accepted.push(submitted.id.clone());
+            let alone = vec![submitted.id.clone()];
+            *answer = Err(SubmitError::Unconfirmed { accepted: alone, why: why.to_owned() });
+        }
+    }
+    accepted
 }
 
 /// Waits until everything written so far is kept as needed, or returns why that is unknown.

@@ -4,7 +4,7 @@ use crate::broker::{self, JobWithId, NotAccepted};
 use crate::job::{InvalidName, InvalidPayload, JobId, JobType, State};
 
 /// Why a job was not submitted; see the [example](crate::Producer::submit_or_find).
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
     /// The payload cannot be encoded.
@@ -97,7 +97,7 @@ pub enum SubmitError {
         key: String,
     },
     /// Redis refuses only this job, because one of its keys holds something else. Of several jobs in one call, others may
-    /// be submitted: see [`Producer::submit_all`](crate::Producer::submit_all).
+    /// be submitted: see [`Producer::submit_each`](crate::Producer::submit_each).
     #[error("the job {job} was refused: {why}")]
     Refused {
         /// The job.

@@ -36,6 +36,9 @@ use crate::job::{JobId, TraceContext};
 use crate::schema::Schemas;
 use crate::traces;
 
+/// What is known about each job of a round trip, in order.
+type Answers = Vec<Option<Result<Submitted, SubmitError>>>;
+
 /// How many round trips are in flight at once.
 const IN_FLIGHT: usize = 4;
 
@@ -148,12 +151,14 @@ impl Producer {
     ///
     /// As [`Producer::submit`].
     pub async fn submit_or_find(&self, submission: Submission) -> Result<Submitted, SubmitError> {
-        let mut answers = self.send(self.prepare(vec![submission]).await?, None).await?;
-        answers.pop().ok_or_else(|| SubmitError::Payload("no id came back".to_owned()))
+        let mut answers = vec![None];
+        self.send(self.prepare(vec![submission]).await?, None, &mut answers).await?;
+        let no_answer = || Err(SubmitError::Payload("no id came back".to_owned()));
+        answers.pop().flatten().unwrap_or_else(no_answer)
     }
 
     /// Submits many jobs in few round trips, and returns their ids in the same order. To learn which jobs were submitted
-    /// before an error, use [`Producer::submit_or_find_all`].
+    /// before an error, use [`Producer::submit_or_find_all`] or [`Producer::submit_each`].
     ///
     /// # Errors
     ///
@@ -187,6 +192,57 @@ impl Producer {
         submissions: impl IntoIterator<Item = Submission>,
         mut sent: impl FnMut(Vec<Submitted>),
     ) -> Result<(), SubmitError> {
+        let mut has_failed = false;
+        let keep = |_, answers: Answers| {
+            let whole: Option<Vec<Submitted>> = answers.into_iter().map(|answer| answer?.ok()).collect();
+            match whole.filter(|_| !has_failed) {
+                Some(whole) => sent(whole),
+                None => has_failed = true,
+            }
+        };
+        self.submit_batches(submissions, keep).await
+    }
+
+    /// Submits many jobs as [`Producer::submit_or_find_all`] does, and says what became of each, also in the round trip that
+    /// fails. `told` gets the place of a job, from 0, and its answer, or the error because of which it is not accepted.
+    ///
+    /// Two errors are about jobs that are, or may be: [`SubmitError::Unconfirmed`], and [`SubmitError::Broker`] with
+    /// [`RedisError::Unknown`](crate::RedisError::Unknown). A job of which nothing was said is not accepted.
+    ///
+    /// ```no_run
+    /// # async fn example(producer: streamfleet::Producer, jobs: Vec<streamfleet::Submission>) {
+    /// let sent = producer.submit_each(jobs, |place, answer| match answer {
+    ///     Ok(submitted) => println!("{place}: {}", submitted.id),
+    ///     Err(error) => println!("{place}: {error}"),
+    /// });
+    /// if let Err(error) = sent.await {
+    ///     println!("the others were not sent: {error}");
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Producer::submit_or_find_all`].
+    pub async fn submit_each(
+        &self,
+        submissions: impl IntoIterator<Item = Submission>,
+        mut told: impl FnMut(usize, Result<Submitted, SubmitError>),
+    ) -> Result<(), SubmitError> {
+        let tell = |first: usize, answers: Answers| {
+            let known = (first..).zip(answers).filter_map(|(place, answer)| Some((place, answer?)));
+            known.for_each(|(place, answer)| told(place, answer));
+        };
+        self.submit_batches(submissions, tell).await
+    }
+
+    /// Submits many jobs. `done` gets the answers of each round trip, in order, and the place of its first job.
+    async fn submit_batches(
+        &self,
+        submissions: impl IntoIterator<Item = Submission>,
+        mut done: impl FnMut(usize, Answers),
+    ) -> Result<(), SubmitError> {
+        let mut first = 0;
         let mut batches = Batches::of(submissions.into_iter()).peekable();
         let (mut flying, mut failure, mut alone) = (FuturesOrdered::new(), None, false);
         // While only jobs for now are in flight.
@@ -205,20 +261,23 @@ impl Producer {
                 row = row.filter(|_| can_take_turns(&batch));
                 let turn = row.as_mut().map(Row::next);
                 let may_be_followed = turn.is_some() || is_repeatable(&batch);
+                let mut answers: Answers = batch.iter().map(|_| None).collect();
                 let batch = self.prepare(batch).await;
                 alone = !may_be_followed || batch.is_err();
                 flying.push_back(async move {
-                    let answers = self.send(batch?, turn.clone()).await;
-                    answers.inspect_err(|_| turn.iter().for_each(Turn::fail))
+                    let sent = match batch {
+                        Ok(batch) => self.send(batch, turn.clone(), &mut answers).await,
+                        Err(error) => Err(error),
+                    };
+                    let failed = sent.inspect_err(|_| turn.iter().for_each(Turn::fail)).err();
+                    (with_unknown(answers, failed.as_ref()), failed)
                 });
                 continue;
             }
-            match flying.next().await {
-                None => return failure.map_or(Ok(()), Err),
-                Some(_) if failure.is_some() => {}
-                Some(Ok(answers)) => sent(answers),
-                Some(Err(error)) => failure = Some(error),
-            }
+            let Some((answers, failed)) = flying.next().await else { return failure.map_or(Ok(()), Err) };
+            let next = first + answers.len();
+            done(first, answers);
+            (first, failure) = (next, failure.or(failed));
         }
     }
 
@@ -234,40 +293,36 @@ impl Producer {
         Ok(batch)
     }
 
-    /// Sends one batch, with the script that each kind of job needs. Those that can be sent again go first, so that an
-    /// error leaves none of the others accepted.
+    /// Sends one batch, with the script that each kind of job needs, and notes the answers. Those that can be sent again go
+    /// first, so that an error leaves none of the others accepted.
     async fn deliver(
         &self,
         batch: Vec<Submission>,
         turn: Option<Turn>,
-    ) -> Result<Vec<Submitted>, SubmitError> {
-        let mut answers: Vec<Option<Submitted>> = Vec::with_capacity(batch.len());
+        answers: &mut Answers,
+    ) -> Result<(), SubmitError> {
         let mut routes = Routes::default();
         for (at, submission) in batch.into_iter().enumerate() {
-            answers.push(None);
             routes.add(at, submission);
         }
-        let (places, once) = routes.once;
-        if !once.is_empty() {
-            for (place, answer) in places.into_iter().zip(self.submit_with_ids(once).await?) {
-                answers[place] = Some(answer);
-            }
+        if !routes.once.is_empty() {
+            self.submit_with_ids(routes.once, answers).await?;
         }
         let (places, now) = routes.now;
         if !now.is_empty() {
             let entries = self.queue.append(&now, self.max_depth, turn.as_ref()).await?;
             for ((place, job), entry) in places.into_iter().zip(now).zip(entries) {
-                answers[place] = Some(accepted(JobId::derived(entry, job.lane)));
+                answers[place] = Some(Ok(accepted(JobId::derived(entry, job.lane))));
             }
         }
         let (places, later) = routes.later;
         if !later.is_empty() {
             self.retry(|| self.queue.schedule(&later, self.max_depth)).await?;
             for (place, (id, _)) in places.into_iter().zip(later) {
-                answers[place] = Some(accepted(id));
+                answers[place] = Some(Ok(accepted(id)));
             }
         }
-        Ok(answers.into_iter().flatten().collect())
+        Ok(())
     }
 
     /// Returns the error of a job that can be refused before anything is sent.
@@ -321,7 +376,7 @@ struct Routes {
     /// Sent to the delayed set.
     later: (Vec<usize>, Vec<(JobId, NewJob)>),
     /// Accepted once by their ids.
-    once: (Vec<usize>, Vec<JobWithId>),
+    once: Vec<(usize, JobWithId)>,
 }
 
 impl Routes {
@@ -333,10 +388,7 @@ impl Routes {
             (None, None) => Err(job),
         };
         match once {
-            Ok(once) => {
-                self.once.0.push(place);
-                self.once.1.push(once);
-            }
+            Ok(once) => self.once.push((place, once)),
             Err(job) if job.due == Due::Now => {
                 self.now.0.push(place);
                 self.now.1.push(job);
@@ -351,6 +403,18 @@ impl Routes {
 
 fn accepted(id: JobId) -> Submitted {
     Submitted { id, accepted: Accepted::New }
+}
+
+/// Adds that it is not known what became of the jobs without an answer, if their round trip may have been executed.
+fn with_unknown(mut answers: Answers, failed: Option<&SubmitError>) -> Answers {
+    if let Some(SubmitError::Broker(error)) = failed
+        && may_be_executed(error)
+    {
+        answers.iter_mut().filter(|answer| answer.is_none()).for_each(|answer| {
+            *answer = Some(Err(error.clone().into()));
+        });
+    }
+    answers
 }
 
 /// Returns the error of a call that was sent several times. If an earlier one may have been executed, a later refusal does not

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Accepted, Producer, SubmitError, Submitted};
+use super::{Accepted, Answers, Producer, SubmitError, Submitted};
 use crate::broker::{EntrySearch, JobWithId, LockHolder, SubmitOutcome, UniqueMode};
+use crate::job::{JobId, Lane, Timestamp};
 
 /// How often a job is sent before it fails because its lock keeps changing hands.
 const ROUNDS: usize = 100;
@@ -19,23 +20,35 @@ const GLANCED: u64 = 1000;
 const MAX_HOLDER_WORK: usize = 8;
 
 impl Producer {
-    /// Submits jobs with ids, and returns the answers in the same order.
-    pub(super) async fn submit_with_ids(&self, jobs: Vec<JobWithId>) -> Result<Vec<Submitted>, SubmitError> {
-        let mut answers: Vec<Option<Submitted>> = jobs.iter().map(|_| None).collect();
-        let mut open: Vec<(usize, JobWithId)> = jobs.into_iter().enumerate().collect();
+    /// Submits jobs with ids, and notes the answer about each at its place. A job that is refused stops no other one; the
+    /// first such refusal is the error.
+    pub(super) async fn submit_with_ids(
+        &self,
+        jobs: Vec<(usize, JobWithId)>,
+        answers: &mut Answers,
+    ) -> Result<(), SubmitError> {
+        let (mut open, mut refusal) = (jobs, None);
         for round in 0..ROUNDS {
             for call in calls(std::mem::take(&mut open)) {
                 let (places, jobs): (Vec<usize>, Vec<JobWithId>) = call.into_iter().unzip();
                 let placed = self.retry(|| self.queue.submit(&jobs, self.max_depth)).await?;
+                // All answers are noted before a lookup fails.
+                let mut unsettled = Vec::new();
                 for ((place, job), placed) in places.into_iter().zip(jobs).zip(placed) {
-                    match self.read(job, placed).await? {
-                        Ok(answer) => answers[place] = Some(answer),
-                        Err(again) => open.push((place, again)),
+                    match settled(&job, placed) {
+                        Ok(answer) => {
+                            refusal = refusal.or_else(|| answer.as_ref().err().cloned());
+                            answers[place] = Some(answer);
+                        }
+                        Err(again) => unsettled.push((place, job, again)),
                     }
+                }
+                for (place, job, again) in unsettled {
+                    open.push((place, self.prepared_again(job, again).await?));
                 }
             }
             if open.is_empty() {
-                return Ok(answers.into_iter().flatten().collect());
+                return refusal.map_or(Ok(()), Err);
             }
             if round > 1 {
                 tokio::time::sleep(Duration::from_millis(rand::random_range(0..10))).await;
@@ -45,28 +58,16 @@ impl Producer {
         Err(SubmitError::Contended { key: key.map(|key| key.to_string()).unwrap_or_default() })
     }
 
-    /// Returns the answer, or the job as it must be sent again.
-    async fn read(
-        &self,
-        mut job: JobWithId,
-        placed: SubmitOutcome,
-    ) -> Result<Result<Submitted, JobWithId>, SubmitError> {
-        let (id, accepted) = match placed {
-            SubmitOutcome::New => (job.id, Accepted::New),
-            SubmitOutcome::Replaced(holder) => (job.id, Accepted::Replacing(holder)),
-            SubmitOutcome::Debounced(holder) => (holder, Accepted::Debounced),
-            SubmitOutcome::Known(id, _) if job.has_drawn_id() && id == job.id => (id, Accepted::New),
-            SubmitOutcome::Known(id, state) => (id, Accepted::Existing(state)),
-            SubmitOutcome::Refused(job, why) => return Err(SubmitError::Refused { job, why }),
-            SubmitOutcome::HeldBy(id) => {
+    /// Returns the job as it must be sent again.
+    async fn prepared_again(&self, mut job: JobWithId, again: SendAgain) -> Result<JobWithId, SubmitError> {
+        match again {
+            SendAgain::Unchanged => {}
+            SendAgain::HeldBy(id) => {
                 let debounces = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Debounce);
                 let edit = if debounces { self.queue.debounced_fields(&id, &job).await? } else { None };
                 job.holder = Some(LockHolder { id, search: None, edit });
-                return Ok(Err(job));
             }
-            SubmitOutcome::Again => return Ok(Err(job)),
-            SubmitOutcome::LeftOut(other, state) => return Err(SubmitError::left_out(&job, &other, state)),
-            SubmitOutcome::Hidden(id, was_due) => {
+            SendAgain::Hidden(id, was_due) => {
                 let replaces = job.unique.as_ref().is_some_and(|unique| unique.mode == UniqueMode::Replace);
                 let search =
                     self.queue.seek_due(&id, was_due, if replaces { MAX_SEARCHED } else { GLANCED }).await?;
@@ -74,11 +75,37 @@ impl Producer {
                 let again = job.holder.as_ref().is_some_and(|holder| holder.search == Some(search));
                 let search = if again { EntrySearch::Lost } else { search };
                 job.holder = Some(LockHolder { id, search: Some(search), edit: None });
-                return Ok(Err(job));
             }
-        };
-        Ok(Ok(Submitted { id, accepted }))
+        }
+        Ok(job)
     }
+}
+
+/// What must be looked up before a job is sent again.
+enum SendAgain {
+    /// Nothing.
+    Unchanged,
+    /// This job, which holds the lock.
+    HeldBy(JobId),
+    /// The entry of this job, which holds the lock and was due at this time.
+    Hidden(JobId, (Lane, Timestamp)),
+}
+
+/// Returns the answer, or why there is none yet.
+fn settled(job: &JobWithId, placed: SubmitOutcome) -> Result<Result<Submitted, SubmitError>, SendAgain> {
+    let (id, accepted) = match placed {
+        SubmitOutcome::New => (job.id.clone(), Accepted::New),
+        SubmitOutcome::Replaced(holder) => (job.id.clone(), Accepted::Replacing(holder)),
+        SubmitOutcome::Debounced(holder) => (holder, Accepted::Debounced),
+        SubmitOutcome::Known(id, _) if job.has_drawn_id() && id == job.id => (id, Accepted::New),
+        SubmitOutcome::Known(id, state) => (id, Accepted::Existing(state)),
+        SubmitOutcome::Refused(job, why) => return Ok(Err(SubmitError::Refused { job, why })),
+        SubmitOutcome::LeftOut(other, state) => return Ok(Err(SubmitError::left_out(job, &other, state))),
+        SubmitOutcome::HeldBy(id) => return Err(SendAgain::HeldBy(id)),
+        SubmitOutcome::Hidden(id, was_due) => return Err(SendAgain::Hidden(id, was_due)),
+        SubmitOutcome::Again => return Err(SendAgain::Unchanged),
+    };
+    Ok(Ok(Submitted { id, accepted }))
 }
 
 /// Cuts jobs into calls of the script. A holder may weigh much more than the job that the call carries.

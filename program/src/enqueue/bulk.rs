@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use streamfleet::job::{JobType, Timestamp};
 use streamfleet::schema::Schemas;
-use streamfleet::{Producer, RedisError, Submission, SubmitError};
+use streamfleet::{Producer, RedisError, Submission, SubmitError, Submitted};
 use tokio::sync::mpsc;
 
 use super::{Target, draft, line};
@@ -170,6 +170,25 @@ impl<R: Read> Reading<R> {
     }
 }
 
+/// What became of the job of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Accepted,
+    NotAccepted,
+    /// Redis did not answer.
+    Unknown,
+}
+
+impl Fate {
+    fn of(answer: &Result<Submitted, SubmitError>) -> Self {
+        match answer {
+            Ok(_) | Err(SubmitError::Unconfirmed { .. }) => Self::Accepted,
+            Err(SubmitError::Broker(RedisError::Unknown { .. })) => Self::Unknown,
+            Err(_) => Self::NotAccepted,
+        }
+    }
+}
+
 struct Sending {
     producer: Producer,
     queue: String,
@@ -179,6 +198,8 @@ struct Sending {
     existing: u64,
     /// The last line up to which all jobs are accepted.
     accepted_line: u64,
+    /// How many jobs behind this line are accepted.
+    accepted_behind: u64,
     rejected: u64,
     listed: Vec<Rejected>,
 }
@@ -194,6 +215,7 @@ impl Sending {
             accepted: 0,
             existing: 0,
             accepted_line: 0,
+            accepted_behind: 0,
             rejected: 0,
             listed: Vec::new(),
         }
@@ -223,28 +245,26 @@ impl Sending {
     }
 
     async fn send(&mut self, jobs: Vec<Submission>, lines: &[u64]) -> anyhow::Result<()> {
-        let (mut sent, mut existing) = (0, 0);
-        let result = self.producer.submit_or_find_all(jobs, |answers| {
-            sent += answers.len();
-            existing += answers.iter().filter(|answer| answer.existing().is_some()).count();
-            self.bar.inc(answers.len() as u64);
+        let mut fates = vec![Fate::NotAccepted; jobs.len()];
+        let result = self.producer.submit_each(jobs, |place, answer| {
+            fates[place] = Fate::of(&answer);
+            self.existing += u64::from(answer.is_ok_and(|answer| answer.existing().is_some()));
         });
         let result = result.await;
-        if let Err(SubmitError::Unconfirmed { accepted, .. }) = &result {
-            sent += accepted.len();
-        }
-        self.existing += existing as u64;
-        self.accepted += sent as u64;
-        if let Some(line) = sent.checked_sub(1).and_then(|last| lines.get(last)) {
+        let is_accepted = |fate: &&Fate| **fate == Fate::Accepted;
+        let gapless = fates.iter().take_while(is_accepted).count();
+        self.accepted_behind = fates.iter().skip(gapless).filter(is_accepted).count() as u64;
+        self.accepted += gapless as u64 + self.accepted_behind;
+        self.bar.set_position(self.accepted);
+        if let Some(line) = gapless.checked_sub(1).and_then(|last| lines.get(last)) {
             self.accepted_line = *line;
         }
-        let (Err(error), Some(last)) = (result, lines.last()) else { return Ok(()) };
-        let is_unknown = matches!(&error, SubmitError::Broker(RedisError::Unknown { .. }));
-        let which = if is_unknown { "some" } else { "only some with an id or a unique key" };
+        let Err(error) = result else { return Ok(()) };
         let mut known = self.so_far();
-        if self.accepted_line < *last {
-            let first = self.accepted_line + 1;
-            known += &format!("; of the lines {first} to {last}, {which} may be accepted too");
+        let mut unknown = lines.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Unknown);
+        if let Some((first, _)) = unknown.next() {
+            let last = unknown.next_back().map_or(first, |(last, _)| last);
+            known += &format!("; some of the lines {first} to {last} may be accepted too");
         }
         Err(draft::refused(error)).context(known)
     }
@@ -265,7 +285,13 @@ impl Sending {
         if self.accepted == 0 {
             return "no job was accepted".to_owned();
         }
-        format!("{} jobs were accepted, all up to line {}", self.accepted, self.accepted_line)
+        match (self.accepted_line, self.accepted_behind) {
+            (line, 0) => format!("{} jobs were accepted, all up to line {line}", self.accepted),
+            (0, _) => format!("{} jobs were accepted, but not the first one", self.accepted),
+            (line, behind) => {
+                format!("{} jobs were accepted: all up to line {line}, and {behind} behind it", self.accepted)
+            }
+        }
     }
 
     fn finish(self, elapsed: Duration, context: &Context) -> anyhow::Result<Exit> {

@@ -163,6 +163,20 @@ fn a_bad_line_ends_a_bulk_and_the_accepted_lines_are_reported() {
 }
 
 #[test]
+fn a_bulk_with_a_job_that_redis_refuses_counts_the_jobs_beside_it() {
+    let server = RedisServer::start();
+    server.cmd(&["SET", "sf:{default}:job:j41", "oops"]);
+    let text: String = (1..=60).map(|nth| format!("{{\"type\":\"a\",\"id\":\"j{nth}\"}}\n")).collect();
+    for _ in 0..2 {
+        let output = sf_with(&server, &["enqueue", "--bulk"], text.as_bytes());
+        assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output:?}");
+        let want = "59 jobs were accepted: all up to line 40, and 19 behind it: the job j41 was refused: ";
+        assert!(output.stderr.contains(want), "{}", output.stderr);
+        assert_eq!(length(&server, "sf:{default}:jobs"), 59);
+    }
+}
+
+#[test]
 fn a_bulk_whose_first_line_is_bad_accepts_nothing_and_says_so() {
     let server = RedisServer::start();
     let output = sf_with(&server, &["enqueue", "--bulk"], b"nonsense\n{\"type\":\"a\"}\n");

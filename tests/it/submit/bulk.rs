@@ -185,6 +185,59 @@ async fn a_lost_reply_leaves_only_the_next_jobs_in_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_job_beside_a_refused_one_gets_its_own_answer() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let producer = Producer::new(queue.clone());
+    for bad in [7, 8, 250] {
+        server.cmd(&["SET", &format!("sf:{{default}}:job:own-{bad}"), "oops"]);
+    }
+    // Three round trips at once, then one that must wait for them.
+    let own = |nth: usize| job("{}").id(format!("own-{nth}").parse().unwrap());
+    let jobs = (0..300).map(own).chain((0..5).map(|_| job("{}")));
+    let mut answers: Vec<Option<Result<Submitted, SubmitError>>> = (0..305).map(|_| None).collect();
+    let result = producer.submit_each(jobs, |place, answer| answers[place] = Some(answer)).await;
+    let first =
+        |error: &SubmitError| matches!(error, SubmitError::Refused { job, .. } if job.to_string() == "own-7");
+    assert!(result.as_ref().is_err_and(first), "{result:?}");
+    for (place, answer) in answers.iter().enumerate() {
+        let is_right = match (place, answer) {
+            (7 | 8 | 250, Some(Err(SubmitError::Refused { job, .. }))) => {
+                job.to_string() == format!("own-{place}")
+            }
+            (7 | 8 | 250, _) => false,
+            (..300, Some(Ok(submitted))) => submitted.id.to_string() == format!("own-{place}"),
+            (300.., None) => true,
+            _ => false,
+        };
+        assert!(is_right, "{place}: {answer:?}");
+    }
+    assert_eq!(depth(&queue).await, 297);
+}
+
+/// The reply to the second round trip is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_which_nothing_was_said_is_not_accepted() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let proxy = Proxy::start(server.addr());
+    let broker = Broker::connect(config(&server.url_through(proxy.addr())).redis).await.unwrap();
+    let producer = Producer::new(broker.queue("default".parse().unwrap()));
+    producer.submit(job("{}")).await.unwrap();
+    proxy.set(Mode::DropReplyTo { needle: b"EVALSHA".to_vec(), holding: Vec::new(), times: 1 });
+    let (mut known, mut unknown) = (0, 0);
+    let told = |_, answer: Result<Submitted, SubmitError>| match answer {
+        Ok(_) => known += 1,
+        Err(SubmitError::Broker(RedisError::Unknown { .. })) => unknown += 1,
+        Err(error) => panic!("{error}"),
+    };
+    producer.submit_each((0..5000).map(|_| job("{}")), told).await.unwrap_err();
+    let accepted = depth(&queue).await - 1;
+    assert!((known..=known + unknown).contains(&accepted), "{accepted}, {known}, {unknown}");
+    assert!(unknown > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_come_slowly_are_accepted_though_their_row_has_expired() {
     let server = RedisServer::start();
     let queue = queue(&server).await;

@@ -94,6 +94,11 @@ impl Console {
 
     /// Starts a console with more configuration.
     pub(super) async fn start_with(server: &RedisServer, config: &str) -> Self {
+        Self::start_at(&server.url(), config).await
+    }
+
+    /// Starts a console of the server at this address.
+    pub(super) async fn start_at(url: &str, config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let accounts = folder.path().join("accounts.toml");
         std::fs::write(&accounts, accounts_file()).unwrap();
@@ -101,7 +106,7 @@ impl Console {
             "[console]\naccounts_file = {:?}\nrequests_per_second = 10000\n{config}",
             accounts.to_str().unwrap()
         );
-        let args = ["--config", "{config}", "--redis", &server.url(), "console", "--listen", "127.0.0.1:0"];
+        let args = ["--config", "{config}", "--redis", url, "console", "--listen", "127.0.0.1:0"];
         let process = Launch::new(&args).config(&config).start();
         let address = until_async("the console to listen", SOON, async || {
             let stdout = process.stdout();

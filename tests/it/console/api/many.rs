@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::client::{Answer, Console, SOON, send, values};
+use crate::harness::proxy::{Mode, Proxy};
 use crate::harness::redis_server::RedisServer;
 
 const PATH: &str = "queues/default/jobs";
@@ -41,9 +42,54 @@ async fn each_line_gets_its_answer_and_a_bad_one_stops_nothing() {
     assert_eq!(lines[2]["problem"]["errors"][0]["at"], "/lane");
     assert_eq!(lines[3]["state"], "waiting");
     assert_eq!(lines[4]["existing"], true);
-    let summary = json!({"done": true, "accepted": 3, "existing": 1, "rejected": 2});
+    let summary = json!({"done": true, "accepted": 3, "existing": 1, "rejected": 2, "unknown": 0});
     assert_eq!(lines.last(), Some(&summary));
     assert_eq!(console.get("queues/default").await.ok(200)["waiting"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_line_beside_one_that_redis_refuses_gets_its_own_answer() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    server.cmd(&["SET", "sf:{default}:job:j41", "oops"]);
+    let body: String = (1..=300).map(|n| format!("{{\"type\":\"test\",\"id\":\"j{n}\"}}\n")).collect();
+    let mut lines = lines(&post(&console, None, body).await);
+    let summary = lines.pop().unwrap();
+    let accepted = lines.iter().filter(|line| line["id"].is_string()).count();
+    assert_eq!(console.get("queues/default").await.ok(200)["waiting"], accepted);
+    assert_eq!(accepted, lines.len() - 1, "{summary}");
+    let counts = ["done", "accepted", "existing", "rejected", "unknown"].map(|name| &summary[name]);
+    assert_eq!(counts, [&json!(false), &json!(accepted), &json!(0), &json!(1), &json!(0)], "{summary}");
+    assert_eq!((&lines[40]["line"], &lines[40]["problem"]["status"]), (&json!(41), &json!(409)));
+    let why = lines[40]["problem"]["detail"].as_str().unwrap();
+    assert!(why.contains("the job j41 was refused") && why.contains("WRONGTYPE"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_is_rejected_only_if_its_job_is_not_accepted() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.addr());
+    let console = Console::start_at(&server.url_through(proxy.addr()), "").await;
+    server.cmd(&["SET", "sf:{default}:job:b", "oops"]);
+    let body = "{\"type\":\"test\",\"id\":\"a\"}\n{\"type\":\"test\",\"id\":\"b\"}\n{\"type\":\"test\"}\n";
+    let refused = lines(&post(&console, None, body).await);
+    let detail = refused[2]["problem"]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("the job was not submitted: the job b was refused"), "{detail}");
+    let counts = |summary: &Value| ["accepted", "rejected", "unknown"].map(|name| summary[name].clone());
+    assert_eq!(counts(&refused[3]), [1, 2, 0].map(Value::from));
+    // No replica confirms it.
+    let durable = "{\"type\":\"test\",\"id\":\"c\",\"durability\":\"replicas:1\"}\n";
+    let unconfirmed = lines(&post(&console, None, durable).await);
+    assert_eq!(unconfirmed[0]["problem"]["status"], 504, "{unconfirmed:?}");
+    assert_eq!(counts(&unconfirmed[1]), [1, 0, 0].map(Value::from));
+    // Redis knows the script by now, so it is sent once. The reply about its entry is lost.
+    console.submit("default", &json!({"type": "test"})).await;
+    let (needle, holding) = (b"EVALSHA".to_vec(), b"*2\r\n:1\r\n".to_vec());
+    proxy.set(Mode::DropReplyTo { needle, holding, times: 1 });
+    let lost = lines(&post(&console, None, "{\"type\":\"test\"}\n").await);
+    assert_eq!(lost[0]["problem"]["status"], 503, "{lost:?}");
+    assert_eq!((counts(&lost[1]), &lost[1]["done"]), ([0, 0, 1].map(Value::from), &json!(false)));
+    assert_eq!(server.cmd(&["XLEN", "sf:{default}:jobs"]), redis::Value::Int(4));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,7 +11,7 @@ use futures_util::stream;
 use serde::Serialize;
 use streamfleet::job::{Lane, State, Timestamp};
 use streamfleet::schema::Schemas;
-use streamfleet::{Queue, Submission, Submitted};
+use streamfleet::{Queue, RedisError, Submission, SubmitError, Submitted};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Target;
@@ -43,7 +43,7 @@ struct Fate {
 }
 
 /// The last line of the answer.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Summary {
     /// True if the whole body was read and every line has got its answer.
     done: bool,
@@ -51,6 +51,8 @@ struct Summary {
     /// How many of the accepted jobs existed already.
     existing: u64,
     rejected: u64,
+    /// How many may or may not be accepted.
+    unknown: u64,
     /// Why the rest was not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
@@ -75,7 +77,7 @@ pub(super) async fn submit(
         lines: Lines::of(body),
         clock: (now, Instant::now()),
         number: 0,
-        summary: Summary { done: false, accepted: 0, existing: 0, rejected: 0, problem: None },
+        summary: Summary::default(),
         _place: place,
     };
     let answers = stream::unfold(Some(batch), |batch| async move {
@@ -217,55 +219,75 @@ impl Batch {
         Ok(((place, marked), (own, submission)))
     }
 
-    /// Submits a group, and writes what became of each line. After an error, the fate of some lines is not known.
+    /// Submits a group, and writes what became of each line.
     async fn send(&mut self, group: Group, text: &mut Vec<u8>) -> End {
         let group = group.checked_aside(self.site.schemas().clone()).await?;
-        let mut answers = Vec::with_capacity(group.submissions.len());
+        let mut answers: Vec<Option<_>> = group.submissions.iter().map(|_| None).collect();
         let submissions = group.submissions.into_iter().map(|(_, submission)| submission);
-        let sent = self.target.producer.submit_or_find_all(submissions, |some| answers.extend(some));
-        let sent = sent.await.map_err(|error| refused(&error));
+        let sent = self.target.producer.submit_each(submissions, |at, answer| answers[at] = Some(answer));
+        let sent = sent.await;
         let mut answers = answers.into_iter();
         for (line, read) in group.lines {
             let fate = match read {
-                Ok(read) => accepted(&self.target.queue, read, answers.next(), sent.as_ref().err()).await,
+                Ok(read) => match answers.next().flatten() {
+                    Some(answer) => accepted(&self.target.queue, read, answer).await,
+                    None => Err(not_sent(sent.as_ref().err())),
+                },
                 Err(problem) => Err(problem),
             };
+            self.summary.count(&fate);
             let (job, problem) = match fate {
                 Ok(job) => (Some(job), None),
                 Err(problem) => (None, Some(problem)),
             };
-            match &job {
-                Some(job) => {
-                    self.summary.accepted += 1;
-                    self.summary.existing += u64::from(job.existing);
-                }
-                None => self.summary.rejected += 1,
-            }
             write(text, &Fate { line, job, problem });
         }
-        sent
+        sent.map_err(|error| refused(&error))
     }
 }
 
-/// What became of a job. Without an answer, it may have been submitted nevertheless.
+impl Summary {
+    fn count(&mut self, fate: &Result<Report, Problem>) {
+        match fate {
+            Ok(job) => {
+                self.accepted += 1;
+                self.existing += u64::from(job.existing);
+            }
+            // Only its durability is not confirmed.
+            Err(problem) if problem.status() == StatusCode::GATEWAY_TIMEOUT => self.accepted += 1,
+            Err(problem) if problem.status() == StatusCode::SERVICE_UNAVAILABLE => self.unknown += 1,
+            Err(_) => self.rejected += 1,
+        }
+    }
+}
+
+/// What became of a job.
 async fn accepted(
     queue: &Queue,
     (place, marked): Read,
-    answer: Option<Submitted>,
-    error: Option<&Problem>,
+    answer: Result<Submitted, SubmitError>,
 ) -> Result<Report, Problem> {
-    let Some(submitted) = answer else {
-        let why = error.map_or("there was no answer", |error| error.detail());
-        return Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the outcome is not known",
-            format!("the job may or may not be submitted: {why}"),
-        ));
+    let submitted = match answer {
+        Ok(submitted) => submitted,
+        Err(SubmitError::Broker(error @ RedisError::Unknown { .. })) => return Err(unknown(&error)),
+        Err(error) => return Err(refused(&error)),
     };
     if let Some(marked) = marked {
         marked.check(queue, &submitted).await?;
     }
     Ok(Report::of(&submitted, queue.name(), place))
+}
+
+/// The job of a line was not sent, because of an error about others.
+fn not_sent(error: Option<&SubmitError>) -> Problem {
+    let why = error.map_or_else(|| "there was no answer".to_owned(), ToString::to_string);
+    Problem::conflict(format!("the job was not submitted: {why}"))
+}
+
+/// Redis did not answer about the job of a line.
+fn unknown(error: &RedisError) -> Problem {
+    let detail = format!("the job may or may not be submitted: {error}");
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the outcome is not known", detail)
 }
 
 fn broken_off(broken: &Broken) -> Problem {

@@ -57,7 +57,7 @@ struct SubmitParams {
 ///
 /// As `application/json`, the body is one job. With `wait`, the answer is how the job ended (200), or that it has not ended yet
 /// (202). As `application/x-ndjson`, the body has one job per line, of up to 64 MiB together; the answer has a line for each of
-/// them, while the body still arrives, and a last line with `done`.
+/// them, while the body still arrives, and a last line with `done` and how many are `accepted`, `existing`, `rejected` and `unknown`.
 ///
 /// With an `Idempotency-Key`, a repeated request submits nothing more for 24 hours, or as long as `idempotent_for` says.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs", tag = "jobs",
