@@ -79,7 +79,7 @@ fn a_raw_replay_finds_its_letters_group_in_the_record() {
     // The letter names the group 0123, but it may be large, and so it is not read.
     let named = format!("group:{letter}");
     assert_eq!(scripts.int(&["HEXISTS", "sf:{q}:job:j", &named]), 1);
-    scripts.server.cmd(&["HSET", "sf:{q}:job:j", &named, "ffff "]);
+    scripts.server.cmd(&["HSET", "sf:{q}:job:j", &named, "ffff:0123 "]);
     scripts.server.cmd(&["HSET", "sf:{q}:dead:groups", "ffff", "1 1 5 5 - test fatal no"]);
     let entry = scripts.delivered();
     let mut values = Attempt { life: "another", ..Attempt::first(&entry) }.begin_values();

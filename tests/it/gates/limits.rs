@@ -4,16 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::job::{Backoff, Breaker, Encoding, GateName, Lane, Limits, Rate, State, Tracking};
-use streamfleet::{
-    Accepted, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Submission,
-    UniqueMode, UniqueScope,
-};
-use tokio::sync::watch;
+use streamfleet::job::{Breaker, Encoding, GateName, Lane, Limits, Rate};
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload, Submission};
 
-use crate::harness::fleet::{Acts, Running, config, quick, submit, until_state};
+use crate::harness::fleet::{Acts, Running, config, quick, submit};
 use crate::harness::wait::until_async;
-use crate::traps::scene::{LONG, SOON, Scene, job};
+use crate::traps::scene::{LONG, SOON, Scene};
 
 const GATES: &str = "sf:{default}:gates";
 
@@ -270,49 +266,5 @@ async fn the_breaker_of_a_dependency_holds_back_all_types_that_depend_on_it() {
     until_async("the job of another dependency to run", SOON, async || handler.runs(&other) == 1).await;
     let status = scene.queue.status(&waits).await.unwrap().unwrap();
     assert_eq!(status.room.as_deref(), Some("key:h.dependency=bank"));
-    fleet.stop().await;
-}
-
-/// Lets its first job run until the gate is open. All others fail.
-#[derive(Clone)]
-struct Occupied(watch::Sender<bool>);
-
-impl Handler for Occupied {
-    type Payload = RawPayload;
-    type Output = ();
-
-    async fn run(&self, payload: RawPayload, _context: JobContext) -> Result<(), JobError> {
-        if payload.0[..] != *b"first" {
-            return Err(JobError::retry("not yet"));
-        }
-        self.0.subscribe().wait_for(|is_open| *is_open).await.unwrap();
-        Ok(())
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_left_a_room_keeps_its_key_when_its_retry_is_due() {
-    let scene = Scene::new().await;
-    let (gates, producer) = (scene.queue.gates(), Producer::new(scene.queue.clone()));
-    gates.set(&test_type(), &Limits::default().concurrency(1)).await.unwrap();
-    let mut config = config(&scene.server.url());
-    config.worker.lease = LONG;
-    let handler = Occupied(watch::Sender::new(false));
-    let fleet = Running::start_with(config, quick(3).backoff(Backoff::Fixed(LONG)), handler.clone());
-    let first = producer.submit(job("first").tracking(Tracking::All)).await.unwrap();
-    until_state(&scene.queue, &first, State::Running).await;
-    let unique = |mode| job("{}").unique("key".parse().unwrap(), UniqueScope::Running, mode);
-    let holder = producer.submit(unique(UniqueMode::Reject)).await.unwrap();
-    let in_rooms = async || scene.queue.snapshot().await.unwrap().in_rooms;
-    until_async("the holder to wait in the room", SOON, async || in_rooms().await == 1).await;
-    handler.0.send_replace(true);
-    until_state(&scene.queue, &holder, State::Retrying).await;
-    // Its retry goes to its own lane, wherever it was let out to.
-    gates.close(&GateName::queue(), "ann", "", None).await.unwrap();
-    producer.run_now(&holder).await.unwrap();
-    until_state(&scene.queue, &holder, State::Waiting).await;
-    let replacing = producer.submit_or_find(unique(UniqueMode::Replace)).await.unwrap();
-    assert_eq!(replacing.accepted, Accepted::Replacing(holder.clone()));
-    assert_eq!(scene.queue.status(&holder).await.unwrap().unwrap().state, State::Cancelled);
     fleet.stop().await;
 }

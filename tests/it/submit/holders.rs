@@ -3,8 +3,9 @@
 use streamfleet::job::{Envelope, Lane};
 
 use super::scripts::{KEYS, NO_LOCK, PACKED, RECORD, args, first, second, verdicts};
-use crate::harness::scripts::source;
+use crate::harness::scripts::{jobs_args, source};
 use crate::lives::rooms::{PLACES, ROOM, cancel, park};
+use crate::traps::attempts::{Attempt, DEFER_KEYS};
 use crate::traps::scripts::Scripts;
 
 /// Submits another job of the key, which keeps what it finds, and returns the verdict.
@@ -95,4 +96,32 @@ fn a_debounce_changes_no_other_life_of_its_holders_id() {
     let answer = scripts.call(source("submit"), &keys, &args.collect::<Vec<_>>());
     assert_eq!(verdicts(answer.1)[0], "held");
     assert_eq!(scripts.digest(), before);
+}
+
+#[test]
+fn a_holder_that_left_a_room_is_searched_for_where_its_retry_goes() {
+    let scripts = Scripts::new();
+    let (high, normal) = (KEYS[4], KEYS[5]);
+    scripts.call(source("submit"), &KEYS, &first("now"));
+    // A gate let it pass in another lane.
+    scripts.server.cmd(&["XTRIM", normal, "MAXLEN", "0"]);
+    scripts.server.cmd(&["XGROUP", "CREATE", high, "fleet", "0", "MKSTREAM"]);
+    let passed = ["XADD", high, "*", "id", "j", "life", "1f", "type", "test", "lane", "normal"];
+    let entry: String = redis::from_redis_value(scripts.server.cmd(&passed)).unwrap();
+    scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", high, ">"]);
+    scripts.server.cmd(&["HSET", RECORD, "state", "running", "lane", "high", "entry", &entry]);
+    let mut keys = DEFER_KEYS;
+    keys[0] = high;
+    let attempt = Attempt { life: "1f", ..Attempt::first(&entry) };
+    let answer =
+        scripts.call(source("defer"), &keys, &jobs_args("me", "high", &[&attempt.defer_values("0")]));
+    assert_eq!(format!("{:?}", answer.1), "[array([int(1)])]");
+    // Its retry was due.
+    scripts.server.cmd(&["ZREM", KEYS[1], "j"]);
+    let (keys, args) = second("now", "replace");
+    let answer = verdicts(scripts.call(source("submit"), &keys, &args).1);
+    assert_eq!(answer[..2], ["hidden", "j"]);
+    assert!(answer[2].starts_with("normal "), "{answer:?}");
+    // No other job's entry is taken for its own.
+    assert_eq!(scripts.int(&["HEXISTS", RECORD, "entry"]), 0);
 }
