@@ -1020,7 +1020,7 @@ local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   return entry, life
 end
 
--- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, breaker, claim or room.
+-- A key of a gate's state; it lies beside `gates`, the rules. kind: rate, held, unstarted, breaker, claim or room.
 local function gate_key(gates, kind, name)
   return string.sub(gates, 1, -6) .. kind .. ':' .. name
 end
@@ -1035,7 +1035,7 @@ end
 -- A gate as one call sees it: whether it is closed, and its limits. Those that were set at run time replace those of the
 -- configuration, and those of one value of a field replace those for each value. A gate whose rule cannot be read is closed.
 local function gate_of(gates, name, now)
-  local gate, limits = { name = name, held = gate_key(gates, 'held', name), closed = false }, nil
+  local gate, limits = { gates = gates, name = name, held = gate_key(gates, 'held', name), closed = false }, nil
   for _, named in ipairs({ name, (string.match(name, '^(key:[^=]+)=')) }) do
     local told = redis.call('HMGET', gates, 'p:' .. named, 'r:' .. named, 'c:' .. named)
     if told[1] then
@@ -1236,6 +1236,13 @@ local function keep_held(gate)
   if string.sub(gate.name, 1, 4) == 'key:' then redis.call('PEXPIRE', gate.held, '2592000000') end
 end
 
+-- Makes an entry the one that is tried after a cooldown.
+local function try_with(gate, member)
+  redis.call('HSET', gate.breaker.key, 'probe', member)
+  redis.call('HDEL', gate.breaker.key, 'gone_ms')
+  gate.tries, gate.is_trying = false, true
+end
+
 -- Lets an entry, named by its lane and its id, pass a gate that does not refuse it. It holds its place until it ends.
 local function pass_gate(gate, member, now)
   if not gate.limits or redis.call('HSETNX', gate.held, member, ms_text(now)) == 0 then return end
@@ -1245,11 +1252,46 @@ local function pass_gate(gate, member, now)
     local next = gate.next + gate.interval
     redis.call('SET', gate.rate, string.format('%.3f', next), 'PX', math.ceil(math.max(next - now, 0)) + 1000)
   end
-  if gate.breaker and gate.tries then
-    redis.call('HSET', gate.breaker.key, 'probe', member)
-    redis.call('HDEL', gate.breaker.key, 'gone_ms')
-    gate.tries, gate.is_trying = false, true
+  if gate.breaker and gate.tries then try_with(gate, member) end
+end
+
+-- True if this entry must not start, though a room let it out and it holds its place: the gate was closed or its breaker opened
+-- since.
+local function is_stopped(gate, member, now)
+  if gate.closed then return true end
+  if not gate.breaker or redis.call('HGET', gate.breaker.key, 'probe') == member then return false end
+  return is_tripped(gate, now) ~= false
+end
+
+-- The jobs that a room of a gate with a rate has let out are in a hash until they start. While no worker reads them, a rate
+-- lets out no more of them than start at once later: those of half a second, or its burst. True if it may let out no more.
+-- Those that a worker has read, and those that somebody has cancelled or moved, do not count.
+local function is_ahead(gate)
+  if not gate.interval then return false end
+  local key, most = gate_key(gate.gates, 'unstarted', gate.name), math.max(gate.burst, math.ceil(500 / gate.interval))
+  local count = redis.call('HLEN', key)
+  if count < most then return false end
+  for _, member in ipairs(redis.call('HRANDFIELD', key, 4)) do
+    local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
+    local stream = lane and gate.lanes[lane]
+    local is_unread = stream and not pending_of(stream, entry) and (checks_left < 1 or is_alive(stream, entry))
+    checks_left = checks_left - 1
+    if not is_unread then count = count - redis.call('HDEL', key, member) end
   end
+  return count >= most
+end
+
+-- Notes that an entry which passed a gate has left its room but not started, for a day at most.
+local function note_unstarted(gate, member)
+  if not gate.interval then return end
+  local key = gate_key(gate.gates, 'unstarted', gate.name)
+  redis.call('HSET', key, member, 1)
+  redis.call('PEXPIRE', key, 86400000)
+end
+
+-- Notes that it has started, or gives back its place.
+local function forget_unstarted(gate, member)
+  if gate.interval then redis.call('HDEL', gate_key(gate.gates, 'unstarted', gate.name), member) end
 end
 
 -- Lets a job claim the next place of each of its gates, unless another job does so for one of them, or one of them is shut.

@@ -1,5 +1,6 @@
 -- admit: may these attempts pass their gates now? All gates of a job let it pass, or nothing is changed. A job that passes
--- holds its places until it ends; see drain. A job that holds them already passes again.
+-- holds its places until it ends; see drain. A job that holds them already passes again, unless a gate was closed or a breaker
+-- opened since a room let it out; then it gives its places back.
 -- After the life of each job come the names of its gates.
 -- returns {1, {an answer or an error for each job}}: 1 start, 0 stale, {2, n} its n-th gate refuses it
 local gates, rooms, stream, high, normal, low = unpack(KEYS, 1, 6)
@@ -30,7 +31,12 @@ local function open(name)
   return gate
 end
 local function pass(gate, member)
-  if not gate.limits or gate.has_place[member] then return end
+  if not gate.limits then return end
+  if gate.has_place[member] then
+    forget_unstarted(gate, member)
+    if gate.tries then try_with(gate, member) end
+    return
+  end
   if gate.interval or gate.breaker then
     pass_gate(gate, member, now)
   else
@@ -39,14 +45,32 @@ local function pass(gate, member)
   end
   gate.has_place[member] = true
 end
+-- A job that is refused goes to a room, and its entry ends.
+local function give_back(member, first, last)
+  for nth = first, last do
+    local name = ARGV[nth]
+    local gate = opened[name]
+    if not gate then
+      redis.pcall('HDEL', gate_key(gates, 'held', name), member)
+      redis.pcall('HDEL', gate_key(gates, 'unstarted', name), member)
+    elseif gate.has_place[member] then
+      gate.taken, gate.has_place[member] = gate.taken - redis.call('HDEL', gate.held, member), nil
+      forget_unstarted(gate, member)
+    end
+  end
+end
 local answers = each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, _, _, first, last)
   if not held then return 0 end
   local member = lane .. ' ' .. entry
   for of_gate = first, last do
     local gate = opened[ARGV[of_gate]] or open(ARGV[of_gate])
-    if gate.closed or gate.limits and not gate.has_place[member] then
-      -- Those that wait already go first.
-      if gate.has_room or is_refused(gate, now) then return { 2, of_gate - first + 1 } end
+    -- Those that wait already go first.
+    local has_place = gate.limits and gate.has_place[member]
+    local is_barred = has_place and is_stopped(gate, member, now)
+      or not has_place and (gate.limits or gate.closed) and (gate.has_room or is_refused(gate, now))
+    if is_barred then
+      give_back(member, first, last)
+      return { 2, of_gate - first + 1 }
     end
   end
   for of_gate = first, last do pass(opened[ARGV[of_gate]], member) end

@@ -12,6 +12,8 @@ local gates, rooms, places, dead, high, normal, low = unpack(KEYS)
 local most_jobs, most_weight, ends = unpack(ARGV, 1, 3)
 local FIRST_END, VALUES_EACH = 4, 3
 local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
+-- A job may have to pass ten gates. The most that one call asks or passes.
+local MOST_GATES, asked = 150, 0
 -- The most entries that one call passes over because Redis refuses to move them.
 local MOST_SKIPPED = 20
 -- After moving from room to room this often, a job claims a place in all of its gates.
@@ -39,6 +41,7 @@ local function give_back(name, member, how)
     redis.call('SET', gate.rate, string.format('%.3f', next), 'PX', math.ceil(math.max(next - now, 0)) + 1000)
   end
   if gate.breaker then note_end(gate, member, how, now) end
+  forget_unstarted(gate, member)
 end
 -- The job is in another stream by now, so nothing here may fail.
 local function leave(name, id, life, entry)
@@ -75,7 +78,10 @@ local function to_lane(fields, home, mine, id, life)
   if is_counted then add_pair(fields, 'lane', home) end
   local entry = must_append(lanes[lane], fields, 1, #fields)
   -- The job is in its lane by now. Whatever fails, it must leave its room.
-  for _, gate in ipairs(mine) do try(pass_gate, gate, lane .. ' ' .. entry, now) end
+  for _, gate in ipairs(mine) do
+    try(pass_gate, gate, lane .. ' ' .. entry, now)
+    try(note_unstarted, gate, lane .. ' ' .. entry)
+  end
   name_entry(gates, id, life, entry, 'lane', lane)
 end
 local function bury(fields, home, id)
@@ -109,8 +115,9 @@ local function move(name, entry, list, claim)
   local fields, home, mine, id, life, moves = read_job(name, list)
   local refusing = nil
   for nth = 2, #mine do
-    if not refusing and is_refused(mine[nth], now, claim) then refusing = mine[nth].name end
+    if not refusing and (is_refused(mine[nth], now, claim) or is_ahead(mine[nth])) then refusing = mine[nth].name end
   end
+  asked = asked + #mine
   if not make_entry(#list) or not make_entry(#fields) then
     bury(fields, home, id)
     leave(name, id, life, entry)
@@ -132,7 +139,7 @@ local function can_move(name, entry, list, claim)
 end
 -- True once this call has done as much as one call may, in whichever rooms.
 local function is_spent()
-  return left >= most_jobs or weight >= most_weight or skipped >= MOST_SKIPPED or passed_over >= most_weight
+  return left >= most_jobs or weight >= most_weight or asked >= MOST_GATES or skipped >= MOST_SKIPPED or passed_over >= most_weight
 end
 local function wait_for(after)
   if after > 0 and (wait < 0 or after < wait) then wait = after end
@@ -165,6 +172,7 @@ local function let_out(name)
     -- This comes before a job is read: it may have 8 MiB.
     local after = is_refused(first, now)
     if after then return wait_for(after) end
+    if is_ahead(first) then return end
     local head = redis.call('XRANGE', room, from, '+', 'COUNT', 1)[1]
     if not head or last[head[1]] then return end
     if not can_move(name, head[1], head[2]) then

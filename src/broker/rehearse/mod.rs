@@ -395,7 +395,7 @@ impl Rehearsal<'_> {
             own.room_places.clone(),
             own.room("type:rehearsal"),
         ]);
-        made.extend(["held", "rate", "breaker"].map(|kind| own.gate(kind, &gate)));
+        made.extend(["held", "unstarted", "rate", "breaker"].map(|kind| own.gate(kind, &gate)));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
         for name in

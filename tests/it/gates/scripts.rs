@@ -29,6 +29,13 @@ fn park(scripts: &Scripts, entry: &str) -> Value {
     scripts.call_each(source("park"), &PARK_KEYS, &[&values[..]]).remove(0)
 }
 
+/// The keys of `admit` for jobs of this lane.
+pub(super) fn admit_keys(stream: &'static str) -> [&'static str; 6] {
+    let mut keys = ADMIT_KEYS;
+    keys[2] = stream;
+    keys
+}
+
 pub(super) fn admit(scripts: &Scripts, entry: &str, gates: &[&str]) -> (i64, Vec<Value>) {
     scripts.call_one(source("admit"), &ADMIT_KEYS, &[&[entry, LIFE][..], gates].concat())
 }
@@ -42,8 +49,8 @@ pub(super) fn drain(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> i64 {
 
 /// The whole answer of `drain`.
 pub(super) struct Drained {
-    left: i64,
-    more: bool,
+    pub(super) left: i64,
+    pub(super) more: bool,
     failed: String,
 }
 

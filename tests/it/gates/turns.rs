@@ -2,8 +2,11 @@
 
 use redis::Value;
 
-use super::scripts::{DRAIN_KEYS, HIGH, ONE, admit, drain, drain_whole, ids, limit, wait_in_room};
-use crate::harness::scripts::source;
+use super::scripts::{
+    DRAIN_KEYS, HIGH, ONE, admit, admit_keys, drain, drain_whole, ids, limit, wait_in_room,
+};
+use crate::harness::scripts::{jobs_args, source};
+use crate::harness::wait::until;
 use crate::traps::scripts::Scripts;
 
 const TYPE: &str = "type:test";
@@ -118,4 +121,100 @@ fn a_start_that_was_not_used_is_given_back_once() {
     }
     assert_eq!(admit(&scripts, &second, &[TYPE]).0, 1);
     assert_eq!(admit(&scripts, &third, &[TYPE]).0, 2);
+}
+
+/// Reads what was let out, and returns the entries.
+fn read_let_out(scripts: &Scripts) -> Vec<String> {
+    let read = ["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", HIGH, ">"];
+    drop(scripts.server.try_cmd(&["XGROUP", "CREATE", HIGH, "fleet", "0"]));
+    scripts.server.cmd(&read);
+    let range: Vec<(String, Vec<String>)> =
+        redis::from_redis_value(scripts.server.cmd(&["XRANGE", HIGH, "-", "+"])).unwrap();
+    range.into_iter().map(|(entry, _)| entry).collect()
+}
+
+/// Asks whether an entry that was let out may start.
+fn may_start(scripts: &Scripts, entry: &str) -> i64 {
+    let values = [entry, "1650000000000-0", TYPE];
+    let (_, answers) = scripts.call(source("admit"), &admit_keys(HIGH), &jobs_args("me", "high", &[&values]));
+    let answers: Vec<Value> = redis::from_redis_value(answers[0].clone()).unwrap();
+    match &answers[0] {
+        Value::Int(answer) => *answer,
+        Value::Array(parts) => redis::from_redis_value(parts[0].clone()).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_rate_lets_out_no_more_jobs_than_may_start_at_once_while_no_worker_reads_them() {
+    let scripts = Scripts::new();
+    // Half a second's jobs are five.
+    let breaker = r#""breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}"#;
+    limit(&scripts, TYPE, &format!(r#"{{"rate":{{"n":2,"per_ms":200,"burst":1}},{breaker}}}"#));
+    for id in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        wait_in_room(&scripts, id, TYPE);
+    }
+    let soon = std::time::Duration::from_secs(20);
+    let left = || scripts.int(&["XLEN", "sf:{q}:room:type:test"]);
+    let drained = |want: i64| {
+        until(&format!("all but {want} to leave"), soon, || {
+            drain(&scripts, &[], &[TYPE]);
+            left() == want
+        });
+        let rate = "sf:{q}:rate:type:test";
+        until("the rate to allow more", soon, || {
+            let next: Option<f64> = redis::from_redis_value(scripts.server.cmd(&["GET", rate])).unwrap();
+            next.is_none_or(|next| next < scripts.server.now_ms() as f64)
+        });
+        for _ in 0..20 {
+            drain(&scripts, &[], &[TYPE]);
+        }
+        assert_eq!(left(), want);
+    };
+    drained(3);
+    // A worker reads one.
+    drop(scripts.server.try_cmd(&["XGROUP", "CREATE", HIGH, "fleet", "0"]));
+    scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "COUNT", "1", "STREAMS", HIGH, ">"]);
+    drained(2);
+    // Somebody cancels another one.
+    let range = scripts.server.cmd(&["XREVRANGE", HIGH, "+", "-", "COUNT", "1"]);
+    let last: Vec<(String, Vec<String>)> = redis::from_redis_value(range).unwrap();
+    scripts.server.cmd(&["XDEL", HIGH, &last[0].0]);
+    drained(1);
+    // All are read, and one starts.
+    let entries = read_let_out(&scripts);
+    assert_eq!(may_start(&scripts, &entries[0]), 1);
+    drained(0);
+}
+
+#[test]
+fn a_breaker_that_opens_stops_jobs_that_have_left_the_room() {
+    let (scripts, breaker) = (Scripts::new(), "sf:{q}:breaker:type:test");
+    limit(&scripts, TYPE, r#"{"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":100000}}"#);
+    for id in ["a", "b", "c"] {
+        wait_in_room(&scripts, id, TYPE);
+    }
+    assert_eq!(drain(&scripts, &[], &[TYPE]), 3);
+    let entries = read_let_out(&scripts);
+    let far = (scripts.server.now_ms() + 60_000).to_string();
+    scripts.server.cmd(&["HSET", breaker, "until_ms", &far, "cooldown_ms", "100000"]);
+    assert_eq!(may_start(&scripts, &entries[0]), 2);
+    assert_eq!(scripts.int(&["HLEN", &held(TYPE)]), 2, "it gave its place back");
+    // After the cooldown, one of them is tried.
+    scripts.server.cmd(&["HSET", breaker, "until_ms", "1"]);
+    assert_eq!([&entries[1], &entries[1], &entries[2]].map(|entry| may_start(&scripts, entry)), [1, 1, 2]);
+    let tried: String = redis::from_redis_value(scripts.server.cmd(&["HGET", breaker, "probe"])).unwrap();
+    assert_eq!(tried, format!("high {}", entries[1]));
+}
+
+#[test]
+fn one_script_lets_out_few_jobs_with_many_gates() {
+    let scripts = Scripts::new();
+    for nth in 0..50 {
+        let others = (0..9).map(|field| format!("key:h.k{field}={nth}"));
+        let gates: Vec<String> = std::iter::once(TYPE.to_owned()).chain(others).collect();
+        wait_in_room(&scripts, &nth.to_string(), &gates.join("\n"));
+    }
+    let drained = drain_whole(&scripts, &[], &[TYPE]);
+    assert_eq!((drained.left, drained.more), (15, true));
 }
