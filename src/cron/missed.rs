@@ -70,22 +70,24 @@ impl Missed {
 
     /// Returns what is due at `now` if everything up to `handled` has been handled; `None` if nothing is due.
     pub fn due(self, schedule: &Schedule, handled: Timestamp, now: Timestamp) -> Option<Due> {
-        self.due_with(schedule, (handled, now), IN_TIME)
+        self.due_with(schedule, (handled, now), now, IN_TIME)
     }
 
-    /// The same in a fleet whose ticks may be this late and not be missed; see [`in_time`].
+    /// The same for the ticks up to an instant that may lie before `now`, in a fleet whose ticks may be this late and not be
+    /// missed; see [`in_time`].
     pub(crate) fn due_with(
         self,
         schedule: &Schedule,
-        (handled, now): (Timestamp, Timestamp),
+        (handled, until): (Timestamp, Timestamp),
+        now: Timestamp,
         in_time: Duration,
     ) -> Option<Due> {
-        let first = schedule.next(handled).filter(|tick| *tick <= now)?;
+        let first = schedule.next(handled).filter(|tick| *tick <= until)?;
         let most = match self {
             Self::Skip | Self::One => most_in_time(in_time),
             Self::All => MAX_CATCH_UP,
         };
-        let mut ticks = schedule.last(most, handled, now);
+        let mut ticks = schedule.last(most, handled, until);
         if self != Self::All {
             let newest = ticks.last().copied();
             ticks.retain(|tick| now.since(*tick) <= in_time || Some(*tick) == newest);
@@ -211,7 +213,7 @@ mod tests {
         let allowed = |processes| in_time(Pacing::of(processes).tick_checked_within()).as_secs();
         assert_eq!([0, 1, 40, 200, 400, 2_000].map(allowed), [10, 10, 10, 18, 28, 108]);
         let schedule = schedule("* * * * * *");
-        let due = |in_time| Missed::Skip.due_with(&schedule, (at(0), at(30)), in_time).unwrap();
+        let due = |in_time| Missed::Skip.due_with(&schedule, (at(0), at(30)), at(30), in_time).unwrap();
         let found = due(Duration::from_secs(28));
         assert_eq!((found.ticks[0], found.ticks.len(), found.skipped), (at(2), 29, 1));
         assert_eq!(due(Duration::MAX).ticks.len(), 30);
@@ -271,7 +273,7 @@ mod tests {
             let schedule = schedule(expression);
             let tick = schedule.next(at(left)).unwrap();
             let now = tick.after(checked_within.mul_f64(roll) + Duration::from_millis(ms));
-            let due = missed.due_with(&schedule, (at(left), now), in_time(checked_within)).unwrap();
+            let due = missed.due_with(&schedule, (at(left), now), now, in_time(checked_within)).unwrap();
             prop_assert_eq!((due.ticks.first().copied(), due.skipped), (Some(tick), 0));
         }
 

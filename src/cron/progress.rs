@@ -29,6 +29,8 @@ pub struct Progress {
     from: Option<Timestamp>,
     /// What was submitted beyond `handled`, or may have been submitted.
     done: Vec<Span>,
+    /// Pauses, whose ticks are passed over; see `cron_pause.lua`.
+    off: Vec<Span>,
 }
 
 impl Span {
@@ -40,7 +42,7 @@ impl Span {
 impl Progress {
     /// Creates the progress of a recurring job that begins at this time.
     pub fn begun(handled: Timestamp) -> Self {
-        Self { handled, run: None, from: None, done: Vec::new() }
+        Self { handled, run: None, from: None, done: Vec::new(), off: Vec::new() }
     }
 
     /// Returns the time up to which ticks have been handled.
@@ -56,7 +58,7 @@ impl Progress {
     /// Returns the first tick after an instant that has not been submitted.
     pub fn next(&self, schedule: &Schedule, after: Timestamp) -> Option<Timestamp> {
         let mut tick = schedule.next(after)?;
-        while let Some(span) = self.done.iter().find(|span| span.has(tick)) {
+        while let Some(span) = self.spans().find(|span| span.has(tick)) {
             tick = schedule.next(span.1)?;
         }
         Some(tick)
@@ -75,9 +77,35 @@ impl Progress {
         now: Timestamp,
         in_time: Duration,
     ) -> Option<Due> {
-        let mut due = missed.due_with(schedule, (self.handled, now), in_time)?;
-        due.ticks.retain(|tick| !self.done.iter().any(|span| span.has(*tick)));
-        Some(due)
+        // Each stretch between these spans is due by itself, so that they do not count as missed.
+        let mut from = self.handled;
+        loop {
+            while let Some(span) = self.spans().find(|span| span.0 <= from && from < span.1) {
+                from = span.1;
+            }
+            let next = self.spans().map(|span| span.0).filter(|begin| *begin > from && *begin < now).min();
+            let until = next.unwrap_or(now);
+            if let Some(due) = missed.due_with(schedule, (from, until), now, in_time) {
+                return Some(due);
+            }
+            from = next?;
+        }
+    }
+
+    /// Returns how many jobs are submitted until `soon` after `now`.
+    pub(crate) fn due_within(
+        &self,
+        missed: Missed,
+        schedule: &Schedule,
+        now: Timestamp,
+        soon: Duration,
+    ) -> usize {
+        let (mut owed, mut at) = (0, self.clone());
+        while let Some(due) = at.due(missed, schedule, now) {
+            owed += due.ticks.len();
+            at.handled = due.handled;
+        }
+        owed + missed.due_within(schedule, (at.handled.max(now), now), soon)
     }
 
     /// Returns the progress after these ticks have been handled, up to `handled`. `skipped` ticks were not submitted,
@@ -95,17 +123,27 @@ impl Progress {
         let (from, run) = (next.from, next.run.unwrap_or(handled));
         let is_needed = |span: &Span| from.is_some_and(|from| span.1 > from) && span.0 < run;
         next.done.retain(|span| span.1 > handled || is_needed(span));
+        next.off.retain(|span| span.1 > handled || is_needed(span));
         next
     }
 
+    /// The ticks that are not due, whatever the clock shows.
+    fn spans(&self) -> impl Iterator<Item = Span> {
+        self.done.iter().chain(&self.off).copied()
+    }
+
     /// Returns where the job continues if the clock shows less than what has been handled, and comes again to ticks that
-    /// were not submitted. `None` if the job need not move, because every tick that the clock comes to was submitted.
+    /// were not submitted, or less than when a pause ended. `None` if the job need not move, because every tick that the clock
+    /// comes to was submitted.
     #[must_use]
     pub fn rewound(&self, now: Timestamp) -> Option<Self> {
         let run = self.run.unwrap_or(self.handled);
         let latest = now.after(TOLERANCE);
+        let off: Vec<_> =
+            self.off.iter().filter(|span| span.0 < now).map(|span| Span(span.0, span.1.min(now))).collect();
         if self.handled <= latest || run <= latest {
-            return None;
+            let is_cut = self.off.iter().any(|span| span.1 > latest);
+            return is_cut.then(|| Self { off, ..self.clone() });
         }
         let mut done = self.done.clone();
         if run < self.handled {
@@ -118,8 +156,8 @@ impl Progress {
         }
         Some(match self.from {
             // Whatever was before has been handled.
-            Some(from) => Self { handled: from, run: Some(beginning()), from: None, done },
-            None => Self { handled: now, run: None, from: None, done },
+            Some(from) => Self { handled: from, run: Some(beginning()), from: None, done, off },
+            None => Self { handled: now, run: None, from: None, done, off },
         })
     }
 
@@ -128,23 +166,24 @@ impl Progress {
         let word = |name: &str, time: Option<Timestamp>| {
             time.map_or_else(String::new, |time| format!(" {name}={}", time.as_ms()))
         };
-        let done = self.done.iter().map(|span| format!(" done={}-{}", span.0.as_ms(), span.1.as_ms()));
-        [word("run", self.run), word("from", self.from)].into_iter().chain(done).collect()
+        let span = |name: &str, Span(begin, end): Span| format!(" {name}={}-{}", begin.as_ms(), end.as_ms());
+        let done = self.done.iter().map(|done| span("done", *done));
+        let off = self.off.iter().map(|off| span("off", *off));
+        [word("run", self.run), word("from", self.from)].into_iter().chain(done).chain(off).collect()
     }
 
     /// Reads the progress from these words. Those of other versions are ignored.
     pub(crate) fn read(handled: Timestamp, words: &str) -> Self {
         let mut read = Self::begun(handled);
         let time = |text: &str| text.parse().ok().and_then(Timestamp::from_ms);
+        let span = |text: &str| text.split_once('-').and_then(|(a, b)| Some(Span(time(a)?, time(b)?)));
         for (name, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
             match name {
                 // If `handled` was set back by hand, nothing lies after it.
                 "run" => read.run = time(value).map(|run| run.min(handled)),
                 "from" => read.from = time(value).map(|from| from.min(handled)),
-                "done" => {
-                    let span = value.split_once('-').and_then(|(a, b)| Some(Span(time(a)?, time(b)?)));
-                    read.done.extend(span);
-                }
+                "done" => read.done.extend(span(value)),
+                "off" => read.off.extend(span(value)),
                 _ => {}
             }
         }
@@ -293,6 +332,57 @@ mod tests {
             assert_eq!((read.handled(), read.done.len(), read.from), (at(7), 0, None), "{words:?}");
         }
         assert_eq!(Progress::read(at(7), ""), begun);
+    }
+
+    /// The progress after a pause between these times, of which nobody has seen the end.
+    fn resumed(handled: u64, pause: (u64, u64)) -> Progress {
+        let span =
+            format!(" run={} off={}-{}", at(handled).as_ms(), at(pause.0).as_ms(), at(pause.1).as_ms());
+        Progress::read(at(handled), &span)
+    }
+
+    #[test]
+    fn ticks_that_were_due_before_a_pause_follow_the_policy_and_those_in_it_do_not() {
+        for (missed, want) in [
+            (Missed::Skip, minutes(101, 102)),
+            (Missed::One, [minutes(3, 3), minutes(101, 102)].concat()),
+            (Missed::All, [minutes(2, 3), minutes(101, 102)].concat()),
+        ] {
+            let mut job = JobSpec::new("* * * * *", missed, 0);
+            job.progress = resumed(60, (190, 6_000));
+            let soon = job.progress.due_within(missed, &job.schedule, at(6_001), Duration::from_secs(60));
+            assert_eq!(soon, want.len() - 1, "{missed}");
+            job.run(6_001, 6_130);
+            assert_eq!(job.ticks(), want, "{missed}");
+        }
+    }
+
+    #[test]
+    fn a_pause_of_a_moment_costs_no_tick() {
+        for missed in Missed::ALL {
+            let mut job = JobSpec::new("* * * * * *", missed, 0);
+            job.run(1, 9);
+            let words =
+                format!("{} off={}-{}", job.progress.words(), at(10).as_ms() + 200, at(10).as_ms() + 700);
+            job.progress = Progress::read(job.progress.handled(), &words);
+            job.run(11, 12);
+            assert_eq!(job.ticks(), (1..=12).collect::<Vec<_>>(), "{missed}");
+        }
+    }
+
+    #[test]
+    fn a_pause_that_ended_while_the_clock_was_ahead_ends_when_it_is_set_back() {
+        for missed in Missed::ALL {
+            let mut job = JobSpec::new("* * * * *", missed, 0);
+            job.progress = resumed(60, (90, 3_690));
+            job.run(200, 400);
+            assert_eq!(job.ticks(), minutes(4, 6), "{missed}");
+            // Once more, without anybody who looked before the clock was right again.
+            job.progress = resumed(60, (90, 3_690));
+            job.submitted.clear();
+            job.run(3_700, 3_790);
+            assert_eq!(job.ticks(), minutes(62, 63), "{missed}");
+        }
     }
 
     proptest! {

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use super::Context;
 use super::leader_view::LeaderView;
 use crate::broker::{CronState, Error, Kept, RESEND_WITHIN, drawn_call};
-use crate::cron::{Entry, IN_TIME, Progress, in_time};
+use crate::cron::{Due, Entry, IN_TIME, Progress, in_time};
 use crate::event::Event;
 use crate::job::{CronName, Pacing, Timestamp};
 use crate::sabotage::{self, Sabotage};
@@ -254,11 +254,19 @@ impl CronRunner {
 
     /// Submits what is due for one entry. Returns false if another process was first.
     async fn submit(&mut self, name: &CronName) -> Result<bool, Error> {
-        let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
         let (now, in_time) = (self.table.now, self.table.in_time);
-        let Some(due) = row.progress.due_with(row.entry.missed(), row.entry.schedule(), now, in_time) else {
-            return Ok(true);
-        };
+        let due = |row: &Row| row.progress.due_with(row.entry.missed(), row.entry.schedule(), now, in_time);
+        while let Some(due) = self.table.rows.get(name).and_then(due) {
+            if !self.submit_due(name, due).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn submit_due(&mut self, name: &CronName, due: Due) -> Result<bool, Error> {
+        let Some(row) = self.table.rows.get_mut(name) else { return Ok(true) };
+        let now = self.table.now;
         let (queue, events) = (&self.context.queue, &self.context.events);
         let most = (BATCH_WEIGHT / row.entry.job_weight()).clamp(1, BATCH_JOBS);
         // The state moves even if nothing is submitted.

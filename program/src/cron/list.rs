@@ -95,6 +95,7 @@ pub(super) async fn look(
 
 /// Describes a recurring job, with this many of its next ticks.
 pub(crate) fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, count: usize) -> Recurring {
+    let overdue = status.overdue(now);
     let CronStatus { name, entry, handled, paused, .. } = status;
     let (entry, error) = match entry {
         Ok(entry) => (Some(entry), None),
@@ -102,7 +103,6 @@ pub(crate) fn recurring(queue: &QueueName, status: CronStatus, now: Timestamp, c
     };
     let schedule = entry.as_ref().filter(|_| !paused).map(Entry::schedule);
     let next: Vec<_> = schedule.iter().flat_map(|schedule| schedule.upcoming(now).take(count)).collect();
-    let overdue = schedule.and_then(|schedule| schedule.next(handled)).filter(|tick| *tick <= now);
     let text = |text: fn(&Entry) -> String| entry.as_ref().map(text);
     Recurring {
         queue: queue.to_string(),

@@ -438,8 +438,7 @@ fn ticks(table: &CronTable) -> u64 {
     let live = table.entries.iter().filter(|status| !status.paused);
     let of = |status: &CronStatus| {
         let entry = status.entry.as_ref().ok()?;
-        let from = (status.handled, table.now);
-        Some(entry.missed().due_within(entry.schedule(), from, QueueSnapshot::SOON))
+        Some(status.progress.due_within(entry.missed(), entry.schedule(), table.now, QueueSnapshot::SOON))
     };
     live.filter_map(of).sum::<usize>() as u64
 }

@@ -112,6 +112,16 @@ pub struct CronStatus {
     pub handled: Timestamp,
     /// True if no tick is to be submitted.
     pub paused: bool,
+    pub(crate) progress: Progress,
+}
+
+impl CronStatus {
+    /// Returns the first tick up to `now` that nobody has handled; `None` if the entry is paused, or if this program cannot read
+    /// it.
+    pub fn overdue(&self, now: Timestamp) -> Option<Timestamp> {
+        let entry = self.entry.as_ref().ok().filter(|_| !self.paused)?;
+        self.progress.first_unhandled(entry.schedule()).filter(|tick| *tick <= now)
+    }
 }
 
 /// The outcome of storing an entry; see the [example](Cron).
@@ -174,6 +184,7 @@ impl Cron<'_> {
             CronStatus {
                 handled: state.map_or(timestamp(0), CronState::handled),
                 paused: state.is_some_and(CronState::is_paused),
+                progress: state.map_or_else(|| Progress::begun(timestamp(0)), CronState::progress),
                 name,
                 entry,
             }
@@ -272,8 +283,9 @@ impl Cron<'_> {
         self.set_paused(name, PAUSED).await
     }
 
-    /// Resumes a paused recurring job from now on; ticks that were missed are not submitted. `None` if none has this
-    /// name, false if it was not paused.
+    /// Resumes a paused recurring job from now on. Ticks that were due during the pause are not submitted; those that were due
+    /// before it, and that nobody had handled, are due or missed as if there had been no pause. `None` if none has this name,
+    /// false if it was not paused.
     ///
     /// # Errors
     ///

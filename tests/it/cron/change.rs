@@ -35,6 +35,32 @@ async fn a_paused_entry_submits_nothing_and_continues_when_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pauses_of_a_moment_cost_no_tick() {
+    let server = RedisServer::start();
+    let (queue, ran) = (queue(&server).await, Ran::default());
+    queue.cron().put(&each_second("held")).await.unwrap();
+    let process = Process::start(config(&server.url()), vec![], ran.handler());
+    ran.until("held", 1).await;
+    let mut pauses = Vec::new();
+    for _ in 0..5 {
+        let second = server.now_ms() / 1000;
+        until_async("the next tick", Duration::from_secs(20), async || server.now_ms() / 1000 > second).await;
+        // It is due, and a worker may not have submitted it yet.
+        let paused = server.now_ms();
+        queue.cron().pause(&named("held")).await.unwrap();
+        queue.cron().resume(&named("held")).await.unwrap();
+        pauses.push(paused..=server.now_ms());
+    }
+    let ticks = ran.until("held", 7).await;
+    for pair in ticks.windows(2) {
+        // On a busy machine, a pause may contain a tick.
+        let mut lost = (pair[0] + 1000..pair[1]).step_by(1000);
+        assert!(lost.all(|tick| pauses.iter().any(|pause| pause.contains(&tick))), "{ticks:?} {pauses:?}");
+    }
+    process.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_survives_a_restart_and_a_change_of_the_entry() {
     let server = RedisServer::start();
     let (queue, ran) = (queue(&server).await, Ran::default());

@@ -114,8 +114,17 @@ fn a_change_sent_twice_is_applied_once() {
     assert_eq!([scripts.put("", "x"), scripts.put("", "x")], [1, 0]);
     let pause = |mark: &str| scripts.call(source("cron_pause"), &[STATES], &["a", mark]);
     assert_eq!([pause(" paused"), pause(" paused")], [1, 0]);
-    assert_eq!(scripts.state().as_deref(), Some("1000 1 paused"));
+    let paused = scripts.state().unwrap();
+    let since = paused.strip_prefix("1000 1 pausing=").unwrap().strip_suffix(" paused").unwrap();
     assert_eq!([pause(""), pause("")], [1, 0]);
+    // What was due before the pause is not lost.
+    assert!(scripts.state().unwrap().starts_with(&format!("1000 1 off={since}-")), "{:?}", scripts.state());
+    for _ in 0..20 {
+        assert_eq!([pause(" paused"), pause("")], [1, 1]);
+    }
+    assert!(scripts.state().unwrap().matches("off=").count() <= 8, "{:?}", scripts.state());
+    scripts.server.cmd(&["HSET", STATES, "a", "1000 1 paused"]);
+    assert_eq!(pause(""), 1, "an older version paused it");
     assert!(scripts.state().unwrap().ends_with(" 1"));
     let remove = || scripts.call(source("cron_remove"), &[ENTRIES, STATES], &["a"]);
     assert_eq!([remove(), remove(), pause("")], [1, 0, 2]);
