@@ -3,7 +3,7 @@
 use redis::Value;
 use streamfleet::job::{Envelope, Lane};
 
-use crate::harness::scripts::source;
+use crate::harness::scripts::{as_sent, source};
 use crate::traps::scripts::Scripts;
 
 pub(super) const RECORD: &str = "sf:{q}:job:j";
@@ -92,8 +92,8 @@ impl Call {
 
     /// Runs it on a server that refuses it. Returns the error.
     fn refused(&self, scripts: &Scripts) -> String {
-        let count = self.keys.len().to_string();
-        let head = ["EVAL", self.source, &count].into_iter().chain(self.keys());
+        let (source, count) = (as_sent(self.source), self.keys.len().to_string());
+        let head = ["EVAL", &source, &count].into_iter().chain(self.keys());
         let command: Vec<&str> = head.chain(self.args.iter().map(String::as_str)).collect();
         format!("{:?}", scripts.server.try_cmd(&command))
     }
@@ -303,7 +303,8 @@ fn a_full_server_refuses_a_replacement_and_a_debounce_whole() {
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = scripts.digest();
         let (keys, args) = second("in", mode);
-        let mut command = vec!["EVAL", source("submit"), "13"];
+        let submit = as_sent(source("submit"));
+        let mut command = vec!["EVAL", &submit, "13"];
         command.extend(keys);
         command.extend(args);
         let answer = format!("{:?}", scripts.server.try_cmd(&command));
@@ -444,7 +445,7 @@ fn a_replacement_is_refused_whole_if_it_may_not_end_its_holder() {
     let ((keys, args), before) = (second("now", "replace"), scripts.digest());
     let mut submitter = redis::Client::open(scripts.server.url()).unwrap().get_connection().unwrap();
     let mut command = redis::cmd("EVAL");
-    command.arg(source("submit")).arg(keys.len()).arg(&keys[..]).arg(&args);
+    command.arg(as_sent(source("submit"))).arg(keys.len()).arg(&keys[..]).arg(&args);
     let refused = command.query::<Value>(&mut submitter).unwrap_err().to_string();
     let words = ["can't run this command", "ACL failure"];
     assert!(words.iter().any(|words| refused.contains(words)), "{refused}");
