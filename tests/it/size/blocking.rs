@@ -78,7 +78,8 @@ impl Yardstick {
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }
-                std::thread::sleep(Duration::from_millis(20));
+                // The less of Redis's time this takes, the fewer of the machine's delays it meets.
+                std::thread::sleep(Duration::from_millis(2));
             }
         });
         Self { stop, thread: Some(thread) }
