@@ -95,6 +95,19 @@ async fn a_job_that_comes_back_at_once_is_made_due_only_once() {
     assert_eq!(changed, 1);
 }
 
+/// Cancels all jobs of a queue.
+async fn cancel_all(queue: &Queue) -> BulkTally {
+    let (bulk, terms) = (queue.bulk(), BulkTerms::new("ann"));
+    let selection = bulk.select(BulkAction::Cancel, Filter::new(), None).await.unwrap();
+    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
+    while let Some(from) = next {
+        let page = bulk.advance(&selection, &terms, from).await.unwrap();
+        tally.add(page.tally);
+        next = page.next;
+    }
+    tally
+}
+
 #[tokio::test]
 async fn both_delayed_lives_of_one_id_are_cancelled() {
     let server = RedisServer::start();
@@ -109,14 +122,7 @@ async fn both_delayed_lives_of_one_id_are_cancelled() {
     // This one only looks like a life of another job.
     server.cmd(&["HSET", "sf:{default}:delayed:fields", "k batch", "no fields"]);
     server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", "k batch"]);
-    let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
-    let selection = bulk.select(BulkAction::Cancel, Filter::new(), None).await.unwrap();
-    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
-    while let Some(from) = next {
-        let page = bulk.advance(&selection, &terms, from).await.unwrap();
-        tally.add(page.tally);
-        next = page.next;
-    }
+    let tally = cancel_all(&here).await;
     assert_eq!((tally.changed, here.snapshot().await.unwrap().delayed), (2, 1), "{tally:?}");
 }
 
@@ -127,14 +133,7 @@ async fn jobs_whose_ids_look_like_lives_of_others_are_cancelled() {
     let job = |id: &str| Submission::new("test").unwrap().id(id.parse().unwrap());
     let delayed = job("invoice#42").delay(Duration::from_secs(3600));
     Producer::new(here.clone()).submit_all([delayed, job("invoice#44")]).await.unwrap();
-    let (bulk, terms) = (here.bulk(), BulkTerms::new("ann"));
-    let selection = bulk.select(BulkAction::Cancel, Filter::new(), None).await.unwrap();
-    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
-    while let Some(from) = next {
-        let page = bulk.advance(&selection, &terms, from).await.unwrap();
-        tally.add(page.tally);
-        next = page.next;
-    }
+    let tally = cancel_all(&here).await;
     assert_eq!((tally.changed, tally.gone), (2, 0), "{tally:?}");
     let left = here.snapshot().await.unwrap();
     assert_eq!((left.waiting(), left.delayed), (0, 0));

@@ -168,16 +168,22 @@ async fn round_trips_that_overtake_each_other_are_accepted_in_their_order() {
     }
 }
 
-/// The reply to the second round trip is lost: what follows it may be accepted, and nothing else.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lost_reply_leaves_only_the_next_jobs_in_doubt() {
-    let server = RedisServer::start();
-    let queue = queue(&server).await;
+/// Returns a producer whose next call loses its reply, and the proxy that does that.
+async fn cut_off_at_the_next_call(server: &RedisServer) -> (Producer, Proxy) {
     let proxy = Proxy::start(server.addr());
     let broker = Broker::connect(config(&server.url_through(proxy.addr())).redis).await.unwrap();
     let producer = Producer::new(broker.queue("default".parse().unwrap()));
     producer.submit(job("{}")).await.unwrap();
     proxy.set(Mode::DropReplyTo { needle: b"EVALSHA".to_vec(), holding: Vec::new(), times: 1 });
+    (producer, proxy)
+}
+
+/// The reply to the second round trip is lost: what follows it may be accepted, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_leaves_only_the_next_jobs_in_doubt() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let (producer, _proxy) = cut_off_at_the_next_call(&server).await;
     let (answers, error) = send(&producer, (0..5000).map(|_| job("{}"))).await;
     assert!(matches!(error, SubmitError::Broker(RedisError::Unknown { .. })), "{error}");
     let accepted = depth(&queue).await - 1;
@@ -220,11 +226,7 @@ async fn each_job_beside_a_refused_one_gets_its_own_answer() {
 async fn a_job_of_which_nothing_was_said_is_not_accepted() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
-    let proxy = Proxy::start(server.addr());
-    let broker = Broker::connect(config(&server.url_through(proxy.addr())).redis).await.unwrap();
-    let producer = Producer::new(broker.queue("default".parse().unwrap()));
-    producer.submit(job("{}")).await.unwrap();
-    proxy.set(Mode::DropReplyTo { needle: b"EVALSHA".to_vec(), holding: Vec::new(), times: 1 });
+    let (producer, _proxy) = cut_off_at_the_next_call(&server).await;
     let (mut known, mut unknown) = (0, 0);
     let told = |_, answer: Result<Submitted, SubmitError>| match answer {
         Ok(_) => known += 1,
