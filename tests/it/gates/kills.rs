@@ -164,6 +164,7 @@ listen = "127.0.0.1:0"
 #[test]
 fn a_breaker_goes_on_though_the_worker_of_the_job_that_it_tries_is_killed() {
     const BREAKER: &str = "sf:{default}:breaker:type:test";
+    const ROOM: &str = "sf:{default}:room:type:test";
     const LONG: Duration = Duration::from_secs(60);
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let (url, repaired) = (server.url(), dir.path().join("repaired"));
@@ -179,8 +180,12 @@ fn a_breaker_goes_on_though_the_worker_of_the_job_that_it_tries_is_killed() {
     submit("fail");
     submit("fail");
     until("the breaker to open", LONG, || number(&server, &["HEXISTS", BREAKER, "until_ms"]) == 1);
-    let ids = [submit("hang"), submit("well")];
-    until("a job to be tried", LONG, || number(&server, &["HEXISTS", BREAKER, "probe"]) == 1);
+    let is_tried = || number(&server, &["HEXISTS", BREAKER, "probe"]) == 1;
+    // Two that a worker reads at once may come to the room in any order. The one that hangs has to be tried first.
+    let hang = submit("hang");
+    until("a job to wait", LONG, || is_tried() || number(&server, &["XLEN", ROOM]) == 1);
+    let ids = [hang, submit("well")];
+    until("a job to be tried", LONG, is_tried);
     worker.kill9();
     fs::write(&repaired, "").unwrap();
     let worker = start();
