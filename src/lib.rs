@@ -71,7 +71,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[macro_use]
-mod setters;
+extern crate streamfleet_domain;
 
 pub mod admin;
 #[cfg(feature = "service")]

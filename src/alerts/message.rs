@@ -2,7 +2,7 @@
 
 use crate::job::incident::line::plain_line;
 use crate::job::incident::{Incident, IncidentKind, IncidentState};
-use crate::job::{Namespace, QueueName, Timestamp};
+use crate::job::{Namespace, Timestamp};
 
 /// The most incidents that a message describes one by one.
 pub(super) const MOST_LISTED: usize = 15;
@@ -209,19 +209,8 @@ fn summary(items: &[Item], left_out: usize, now: Timestamp) -> Vec<String> {
 }
 
 fn of_queue(incident: &Incident) -> String {
-    let named = |queue: &QueueName| match incident.kind {
-        IncidentKind::QueuePaused => format!(": {queue}"),
-        IncidentKind::DeadGroup
-        | IncidentKind::DeadRate
-        | IncidentKind::DeadJob
-        | IncidentKind::Backlog
-        | IncidentKind::NoWorker
-        | IncidentKind::UnservedType
-        | IncidentKind::NeedsDecision
-        | IncidentKind::CampaignStopped
-        | IncidentKind::RedisMemory => format!(" in {queue}"),
-    };
-    incident.queue.as_ref().map_or_else(String::new, named)
+    let between = if incident.kind == IncidentKind::QueuePaused { ":" } else { " in" };
+    incident.queue.as_ref().map_or_else(String::new, |queue| format!("{between} {queue}"))
 }
 
 fn name_of(incidents: &[Incident]) -> String {

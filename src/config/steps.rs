@@ -47,7 +47,7 @@ impl StepSection {
     /// Returns the step's own limits.
     pub fn limits(&self) -> StepLimits {
         let Self { kind: _, handler: _, after: _, max_attempts, backoff, timeout } = self.clone();
-        StepLimits { max_attempts, backoff, timeout }
+        StepLimits::default().max_attempts(max_attempts).backoff(backoff).timeout(timeout)
     }
 
     /// Returns what is wrong with the step itself: keys below it, and reasons. `longest` is its type's timeout.
@@ -124,12 +124,7 @@ fn plan(steps: &BTreeMap<StepName, StepSection>) -> Result<Plan, PlanError> {
 }
 
 fn place(error: &PlanError) -> Vec<String> {
-    let step = match error {
-        PlanError::UnknownStep { step, .. } | PlanError::Duplicate(step) => Some(step),
-        PlanError::Cycle(steps) => steps.first(),
-        PlanError::Empty | PlanError::TooMany(_) | PlanError::Name(_) => None,
-    };
-    let below = step.map(|step| [step.to_string(), "after".to_owned()]);
+    let below = error.step().map(|step| [step.to_string(), "after".to_owned()]);
     std::iter::once("steps".to_owned()).chain(below.into_iter().flatten()).collect()
 }
 

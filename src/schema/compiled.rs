@@ -133,7 +133,7 @@ impl Compiled {
         let problems: Vec<_> =
             found.by_ref().take(InvalidPayload::MAX_PROBLEMS).map(|error| problem::of(&error)).collect();
         let has_more = found.next().is_some();
-        (!problems.is_empty()).then_some(InvalidPayload { problems, has_more })
+        (!problems.is_empty()).then(|| InvalidPayload::new(problems, has_more))
     }
 }
 
@@ -144,7 +144,7 @@ impl fmt::Debug for Schema {
 }
 
 fn only(problem: PayloadProblem) -> InvalidPayload {
-    InvalidPayload { problems: vec![problem], has_more: false }
+    InvalidPayload::new(vec![problem], false)
 }
 
 /// Words what is wrong with a schema.

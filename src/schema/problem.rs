@@ -33,10 +33,10 @@ pub(super) fn whole(reason: &str) -> PayloadProblem {
 }
 
 fn problem(pointer: &str, reason: &str) -> PayloadProblem {
-    PayloadProblem {
-        pointer: cut(printable(pointer, MAX_POINTER_BYTES), MAX_POINTER_BYTES),
-        reason: cut(printable(reason, MAX_REASON_BYTES), MAX_REASON_BYTES),
-    }
+    PayloadProblem::new(
+        cut(printable(pointer, MAX_POINTER_BYTES), MAX_POINTER_BYTES),
+        cut(printable(reason, MAX_REASON_BYTES), MAX_REASON_BYTES),
+    )
 }
 
 /// What an error says, with a bounded part of the value in question.

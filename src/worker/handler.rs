@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
+use super::JobError;
 use super::delivery::Delivery;
-use super::job_error::JobError;
 use super::reporter::Reports;
 use crate::event::{ChildEnding, Event};
 use crate::job::{

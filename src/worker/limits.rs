@@ -173,7 +173,7 @@ impl Limits {
         let TypeLimit { nth, concurrency, per_key, shared } = self.types.get(&delivery.job.job_type)?;
         let bound = |key, most: usize| Bound { gate: Gate { nth: *nth, key }, most: most.max(1) };
         let of_type = concurrency.map(|most| bound(None, most));
-        let of_key = per_key.as_ref().and_then(|KeyLimit { field, concurrency }| {
+        let of_key = per_key.as_ref().and_then(|KeyLimit { field, concurrency, .. }| {
             let key = delivery.envelope.get(field.as_bytes())?;
             Some(bound(Some(self.hasher.hash_one(key)), *concurrency))
         });

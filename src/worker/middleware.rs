@@ -5,8 +5,8 @@ use std::future::Future;
 
 use bytes::Bytes;
 
+use super::JobError;
 use super::handler::JobContext;
-use super::job_error::JobError;
 use super::registry::{Chain, ErasedMiddleware};
 
 /// What a handler returned: its result as JSON, if it gave one that is kept, or why it did not succeed. See the

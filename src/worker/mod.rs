@@ -24,7 +24,6 @@ mod heartbeat;
 mod held_leases;
 #[cfg(feature = "testing")]
 mod inline;
-mod job_error;
 mod joiner;
 mod lease;
 mod limits;
@@ -53,12 +52,12 @@ pub use archive::DeadArchive;
 pub use handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload, RawPayload};
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Inline, InlineOptions, inline};
-pub use job_error::JobError;
 pub use middleware::{Handled, Middleware, Next};
 pub(crate) use process::{Served, Worker};
 pub(crate) use quota::Quota;
 pub(crate) use registry::Registry;
 pub use steps::{Steps, StepsBuilder};
+pub use streamfleet_domain::job::JobError;
 
 use crate::broker::LetterLimits;
 use crate::job::{FairShare, GateName, JobType, Limits, QueueName, Tracking};

@@ -10,8 +10,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rustc_hash::FxHashMap;
 
+use super::JobError;
 use super::handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload};
-use super::job_error::JobError;
 use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;

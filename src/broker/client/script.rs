@@ -185,6 +185,12 @@ pub(crate) fn sources() -> std::collections::BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::weight;
+
+    #[test]
+    fn scripts_weigh_fields_as_the_domain_does() {
+        assert!(PRELUDE.contains(&format!("\nlocal FIELD_WEIGHT = {}\n", weight(0, 1))));
+    }
 
     #[test]
     fn scripts_that_only_read_send_no_command_that_writes() {

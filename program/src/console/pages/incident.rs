@@ -157,7 +157,6 @@ fn look(state: IncidentState) -> (&'static str, &'static str) {
         IncidentState::Open => ("state dead", "incident.open"),
         IncidentState::Resolved => ("state done", "incident.is_resolved"),
         IncidentState::Pending => ("state retrying", "incident.pending"),
-        _ => ("", "incident.pending"),
     }
 }
 

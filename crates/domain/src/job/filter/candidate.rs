@@ -1,0 +1,108 @@
+//! What a filter looks at, and what it finds.
+
+use super::{Condition, Filter};
+use crate::job::{Encoding, Envelope, State, Timestamp};
+
+/// Whether a filter matches a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Match {
+    /// All conditions hold.
+    Yes,
+    /// A condition does not hold.
+    No,
+    /// A condition is about a payload that has more than
+    /// [`Filter::MAX_PAYLOAD_BYTES`](super::Filter::MAX_PAYLOAD_BYTES). The others hold. The job counts as not matching;
+    /// report how many there are.
+    TooLarge,
+    /// A condition is about something that cannot be read: a payload that is not valid JSON or MessagePack, or fields
+    /// that are gone. The others hold. The job counts as not matching; report how many there are.
+    Unreadable,
+}
+
+/// What a [`Filter`](super::Filter) looks at: a borrowed view of a job or a dead letter. See the [example](super::Filter).
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Candidate<'a> {
+    /// The job's id.
+    pub id: &'a str,
+    /// Its state. The fields that begin with `dead_` count only if it is [`State::Dead`], because a replay may carry
+    /// those of the letter it came from.
+    pub state: Option<State>,
+    /// All its fields, with the large ones put back; `None` if they cannot be read or no longer exist.
+    pub fields: Option<&'a Envelope>,
+    /// Its type, if that is known without the fields.
+    pub job_type: Option<&'a str>,
+    /// Its last error, if that is known without the fields.
+    pub error: Option<&'a str>,
+    /// When its life began; for a dead letter, when the job died.
+    pub at: Option<Timestamp>,
+}
+
+impl<'a> Candidate<'a> {
+    /// Describes a job of which only the id is known.
+    pub fn new(id: &'a str) -> Self {
+        Self { id, state: None, fields: None, job_type: None, error: None, at: None }
+    }
+
+    setters! {
+        /// Sets the state.
+        state: impl Into<Option<State>> => state.into();
+        /// Sets the fields.
+        fields: impl Into<Option<&'a Envelope>> => fields.into();
+        /// Sets the type.
+        job_type: impl Into<Option<&'a str>> => job_type.into();
+        /// Sets the last error.
+        error: impl Into<Option<&'a str>> => error.into();
+        /// Sets the time at which the life began, or the job died.
+        at: impl Into<Option<Timestamp>> => at.into();
+    }
+
+    /// The value of a field. An error if it is unknown: the fields or the large ones among them are elsewhere, or all of them
+    /// are packed in one field that nobody could read.
+    pub(super) fn field(&self, name: &str) -> Result<Option<&'a [u8]>, Match> {
+        let fields = self.fields.ok_or(Match::Unreadable)?;
+        let is_packed = || !name.starts_with("dead_") && fields.get(b"raw").is_some();
+        match fields.get(name.as_bytes()) {
+            None if !fields.is_whole() || is_packed() => Err(Match::Unreadable),
+            value => Ok(value),
+        }
+    }
+
+    /// The value of a field that only dead letters have.
+    pub(super) fn dead_field(&self, name: &str) -> Result<Option<&'a [u8]>, Match> {
+        if self.state == Some(State::Dead) { self.field(name) } else { Ok(None) }
+    }
+
+    pub(super) fn type_bytes(&self) -> Result<&'a [u8], Match> {
+        match self.job_type {
+            Some(job_type) => Ok(job_type.as_bytes()),
+            None => Ok(self.field("type")?.unwrap_or_default()),
+        }
+    }
+
+    pub(super) fn error_bytes(&self) -> Result<&'a [u8], Match> {
+        match self.error {
+            Some(error) => Ok(error.as_bytes()),
+            None => Ok(self.dead_field("dead_error")?.unwrap_or_default()),
+        }
+    }
+
+    /// The payload and its encoding; `None` for an encoding that does not exist.
+    pub(super) fn payload(&self) -> Result<(&'a [u8], Option<Encoding>), Match> {
+        let encoding = match self.field("encoding")? {
+            None => Some(Encoding::Json),
+            Some(name) => std::str::from_utf8(name).ok().and_then(Encoding::parse),
+        };
+        Ok((self.field("payload")?.unwrap_or_default(), encoding))
+    }
+}
+
+impl Filter {
+    /// Returns false if a condition that needs no error does not hold. Large fields may still be elsewhere: they decide nothing.
+    #[doc(hidden)]
+    pub fn may_match(&self, candidate: &Candidate<'_>, now: Timestamp) -> bool {
+        let without_errors = |condition: &&Condition| !condition.reads_error();
+        let mut decided = self.conditions.iter().filter(without_errors);
+        !decided.any(|condition| condition.check(candidate, now) == Match::No)
+    }
+}

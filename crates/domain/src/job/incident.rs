@@ -1,0 +1,268 @@
+//! Incidents: what is wrong with a fleet and needs a person. An incident opens once, is repeated by reminders at growing
+//! intervals, and is resolved once. What a check leads to is decided here.
+
+pub mod decide;
+pub mod delivery;
+pub mod line;
+mod observation;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::observation::Observation;
+use super::{InvalidName, QueueName, Timestamp};
+
+/// The key of the incident that stands for all those of a kind and a queue that have none of their own.
+pub const OTHERS: &str = "*";
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum IncidentKind {
+    /// Jobs die of a cause that is new. The key is their group.
+    DeadGroup,
+    /// More jobs die than usual, of causes that are not new.
+    DeadRate,
+    /// A job has died whose type asks for an incident for each. The key is its dead letter.
+    DeadJob,
+    /// Jobs wait for longer than the queue's objective allows.
+    Backlog,
+    /// Jobs wait, and no worker is live.
+    NoWorker,
+    /// Jobs wait, and no live worker knows their type. The key is the type.
+    UnservedType,
+    /// Dead jobs wait for a person's decision about one of their steps.
+    NeedsDecision,
+    /// A campaign stopped itself. The key is the campaign.
+    CampaignStopped,
+    /// The queue has been paused for long.
+    QueuePaused,
+    /// Redis has nearly no memory left. The key is the server, if there are several.
+    RedisMemory,
+}
+
+impl IncidentKind {
+    /// Every kind.
+    pub const ALL: [Self; 10] = [
+        Self::DeadGroup,
+        Self::DeadRate,
+        Self::DeadJob,
+        Self::Backlog,
+        Self::NoWorker,
+        Self::UnservedType,
+        Self::NeedsDecision,
+        Self::CampaignStopped,
+        Self::QueuePaused,
+        Self::RedisMemory,
+    ];
+
+    /// Returns the name of the kind, as the configuration, JSON and metrics have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DeadGroup => "dead_group",
+            Self::DeadRate => "dead_rate",
+            Self::DeadJob => "dead_job",
+            Self::Backlog => "backlog",
+            Self::NoWorker => "no_worker",
+            Self::UnservedType => "unserved_type",
+            Self::NeedsDecision => "needs_decision",
+            Self::CampaignStopped => "campaign_stopped",
+            Self::QueuePaused => "queue_paused",
+            Self::RedisMemory => "redis_memory",
+        }
+    }
+
+    /// Returns what is wrong, in a few words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::DeadGroup => "jobs die of a new cause",
+            Self::DeadRate => "many jobs die",
+            Self::DeadJob => "a job died",
+            Self::Backlog => "jobs wait too long",
+            Self::NoWorker => "no worker is live",
+            Self::UnservedType => "no worker knows a type",
+            Self::NeedsDecision => "jobs need a decision",
+            Self::CampaignStopped => "a campaign stopped itself",
+            Self::QueuePaused => "a queue is still paused",
+            Self::RedisMemory => "Redis is nearly full",
+        }
+    }
+}
+
+impl fmt::Display for IncidentKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// The id of an incident: 8 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IncidentId(String);
+
+impl IncidentId {
+    /// Returns the id made of a random number.
+    #[doc(hidden)]
+    pub fn of(roll: u32) -> Self {
+        Self(format!("{roll:08x}"))
+    }
+
+    /// Returns the id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for IncidentId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl FromStr for IncidentId {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() != 8 || !text.bytes().all(is_digit) {
+            return Err(InvalidName::new("incident", text, "an incident's id has 8 hexadecimal digits"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// Where an incident is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IncidentState {
+    /// It opens if it lasts a little longer.
+    Pending,
+    /// It is open.
+    Open,
+    /// It is over.
+    Resolved,
+}
+
+impl IncidentState {
+    /// Returns the state's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Open => "open",
+            Self::Resolved => "resolved",
+        }
+    }
+}
+
+/// A job that shows what an incident is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct IncidentExample {
+    /// The job's id, as its letter has it; may be empty.
+    pub job: String,
+    /// Its error, on one line, cut to 300 bytes.
+    pub error: String,
+}
+
+/// What is wrong, where, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incident {
+    /// Its id.
+    pub id: IncidentId,
+    /// What is wrong.
+    pub kind: IncidentKind,
+    /// In which queue; `None` if it is not about a queue.
+    pub queue: Option<QueueName>,
+    /// About what, as [`IncidentKind`] says; `*` for all that have no incident of their own; may be empty.
+    pub key: String,
+    /// Where it is.
+    pub state: IncidentState,
+    /// The type of the jobs, if they have the same; may be empty.
+    pub job_type: String,
+    /// What is wrong, as one sentence without a full stop.
+    pub detail: String,
+    /// How many jobs it concerns; for other things than jobs, 0.
+    pub count: u64,
+    /// A job that shows it.
+    pub example: Option<IncidentExample>,
+    /// When it began, by the clock of Redis.
+    pub since: Timestamp,
+    /// When it opened.
+    pub opened: Option<Timestamp>,
+    /// When it was last seen.
+    pub seen: Timestamp,
+    /// Since when nothing is wrong any more. After a while, the incident is resolved.
+    pub clear_since: Option<Timestamp>,
+    /// When it was resolved.
+    pub resolved: Option<Timestamp>,
+    /// The number of the last message that each sink should get: 1 for the one when it opened.
+    pub notices: u32,
+    /// The number of the message that says that it is resolved; 0 if there is none yet.
+    pub resolving: u32,
+    /// When the next reminder is due.
+    pub next: Option<Timestamp>,
+}
+
+impl Incident {
+    /// Returns the command that shows what it is about. People paste it into a shell, and anybody with access to Redis may have
+    /// written the key, so a key with other characters than those of names is left out.
+    pub fn command(&self) -> String {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let has_key = !self.key.is_empty() && !self.key.starts_with('-') && self.key.chars().all(is_name);
+        let queue = self.queue.as_ref().map_or_else(String::new, |queue| format!(" --queue {queue}"));
+        match self.kind {
+            IncidentKind::DeadGroup if has_key => {
+                format!("streamfleet dead list{queue} --group {}", self.key)
+            }
+            IncidentKind::DeadGroup | IncidentKind::DeadRate => format!("streamfleet dead groups{queue}"),
+            IncidentKind::DeadJob if has_key => {
+                format!("streamfleet dead show {}{queue}", self.key)
+            }
+            IncidentKind::DeadJob => format!("streamfleet dead list{queue}"),
+            IncidentKind::NeedsDecision => format!("streamfleet dead list{queue} --reason needs_decision"),
+            IncidentKind::Backlog | IncidentKind::UnservedType => "streamfleet queues -o wide".to_owned(),
+            IncidentKind::NoWorker => "streamfleet workers".to_owned(),
+            IncidentKind::CampaignStopped if has_key => {
+                format!("streamfleet campaigns show {}{queue}", self.key)
+            }
+            IncidentKind::CampaignStopped => format!("streamfleet campaigns list{queue}"),
+            IncidentKind::QueuePaused => format!("streamfleet gates list{queue}"),
+            IncidentKind::RedisMemory => "streamfleet check".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_are_unique_and_are_those_of_json() {
+        for kind in IncidentKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+            assert_eq!(
+                IncidentKind::ALL.into_iter().filter(|other| other.as_str() == kind.as_str()).count(),
+                1
+            );
+        }
+    }
+
+    #[test]
+    fn an_id_has_eight_digits() {
+        assert_eq!(IncidentId::of(255).as_str(), "000000ff");
+        for wrong in ["", "00ff", "000000FF", "000000fg", "000000ff0"] {
+            assert!(wrong.parse::<IncidentId>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_survives_being_shown_and_read(roll: u32) {
+            let id = IncidentId::of(roll);
+            prop_assert_eq!(id.as_str().parse::<IncidentId>().unwrap(), id);
+        }
+    }
+}

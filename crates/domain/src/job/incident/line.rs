@@ -1,0 +1,61 @@
+//! Texts of incidents: bounded lines that hide nothing, because people read them in chats and terminals.
+
+use super::IncidentExample;
+use crate::job::cut;
+
+/// The most bytes of what an incident is about, besides its kind and queue.
+pub const MAX_KEY_BYTES: usize = 128;
+
+/// The most bytes of a text of an incident.
+pub const MAX_TEXT_BYTES: usize = 300;
+
+/// The most bytes of the id of a job in an incident.
+const MAX_JOB_BYTES: usize = 128;
+
+impl IncidentExample {
+    #[doc(hidden)]
+    pub fn new(job: &str, error: &str) -> Self {
+        Self { job: plain_line(job, MAX_JOB_BYTES), error: plain_line(error, MAX_TEXT_BYTES) }
+    }
+}
+
+/// Returns a text as one line of at most `max` bytes. What it shows is what it contains: it has neither control characters nor
+/// those that change the direction of writing or have no width.
+pub fn plain_line(text: &str, max: usize) -> String {
+    let is_hidden = |c: char| matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let mut line = String::new();
+    for c in text.chars() {
+        let is_space = c.is_whitespace() || c.is_control() || is_hidden(c);
+        match (is_space, line.ends_with(' ') || line.is_empty()) {
+            (false, _) => line.push(c),
+            (true, false) => line.push(' '),
+            (true, true) => {}
+        }
+        // The rest would be cut anyway.
+        if line.len() > max {
+            break;
+        }
+    }
+    cut(line.trim_end().to_owned(), max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_line_hides_nothing() {
+        assert_eq!(plain_line("a\nb\u{1b}[2J \u{202e}c\t ", 100), "a b [2J c");
+        assert_eq!(plain_line("\u{200b}", 100), "");
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_bounded_and_plain(text in any::<String>(), max in 10_usize..400) {
+            let line = plain_line(&text, max);
+            prop_assert!(line.len() <= max, "{}", line.len());
+            prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Numbers in a configuration. From the environment they arrive as strings.
+
+use std::str::FromStr;
+
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+
+/// Reads a count.
+pub fn count<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
+where
+    T: DeserializeOwned + FromStr,
+{
+    number(from, "a whole number, 0 or more")
+}
+
+/// Reads a count that may be missing.
+pub fn some_count<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: DeserializeOwned + FromStr,
+{
+    count(from).map(Some)
+}
+
+/// Reads a number; `what` says which numbers are valid.
+pub fn number<'de, D: Deserializer<'de>, T>(from: D, what: &str) -> Result<T, D::Error>
+where
+    T: DeserializeOwned + FromStr,
+{
+    let value = serde_json::Value::deserialize(from)?;
+    let number = match value.as_str() {
+        Some(text) => text.trim().parse().ok(),
+        None => T::deserialize(value.clone()).ok(),
+    };
+    number.ok_or_else(|| D::Error::custom(format!("expected {what}, not {value}")))
+}

@@ -1,0 +1,323 @@
+//! Large fields, kept outside of their entry. Redis hands each byte of an entry that a script touches to Lua, which
+//! copies and hashes it. That takes about a millisecond per MiB. So the entries that scripts move carry only the name
+//! of a key that holds the large fields (the claim check pattern).
+//!
+//! The value of the field `offloaded` is `<token> <bytes>`: the last part of that key's name, and the total bytes of
+//! the names and values kept there. They are packed like a delayed job.
+
+use std::hash::Hasher;
+
+use super::envelope::pack_texts;
+use super::{Envelope, Life};
+
+/// The encoding of a light entry, so that a worker that does not know about offloaded fields rejects it loudly. The
+/// real encoding is among the large fields.
+const MARK: (&[u8], &[u8]) = (b"encoding", b"offloaded");
+
+/// The field that names the key.
+pub(super) const FIELD: &[u8] = b"offloaded";
+
+/// A longer value is offloaded, whatever its field is called.
+const MAX_VALUE_BYTES: usize = 4096;
+
+/// The longest valid token. The fleet writes no longer ones.
+const MAX_TOKEN_BYTES: usize = 160;
+
+/// What an entry says about fields that are kept outside of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offloaded {
+    /// The last part of the key's name.
+    pub token: String,
+    /// The total bytes of the names and values kept there.
+    pub bytes: usize,
+}
+
+/// An envelope whose large fields are kept elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LightEnvelope {
+    /// What is left in the entry.
+    pub envelope: Envelope,
+    /// What the entry says about the large fields.
+    pub offloaded: Offloaded,
+    /// The large fields, as the key holds them.
+    pub fields: Vec<u8>,
+}
+
+impl Offloaded {
+    fn read(value: &[u8]) -> Option<Self> {
+        let (token, bytes) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+        let is_token = !token.is_empty()
+            && token.len() <= MAX_TOKEN_BYTES
+            && token.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}'));
+        is_token.then_some(())?;
+        Some(Self { token: token.to_owned(), bytes: bytes.parse().ok()? })
+    }
+
+    fn value(&self) -> String {
+        format!("{} {}", self.token, self.bytes)
+    }
+}
+
+impl Envelope {
+    /// Before a script moves an entry with more bytes than this, its large fields are offloaded.
+    pub const LARGE_BYTES: usize = 128 * 1024;
+
+    /// Returns where this entry's large fields are kept, if they are offloaded.
+    #[doc(hidden)]
+    pub fn offloaded(&self) -> Option<Offloaded> {
+        self.is_offloaded().then(|| Offloaded::read(self.get(FIELD)?)).flatten()
+    }
+
+    /// Returns false if fields of this entry are kept elsewhere and have not been put back.
+    #[doc(hidden)]
+    pub fn is_whole(&self) -> bool {
+        self.offloaded().is_none_or(|offloaded| offloaded.bytes == self.large_bytes())
+    }
+
+    /// Returns this entry without its large fields; `None` if it is small or they are already elsewhere.
+    #[doc(hidden)]
+    pub fn without_large_fields(&self, life: &Life) -> Option<LightEnvelope> {
+        self.lighter_than(Self::LARGE_BYTES, life)
+    }
+
+    /// The same if more bytes than these make an entry large.
+    #[doc(hidden)]
+    pub fn lighter_than(&self, most: usize, life: &Life) -> Option<LightEnvelope> {
+        let bytes = if self.size() > most { self.large_bytes() } else { 0 };
+        if bytes == 0 {
+            return None;
+        }
+        let fields = pack_texts(self.large_fields().flat_map(|(name, value)| [name, value]));
+        let mut hasher = rustc_hash::FxHasher::default();
+        hasher.write(&fields);
+        let offloaded = Offloaded { token: format!("{life}-{:016x}", hasher.finish()), bytes };
+        let value = offloaded.value();
+        let mut inline = InlineFields::new();
+        let mut kept: Vec<_> =
+            self.fields().filter(|field| field.0 != FIELD && inline.keep(*field)).collect();
+        // The second place: scripts expect the life in the first field.
+        let second = kept.len().min(1);
+        kept.splice(second..second, [(FIELD, value.as_bytes()), MARK]);
+        Some(LightEnvelope { envelope: Self::new(kept.into_iter()), offloaded, fields })
+    }
+
+    /// Returns this entry with its large fields, as the key held them, after the others; `None` if these bytes are something else.
+    #[doc(hidden)]
+    pub fn with_large_fields(&self, packed: &[u8]) -> Option<Self> {
+        let texts = super::envelope::unpack_texts(packed)?;
+        let large = texts.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        let all: Vec<_> = self.fields().filter(|field| *field != MARK).chain(large).collect();
+        Some(Self::new(all.into_iter())).filter(Self::is_whole)
+    }
+
+    /// Returns the fields that a light entry lacks.
+    fn large_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+        let mut inline = InlineFields::new();
+        self.fields().filter(move |field| *field != MARK && !inline.keep(*field))
+    }
+
+    fn large_bytes(&self) -> usize {
+        self.large_fields().map(|(name, value)| name.len() + value.len()).sum()
+    }
+}
+
+/// The fields that the fleet or one of its scripts reads in a light entry, beside [`FIELD`]. Those of producers may have any
+/// other name.
+const INLINE: [&[u8]; 50] = [
+    b"type",
+    b"id",
+    b"attempt",
+    b"lost",
+    b"life",
+    b"replay_of",
+    b"replays",
+    b"root",
+    b"created_ms",
+    b"unroutable_ms",
+    b"run_at_ms",
+    b"delay_ms",
+    b"was_run_at_ms",
+    b"was_delay_ms",
+    b"expires_at_ms",
+    b"timeout_ms",
+    b"max_attempts",
+    b"tracking",
+    b"once",
+    b"unique",
+    b"unique_scope",
+    b"batch",
+    b"on_success",
+    b"on_failure",
+    b"parent",
+    b"campaign",
+    b"lane",
+    b"room_gates",
+    b"traceparent",
+    b"trace_link",
+    b"dead_reason",
+    b"dead_kind",
+    b"dead_error",
+    b"dead_attempts",
+    b"dead_at_ms",
+    b"dead_first_failed_ms",
+    b"dead_worker",
+    b"dead_origin",
+    b"dead_fingerprint",
+    b"dead_group",
+    b"dead_campaign",
+    b"dead_campaigns",
+    b"dead_before",
+    b"dead_life",
+    b"dead_root",
+    b"dead_steps",
+    b"dead_created_ms",
+    b"dead_delay_ms",
+    b"dead_run_at_ms",
+    b"dead_job",
+];
+
+/// Selects the fields that stay in a light entry: each short one that the fleet reads there, once. An entry may repeat a name.
+#[derive(Debug, Clone)]
+struct InlineFields {
+    seen: [bool; INLINE.len()],
+}
+
+impl InlineFields {
+    fn new() -> Self {
+        Self { seen: [false; INLINE.len()] }
+    }
+
+    /// Returns true if this field, the next one of its entry, stays.
+    fn keep(&mut self, (name, value): (&[u8], &[u8])) -> bool {
+        if name == FIELD {
+            return true;
+        }
+        let known = INLINE.iter().position(|inline| *inline == name);
+        let Some(nth) = known.filter(|_| value.len() <= MAX_VALUE_BYTES) else { return false };
+        !std::mem::replace(&mut self.seen[nth], true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{EntryId, JobSpec, Lane};
+
+    fn life() -> Life {
+        Life::of_entry(EntryId::new(5, 1), Lane::High)
+    }
+
+    fn envelope(fields: &[(&str, &[u8])]) -> Envelope {
+        Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
+    }
+
+    fn large(bytes: usize) -> Envelope {
+        let payload = vec![b'x'; bytes];
+        envelope(&[
+            ("life", b"5-1-high"),
+            ("payload", &payload),
+            ("type", b"mail"),
+            ("h.tenant", b"9"),
+            ("attempt", b"2"),
+        ])
+    }
+
+    #[test]
+    fn small_entries_stay_as_they_are() {
+        assert_eq!(large(1000).without_large_fields(&life()), None);
+        assert!(large(1000).is_whole());
+    }
+
+    #[test]
+    fn large_fields_are_offloaded_and_restored_byte_for_byte() {
+        let whole = large(300_000);
+        let light = whole.without_large_fields(&life()).unwrap();
+        let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
+        assert_eq!(names, [b"life".as_slice(), FIELD, b"encoding", b"type", b"attempt"]);
+        assert!(light.envelope.size() < 200 && !light.envelope.is_whole());
+        let restored = light.envelope.with_large_fields(&light.fields).unwrap();
+        for (name, value) in whole.fields() {
+            assert_eq!(restored.get(name), Some(value));
+        }
+        assert_eq!((restored.len(), restored.is_whole()), (6, true));
+        let job = JobSpec::parse(&restored, EntryId::new(7, 0), Lane::Low).unwrap();
+        assert_eq!((job.payload.len(), job.attempt), (300_000, 2));
+        // The same fields of the same life have the same key, so that every process that offloads them knows its name.
+        assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
+        assert!(light.offloaded.token.starts_with("5-1-high-"));
+    }
+
+    #[test]
+    fn a_large_entry_in_a_room_says_where_it_goes_and_may_go_to_another_lane() {
+        let payload = vec![b'x'; 300_000];
+        let parked = envelope(&[
+            ("life", b"5-1"),
+            ("type", b"mail"),
+            ("payload", &payload),
+            ("lane", b"low"),
+            ("room_gates", b"type:mail\nkey:h.tenant=9"),
+        ]);
+        let light = parked.without_large_fields(&life()).unwrap();
+        assert_eq!(light.envelope.get(b"room_gates"), Some(b"type:mail\nkey:h.tenant=9".as_slice()));
+        assert_eq!(light.envelope.get(b"lane"), Some(b"low".as_slice()));
+        for lane in [None, Some((b"lane".as_slice(), b"normal".as_slice()))] {
+            let out = light.envelope.edited(
+                |name| matches!(name, b"lane" | b"room_gates"),
+                &lane.into_iter().collect::<Vec<_>>(),
+            );
+            let restored = out.with_large_fields(&light.fields).unwrap();
+            assert_eq!(restored.get(b"payload"), Some(payload.as_slice()));
+            assert_eq!(restored.get(b"lane"), lane.map(|(_, value)| value));
+        }
+    }
+
+    #[test]
+    fn an_entry_without_its_large_fields_is_malformed() {
+        let light = large(300_000).without_large_fields(&life()).unwrap();
+        let error = JobSpec::parse(&light.envelope, EntryId::new(7, 0), Lane::Low).unwrap_err().to_string();
+        assert!(error.contains(&light.offloaded.token), "{error}");
+        assert_eq!(light.envelope.with_large_fields(b"other"), None);
+        assert_eq!(light.envelope.with_large_fields(&pack_texts([b"a".as_slice(), b"b"].into_iter())), None);
+    }
+
+    #[test]
+    fn a_token_that_could_name_another_key_is_none() {
+        for value in ["", "x", "a b", "{b} 7", " 7", "a\n 7", "é 7"] {
+            let entry = envelope(&[("type", b"mail"), ("offloaded", value.as_bytes())]);
+            assert_eq!(entry.offloaded(), None, "{value:?}");
+        }
+        assert!(envelope(&[("offloaded", b"5-1-high-00ff 7")]).offloaded().is_some());
+    }
+
+    #[test]
+    fn a_producers_fields_are_offloaded_whatever_their_names_begin_with_and_repeated_ones_too() {
+        let value = vec![b'x'; 4000];
+        let fields = ["was_1", "dead_1", "trace_1", "tracestate", "type", "type", "dead_error", "dead_error"];
+        let fields = ["life"].into_iter().chain(fields.into_iter().cycle().take(200));
+        let whole = Envelope::new(fields.map(|name| (name.as_bytes(), value.as_slice())));
+        let light = whole.without_large_fields(&life()).unwrap();
+        let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
+        assert_eq!(names, [b"life".as_slice(), FIELD, b"encoding", b"type", b"dead_error"]);
+        let restored = light.envelope.with_large_fields(&light.fields).unwrap();
+        assert_eq!((restored.len(), restored.is_whole()), (202, true));
+        let count = |envelope: &Envelope, wanted: &[u8]| {
+            envelope.fields().filter(|(name, _)| *name == wanted).count()
+        };
+        for name in [b"was_1".as_slice(), b"type", b"dead_error"] {
+            assert_eq!(count(&restored, name), count(&whole, name));
+        }
+        assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
+    }
+
+    #[test]
+    fn long_values_of_any_name_are_offloaded() {
+        let long = vec![b'x'; 200_000];
+        let entry = envelope(&[("type", &long), ("id", b"a")]);
+        let light = entry.without_large_fields(&life()).unwrap();
+        assert_eq!(light.envelope.get(b"type"), None);
+        assert_eq!(
+            light.envelope.with_large_fields(&light.fields).unwrap().get(b"type"),
+            Some(long.as_slice())
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! What happened to one attempt. [`settle`](super::settle) decides what follows from it.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Parking;
+
+/// What happened to one attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The handler succeeded; contains its result, if it gave one.
+    Done(Option<Bytes>),
+    /// The handler wants to run again after this delay. No attempt is spent.
+    Snoozed(Duration),
+    /// The worker cut the attempt short because it is stopping or lost contact with Redis. No attempt is spent.
+    Interrupted,
+    /// The entry was read before it was due, or while as many of its type or key ran as may. It should run after this delay.
+    NotDue(Duration),
+    /// The attempt may not start now: the job has to wait in a room. No attempt is spent.
+    Parked(Parking),
+    /// No handler of this worker knows the type. Another worker may know it.
+    Unroutable,
+    /// The job had not started when its `expires_at_ms` passed.
+    Expired,
+    /// The handler failed.
+    Failed(Failure),
+    /// A person cancelled the job, and the attempt was stopped.
+    Cancelled,
+    /// The handler says that the job should not be done at all; contains its reason, for people.
+    Dropped(String),
+    /// The worker that ran the attempt fell silent.
+    Lost,
+    /// The entry is not a job.
+    Malformed(String),
+    /// The payload does not fit the schema of the job's type; contains what does not fit. No attempt is spent.
+    Invalid(String),
+}
+
+/// Why a handler's attempt failed, and whether it may be retried.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// What kind of failure it was.
+    pub kind: FailureKind,
+    /// The handler's error message, for people; at most [`Failure::MAX_ERROR_BYTES`].
+    pub error: String,
+    /// What the failure itself says about retries.
+    pub retry: Retry,
+}
+
+/// The kinds of failures, as named in metrics and records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The handler returned an error.
+    Error,
+    /// The handler ran longer than its timeout.
+    Timeout,
+    /// The handler panicked.
+    Panic,
+    /// The handler cannot say whether its work was done: an answer was lost, or a program was killed.
+    Unknown,
+}
+
+/// Whether a failed attempt may be retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// As the type's policy says.
+    Policy,
+    /// As the policy says, but no sooner than this.
+    After(Duration),
+    /// Never: the job is dead at once.
+    Never,
+    /// After exactly this delay, however often the job has failed: its steps have their own limits.
+    Steps(Duration),
+    /// Never, for this reason.
+    Bury(DeadReason),
+}
+
+impl Failure {
+    /// The longest error text in bytes. Longer ones are cut.
+    pub const MAX_ERROR_BYTES: usize = 4096;
+
+    /// Creates a failure, and cuts its text to the length that records and dead letters keep.
+    pub fn new(kind: FailureKind, error: impl Into<String>, retry: Retry) -> Self {
+        Self { kind, error: cut(error.into(), Self::MAX_ERROR_BYTES), retry }
+    }
+}
+
+impl FailureKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Error, Self::Timeout, Self::Panic, Self::Unknown];
+
+    /// Returns the kind's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Timeout => "timeout",
+            Self::Panic => "panic",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Cuts `text` to at most `max` bytes between two characters, and marks the cut.
+pub fn cut(mut text: String, max: usize) -> String {
+    const MARK: &str = " …";
+    if text.len() > max {
+        let mut end = max.saturating_sub(MARK.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(MARK);
+    }
+    text
+}
+
+/// Why a job is in the dead stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeadReason {
+    /// It failed `max_attempts` times.
+    Exhausted,
+    /// The handler said that it can never succeed.
+    Fatal,
+    /// Its workers died or froze `max_losses` times.
+    Lost,
+    /// It had not started by its `expires_at_ms`.
+    Expired,
+    /// The entry is not a job.
+    Malformed,
+    /// No worker of the fleet knew its type for too long.
+    Unroutable,
+    /// A step that must not run twice failed or was cut short. A person must decide.
+    NeedsDecision,
+    /// Its payload does not fit the schema of its type.
+    Invalid,
+}
+
+impl DeadReason {
+    /// Every reason.
+    pub const ALL: [Self; 8] = [
+        Self::Exhausted,
+        Self::Fatal,
+        Self::Lost,
+        Self::Expired,
+        Self::Malformed,
+        Self::Unroutable,
+        Self::NeedsDecision,
+        Self::Invalid,
+    ];
+
+    /// Returns the reason's name, as the field `dead_reason` has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exhausted => "exhausted",
+            Self::Fatal => "fatal",
+            Self::Lost => "lost",
+            Self::Expired => "expired",
+            Self::Malformed => "malformed",
+            Self::Unroutable => "unroutable",
+            Self::NeedsDecision => "needs_decision",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl fmt::Display for DeadReason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_errors_are_cut_between_characters() {
+        let failure = Failure::new(FailureKind::Error, "é".repeat(5000), Retry::Policy);
+        assert!(failure.error.len() <= Failure::MAX_ERROR_BYTES);
+        assert!(failure.error.ends_with('…'));
+        assert_eq!(cut("short".to_owned(), 100), "short");
+    }
+}

@@ -1,0 +1,296 @@
+//! When a failed job runs again, and when it has failed too often. Pure: randomness comes in as `roll`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::JobType;
+
+/// How the delay before a retry grows with the number of failures.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Backoff {
+    /// Always the same delay.
+    Fixed(Duration),
+    /// One delay per failure; the last one repeats.
+    List(Vec<Duration>),
+    /// `step`, 2 x `step`, 3 x `step`, … up to `max`.
+    Linear {
+        /// What each failure adds.
+        step: Duration,
+        /// The longest delay.
+        max: Duration,
+    },
+    /// `base`, `base` x `factor`, `base` x `factor`², … up to `max`.
+    Exponential {
+        /// The first delay.
+        base: Duration,
+        /// What each further failure multiplies the delay by; at least 1.
+        factor: f64,
+        /// The longest delay.
+        max: Duration,
+    },
+}
+
+impl Backoff {
+    /// The longest delay, whatever the policy says: 365 days.
+    pub const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+    /// Returns the delay after the `failures`-th failure (the first is 1).
+    ///
+    /// The delay varies by up to `jitter` (0 to 1) of itself in either direction, so that jobs that failed together do
+    /// not return together. `roll` is a random number in 0..1.
+    pub fn delay(&self, failures: u32, jitter: f64, roll: f64) -> Duration {
+        let nth = failures.max(1);
+        let base = match self {
+            Self::Fixed(delay) => delay.as_secs_f64(),
+            Self::List(delays) => {
+                let index =
+                    usize::try_from(nth - 1).unwrap_or(usize::MAX).min(delays.len().saturating_sub(1));
+                delays.get(index).copied().unwrap_or(Duration::ZERO).as_secs_f64()
+            }
+            Self::Linear { step, max } => (step.as_secs_f64() * f64::from(nth)).min(max.as_secs_f64()),
+            Self::Exponential { base, factor, max } => {
+                let exponent = i32::try_from(nth - 1).unwrap_or(i32::MAX);
+                (base.as_secs_f64() * factor.powi(exponent)).min(max.as_secs_f64())
+            }
+        };
+        let spread = 1.0 + jitter.clamp(0.0, 1.0) * (2.0 * roll - 1.0);
+        Duration::from_secs_f64((base * spread).clamp(0.0, Self::LONGEST.as_secs_f64()))
+    }
+
+    /// Checks these numbers.
+    ///
+    /// # Errors
+    ///
+    /// A sentence fragment that names the broken rule.
+    pub fn validate(&self) -> Result<(), String> {
+        let within = |delay: &Duration, what: &str| {
+            (*delay <= Self::LONGEST).then_some(()).ok_or_else(|| format!("{what} is longer than 365 days"))
+        };
+        match self {
+            Self::Fixed(delay) => within(delay, "fixed"),
+            Self::List(delays) if delays.is_empty() => Err("list is empty".to_owned()),
+            Self::List(delays) => delays.iter().try_for_each(|delay| within(delay, "a pause in list")),
+            Self::Linear { step, max } => {
+                within(step, "linear.step").and_then(|()| within(max, "linear.max"))
+            }
+            Self::Exponential { factor, .. } if !(1.0..=1000.0).contains(factor) => {
+                Err(format!("exponential.factor is {factor}, but must be between 1 and 1000"))
+            }
+            Self::Exponential { base, max, .. } => {
+                within(base, "exponential.base").and_then(|()| within(max, "exponential.max"))
+            }
+        }
+    }
+}
+
+/// What a type allows its jobs. A job's own fields (`max_attempts`, `timeout_ms`) take precedence.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// # use streamfleet_domain as streamfleet;
+/// use streamfleet::job::{Backoff, Policy};
+///
+/// let hourly = Policy::default().max_attempts(24).backoff(Backoff::Fixed(Duration::from_secs(3600)));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Policy {
+    /// How long one attempt may run.
+    pub timeout: Duration,
+    /// The number of failures that bury a job; at least 1.
+    pub max_attempts: u32,
+    /// The number of lost workers that bury a job; at least 1.
+    pub max_losses: u32,
+    /// The delay before a retry.
+    pub backoff: Backoff,
+    /// How much of a delay randomness may add or take away, 0 to 1.
+    pub jitter: f64,
+    /// Which jobs leave a record; `None` for the queue's setting.
+    pub tracking: Option<Tracking>,
+    /// The type of the job that follows each success of a job that names none itself.
+    pub on_success: Option<JobType>,
+    /// The type of the job that follows each death of a job that names none itself.
+    pub on_failure: Option<JobType>,
+    /// How many attempts of the type may run at once in one process; `None` for as many as there are slots.
+    pub concurrency: Option<usize>,
+    /// How many attempts of the type with the same key may run at once in one process.
+    pub concurrency_per_key: Option<KeyLimit>,
+}
+
+/// How many jobs of a type with the same key may run at once in one process; see [`Policy::concurrency_per_key`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyLimit {
+    /// The field of a job that has its key, such as `h.tenant` for the header `tenant`. Jobs without it are not limited.
+    pub field: String,
+    /// How many attempts may run at once; at least 1.
+    pub concurrency: usize,
+}
+
+impl Policy {
+    setters! {
+        /// Sets how long one attempt may run: 1 ms to 7 days, by default 5 min.
+        timeout: Duration;
+        /// Sets how many failures bury a job: at least 1, by default 4.
+        max_attempts: u32;
+        /// Sets how many lost workers bury a job: at least 1, by default 3.
+        max_losses: u32;
+        /// Sets the delay before a retry; by default 10 s, then 30 s, and 60 s from then on.
+        backoff: Backoff;
+        /// Sets how much of a delay randomness may add or take away: 0 to 1, by default 0.2.
+        jitter: f64;
+        /// Sets which jobs leave a record; `None`, the default, for the queue's setting.
+        tracking: impl Into<Option<Tracking>> => tracking.into();
+        /// Sets the type of the job that follows the success of each job of this type; by default, none. It is submitted for
+        /// each life, so also for each replay that succeeds. A job's own `on_success` takes precedence. A type that names
+        /// itself is ignored, because its jobs would never end.
+        on_success: impl Into<Option<JobType>> => on_success.into();
+        /// Sets the type of the job that follows the death of each job of this type; by default, none. It is submitted for
+        /// each life, so a replayed job that dies again is followed again. A job's own `on_failure` takes precedence. A type
+        /// that names itself is ignored, because its jobs would never end.
+        on_failure: impl Into<Option<JobType>> => on_failure.into();
+        /// Sets how many attempts of the type may run at once in one process, over all its queues: at least 1, or `None`, the
+        /// default, for as many as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
+        concurrency: impl Into<Option<usize>> => concurrency.into();
+    }
+
+    /// Sets how many attempts of the type may run at once in one process with the same value of this field: at least 1. The
+    /// field is one of the job's, such as `h.tenant` for the header `tenant`. Jobs without it are not limited.
+    ///
+    /// ```
+    /// # use streamfleet_domain as streamfleet;
+    /// use streamfleet::job::Policy;
+    ///
+    /// let fair = Policy::default().concurrency(8).concurrency_per_key("h.tenant", 1);
+    /// ```
+    #[must_use]
+    pub fn concurrency_per_key(self, field: impl Into<String>, concurrency: usize) -> Self {
+        let limit = KeyLimit { field: field.into(), concurrency };
+        Self { concurrency_per_key: Some(limit), ..self }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(300),
+            max_attempts: 4,
+            max_losses: 3,
+            backoff: Backoff::List([10, 30, 60].map(Duration::from_secs).to_vec()),
+            jitter: 0.2,
+            tracking: None,
+            on_success: None,
+            on_failure: None,
+            concurrency: None,
+            concurrency_per_key: None,
+        }
+    }
+}
+
+/// The policies of the types that this process knows. All other types have the default policy.
+#[derive(Debug, Clone, Default)]
+pub struct Policies {
+    by_type: HashMap<JobType, Policy>,
+    default: Policy,
+}
+
+impl Policies {
+    /// Creates policies by type.
+    pub fn new(policies: impl IntoIterator<Item = (JobType, Policy)>) -> Self {
+        Self { by_type: policies.into_iter().collect(), default: Policy::default() }
+    }
+
+    /// Returns the policy of a type.
+    pub fn of(&self, job_type: &JobType) -> &Policy {
+        self.by_type.get(job_type).unwrap_or(&self.default)
+    }
+}
+
+/// Which jobs leave a record (`job:<id>`) that `status` can answer from. The job's own field wins over its type's
+/// setting, and that over the queue's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tracking {
+    /// None. What a retry needs is recorded while the job lives, and deleted when it ends.
+    None,
+    /// Jobs that failed at least once, lost a worker, or have an id that their producer chose.
+    #[default]
+    Failures,
+    /// Every job.
+    All,
+}
+
+impl Tracking {
+    /// Returns the tracking's name, as the field `tracking` has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Failures => "failures",
+            Self::All => "all",
+        }
+    }
+
+    /// Returns the tracking with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::None, Self::Failures, Self::All].into_iter().find(|tracking| tracking.as_str() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_list_repeats_its_last_pause() {
+        let backoff = Backoff::List(vec![secs(10), secs(30), secs(60)]);
+        let delays: Vec<_> = (1..=5).map(|nth| backoff.delay(nth, 0.0, 0.5).as_secs()).collect();
+        assert_eq!(delays, [10, 30, 60, 60, 60]);
+    }
+
+    #[test]
+    fn linear_and_exponential_stop_at_their_maximum() {
+        let linear = Backoff::Linear { step: secs(5), max: secs(12) };
+        assert_eq!((1..=3).map(|n| linear.delay(n, 0.0, 0.9).as_secs()).collect::<Vec<_>>(), [5, 10, 12]);
+        let doubling = Backoff::Exponential { base: secs(1), factor: 2.0, max: secs(600) };
+        assert_eq!((1..=4).map(|n| doubling.delay(n, 0.0, 0.1).as_secs()).collect::<Vec<_>>(), [1, 2, 4, 8]);
+        assert_eq!(doubling.delay(u32::MAX, 0.0, 0.5), secs(600));
+    }
+
+    fn any_backoff() -> impl Strategy<Value = Backoff> {
+        let pause = || (0u64..100_000_000).prop_map(Duration::from_millis);
+        prop_oneof![
+            pause().prop_map(Backoff::Fixed),
+            prop::collection::vec(pause(), 1..6).prop_map(Backoff::List),
+            (pause(), pause()).prop_map(|(step, max)| Backoff::Linear { step, max }),
+            (pause(), 1.0f64..1000.0, pause()).prop_map(|(base, factor, max)| Backoff::Exponential {
+                base,
+                factor,
+                max
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_pause_stays_within_its_jitter(backoff in any_backoff(), nth: u32, jitter in 0.0f64..=1.0, roll in 0.0f64..1.0) {
+            let plain = backoff.delay(nth, 0.0, roll).as_secs_f64();
+            let spread = backoff.delay(nth, jitter, roll).as_secs_f64();
+            prop_assert!(spread >= plain * (1.0 - jitter) - 1e-6);
+            prop_assert!(spread <= plain * (1.0 + jitter) + 1e-6);
+        }
+
+        #[test]
+        fn pauses_never_shrink_without_jitter(step in 0u64..1_000_000, factor in 1.0f64..50.0, nth in 1u32..1000) {
+            let max = Duration::from_secs(86_400);
+            let base = Duration::from_millis(step);
+            for backoff in [Backoff::Linear { step: base, max }, Backoff::Exponential { base, factor, max }] {
+                prop_assert!(backoff.delay(nth, 0.0, 0.5) <= backoff.delay(nth + 1, 0.0, 0.5));
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Chainable setters of the structs with which users configure the library. Such a struct is `#[non_exhaustive]`, so that
+//! it can get more fields: users begin with its `new` or its default, and set what they want to be different.
+
+/// Declares setters, each named like its field. `field: Type;` takes the value itself. `field: Type => value;` takes
+/// something else, which `value` converts.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! setters {
+    ($($(#[$doc:meta])+ $field:ident: $type:ty $(=> $value:expr)?;)+) => {$(
+        $(#[$doc])+
+        #[must_use]
+        pub fn $field(self, $field: $type) -> Self {
+            $(let $field = $value;)?
+            Self { $field, ..self }
+        }
+    )+};
+}

@@ -1,0 +1,31 @@
+//! The domain: what a job is, what may happen to it, and what follows. Pure: no clock, no randomness, no I/O.
+//!
+//! An entry's fields become an [`Envelope`] (the bytes as they arrived) and a [`JobSpec`] (what the fields mean). An attempt
+//! ends in an [`Outcome`]. `settle` turns it into a [`Settlement`], which the broker carries out in one script. Users
+//! of the library give each type a [`Policy`], and implement [`Job`] for payloads; both have an example.
+//!
+//! ```text
+//!              XADD                    promote
+//!   producer ───────► waiting ◄──────────────────────── scheduled | retrying
+//!                        │ deliver                             ▲
+//!                        ▼                                     │ defer
+//!                     running ─────────────────────────────────┤
+//!                        │  ├── release ──► waiting            │
+//!                        │  └── bury ─────► dead ── replay ──► waiting
+//!                        └───── ack ──────► done
+//! ```
+
+pub(crate) use streamfleet_domain::job::{
+    AfterDecision, ClockReading, ClockWatch, Lease, LightEnvelope, Pacing, Policies, Portion, StepEnd,
+    callback_of_type, campaign, cut, distribution, duration, end_step, filter, fingerprint, incident, judge,
+    nearest, number, pack_texts, patch, payload, settle, settle_unserved, size, type_of, weight,
+};
+pub use streamfleet_domain::job::{
+    Backoff, BatchId, Breaker, Burial, ChainedJob, Closed, ConsumerName, CronName, DeadReason, Decision,
+    Deferral, Encoding, End, EntryId, Envelope, Failure, FailureKind, FairShare, FollowUps, Former, GateName,
+    InvalidLimit, InvalidName, InvalidPayload, Job, JobId, JobSpec, JobType, KeyLimit, Lane, Ledger, Life,
+    Limits, Malformed, Namespace, Next, Outcome, Parking, PayloadProblem, Plan, PlanError, PlannedStep,
+    Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, Rules, Settlement, SinkName, Standing, State,
+    StepError, StepKind, StepLimits, StepName, StepRecord, StepState, Timestamp, TraceContext, Tracking,
+    Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
+};
