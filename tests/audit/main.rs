@@ -8,12 +8,6 @@
     reason = "this is a program of the tests"
 )]
 
-#[path = "../it/audit/mod.rs"]
-mod audit;
-#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
-#[path = "../it/harness/mod.rs"]
-mod harness;
-
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;

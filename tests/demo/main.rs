@@ -1,18 +1,14 @@
 //! `make demo`: the account is complete, and nothing is left running however the demo ends.
 #![expect(clippy::unwrap_used, reason = "a test that cannot run the demo fails")]
 
-#[expect(dead_code, reason = "other tests use the rest")]
-#[path = "../it/harness/wait.rs"]
-mod wait;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use harness::wait::until;
 use rustix::process::{Pid, Signal, kill_process};
-use wait::until;
 
 /// Prepares a demo that writes to this folder.
 fn demo(folder: &Path) -> Command {

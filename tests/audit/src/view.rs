@@ -1,0 +1,202 @@
+//! What the rules inspect: all that is known about an audit, by life, by mark and by id.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::account::Letter;
+use super::diary::Span;
+use super::judge::Case;
+use super::register::{Deed, Kind, Reply, Sent};
+use harness::ledger::How;
+
+/// The runs of each life, or of each of its steps, in the order of their fences.
+pub(crate) type Runs<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a Span>>;
+
+/// How many offences against a rule are shown.
+const SHOWN: usize = 8;
+
+/// A case, and indexes over it.
+pub struct View<'a> {
+    pub case: &'a Case,
+    pub runs: Runs<'a>,
+    by_mark: HashMap<&'a str, Vec<&'a Span>>,
+    pub by_id: BTreeMap<&'a str, Vec<&'a Span>>,
+    letters: HashMap<&'a str, Vec<&'a Letter>>,
+    /// How often a person may have replayed a life.
+    pub replays: BTreeMap<&'a str, usize>,
+    dropped: BTreeSet<&'a str>,
+    /// How often a person allowed a step of an id to run again.
+    pub decided: BTreeMap<&'a str, usize>,
+}
+
+/// The offences against a rule: how many, and some of them in words.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub count: usize,
+    pub shown: Vec<String>,
+}
+
+impl Found {
+    pub fn add(&mut self, offence: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.shown.len() < SHOWN {
+            self.shown.push(offence());
+        }
+    }
+
+    pub fn of(offences: &[String]) -> Self {
+        Self { count: offences.len(), shown: offences.iter().take(SHOWN).cloned().collect() }
+    }
+}
+
+pub(crate) fn is(span: &Span, how: How) -> bool {
+    span.end.is_some_and(|(_, end)| end == how)
+}
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    Done,
+    Dead,
+    Cancelled,
+    /// A person dropped its letter.
+    Dropped,
+    Lost,
+    /// Nobody knows whether it ever existed.
+    Never,
+}
+
+impl<'a> View<'a> {
+    pub fn new(case: &'a Case) -> Self {
+        let entries = &case.entries;
+        let mut view = Self {
+            case,
+            runs: BTreeMap::new(),
+            by_mark: HashMap::new(),
+            by_id: BTreeMap::new(),
+            letters: HashMap::new(),
+            replays: entries.replays(),
+            dropped: entries.dropped(),
+            decided: entries.ids_to_run_again(),
+        };
+        for span in &case.diary.spans {
+            let life = entries.life(&span.mark, &span.id);
+            view.runs.entry((life, span.step.as_str())).or_default().push(span);
+            view.by_mark.entry(&span.mark).or_default().push(span);
+            view.by_id.entry(&span.id).or_default().push(span);
+        }
+        view.runs.values_mut().for_each(|spans| spans.sort_by_key(|span| (span.fence, span.from)));
+        for letter in &case.facts.letters {
+            view.letters.entry(entries.life(&letter.mark, &letter.id)).or_default().push(letter);
+        }
+        view
+    }
+
+    pub fn sent(&self, life: &str) -> Option<&'a Sent> {
+        self.case.entries.sent.get(life)
+    }
+
+    pub fn kind(&self, life: &str) -> Option<Kind> {
+        self.sent(life).map(|sent| sent.kind)
+    }
+
+    /// Returns the dead letters of a life.
+    pub fn letters_of(&self, life: &str) -> &[&'a Letter] {
+        self.letters.get(life).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn of_mark(&self, mark: &str) -> &[&'a Span] {
+        self.by_mark.get(mark).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn of_id(&self, id: &str) -> &[&'a Span] {
+        self.by_id.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether other lives share its id. Then the record belongs to one of them, and the steps to all.
+    pub fn is_twin(&self, mark: &str) -> bool {
+        self.sent(mark).and_then(|sent| sent.id.as_deref()).is_some_and(|id| id != mark)
+    }
+
+    fn is_recorded(&self, id: &str, state: &str) -> bool {
+        self.case.facts.records.get(id).is_some_and(|record| record.state == state)
+    }
+
+    pub fn is_cancelled(&self, life: &str) -> bool {
+        let id = self.sent(life).and_then(|sent| sent.id.as_deref()).unwrap_or(life);
+        self.is_recorded(id, "cancelled")
+    }
+
+    /// Whether the life was done, as far as an outside observer can tell.
+    pub fn is_done(&self, life: &str) -> bool {
+        let Some(sent) = self.sent(life).filter(|sent| sent.kind == Kind::Gift) else {
+            let whole = self.runs.get(&(life, "-"));
+            let ran = whole.is_some_and(|spans| spans.iter().any(|span| is(span, How::Ok)));
+            return ran || self.is_recorded(life, "done");
+        };
+        // Decisions replace runs, and either of two lives of an id may do a step: only the record knows.
+        let ran = self.of_mark(life).first().map(|span| span.id.as_str());
+        sent.id.as_deref().or(ran).is_some_and(|id| self.is_recorded(id, "done"))
+    }
+
+    fn has_run(&self, life: &str) -> bool {
+        self.runs.range((life, "")..).next().is_some_and(|((ran, _), _)| *ran == life)
+    }
+
+    /// Returns how a life ended.
+    pub fn ending(&self, life: &str) -> Ending {
+        if !self.letters_of(life).is_empty() {
+            Ending::Dead
+        } else if self.is_done(life) {
+            Ending::Done
+        } else if self.is_cancelled(life) {
+            Ending::Cancelled
+        } else if self.dropped.contains(life) {
+            Ending::Dropped
+        } else if self.sent(life).is_some_and(|sent| sent.reply == Reply::Accepted) || self.has_run(life) {
+            Ending::Lost
+        } else {
+            Ending::Never
+        }
+    }
+
+    /// Describes some runs, with the seconds since the first of them.
+    pub fn describe(&self, spans: &[&Span]) -> String {
+        let origin = spans.iter().map(|span| span.from).min().unwrap_or(0);
+        let since = |t: u64| (t as f64 - origin as f64) / 1e9;
+        let mut text = String::new();
+        for span in spans {
+            let end =
+                span.end.map_or("no end".to_owned(), |(t, how)| format!("{} {:+.3}", how.name(), since(t)));
+            let (again, fence) = (if span.again { "again" } else { "new" }, span.fence);
+            text += &format!(
+                "\n    start {:+.3} attempt {} {again} fence {}-{} pid {} id {}: {end}",
+                since(span.from),
+                span.attempt,
+                fence.0,
+                fence.1,
+                span.pid,
+                span.id
+            );
+        }
+        let pids: BTreeSet<u32> = spans.iter().map(|span| span.pid).collect();
+        for pid in pids {
+            text += &format!("\n    {}", self.case.causes.describe(pid, origin));
+        }
+        let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();
+        for span in ids.iter().flat_map(|id| self.of_id(id)).filter(|span| !spans.contains(span)) {
+            let (from, how) = (since(span.from), span.end.map_or("no end", |(_, how)| how.name()));
+            let Span { mark, step, fence, pid, .. } = span;
+            text += &format!(
+                "\n    also {mark} {step} {from:+.3} fence {}-{} pid {pid}: {how}",
+                fence.0, fence.1
+            );
+        }
+        for id in ids {
+            let deeds: Vec<&Deed> =
+                self.case.entries.deeds.iter().filter(|deed| deed.is_about(id, spans)).collect();
+            text += &format!("\n    deeds: {deeds:?}");
+            text += &format!("\n    record of {id}: {:?}", self.case.facts.records.get(id));
+        }
+        text
+    }
+}

@@ -1,0 +1,142 @@
+//! `config check` and `config show`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use harness::process::{Launch, Output};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn config(args: &[&str], toml: &str) -> Output {
+    Launch::new(&[&["--config", "{config}", "config"], args].concat()).config(toml).output(SOON)
+}
+
+#[test]
+fn all_problems_are_listed_with_exit_code_2() {
+    let output = config(&["check"], "[worker]\nlese = \"1s\"\n[types.a]\ntimeout = \"9d\"\n");
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let file = output.stdout.split('(').nth(1).and_then(|rest| rest.split(':').next()).unwrap();
+    insta::assert_snapshot!(output.stdout.replace(file, "[file]"), @r#"
+    the configuration has 2 problems:
+      types.a.timeout: is 9d, but must be between 1ms and 7d ([file]:4)
+      worker.lese: unknown key; did you mean "lease"? ([file]:2)
+    "#);
+}
+
+#[test]
+fn problems_are_available_as_json() {
+    let output = config(&["check", "--json"], "[worker]\nlease = \"1d\"\n");
+    let found: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(
+        (found["valid"].as_bool(), found["problems"][0]["key"].as_str()),
+        (Some(false), Some("worker.lease"))
+    );
+    let fine: Value = serde_json::from_str(&config(&["check", "--json"], "").stdout).unwrap();
+    assert_eq!(fine, serde_json::json!({"valid": true, "problems": []}));
+}
+
+#[test]
+fn a_missing_handler_is_a_warning_and_an_invalid_one_an_error() {
+    let output = config(&["check"], "[types.a]\n");
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), "the configuration is valid\n"));
+    assert!(output.stderr.contains("types.a: has no handler"), "{output:?}");
+    let toml = "[types.a]\nhandler = { http = { url = \"http://h/\", bearer_file = \"/no/such\" } }\n";
+    let output = config(&["check"], toml);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stdout.contains("/no/such cannot be read"), "{output:?}");
+}
+
+#[test]
+fn a_wrong_file_of_accounts_is_named_with_the_line_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = folder.path().join("accounts.toml");
+    let toml = format!("[console]\naccounts_file = {accounts:?}\n");
+    let checked = || config(&["check"], &toml);
+    let missing = checked();
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+    for (text, why) in [
+        ("[people.ann]\npasword = \"hunter2\"\n", "line 2: unknown field `pasword`"),
+        ("[people.ann]\nrole = \"viewer\"\n", "people.ann: has no password"),
+    ] {
+        std::fs::write(&accounts, text).unwrap();
+        let output = checked();
+        assert_eq!(output.code, Some(2), "{output:?}");
+        let want = format!("console.accounts_file: {}: {why}", accounts.display());
+        assert!(output.stdout.contains(&want), "{want}: {}", output.stdout);
+        assert!(output.stdout.contains(":2)") && !output.stdout.contains("hunter2"), "{}", output.stdout);
+    }
+    let token = format!("[tokens.shop]\nsha256 = \"{}\"\nrole = \"submitter\"\n", "0".repeat(64));
+    std::fs::write(&accounts, token).unwrap();
+    let output = checked();
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (Some(0), "the configuration is valid\n"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_missing_program_is_a_problem_also_in_a_step() {
+    let toml = "[types.a]\nhandler = { exec = { command = [\"no-such-program\"] } }\n\
+                [types.b.steps.c]\nkind = \"auto\"\nhandler = { exec = { command = [\"./no-such\"], directory = \"/bin\" } }\n\
+                [types.d]\nhandler = { exec = { command = [\"sh\"] } }\n";
+    let output = config(&["check"], toml);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let file = output.stdout.split('(').nth(1).and_then(|rest| rest.split(':').next()).unwrap();
+    insta::assert_snapshot!(output.stdout.replace(file, "[file]"), @r#"
+    the configuration has 2 problems:
+      types.a.handler.exec.command: the program "no-such-program" is not on the PATH ([file]:2)
+      types.b.steps.c.handler.exec.command: /bin/./no-such is not a program on this machine ([file]:5)
+    "#);
+}
+
+#[test]
+fn limits_of_types_have_bounds_and_a_key_needs_both_settings() {
+    let toml = "[types.a]\nhandler = \"noop\"\nconcurrency = 0\nlimit_key = \"h.tenant\"\n\
+                [types.b]\nhandler = \"noop\"\nconcurrency_per_key = 2\n\
+                [types.c]\nhandler = \"noop\"\nlimit_key = \"payload\"\nconcurrency_per_key = 100001\n";
+    let output = config(&["check"], toml);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    for want in [
+        "types.a.concurrency: is 0, but must be between 1 and 100000",
+        "types.a.limit_key: has no effect without concurrency_per_key",
+        "types.b.concurrency_per_key: needs limit_key",
+        "types.c.concurrency_per_key: is 100001, but must be between 1 and 100000",
+        "types.c.limit_key: is \"payload\", but must be a field",
+    ] {
+        assert!(output.stdout.contains(want), "{want}: {}", output.stdout);
+    }
+    let sound =
+        "[types.a]\nhandler = \"noop\"\nconcurrency = 4\nlimit_key = \"h.tenant\"\nconcurrency_per_key = 1\n";
+    let shown = config(&["show", "--json"], sound).stdout;
+    let values: Value = serde_json::from_str(&shown).unwrap();
+    let section = &values["types"]["a"];
+    assert_eq!((&section["concurrency"], &section["limit_key"]), (&4.into(), &"h.tenant".into()));
+}
+
+#[test]
+fn the_output_of_config_show_is_a_valid_configuration() {
+    let toml =
+        "[queues.mail]\nconcurrency = 3\n[types.\"a.b\"]\nhandler = \"noop\"\nbackoff = { fixed = \"5s\" }\n";
+    let shown = config(&["show"], toml).stdout;
+    let again = config(&["show", "--json"], &shown).stdout;
+    assert_eq!(again, config(&["show", "--json"], toml).stdout);
+    let values: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(values["types"]["a.b"]["backoff"]["fixed"], "5s");
+    for (section, content) in values.as_object().unwrap() {
+        let is_empty = content.as_object().unwrap().is_empty();
+        assert!(is_empty || shown.contains(&format!("[{section}")), "no section {section}: {shown}");
+    }
+}
+
+#[test]
+fn other_commands_refuse_an_invalid_configuration_too() {
+    let launch = Launch::new(&["queues"]).env("STREAMFLEET__REDIS__URI", "redis://h");
+    let output = launch.output(SOON);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(
+        output.stderr.contains("redis.uri: unknown key; did you mean \"url\"? (STREAMFLEET__REDIS__URI)"),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,269 @@
+//! `dead groups`, `watch`, `export` and `edit`, filters, plans, and the `audit`.
+
+use serde_json::Value;
+
+use super::form::Person;
+use harness::desk::{bury, json, launch, sf, stdout_of, until_dead};
+use harness::fleet::{Acts, Running, queue, quick, submit, until_empty};
+use harness::redis_server::RedisServer;
+use harness::scene::SOON;
+use harness::wait::until;
+
+const DEAD: &str = "sf:{default}:dead";
+
+/// Writes letters by hand: this many for each type.
+fn write(server: &RedisServer, types: &[(&str, usize)]) {
+    for (job_type, count) in types {
+        for nth in 0..*count {
+            let payload = format!("{{\"customer\":{nth}}}");
+            let fields = ["type", job_type, "payload", &payload, "dead_reason", "fatal", "dead_error", "no"];
+            server.cmd(&[&["XADD", DEAD, "*"], &fields[..]].concat());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_are_listed_and_counted_again() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, 3).await;
+    let page = json(&server, &["dead", "groups"]);
+    let group = &page["items"][0];
+    assert_eq!((&page["total"], &page["uncounted"], &page["groups"]), (&3.into(), &0.into(), &1.into()));
+    assert_eq!(
+        (&group["count"], &group["type"], &group["reason"]),
+        (&3.into(), &"test".into(), &"fatal".into())
+    );
+    let name = group["group"].as_str().unwrap();
+    assert_eq!(stdout_of(&server, &["dead", "groups", "-o", "name"]), format!("{name}\n"));
+    assert_eq!(json(&server, &["dead", "list", "--group", name])["items"].as_array().unwrap().len(), 3);
+    write(&server, &[("old", 2)]);
+    let told = sf(&server, &["dead", "groups"]);
+    assert!(told.stderr.contains("2 dead letters are not counted"), "{told:?}");
+    let counted = json(&server, &["dead", "groups", "--recount"]);
+    assert_eq!((&counted["uncounted"], counted["items"].as_array().unwrap().len()), (&0.into(), 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, &[("mail.send", 1200), ("report", 3)]);
+    let listed = json(&server, &["dead", "list", "--type", "mail.*", "--limit", "5000"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1200);
+    let one = json(&server, &["dead", "list", "--where", "payload.customer=7", "--oldest-first"]);
+    assert_eq!(one["items"].as_array().unwrap().len(), 1);
+    let exported = stdout_of(&server, &["dead", "export", "--type", "report"]);
+    let lines: Vec<Value> = exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["type"]), (3, &"report".into()));
+    assert!(lines[0]["fields"].as_array().unwrap().iter().any(|field| field["name"] == "payload"));
+    let dropped =
+        json(&server, &["dead", "drop", "--where", "payload.customer<1000", "--type", "mail.send", "--yes"]);
+    assert_eq!(dropped["dropped"], 1000);
+    let replayed =
+        json(&server, &["dead", "replay", "--type", "report", "--yes", "--as", "ann", "--why", "it is back"]);
+    assert_eq!(replayed["replayed"], 3);
+    let snapshot = queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.dead, snapshot.waiting()), (200, 3));
+    let noted = json(&server, &["audit", "--limit", "2"]);
+    let last = &noted["items"][0];
+    assert_eq!(
+        (&last["who"], &last["why"], &last["count"]),
+        (&"ann".into(), &"it is back".into(), &3.into())
+    );
+    assert_eq!(
+        (&last["what"], &last["target"], &last["outcome"]),
+        (&"dead replay".into(), &"--type report".into(), &"done".into())
+    );
+    assert_eq!(noted["items"][1]["outcome"], "");
+    let rest = json(&server, &["audit", "--after", noted["next"].as_str().unwrap()]);
+    assert_eq!(rest["items"].as_array().unwrap().len(), 2);
+}
+
+/// Writes a letter by hand for a job of its own, and returns the letter's id.
+fn write_one(server: &RedisServer, job: &str, lane: &str) -> String {
+    let fields = ["type", "test", "id", job, "payload", "1", "dead_reason", "fatal", "dead_error", "no"];
+    let command = [&["XADD", DEAD, "*"], &fields[..], &["dead_origin", lane]].concat();
+    redis::from_redis_value(server.cmd(&command)).unwrap()
+}
+
+#[test]
+fn a_letter_that_redis_refuses_stays_and_the_others_are_replayed() {
+    let server = RedisServer::start();
+    let letters: Vec<String> =
+        (0..300).map(|nth| write_one(&server, &format!("D{nth:03}"), "normal")).collect();
+    server.cmd(&["SET", "sf:{default}:job:D005", "oops"]);
+    let replay = |more: &[&str]| {
+        let output = sf(&server, &[&["dead", "replay", "--json"], more].concat());
+        (output.code, serde_json::from_str::<Value>(&output.stdout).unwrap_or_default(), output.stderr)
+    };
+    let (code, swept, told) = replay(&["--all", "--yes"]);
+    assert_eq!((code, &swept["replayed"], &swept["failed"]), (Some(1), &299.into(), &1.into()), "{told}");
+    let why = swept["errors"][0].as_str().unwrap();
+    for named in [&letters[5], "D005", "WRONGTYPE", "sf:{default}:job:D005"] {
+        assert!(why.contains(named), "{named}: {why}");
+    }
+    let length = |key: &str| redis::from_redis_value::<u64>(server.cmd(&["XLEN", key])).unwrap();
+    assert_eq!((length(DEAD), length("sf:{default}:jobs")), (1, 299));
+    let last = json(&server, &["audit", "--limit", "1"])["items"][0].clone();
+    assert_eq!((&last["count"], &last["outcome"]), (&299.into(), &"done".into()));
+    // Among letters that are named.
+    let more = write_one(&server, "E000", "normal");
+    let (code, swept, told) = replay(&[&letters[5], "D005", &more]);
+    assert_eq!((code, &swept["replayed"], &swept["failed"]), (Some(1), &1.into(), &2.into()), "{told}");
+    // Alone: Redis refuses all that was asked for.
+    for args in [&["--all", "--yes"][..], &[&letters[5]]] {
+        let shown = sf(&server, &[&["dead", "replay"], args].concat());
+        assert_eq!((shown.code, shown.stdout.as_str()), (Some(3), "0 replayed, 1 failed\n"), "{shown:?}");
+        let want = format!("the letter {} of the job D005: redis refused replay", letters[5]);
+        assert!(shown.stderr.starts_with(&want), "{want}: {shown:?}");
+    }
+    server.cmd(&["DEL", "sf:{default}:job:D005"]);
+    assert_eq!(json(&server, &["dead", "replay", "--all", "--yes"])["replayed"], 1);
+}
+
+#[test]
+fn a_sweep_ends_where_redis_refuses_a_whole_page_and_counts_what_it_did() {
+    let server = RedisServer::start();
+    for nth in 0..230 {
+        write_one(&server, &format!("D{nth:03}"), if nth < 200 { "normal" } else { "low" });
+    }
+    server.cmd(&["SET", "sf:{default}:jobs:low", "oops"]);
+    let output = sf(&server, &["dead", "replay", "--all", "--yes"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(3), ""), "{output:?}");
+    assert!(output.stderr.contains("after 200 replayed or dropped"), "{output:?}");
+    assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(30));
+    let last = json(&server, &["audit", "--limit", "1"])["items"][0].clone();
+    assert_eq!((&last["count"], &last["outcome"]), (&200.into(), &"ended early".into()));
+}
+
+#[test]
+fn the_pages_of_a_list_count_each_unreadable_letter_once() {
+    let server = RedisServer::start();
+    for payload in ["1", "{", "{\"a\":1}", "{", "{", "{\"a\":1}", "{"] {
+        server.cmd(&["XADD", DEAD, "*", "type", "test", "payload", payload, "dead_error", "no"]);
+    }
+    let head = ["dead", "list", "--where", "payload.a=1", "--oldest-first", "--limit", "1"];
+    let first = json(&server, &head);
+    let second = json(&server, &[&head[..], &["--after", first["next"].as_str().unwrap()]].concat());
+    assert_eq!((&first["undecided"], &second["undecided"]), (&1.into(), &3.into()));
+}
+
+#[test]
+fn a_letter_with_the_last_sequence_number_is_passed() {
+    let server = RedisServer::start();
+    for entry in ["5-18446744073709551615", "6-0"] {
+        server.cmd(&["XADD", DEAD, entry, "type", "test", "dead_error", "no"]);
+    }
+    let listed = json(&server, &["dead", "list", "--oldest-first", "--after", "5-18446744073709551615"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    assert_eq!(json(&server, &["dead", "drop", "--all", "--yes"])["dropped"], 2);
+}
+
+#[test]
+fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
+    let server = RedisServer::start();
+    write(&server, &[("mail", 2)]);
+    let refused: [&[&str]; 9] = [
+        &["dead", "replay"],
+        &["dead", "drop"],
+        &["dead", "export"],
+        &["dead", "replay", "--type", "mail"],
+        &["dead", "replay", "--all"],
+        &["dead", "drop", "--reason", "fatal"],
+        &["dead", "replay", "--type", "", "--yes"],
+        &["dead", "replay", "--where", "payload.customer=", "--yes"],
+        &["dead", "replay", "1-1", "--type", "mail", "--yes"],
+    ];
+    for args in refused {
+        let output = sf(&server, args);
+        assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
+    }
+    assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(2));
+    assert_eq!(json(&server, &["dead", "replay", "--type", "other", "--yes"])["replayed"], 0);
+}
+
+#[test]
+fn a_letter_is_edited_in_an_editor_on_a_terminal() {
+    let server = RedisServer::start();
+    let letter = ["type", "mail.send", "id", "order-7", "payload", r#"{"to":"ann"}"#, "dead_reason", "fatal"];
+    server.cmd(&[&["XADD", DEAD, "1700000000000-0"], &letter[..]].concat());
+    let edited = |editor: &str| {
+        let command = Person::new().runs(&server, &["dead", "edit", "1700000000000-0"]);
+        command.env("VISUAL", "").env("EDITOR", editor).output(SOON)
+    };
+    let payload = || {
+        let listed = json(&server, &["dead", "list"]);
+        let shown = json(&server, &["dead", "show", listed["items"][0]["letter"].as_str().unwrap()]);
+        let fields = shown["fields"].as_array().unwrap().clone();
+        fields.into_iter().find(|field| field["name"] == "payload").unwrap()["value"].take()
+    };
+    let unchanged = edited("true");
+    assert!(unchanged.code == Some(0) && unchanged.stdout.contains("nothing was changed"), "{unchanged:?}");
+    // What was written is not lost if the editor fails.
+    let failed = edited("sh -c 'sed -i s/ann/cat/ \"$1\"; false' sh");
+    assert!(failed.code == Some(1) && failed.stdout.contains("the editor ended with"), "{failed:?}");
+    let kept = failed.stdout.split("what you wrote is in ").nth(1).unwrap().lines().next().unwrap().trim();
+    let kept = std::path::Path::new(kept);
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), r#"{"to":"cat"}"#);
+    std::fs::remove_dir_all(kept.parent().unwrap()).unwrap();
+    assert_eq!(payload(), r#"{"to":"ann"}"#);
+    let done = edited("sed -i s/ann/bob/");
+    assert!(done.code == Some(0) && done.stdout.contains("order-7 is now the dead letter"), "{done:?}");
+    assert_eq!(payload(), r#"{"to":"bob"}"#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_letter_is_replayed_and_its_old_id_is_explained() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, 1).await;
+    let old = json(&server, &["dead", "list"])["items"][0]["letter"].as_str().unwrap().to_owned();
+    let edited = json(
+        &server,
+        &["dead", "edit", &old, "--set", "payload.to=bob", "--set", "h.tenant=9", "--as", "ann"],
+    );
+    let new = edited["letter"].as_str().unwrap();
+    let shown = stdout_of(&server, &["dead", "show", new]);
+    assert!(
+        shown.contains("\"to\":\"bob\"") && shown.contains("h.tenant") && shown.contains("dead_before"),
+        "{shown}"
+    );
+    for command in ["replay", "drop", "edit", "show"] {
+        let stale = sf(&server, &["dead", command, &old]);
+        assert_eq!(stale.code, Some(4), "{stale:?}");
+        assert!(stale.stderr.contains(&format!("its dead letter is now {new}")), "{stale:?}");
+    }
+    for args in [&["--set", "payload.a.b=1"][..], &["--set", "life=1"], &["--set", "x"], &[]] {
+        let refused = sf(&server, &[&["dead", "edit", new], args].concat());
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+    }
+    assert_eq!(json(&server, &["dead", "replay", new])["replayed"], 1);
+    let stale = sf(&server, &["dead", "show", &old]);
+    assert!(
+        stale.stderr.contains(&format!("the dead letter {new} took its place, and is gone")),
+        "{stale:?}"
+    );
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    until_empty(&queue).await;
+    fleet.stop().await;
+    let what: Vec<Value> = json(&server, &["audit"])["items"].as_array().unwrap().clone();
+    assert_eq!(what.iter().filter(|noted| noted["what"] == "dead edit" && noted["who"] == "ann").count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deaths_are_watched_live() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, 2).await;
+    let watch = launch(&server, &["dead", "watch", "--interval", "100ms", "--json"]).start();
+    until("the first look", SOON, || watch.stdout().contains("\"items\": []"));
+    let fleet = Running::start(&server.url(), quick(1), harness::desk::doomed());
+    for _ in 0..3 {
+        submit(&queue, "{}").await;
+    }
+    until_dead(&queue, 5).await;
+    until("the deaths", SOON, || watch.stdout().contains("\"deaths\": 3,"));
+    fleet.stop().await;
+    watch.kill9();
+}

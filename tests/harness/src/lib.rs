@@ -1,0 +1,46 @@
+//! The foundation of the integration tests. Only [`fleet`] names types of the library, so the rest can also judge the library;
+//! its [`DevServer`](streamfleet::dev_server::DevServer) starts the servers.
+//!
+//! A test starts a [`redis_server`], puts a [`proxy`] in front of it if the network must misbehave, starts
+//! workers as [`process`]es and lets a seeded [`nemesis`] kill and freeze them. Producers and handlers write
+//! what they see into the [`ledger`], which is outside Redis. At the end the ledger becomes a [`history`], and
+//! the [`checker`] compares it with what is left in Redis. Tests wait only with [`wait`]; all times of one
+//! run come from one [`clock`].
+#![expect(missing_docs, reason = "nothing is published, and a comment says what a name does not")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test whose harness fails must fail")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
+#![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
+
+pub mod certificates;
+pub mod checker;
+pub mod clock;
+pub mod cluster;
+mod connection;
+pub mod cron;
+pub mod desk;
+pub mod fleet;
+pub mod history;
+mod invariants;
+pub mod ledger;
+pub mod nemesis;
+pub mod payload;
+pub mod process;
+pub mod program;
+pub mod proxy;
+mod recovery;
+pub mod redis_server;
+pub mod remains;
+pub mod resp;
+pub mod rest;
+pub mod samples;
+pub mod scene;
+pub mod scrape;
+pub mod scripts;
+pub mod sentinel;
+pub mod server_program;
+pub mod steps;
+pub mod tally;
+pub mod tls_server;
+pub mod wait;
+pub mod weather;
+pub mod witness;

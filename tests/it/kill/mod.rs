@@ -1,8 +1,0 @@
-//! Workers that are killed and frozen while they work: nothing is lost, nothing ends twice, and the jobs that they held start
-//! again within the bound.
-
-mod cron;
-mod mix;
-pub(crate) mod remains;
-mod sabotage;
-mod storm;

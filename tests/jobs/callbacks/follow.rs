@@ -1,0 +1,193 @@
+//! Callbacks and chains: submitted once, by the script that settles the job.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use streamfleet::JobError;
+use streamfleet::job::{JobId, State};
+
+use harness::fleet::{Acts, until_state};
+use harness::process::run;
+use harness::proxy::Mode;
+use harness::scene::{LONG, SOON, STREAM, Scene};
+use harness::wait::until_async;
+
+/// The payloads of all jobs of the type `test`, in the order in which they ran. The payload says what the job does.
+#[derive(Clone, Default)]
+pub(super) struct Seen(Arc<Mutex<Vec<(String, Value)>>>);
+
+impl Seen {
+    pub(super) fn handler(&self) -> Acts {
+        let seen = self.clone();
+        Acts::new(move |context, payload| {
+            let payload: Value = serde_json::from_slice(payload).unwrap();
+            seen.0.lock().unwrap().push((context.id().to_string(), payload.clone()));
+            match payload["act"].as_str() {
+                Some("die") if context.header("cured").is_none() => Err(JobError::fatal("out of stock")),
+                _ => Ok(json!({ "said": payload["say"] })),
+            }
+        })
+    }
+
+    /// Returns the payloads of the callbacks of this job.
+    pub(super) fn of(&self, job: &JobId) -> Vec<Value> {
+        let seen = self.0.lock().unwrap();
+        let facts = seen.iter().map(|(_, payload)| payload.clone());
+        facts.filter(|payload| payload["id"] == job.to_string().as_str()).collect()
+    }
+
+    fn said(&self) -> Vec<Value> {
+        self.0.lock().unwrap().iter().map(|(_, payload)| payload["say"].clone()).collect()
+    }
+}
+
+/// Submits by one `XADD`, as any language would.
+pub(super) fn xadd(scene: &Scene, fields: &[&str]) -> JobId {
+    let head = ["XADD", STREAM, "*", "type", "test"];
+    let command: Vec<&str> = head.iter().chain(fields).copied().collect();
+    let redis::Value::BulkString(entry) = scene.server.cmd(&command) else { panic!("no entry") };
+    let own = fields.iter().position(|field| *field == "id").map(|at| fields[at + 1].to_owned());
+    own.unwrap_or_else(|| String::from_utf8(entry).unwrap()).parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_submits_its_callback_with_id_type_and_result() {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
+    let job = xadd(&scene, &["payload", r#"{"say":7}"#, "on_success", "test", "on_failure", "test"]);
+    until_state(&scene.queue, &job, State::Done).await;
+    scene.until_at_rest().await;
+    let want = json!({"id": job.to_string(), "type": "test", "state": "done", "result": {"said": 7}});
+    assert_eq!(seen.of(&job), [want]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_dies_again_after_a_replay_calls_back_once() {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
+    let both = ["on_success", "test", "on_failure", "test"];
+    let job = xadd(&scene, &[&["payload", r#"{"act":"die"}"#, "id", "order-7"][..], &both].concat());
+    for life in 1..=2 {
+        let status = until_state(&scene.queue, &job, State::Dead).await;
+        assert_eq!(status.attempts.len(), life);
+        let letter = status.dead.unwrap();
+        if life == 1 {
+            assert!(scene.queue.dead_letters().replay(letter, &job).await.unwrap().is_done());
+        } else {
+            let fields = ["payload", r#"{"act":"die"}"#, "id", "order-7", "h.cured", "yes"];
+            scene.queue.dead_letters().drop(letter, &"another".parse().unwrap()).await.unwrap();
+            xadd(&scene, &[&fields[..], &both].concat());
+        }
+        scene.until_at_rest().await;
+    }
+    until_state(&scene.queue, &job, State::Done).await;
+    scene.until_at_rest().await;
+    let states: Vec<_> = seen.of(&job).iter().map(|facts| facts["state"].clone()).collect();
+    assert_eq!(states, ["dead", "done"]);
+    let dead =
+        json!({"id": "order-7", "type": "test", "state": "dead", "reason": "fatal", "error": "out of stock"});
+    assert_eq!(seen.of(&job)[0], dead);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_runs_in_order_and_stops_at_the_first_death() {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
+    let then = r#"[{"type":"test","payload":{"say":2}},{"type":"test","payload":{"say":3,"act":"die"},"on_failure":"test"},
+        {"type":"test","payload":{"say":4}}]"#;
+    let mut job = xadd(&scene, &["payload", r#"{"say":1}"#, "then", then]);
+    scene.until_at_rest().await;
+    // The last one is the callback for the death of the third.
+    assert_eq!(seen.said(), [json!(1), json!(2), json!(3), Value::Null]);
+    assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 1);
+    // Each job names the one that followed it.
+    for state in [State::Done, State::Done, State::Dead] {
+        let status = scene.queue.status(&job).await.unwrap().unwrap();
+        assert_eq!((status.state, status.children.len()), (state, 1));
+        job = status.children[0].clone();
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replayed_job_does_not_name_what_followed_its_death() {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
+    let job = xadd(&scene, &["payload", r#"{"act":"die"}"#, "on_failure", "test"]);
+    let status = until_state(&scene.queue, &job, State::Dead).await;
+    assert_eq!(status.children.len(), 1);
+    // Nobody calls back again, because the job died before.
+    assert!(scene.queue.dead_letters().replay(status.dead.unwrap(), &job).await.unwrap().is_done());
+    let status = until_async("the job to die again", SOON, async || {
+        let status = scene.queue.status(&job).await.unwrap()?;
+        (status.state == State::Dead && status.attempts.len() == 2).then_some(status)
+    })
+    .await;
+    assert_eq!(status.children, []);
+    fleet.stop().await;
+}
+
+/// Asserts that a job calls back once even if the reply to its settlement is lost.
+async fn calls_back_once_despite_a_lost_reply(payload: &str, needle: &str) {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.fleet(LONG, seen.handler());
+    xadd(&scene, &["payload", payload, "on_success", "test", "on_failure", "test"]);
+    scene.until_at_rest().await;
+    scene.proxy.set(Mode::DropReplyTo { needle: needle.into(), holding: b":1\r\n".to_vec(), times: 1 });
+    let job = xadd(&scene, &["payload", payload, "on_success", "test", "on_failure", "test"]);
+    // The callback may have run while the reply to the script that submitted it is still on its way.
+    until_async("the reply to be lost", SOON, async || scene.proxy.hits() == 1).await;
+    until_async("the callback to run", SOON, async || !seen.of(&job).is_empty()).await;
+    fleet.stop().await;
+    scene.until_at_rest().await;
+    assert_eq!(seen.of(&job).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_whose_reply_was_lost_calls_back_once() {
+    calls_back_once_despite_a_lost_reply(r#"{"say":"eureka"}"#, "eureka\"}").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_whose_reply_was_lost_calls_back_once() {
+    calls_back_once_despite_a_lost_reply(r#"{"act":"die"}"#, "out of stock").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callbacks_and_chains_can_be_set_by_flags_and_in_bulk_lines() {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
+    let url = scene.server.url();
+    let then = r#"[{"type":"test","payload":{"say":2}}]"#;
+    let flags = ["--on-success", "test", "--then", then];
+    let head = ["--redis", &url, "enqueue", "test", r#"{"say":1}"#];
+    let one = run(&[&head[..], &flags].concat(), b"");
+    let line = r#"{"type":"test","payload":{"act":"die","say":3},"on_failure":"test"}"#;
+    let many = run(&["--redis", &url, "enqueue", "--bulk"], line.as_bytes());
+    assert_eq!((one.code, many.code), (Some(0), Some(0)), "{one:?} {many:?}");
+    scene.until_at_rest().await;
+    let mut said = seen.said();
+    said.sort_by_key(ToString::to_string);
+    assert_eq!(said, [json!(1), json!(2), json!(3), Value::Null, Value::Null]);
+    let wrong = run(&[&head[..], &["--then", r#"[{"type":"Test"}]"#]].concat(), b"");
+    assert_eq!(wrong.code, Some(2));
+    assert!(
+        wrong.stderr.contains("--then") && wrong.stderr.contains("a type must match"),
+        "{}",
+        wrong.stderr
+    );
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_chain_is_buried_with_the_reason() {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
+    let job = xadd(&scene, &["then", r#"[{"type":"Test"}]"#]);
+    let status = until_state(&scene.queue, &job, State::Dead).await;
+    let error = status.error.unwrap();
+    assert!(error.contains("then") && error.contains("a type must match"), "{error}");
+    fleet.stop().await;
+}

@@ -1,0 +1,353 @@
+//! Campaigns: each letter is replayed once, whatever dies; a canary that fails, or too many deaths, stop them.
+
+use redis::Value;
+use streamfleet::Queue;
+use streamfleet::admin::{Action, Campaign, CampaignError, CampaignRules, CampaignState, Filter};
+
+use super::{DEAD, SOON, bury, letters};
+use harness::fleet::{Acts, Running, queue, quick};
+use harness::process::Launch;
+use harness::redis_server::RedisServer;
+use harness::scripts::Scripts;
+use harness::scripts::{sha, source};
+use harness::wait::{until, until_async};
+
+const DEAD_Q: &str = "sf:{q}:dead";
+
+pub(super) fn ann() -> Action {
+    Action::new("dead replay", "ann").why("a test")
+}
+
+/// Begins a campaign about all letters.
+pub(super) async fn begin(queue: &Queue, rules: CampaignRules) -> String {
+    let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
+    queue.campaigns().start(&selection, rules, &ann()).await.unwrap().value
+}
+
+pub(super) async fn until_campaign(queue: &Queue, id: &str, state: CampaignState) -> Campaign {
+    until_async(&format!("the campaign to be {}", state.as_str()), 3 * SOON, async || {
+        queue.campaigns().get(id).await.unwrap().filter(|campaign| campaign.state == state)
+    })
+    .await
+}
+
+/// Writes letters by hand, as an older version did.
+pub(super) fn write(server: &RedisServer, count: usize, job_type: &str) {
+    let mut all = redis::pipe();
+    for nth in 0..count {
+        let id = format!("{job_type}-{nth}");
+        let fields = [
+            "type",
+            job_type,
+            "id",
+            &id,
+            "dead_reason",
+            "fatal",
+            "dead_error",
+            "no",
+            "dead_fingerprint",
+            "00ff",
+        ];
+        all.cmd("XADD").arg(DEAD).arg("*").arg(&fields[..]).ignore();
+    }
+    all.exec(&mut server.client()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_replays_every_letter_once_and_tells_how_they_ended() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 300, "test");
+    let id = begin(&queue, CampaignRules::default().rate(10_000.0).canary(5)).await;
+    let handler = Acts::well();
+    let fleet = Running::start(&server.url(), quick(1), handler.clone());
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    assert_eq!((campaign.counts.replayed, campaign.counts.succeeded, campaign.counts.skipped), (300, 300, 0));
+    assert_eq!((handler.all_runs(), handler.jobs(), letters(&queue).await.len()), (300, 300, 0));
+    assert!(matches!(
+        queue.campaigns().pause(&id, &ann()).await,
+        Err(CampaignError::State(CampaignState::Done))
+    ));
+    assert!(matches!(queue.campaigns().stop("none", &ann()).await, Err(CampaignError::Unknown)));
+    assert_eq!(queue.campaigns().ids().await.unwrap().get(&id), Some(&false));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_that_dies_stops_the_campaign() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1", "2", "3", "4", "5", "6"]).await;
+    let id = begin(&queue, CampaignRules::default().rate(10_000.0).canary(2)).await;
+    let fleet = super::deadly(&server);
+    let campaign = until_campaign(&queue, &id, CampaignState::Stopped).await;
+    until_async("all to be dead", SOON, async || queue.snapshot().await.unwrap().dead == 6).await;
+    fleet.stop().await;
+    assert!(campaign.counts.replayed <= 2 && campaign.counts.died >= 1, "{campaign:?}");
+    assert!(campaign.why.contains("did not succeed"), "{}", campaign.why);
+    let all = letters(&queue).await;
+    assert_eq!(all.len(), 6);
+    assert_eq!((all[5].text("dead_campaigns"), all[5].text("dead_campaign")), ("1".to_owned(), id.clone()));
+    assert_eq!(all[5].text("campaign"), "", "a replay by hand is not counted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_deaths_of_the_same_error_stop_the_campaign() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let payloads: Vec<String> = (0..40).map(|nth| nth.to_string()).collect();
+    bury(&server, &queue, &payloads.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let id = begin(&queue, CampaignRules::default().rate(60.0).stop_at(50.0)).await;
+    let fleet = super::deadly(&server);
+    let campaign = until_campaign(&queue, &id, CampaignState::Stopped).await;
+    fleet.stop().await;
+    assert!(campaign.counts.died >= 20 && campaign.counts.died_otherwise == 0, "{campaign:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_replayed_by_campaigns_only_so_often() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1"]).await;
+    let fleet = super::deadly(&server);
+    for replays in [1, 1, 0] {
+        let id = begin(&queue, CampaignRules::default().max_replays(2)).await;
+        let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+        assert_eq!((campaign.counts.replayed, campaign.counts.skipped), (replays, 1 - replays));
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_campaign_replays_nothing_until_it_is_resumed() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 100, "test");
+    let id = begin(&queue, CampaignRules::default().rate(20.0)).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    until_async("some to be replayed", SOON, async || {
+        queue.campaigns().get(&id).await.unwrap().is_some_and(|campaign| campaign.counts.succeeded >= 3)
+    })
+    .await;
+    queue.campaigns().pause(&id, &ann()).await.unwrap();
+    let replayed = queue.campaigns().get(&id).await.unwrap().unwrap().counts.replayed;
+    let paused = until_async("those replayed to end", SOON, async || {
+        queue.campaigns().get(&id).await.unwrap().filter(|campaign| campaign.counts.alive() == 0)
+    })
+    .await;
+    assert_eq!((paused.state, paused.counts.replayed), (CampaignState::Paused, replayed));
+    queue.campaigns().resume(&id, &ann()).await.unwrap();
+    let done = until_campaign(&queue, &id, CampaignState::Done).await;
+    assert_eq!((done.counts.replayed, done.counts.succeeded), (100, 100));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_goes_on_though_its_leaders_are_killed() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 400, "noop");
+    let id = begin(&queue, CampaignRules::default().rate(100.0)).await;
+    let config = "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.noop]\nhandler = \"noop\"\n";
+    let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
+    for most in [330, 200] {
+        let worker = launch.start();
+        until(
+            "some to be replayed",
+            2 * SOON,
+            || matches!(server.cmd(&["XLEN", DEAD]), Value::Int(left) if left <= most),
+        );
+        worker.kill9();
+    }
+    let worker = launch.start();
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    worker.kill9();
+    assert_eq!((campaign.counts.replayed, campaign.counts.succeeded, campaign.counts.skipped), (400, 400, 0));
+    assert_eq!(letters(&queue).await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_counts_jobs_that_are_malformed() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let fields =
+        ["type", "test", "id", "a", "max_attempts", "x", "dead_reason", "malformed", "dead_error", "no"];
+    server.cmd(&[&["XADD", DEAD, "*"][..], &fields].concat());
+    let id = begin(&queue, CampaignRules::default()).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    fleet.stop().await;
+    assert_eq!((campaign.counts.replayed, campaign.counts.died_otherwise), (1, 1));
+    let all = letters(&queue).await;
+    assert_eq!((all[0].text("dead_campaigns"), all[0].text("campaign")), ("1".to_owned(), String::new()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_counts_malformed_jobs_that_waited_for_their_turn() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 1, "test");
+    let id = begin(&queue, CampaignRules::default()).await;
+    // As if it had replayed another job, which was in a room since, and has a new entry.
+    let key = format!("sf:{{default}}:campaign:{id}");
+    server.cmd(&["HSET", &key, "l:5-5", "1", "replayed", "1"]);
+    let tag = format!("{id} 00ff 1");
+    let moved = ["XADD", "sf:{default}:jobs", "*", "type", "test", "id", "a", "max_attempts", "x"];
+    server.cmd(&[&moved[..], &["life", "5-5", "created_ms", "5", "campaign", &tag]].concat());
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    fleet.stop().await;
+    let counts = campaign.counts;
+    assert_eq!((counts.replayed, counts.succeeded, counts.died_otherwise), (2, 1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn campaigns_that_are_gone_or_over_make_room_for_new_ones() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 1, "test");
+    let campaign = |nth: u64| format!("{nth:08x}");
+    for nth in 0..200_u64 {
+        let key = format!("sf:{{default}}:campaign:{}", campaign(nth));
+        server.cmd(&[
+            "HSET",
+            key.as_str(),
+            "state",
+            "running",
+            "changed_ms",
+            (1000 + nth).to_string().as_str(),
+        ]);
+        server.cmd(&["HSET", "sf:{default}:campaigns", campaign(nth).as_str(), "active"]);
+    }
+    let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
+    let start = async || queue.campaigns().start(&selection, CampaignRules::default(), &ann()).await;
+    assert!(matches!(start().await, Err(CampaignError::TooMany)));
+    for nth in [7, 9] {
+        server.cmd(&["HSET", "sf:{default}:campaigns", campaign(nth).as_str(), "over"]);
+    }
+    start().await.unwrap();
+    let known = queue.campaigns().ids().await.unwrap();
+    assert_eq!(
+        (known.len(), known.contains_key(&campaign(7)), known.contains_key(&campaign(9))),
+        (200, false, true)
+    );
+    // Without its key, one that is active is gone too.
+    server.cmd(&["DEL", format!("sf:{{default}}:campaign:{}", campaign(1)).as_str()]);
+    assert_eq!(queue.campaigns().ids().await.unwrap().len(), 199);
+    // The one that makes no sense is not taken for none.
+    assert!(queue.campaigns().get(&campaign(2)).await.is_err());
+    assert!(queue.campaigns().get(&campaign(1)).await.unwrap().is_none());
+}
+
+#[test]
+fn a_replay_that_is_sent_twice_or_late_replays_nothing_again() {
+    let scripts = Scripts::new();
+    for (entry, id) in [("1-0", "a"), ("2-0", "b")] {
+        scripts.server.cmd(&["XADD", "sf:{q}:dead", entry, "type", "test", "id", id]);
+    }
+    let campaign = "sf:{q}:campaign:c";
+    scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0"]);
+    let lanes = ["sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
+    let keys = [&[campaign, "sf:{q}:dead"][..], &lanes, &["sf:{q}:job:a", "sf:{q}:job:b"]].concat();
+    let args = ["c", "running", "0-0", "2-0", "1", "9", "3", "1-0", "00ff", "2-0", "-"];
+    // The rate allows one of them now.
+    scripts.twice(source("campaign_replay"), &keys, &args, [1, 0]);
+    assert_eq!((scripts.int(&["XLEN", "sf:{q}:jobs"]), scripts.int(&["XLEN", "sf:{q}:dead"])), (1, 1));
+    let entry = format!("{:?}", scripts.server.cmd(&["XRANGE", "sf:{q}:jobs", "-", "+"]));
+    assert!(entry.contains("c 00ff 1"), "{entry}");
+    let paused = ["c", "paused", "1-0", "2-0", "1", "9", "3", "2-0", "-"];
+    assert_eq!(scripts.call(source("campaign_replay"), &keys[..6], &paused).0, 0);
+}
+
+#[test]
+fn a_campaign_does_not_wait_for_a_clock_that_was_set_back() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["XADD", "sf:{q}:dead", "1-0", "type", "test", "id", "a"]);
+    let campaign = "sf:{q}:campaign:c";
+    // It is due years from now.
+    scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0", "due_ms", "9000000000000"]);
+    let keys = [campaign, DEAD_Q, "sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low", "sf:{q}:job:a"];
+    // A letter's time is 0.1 ms here.
+    let args = ["c", "running", "0-0", "1-0", "10000", "9", "3", "1-0", "-"];
+    until("the letter to be replayed", SOON, || {
+        scripts.call(source("campaign_replay"), &keys, &args);
+        scripts.int(&["XLEN", DEAD_Q]) == 0
+    });
+}
+
+#[test]
+fn a_letter_whose_large_fields_are_gone_stays_a_letter() {
+    let scripts = Scripts::new();
+    for (entry, offloaded, campaigns) in [("1-0", "gone 9", "0"), ("2-0", "", "-5")] {
+        let fields = ["type", "test", "id", "a", "offloaded", offloaded, "dead_campaigns", campaigns];
+        scripts.server.cmd(&[&["XADD", DEAD_Q, entry][..], &fields].concat());
+    }
+    let campaign = "sf:{q}:campaign:c";
+    // As if it had waited for a while.
+    scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0", "due_ms", "0"]);
+    let lanes = ["sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
+    let keys = [&[campaign, DEAD_Q][..], &lanes, &["sf:{q}:job:a", "sf:{q}:job:a"]].concat();
+    let args = ["c", "running", "0-0", "2-0", "100", "9", "3", "1-0", "-", "2-0", "-"];
+    assert_eq!(scripts.call(source("campaign_replay"), &keys, &args).0, 1);
+    assert_eq!((scripts.int(&["HGET", campaign, "skipped"]), scripts.int(&["XLEN", DEAD_Q])), (1, 1));
+    // What a producer made of the count does not make the tag unreadable.
+    let entry = format!("{:?}", scripts.server.cmd(&["XRANGE", "sf:{q}:jobs", "-", "+"]));
+    assert!(entry.contains("c - 1"), "{entry}");
+}
+
+#[test]
+fn letters_are_not_skipped_for_what_hits_all_of_them() {
+    let scripts = Scripts::new();
+    scripts.server.cmd(&["XADD", DEAD_Q, "1-0", "type", "test", "id", "a", "dead_origin", "low"]);
+    let campaign = "sf:{q}:campaign:c";
+    scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0"]);
+    let keys = [campaign, DEAD_Q, "sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low", "sf:{q}:job:a"];
+    let args = ["c", "running", "0-0", "1-0", "1", "9", "3", "1-0", "-"];
+    scripts.server.cmd(&["DEL", "sf:{q}:jobs:low"]);
+    scripts.server.cmd(&["SET", "sf:{q}:jobs:low", "a text"]);
+    let before = scripts.int(&["XLEN", DEAD_Q]);
+    let sha = sha(&scripts.server, source("campaign_replay"));
+    let mut call = redis::cmd("EVALSHA");
+    call.arg(sha).arg(keys.len()).arg(&keys[..]).arg(&args[..]);
+    let refused = call.query::<Value>(&mut scripts.server.client()).unwrap_err();
+    assert!(refused.to_string().contains("WRONGTYPE"), "{refused}");
+    assert_eq!(scripts.int(&["XLEN", DEAD_Q]), before);
+    // One bad member is skipped.
+    scripts.server.cmd(&["DEL", "sf:{q}:jobs:low"]);
+    scripts.server.cmd(&["SET", "sf:{q}:job:a", "a text"]);
+    assert_eq!(scripts.call(source("campaign_replay"), &keys, &args).0, 1);
+    assert_eq!(scripts.int(&["HGET", campaign, "skipped"]), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_that_cannot_be_read_keeps_no_other_from_going_on() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, 5, "test");
+    server.cmd(&["HSET", "sf:{default}:campaigns", "00000000", "active"]);
+    server.cmd(&["SET", "sf:{default}:campaign:00000000", "a text"]);
+    let id = begin(&queue, CampaignRules::default()).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    fleet.stop().await;
+    assert_eq!(campaign.counts.succeeded, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_of_older_versions_stop_a_campaign_too() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let mut all = redis::pipe();
+    for nth in 0..40 {
+        let (id, error) = (format!("old-{nth}"), nth.to_string());
+        let fields =
+            ["type", "test", "id", &id, "payload", &error, "dead_reason", "fatal", "dead_error", &error];
+        all.cmd("XADD").arg(DEAD).arg("*").arg(&fields[..]).ignore();
+    }
+    all.exec(&mut server.client()).unwrap();
+    let id = begin(&queue, CampaignRules::default().rate(60.0).stop_at(50.0)).await;
+    let fleet = super::deadly(&server);
+    let campaign = until_campaign(&queue, &id, CampaignState::Stopped).await;
+    fleet.stop().await;
+    assert!(campaign.counts.died >= 20 && campaign.counts.died_otherwise == 0, "{campaign:?}");
+}

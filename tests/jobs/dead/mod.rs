@@ -1,0 +1,55 @@
+//! Dead letters at scale: groups that are counted exactly, letters that are edited, and the audit of what people did.
+
+mod campaign;
+mod edit;
+mod groups;
+mod large;
+mod outcome;
+
+use std::time::Duration;
+
+use streamfleet::admin::{DeadLetter, Filter};
+use streamfleet::job::State;
+use streamfleet::{JobError, Queue};
+
+use harness::fleet::{Acts, Running, quick, submit, until_state};
+use harness::redis_server::RedisServer;
+
+const DEAD: &str = "sf:{default}:dead";
+const GROUPS: &str = "sf:{default}:dead:groups";
+const SOON: Duration = Duration::from_secs(20);
+
+/// Starts a fleet whose jobs all die, with their payloads as their errors.
+fn deadly(server: &RedisServer) -> Running {
+    let handler = Acts::new(|_, payload| Err(JobError::fatal(String::from_utf8_lossy(payload).into_owned())));
+    Running::start(&server.url(), quick(1), handler)
+}
+
+/// Lets such a fleet bury jobs with these payloads, one after the other.
+async fn bury(server: &RedisServer, queue: &Queue, payloads: &[&str]) {
+    let fleet = deadly(server);
+    for payload in payloads {
+        let job = submit(queue, payload).await;
+        until_state(queue, &job, State::Dead).await;
+    }
+    fleet.stop().await;
+}
+
+/// Returns all letters, oldest first.
+async fn letters(queue: &Queue) -> Vec<DeadLetter> {
+    queue.dead_letters().page(None, 1000).await.unwrap()
+}
+
+/// Returns how many letters each group has, in ascending order. They must match the letters that exist.
+async fn counts(queue: &Queue) -> Vec<u64> {
+    let dead = queue.dead_letters();
+    let selection = dead.select(Filter::new()).await.unwrap();
+    let plan = dead.plan(&selection, |_| ()).await.unwrap();
+    let sorted = |mut counts: Vec<u64>| {
+        counts.sort_unstable();
+        counts
+    };
+    let counted = sorted(dead.groups().await.unwrap().groups.iter().map(|group| group.count).collect());
+    assert_eq!(counted, sorted(plan.groups.iter().map(|group| group.count).collect()));
+    counted
+}

@@ -1,0 +1,11 @@
+//! Gates: pausing, limits over the whole fleet, shares of values, and the rooms of the jobs that wait.
+
+mod aside;
+mod fair;
+mod kills;
+mod limits;
+mod pause;
+mod refused;
+mod scripts;
+mod share;
+mod turns;

@@ -1,0 +1,160 @@
+//! The script that takes samples: one a minute, however often and by however many leaders it is sent, for a day, in little memory.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use super::{COUNTS, SAMPLES};
+use harness::scripts::Scripts;
+use harness::scripts::source;
+
+const MINUTE: u64 = 60_000;
+
+/// Some minute.
+const START: u64 = 30_000_000 * MINUTE;
+
+/// About how many samples are kept.
+const KEPT: &str = "1440";
+
+/// Returns the script with a clock that shows its last argument.
+fn script() -> String {
+    let text = source("sample");
+    assert_eq!(text.matches("\nlocal now = now_ms()").count(), 1);
+    text.replace("\nlocal now = now_ms()", "\nlocal now = tonumber(ARGV[#ARGV])")
+}
+
+/// Sends the script at this time, with these counts of waiting, running, delayed and parked jobs. Returns
+/// whether a sample was added.
+fn take(scripts: &Scripts, at: u64, [waiting, running, delayed, in_rooms]: [u64; 4]) -> bool {
+    let numbers = [waiting, running, delayed, 3, in_rooms, 1500].map(|number| number.to_string());
+    let at = at.to_string();
+    let args: Vec<&str> =
+        std::iter::once(KEPT).chain(numbers.iter().map(String::as_str)).chain([&*at]).collect();
+    let (status, rest) = scripts.call(&script(), &[SAMPLES, COUNTS], &args);
+    assert_eq!(rest, [Value::Int(at.parse().unwrap())]);
+    status == 1
+}
+
+/// Lets workers count.
+fn count(scripts: &Scripts, counts: &[(&str, u64)]) {
+    let fields = counts.iter().flat_map(|(name, count)| [(*name).to_owned(), count.to_string()]);
+    let command: Vec<String> = ["HSET", COUNTS].map(str::to_owned).into_iter().chain(fields).collect();
+    scripts.server.cmd(&command);
+}
+
+/// Returns all samples, with their ids.
+fn samples(scripts: &Scripts) -> Vec<(String, BTreeMap<String, String>)> {
+    redis::from_redis_value(scripts.server.cmd(&["XRANGE", SAMPLES, "-", "+"])).unwrap()
+}
+
+/// Returns these fields of the last sample.
+fn last<const N: usize>(scripts: &Scripts, names: [&str; N]) -> [u64; N] {
+    let (_, fields) = samples(scripts).pop().unwrap();
+    names.map(|name| fields.get(name).map_or(0, |value| value.parse().unwrap()))
+}
+
+#[test]
+fn a_minute_has_one_sample_although_it_is_sent_twice_or_by_two_leaders() {
+    let scripts = Scripts::new();
+    assert!(take(&scripts, START, [0; 4]));
+    count(&scripts, &[("done", 5)]);
+    assert!(take(&scripts, START + MINUTE + 100, [0; 4]));
+    let between = scripts.digest();
+    assert!(!take(&scripts, START + MINUTE + 100, [0; 4]), "sent again");
+    assert_eq!(scripts.digest(), between);
+    count(&scripts, &[("done", 3)]);
+    let between = scripts.digest();
+    assert!(!take(&scripts, START + MINUTE + 30_000, [9; 4]), "another leader, late");
+    assert!(!take(&scripts, START, [9; 4]), "another leader, very late");
+    assert_eq!(scripts.digest(), between, "what was counted meanwhile belongs to the next sample");
+    assert!(take(&scripts, START + 2 * MINUTE, [0; 4]));
+    let done: Vec<_> =
+        samples(&scripts).into_iter().map(|(id, fields)| (id, fields["done"].clone())).collect();
+    let want = [(0, "0"), (1, "5"), (2, "3")]
+        .map(|(nth, done)| (format!("{}-0", START + nth * MINUTE), done.to_owned()));
+    assert_eq!(done, want);
+}
+
+#[test]
+fn what_arrived_is_by_how_much_the_jobs_became_more_and_what_ended() {
+    let scripts = Scripts::new();
+    count(&scripts, &[("done", 1000)]);
+    assert!(take(&scripts, START, [10, 2, 3, 4]));
+    let names =
+        ["waiting", "running", "delayed", "dead", "in_rooms", "oldest_ms", "span_ms", "done", "arrived"];
+    // Nobody knows since when these were counted.
+    assert_eq!(last(&scripts, names), [10, 2, 3, 3, 4, 1500, 0, 0, 0]);
+    assert_eq!(scripts.int(&["EXISTS", COUNTS]), 0);
+    count(&scripts, &[("done", 20), ("died", 2), ("cancelled", 1), ("failed", 9), ("retried", 7)]);
+    assert!(take(&scripts, START + 3 * MINUTE, [5, 0, 3, 0]));
+    let names = ["span_ms", "arrived", "done", "failed", "retried", "died", "cancelled"];
+    assert_eq!(last(&scripts, names), [3 * MINUTE, 8 + 23 - 15, 20, 9, 7, 2, 1]);
+}
+
+#[test]
+fn ends_that_workers_report_late_do_not_count_as_arrivals() {
+    let scripts = Scripts::new();
+    assert!(take(&scripts, START, [100, 0, 0, 0]));
+    assert!(take(&scripts, START + MINUTE, [0; 4]));
+    assert_eq!(last(&scripts, ["arrived"]), [0]);
+    count(&scripts, &[("done", 105)]);
+    assert!(take(&scripts, START + 2 * MINUTE, [0; 4]));
+    assert_eq!(last(&scripts, ["arrived", "done"]), [5, 105]);
+    // Jobs that somebody moved away are forgotten after a minute.
+    assert!(take(&scripts, START + 3 * MINUTE, [1000, 0, 0, 0]));
+    assert!(take(&scripts, START + 4 * MINUTE, [0; 4]));
+    for (nth, want) in [(5, 0), (6, 10)] {
+        count(&scripts, &[("done", 10)]);
+        assert!(take(&scripts, START + nth * MINUTE, [0; 4]));
+        assert_eq!(last(&scripts, ["arrived", "done"]), [want, 10]);
+    }
+}
+
+#[test]
+fn samples_begin_again_if_the_clock_was_set_back_by_long() {
+    let scripts = Scripts::new();
+    assert!(take(&scripts, START + 100 * MINUTE, [0; 4]));
+    assert!(!take(&scripts, START + 95 * MINUTE, [0; 4]), "the clock will be there soon");
+    assert!(take(&scripts, START, [0; 4]));
+    assert_eq!(samples(&scripts).len(), 1);
+}
+
+#[test]
+fn the_samples_of_a_day_of_a_busy_queue_take_a_quarter_of_a_megabyte_at_most() {
+    let scripts = Scripts::new();
+    for nth in 0..1600 {
+        let some = 1_000_000 + nth * 7919 % 1_000_003;
+        let counts = ["done", "failed", "retried", "died", "cancelled"].map(|name| (name, some));
+        count(&scripts, &counts);
+        assert!(take(&scripts, START + nth * MINUTE, [some, some / 10, some / 3, some / 7]));
+    }
+    let (kept, bytes) =
+        (scripts.int(&["XLEN", SAMPLES]), scripts.int(&["MEMORY", "USAGE", SAMPLES, "SAMPLES", "0"]));
+    println!("{kept} samples take {bytes} bytes");
+    assert!((1440..1600).contains(&kept), "{kept}");
+    assert!(bytes <= 250_000, "{bytes}");
+    let ttl = scripts.int(&["PTTL", SAMPLES]);
+    assert!((86_000_000..=86_460_000).contains(&ttl), "{ttl}");
+}
+
+#[test]
+fn a_full_server_or_a_key_of_another_type_refuses_a_sample_and_nothing_is_lost() {
+    let scripts = Scripts::new();
+    let call = |scripts: &Scripts| {
+        let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT, "1", "2", "3", "4", "5", ""];
+        format!("{:?}", scripts.server.try_cmd(&args))
+    };
+    count(&scripts, &[("done", 5)]);
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let refused = call(&scripts);
+    assert!(refused.contains("OOM"), "{refused}");
+    scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(scripts.int(&["EXISTS", SAMPLES, COUNTS]), 1);
+    for (spoiled, other) in [(SAMPLES, COUNTS), (COUNTS, SAMPLES)] {
+        scripts.server.cmd(&["DEL", SAMPLES, COUNTS]);
+        scripts.server.cmd(&["SET", spoiled, "x"]);
+        let refused = call(&scripts);
+        assert!(refused.contains("WRONGTYPE"), "{spoiled}: {refused}");
+        assert_eq!(scripts.int(&["EXISTS", other]), 0);
+    }
+}

@@ -1,0 +1,126 @@
+//! Decisions by people, and their consequences.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use streamfleet::JobError;
+use streamfleet::Steps;
+use streamfleet::admin::{DecideError, Decided};
+use streamfleet::job::{JobId, State, StepState, Verdict};
+
+use harness::fleet::{Running, config, quick, until_state};
+use harness::steps::{Scene, Walks, plan};
+
+/// Returns a job that waits for a decision on `charge`, which fails the first time.
+async fn undecided() -> (Scene, Walks, Running, JobId) {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|step, context| match (step, context.attempt()) {
+        ("charge", 1) => Err(JobError::retry("no answer")),
+        _ => Ok(Value::Null),
+    });
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    (scene, handler, fleet, job)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_marked_done_is_not_run_and_the_rest_are() {
+    let (scene, handler, fleet, job) = undecided().await;
+    let decided = scene.decide(&job, "charge", Verdict::Done).await.unwrap();
+    assert!(matches!(decided, Decided::Replayed(Some(_))), "{decided:?}");
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 1, 1]);
+    let decision = scene.step(&job, "charge").await.decision.unwrap();
+    assert_eq!(
+        (decision.verdict, &*decision.by, &*decision.reason),
+        (Verdict::Done, "ann", "asked the bank")
+    );
+    assert_eq!(scene.queue.snapshot().await.unwrap().dead, 0);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_marked_to_run_again_runs_once_more() {
+    let (scene, handler, fleet, job) = undecided().await;
+    assert!(matches!(scene.decide(&job, "charge", Verdict::Run).await, Ok(Decided::Replayed(_))));
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [2, 1, 1]);
+    assert_eq!(scene.step(&job, "charge").await.attempts, 2);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn giving_up_a_step_skips_the_steps_after_it() {
+    let (scene, handler, fleet, job) = undecided().await;
+    assert_eq!(scene.decide(&job, "charge", Verdict::GiveUp).await.unwrap(), Decided::Written);
+    assert_eq!(scene.queue.snapshot().await.unwrap().dead, 1);
+    let again = scene.decide(&job, "charge", Verdict::Run).await;
+    assert!(matches!(again, Err(DecideError::Refused { .. })), "{again:?}");
+    let seen = scene.seen(&job).await;
+    let standing = seen.ledger.plan.as_ref().unwrap().standing(&seen.ledger, &harness::steps::name("mail"));
+    assert_eq!(standing, streamfleet::job::Standing::Skipped);
+    // A replay does not run it either.
+    scene.queue.dead_letters().replay(seen.dead.unwrap(), &job).await.unwrap();
+    assert_eq!(scene.reason(&job).await, "fatal");
+    assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 1, 0]);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn marking_the_last_open_step_done_completes_the_job() {
+    let scene = Scene::new().await;
+    let handler = Walks::but("charge");
+    let steps = Steps::builder().once("charge", handler.clone()).auto("render", handler.clone());
+    let fleet = scene.fleet(quick(2), steps.build().unwrap());
+    let add = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j", "on_success", "thanks"];
+    scene.server.cmd(&add);
+    let job: JobId = "j".parse().unwrap();
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    fleet.stop().await;
+    assert_eq!(scene.decide(&job, "charge", Verdict::Done).await.unwrap(), Decided::Done);
+    let status = scene.queue.status(&job).await.unwrap().unwrap();
+    assert_eq!((status.state, status.dead), (State::Done, None));
+    let snapshot = scene.queue.snapshot().await.unwrap();
+    assert_eq!((snapshot.dead, snapshot.waiting()), (0, 1), "the callback waits");
+    for key in ["sf:{default}:job:j", "sf:{default}:steps:j"] {
+        let ttl: i64 = redis::from_redis_value(scene.server.cmd(&["PTTL", key])).unwrap();
+        assert!(ttl > 0, "{key} {ttl}");
+    }
+    let again = scene.decide(&job, "charge", Verdict::Done).await;
+    assert!(matches!(again, Err(DecideError::Refused { .. })), "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_people_never_both_decide() {
+    let (scene, handler, fleet, job) = undecided().await;
+    fleet.stop().await;
+    let (one, two) =
+        tokio::join!(scene.decide(&job, "charge", Verdict::Done), scene.decide(&job, "charge", Verdict::Run));
+    let first = scene.state_of(&job, "charge").await;
+    match (one, two) {
+        (Ok(_), Err(_)) => assert_eq!(first, StepState::Done),
+        (Err(_), Ok(_)) => assert_eq!(first, StepState::Pending),
+        both => panic!("{both:?}"),
+    }
+    assert_eq!(scene.queue.snapshot().await.unwrap().waiting(), 1);
+    assert_eq!(handler.runs("charge"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_decision_is_possible_on_a_running_or_unknown_step() {
+    let scene = Scene::new().await;
+    let handler = Walks::hanging();
+    let mut config = config(&scene.server.url());
+    config.worker.drain_timeout = Duration::ZERO;
+    let fleet = Scene::fleet_with(config, quick(3), plan(&handler));
+    let job = scene.submit().await;
+    scene.until_step(&job, "charge", StepState::Started).await;
+    let running = scene.decide(&job, "charge", Verdict::Run).await;
+    assert!(matches!(running, Err(DecideError::Refused { .. })), "{running:?}");
+    let unknown = scene.decide(&job, "refund", Verdict::Run).await.unwrap_err().to_string();
+    assert_eq!(unknown, "the job has no step refund; it has charge, render, mail");
+    let none = scene.decide(&"nobody".parse().unwrap(), "charge", Verdict::Run).await;
+    assert!(matches!(none, Err(DecideError::NoLedger { .. })), "{none:?}");
+    fleet.stop().await;
+}

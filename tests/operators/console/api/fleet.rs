@@ -1,0 +1,135 @@
+//! Gates, recurring jobs, workers, batches, probes and the description of the API.
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::client::{Console, SOON, send, values};
+use harness::fleet::{Acts, Running, quick};
+use harness::redis_server::RedisServer;
+use harness::wait::until_async;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limits_of_a_gate_are_set_and_cleared() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let path = "queues/mail/gates/key%3Ah.tenant%3D9%2Fx";
+    let limits =
+        json!({"concurrency": 2, "rate": "100/s", "breaker": "50%/20/1m/30s", "reason": "they asked"});
+    let set = console.put(path, &limits).await.ok(200);
+    assert_eq!((&set["gate"], &set["concurrency"]), (&json!("key:h.tenant=9/x"), &json!(2)));
+    assert_eq!((&set["done"], &set["changed"]), (&json!("set"), &json!(true)));
+    let gates = console.get("queues/mail/gates").await.ok(200);
+    assert_eq!(values(&gates, "gate"), ["key:h.tenant=9/x"]);
+    assert_eq!(gates["items"][0]["source"], "command");
+    let fewer = console.put(path, &json!({"concurrency": 1})).await.ok(200);
+    assert_eq!((&fewer["concurrency"], &fewer["rate"]), (&json!(1), &json!(null)), "the others are removed");
+    let cleared = console.delete(path).await.ok(200);
+    assert_eq!(
+        (&cleared["done"], &cleared["changed"], &cleared["concurrency"]),
+        (&json!("cleared"), &json!(true), &json!(null))
+    );
+    assert_eq!(console.delete(path).await.ok(200)["changed"], false);
+    for (body, at) in [
+        (json!({}), "body"),
+        (json!({"concurrency": 0}), "/concurrency"),
+        (json!({"concurrency": "many"}), "/concurrency"),
+        (json!({"rate": "fast"}), "/rate"),
+        (json!({"breaker": "half"}), "/breaker"),
+    ] {
+        assert_eq!(console.put(path, &body).await.wrong(422), at, "{body}");
+    }
+    assert_eq!(
+        console.put("queues/mail/gates/door", &json!({"concurrency": 1})).await.wrong(422),
+        "path.gate"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recurring_job_is_saved_paused_run_and_removed() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let (list, path) = ("queues/reports/cron", "queues/reports/cron/report.nightly");
+    let body = json!({
+        "schedule": "0 3 * * *", "timezone": "Europe/Berlin", "type": "report.generate", "payload": {"all": true},
+        "lane": "low", "missed": "one",
+    });
+    let added = console.put(path, &body).await.ok(200);
+    assert_eq!((&added["done"], added["next"].is_string()), (&json!("added"), true));
+    assert_eq!(console.put(path, &body).await.ok(200)["done"], "unchanged");
+    let jobs = console.get(&format!("{list}?next=3")).await.ok(200);
+    let job = &jobs["items"][0];
+    assert_eq!(
+        (&job["name"], &job["lane"], &job["missed"]),
+        (&json!("report.nightly"), &json!("low"), &json!("one"))
+    );
+    assert_eq!(job["next"].as_array().unwrap().len(), 3);
+    for (action, done) in [("pause", "paused"), ("resume", "resumed"), ("run", "submitted")] {
+        let changed = console.post(&format!("{path}/{action}"), &json!({})).await.ok(200);
+        assert_eq!((&changed["done"], &changed["changed"]), (&json!(done), &json!(true)), "{action}");
+    }
+    assert_eq!(console.get("queues/reports").await.ok(200)["waiting"], 1);
+    assert_eq!(console.delete(path).await.ok(200)["done"], "removed");
+    console.delete(path).await.problem(404);
+    console.post(&format!("{path}/run"), &json!({})).await.problem(404);
+    for (change, at) in [
+        (json!({"schedule": "often"}), "/schedule"),
+        (json!({"timezone": "Mars/Olympus"}), "/schedule"),
+        (json!({"type": "A"}), "/type"),
+        (json!({"lane": "fast"}), "/lane"),
+        (json!({"missed": "maybe"}), "/missed"),
+        (json!({"encoding": "xml"}), "/encoding"),
+    ] {
+        let mut wrong = body.clone();
+        wrong.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        assert_eq!(console.put(path, &wrong).await.wrong(422), at, "{change}");
+    }
+    assert_eq!(console.put("queues/reports/cron/Nightly!", &body).await.wrong(422), "path.name");
+    assert_eq!(console.get(&format!("{list}?next=0")).await.wrong(422), "query.next");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_listed_for_those_who_may_see_their_queues() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let workers = until_async("the worker to be listed", SOON, async || {
+        let list = console.get("workers").await.ok(200);
+        (!list["items"].as_array().unwrap().is_empty()).then_some(list)
+    })
+    .await;
+    assert_eq!(
+        (&workers["items"][0]["queues"], &workers["items"][0]["types"]),
+        (&json!(["default"]), &json!(["test"]))
+    );
+    let limited = send(console.ask_as("limited", Method::GET, "workers")).await.ok(200);
+    assert!(limited["items"].as_array().unwrap().is_empty(), "{limited}");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_does_not_exist_is_not_found() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    console.get("queues/default/batches/invoices").await.problem(404);
+    let queue = harness::fleet::queue(&server).await;
+    let producer = streamfleet::Producer::new(queue);
+    let job = || streamfleet::Submission::new("test").unwrap();
+    producer.submit_batch(&"invoices".parse().unwrap(), job(), [job(), job()]).await.unwrap();
+    let shown = console.get("queues/default/batches/invoices").await.ok(200);
+    assert_eq!((&shown["name"], &shown["members"]), (&json!("invoices"), &json!(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_and_the_description_need_no_token() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    assert_eq!(send(console.open(Method::GET, "/healthz")).await.ok(200), json!({"status": "ok"}));
+    let document = send(console.open(Method::GET, "openapi.json")).await.ok(200);
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["paths"]["/api/v1/queues/{queue}/jobs"]["post"].is_object());
+    server.stop_gracefully();
+    until_async("the probe to fail", SOON, async || {
+        send(console.open(Method::GET, "/healthz")).await.status == 503
+    })
+    .await;
+}

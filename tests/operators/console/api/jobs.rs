@@ -1,0 +1,158 @@
+//! Finding, showing and changing jobs.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::{Answer, Console, send, values};
+use harness::redis_server::RedisServer;
+
+const PATH: &str = "queues/default/jobs";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_lead_to_every_job_once() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let mut want: Vec<String> = (0..5).map(|n| format!("job-{n}")).collect();
+    for id in &want {
+        console.submit("default", &json!({"type": "test", "id": id, "delay": "1h"})).await;
+    }
+    console.submit("mail", &json!({"type": "mail.send", "id": "letter"})).await;
+    for (path, queue) in [(PATH, Some("default")), ("jobs", None)] {
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = console.get(&format!("{path}?limit=2{after}")).await.ok(200);
+            assert!(page["items"].as_array().unwrap().len() <= 2);
+            found.extend(values(&page, "id"));
+            let Some(next) = page["next"].as_str() else { break };
+            after = format!("&after={}", next.replace('/', "%2F"));
+        }
+        found.sort();
+        if queue.is_none() {
+            want.push("letter".to_owned());
+        }
+        assert_eq!(found, want, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_found_by_what_they_have() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for (id, customer) in [("a", 8), ("b", 9)] {
+        let job =
+            json!({"type": "test", "id": id, "payload": {"customer": customer}, "headers": {"tenant": id}});
+        console.submit("default", &job).await;
+    }
+    for (query, want) in [
+        ("where=payload.customer%3D9", &["b"][..]),
+        ("header=tenant%3Da", &["a"]),
+        ("type=te.*", &[]),
+        ("type=test&id_prefix=a", &["a"]),
+        ("state=waiting,dead", &["a", "b"]),
+        ("state=dead", &[]),
+    ] {
+        let page = console.get(&format!("{PATH}?{query}")).await.ok(200);
+        let mut found = values(&page, "id");
+        found.sort();
+        assert_eq!(found, want, "{query}");
+    }
+    for (query, at) in [
+        ("limit=501", "query.limit"),
+        ("limits=5", "query.limits"),
+        ("state=bored", "query.state"),
+        ("since=noon", "query.since"),
+        ("where=payload.", "query"),
+        ("after=x", "query.after"),
+        ("after=other%2F", "query.after"),
+        ("reason=bored", "query.reason"),
+        ("state=waiting&reason=fatal", "query.state"),
+    ] {
+        assert_eq!(console.get(&format!("{PATH}?{query}")).await.wrong(422), at, "{query}");
+    }
+    console.get("queues/nowhere/jobs").await.problem(404);
+    assert!(console.get("jobs?running=true").await.ok(200)["items"].as_array().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_shown_with_its_payload_as_it_is() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let text = r#"{"type":"test","id":"one","payload":{"z":1,"a":123456789012345678901234567890}}"#;
+    let request = console.ask(Method::POST, PATH).header("content-type", "application/json").body(text);
+    send(request).await.ok(201);
+    let payload = console.get(&format!("{PATH}/one/payload")).await;
+    assert_eq!(payload.text, r#"{"z":1,"a":123456789012345678901234567890}"#);
+    assert_eq!(payload.header("content-type"), Some("application/json"));
+    assert_eq!(payload.header("x-content-type-options"), Some("nosniff"));
+    console.get(&format!("{PATH}/two")).await.problem(404);
+    console.get(&format!("{PATH}/two/payload")).await.problem(404);
+    assert_eq!(console.get(&format!("{PATH}/two%20words")).await.wrong(422), "path.id");
+    console.get(&format!("{PATH}/one/result")).await.problem(409);
+    console.get(&format!("{PATH}/one/steps")).await.problem(404);
+}
+
+async fn patch(console: &Console, id: &str, revision: Option<&str>, body: &Value) -> Answer {
+    let request = console.ask(Method::PATCH, &format!("{PATH}/{id}")).json(body);
+    send(match revision {
+        Some(revision) => request.header("If-Match", revision),
+        None => request,
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_based_on_an_old_revision_is_refused() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    console.submit("default", &json!({"type": "test", "id": "later", "delay": "1h", "payload": 1})).await;
+    let path = format!("{PATH}/later");
+    let first = console.get(&path).await.header("etag").unwrap().to_owned();
+    let changed = patch(&console, "later", Some(&first), &json!({"delay": "2h", "payload": 2})).await.ok(200);
+    assert_eq!(changed["id"], "later");
+    let second = console.get(&path).await;
+    assert_eq!(second.json()["payload"], 2);
+    let second = second.header("etag").unwrap().to_owned();
+    assert_ne!(first, second);
+    for body in [json!({"payload": 3}), json!({"delay": "3h"})] {
+        patch(&console, "later", Some(&first), &body).await.problem(412);
+    }
+    assert_eq!(console.get(&path).await.header("etag"), Some(&*second), "nothing was changed");
+    patch(&console, "later", None, &json!({"at": "2100-01-01T00:00:00Z"})).await.ok(200);
+    patch(&console, "later", Some("*"), &json!({"payload": "x", "encoding": "raw"})).await.ok(200);
+    let job = console.get(&path).await.json();
+    assert_eq!((&job["payload"], &job["encoding"]), (&json!("x"), &json!("raw")));
+    for (body, at) in [
+        (json!({}), "body"),
+        (json!({"delay": "soon"}), "/delay"),
+        (json!({"at": "noon"}), "/at"),
+        (json!({"delay": "1h", "at": "2100-01-01T00:00:00Z"}), "/at"),
+        (json!({"payload": {}, "encoding": "xml"}), "/encoding"),
+    ] {
+        assert_eq!(patch(&console, "later", None, &body).await.wrong(422), at, "{body}");
+    }
+    patch(&console, "never", None, &json!({"delay": "1h"})).await.problem(404);
+    console.submit("default", &json!({"type": "test", "id": "now"})).await;
+    patch(&console, "now", None, &json!({"delay": "1h"})).await.problem(409);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_made_due_and_cancelled() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    console.submit("default", &json!({"type": "test", "id": "later", "delay": "1h"})).await;
+    let path = format!("{PATH}/later");
+    let before = console.get(&path).await.json()["due_ms"].as_u64().unwrap();
+    let due = console.post(&format!("{path}/run-now"), &json!({"reason": "it is urgent"})).await.ok(200);
+    assert!(due["due_ms"].as_u64().unwrap() < before, "{due}");
+    let cancelled = console.post(&format!("{path}/cancel"), &json!({"reason": "withdrawn"})).await.ok(200);
+    assert_eq!((&cancelled["state"], &cancelled["cancelling"]), (&json!("cancelled"), &json!(false)));
+    let job = console.get(&path).await.json();
+    assert_eq!((&job["state"], &job["cancelled_by"]), (&json!("cancelled"), &json!("admin")));
+    // The same again changes nothing.
+    console.post(&format!("{path}/cancel"), &json!({})).await.ok(200);
+    console.post(&format!("{path}/run-now"), &json!({})).await.problem(409);
+    console.post(&format!("{PATH}/never/cancel"), &json!({})).await.problem(404);
+    assert_eq!(console.post(&format!("{path}/cancel"), &json!({"why": 1})).await.status, 422);
+    let audit = console.get("queues/default/audit?limit=500").await.ok(200);
+    assert!(values(&audit, "what").contains(&"run-now".to_owned()), "{audit}");
+}

@@ -1,0 +1,150 @@
+//! Dead letters and campaigns.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use streamfleet::JobError;
+
+use super::client::{Answer, Console, SOON, send, values};
+use harness::fleet::{Acts, Running, quick};
+use harness::redis_server::RedisServer;
+use harness::wait::until_async;
+
+const PATH: &str = "queues/default/dead";
+
+/// A console, and this many letters of jobs whose payload says which customer they are for.
+async fn with_letters(server: &RedisServer, count: u64) -> Console {
+    let console = Console::start(server).await;
+    let fleet =
+        Running::start(&server.url(), quick(1), Acts::new(|_, _| Err(JobError::fatal("no such account"))));
+    for customer in 0..count {
+        console.submit("default", &json!({"type": "test", "payload": {"customer": customer}})).await;
+    }
+    until_async("the jobs to be dead", SOON, async || {
+        console.get("queues/default").await.json()["dead"] == count
+    })
+    .await;
+    fleet.stop().await;
+    console
+}
+
+async fn patch(console: &Console, letter: &str, revision: Option<&str>, body: &Value) -> Answer {
+    let request = console.ask(Method::PATCH, &format!("{PATH}/{letter}")).json(body);
+    send(match revision {
+        Some(revision) => request.header("If-Match", revision),
+        None => request,
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_are_listed_page_by_page_and_in_groups() {
+    let server = RedisServer::start();
+    let console = with_letters(&server, 5).await;
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = console.get(&format!("{PATH}?limit=2&oldest_first=true{after}")).await.ok(200);
+        assert_eq!(page["total"], 5);
+        found.extend(values(&page, "letter"));
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    let mut sorted = found.clone();
+    sorted.sort();
+    sorted.dedup();
+    assert_eq!((found.len(), sorted), (5, found));
+    let filtered = console.get(&format!("{PATH}?where=payload.customer%3D3&reason=fatal")).await.ok(200);
+    assert_eq!(filtered["items"].as_array().unwrap().len(), 1);
+    let groups = console.get(&format!("{PATH}/groups")).await.ok(200);
+    assert_eq!((&groups["total"], &groups["items"][0]["count"]), (&json!(5), &json!(5)));
+    assert_eq!(groups["items"][0]["error"], "no such account");
+    assert_eq!(console.get(&format!("{PATH}?after=x")).await.wrong(422), "query.after");
+    assert_eq!(console.get(&format!("{PATH}?limit=0")).await.wrong(422), "query.limit");
+    console.get("queues/nowhere/dead").await.problem(404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_is_edited_only_by_those_who_have_seen_it_as_it_is() {
+    let server = RedisServer::start();
+    let console = with_letters(&server, 1).await;
+    let list = console.get(PATH).await.ok(200);
+    let letter = values(&list, "letter").remove(0);
+    let shown = console.get(&format!("{PATH}/{letter}")).await;
+    let revision = shown.header("etag").unwrap().to_owned();
+    let fields = shown.ok(200)["fields"].clone();
+    assert!(fields.as_array().unwrap().iter().any(|field| field["name"] == "payload"), "{fields}");
+    let body = json!({"set": ["payload.customer=7"], "fields": {"h.tenant": "9"}, "reason": "corrected"});
+    let edited = patch(&console, &letter, Some(&revision), &body).await.ok(200);
+    assert_eq!(edited["former"], json!(letter));
+    let new = edited["letter"].as_str().unwrap().to_owned();
+    patch(&console, &letter, Some(&revision), &json!({"set": ["payload.customer=8"]})).await.problem(412);
+    patch(&console, &new, Some(&revision), &json!({"set": ["payload.customer=8"]})).await.problem(412);
+    patch(&console, &letter, None, &json!({"set": ["payload.customer=8"]})).await.problem(404);
+    let found = console.get(&format!("{PATH}?where=payload.customer%3D7&header=tenant%3D9")).await.ok(200);
+    assert_eq!(values(&found, "letter"), std::slice::from_ref(&new));
+    for (body, at) in [
+        (json!({}), "body"),
+        (json!({"type": "A"}), "/type"),
+        (json!({"set": ["payload.a=1", "oops"]}), "/set/1"),
+        (json!({"fields": {"id": "x"}}), "/fields/id"),
+    ] {
+        assert_eq!(patch(&console, &new, None, &body).await.wrong(422), at, "{body}");
+    }
+    patch(&console, &new, None, &json!({"set": ["payload.customer=7"]})).await.problem(409);
+    patch(&console, "9-9", None, &json!({"set": ["payload.a=1"]})).await.problem(404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_is_replayed_or_dropped_once() {
+    let server = RedisServer::start();
+    let console = with_letters(&server, 2).await;
+    let letters = values(&console.get(PATH).await.ok(200), "letter");
+    let replayed =
+        console.post(&format!("{PATH}/{}/replay", letters[0]), &json!({"reason": "again"})).await.ok(200);
+    assert_eq!((&replayed["replayed"], &replayed["dropped"]), (&json!(1), &json!(0)));
+    console.post(&format!("{PATH}/{}/replay", letters[0]), &json!({})).await.problem(404);
+    let dropped = console.post(&format!("{PATH}/{}/drop", letters[1]), &json!({})).await.ok(200);
+    assert_eq!((&dropped["replayed"], &dropped["dropped"]), (&json!(0), &json!(1)));
+    console.post(&format!("{PATH}/{}/drop", letters[1]), &json!({})).await.problem(404);
+    let wrong = console.post(&format!("{PATH}/{}/replay?steps=some", letters[0]), &json!({})).await;
+    assert_eq!(wrong.wrong(422), "query.steps");
+    let queue = console.get("queues/default").await.ok(200);
+    assert_eq!((&queue["waiting"], &queue["dead"]), (&json!(1), &json!(0)));
+    let audit = console.get("queues/default/audit").await.ok(200);
+    assert_eq!(values(&audit, "what"), ["dead drop", "dead replay"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_is_planned_begun_and_stopped() {
+    let server = RedisServer::start();
+    let console = with_letters(&server, 3).await;
+    let path = "queues/default/campaigns";
+    let plan = console.post(path, &json!({"filter": {"reason": "fatal"}, "dry_run": true})).await.ok(200);
+    assert_eq!((&plan["planned"], &plan["total"]), (&json!(3), &json!(3)));
+    assert_eq!(plan["groups"][0]["count"], 3);
+    let body = json!({"all": true, "rate": 0.01, "canary": 1, "stop_at": 5, "reason": "the account is back"});
+    let begun = console.post(path, &body).await.ok(201);
+    assert_eq!(begun["planned"], 3);
+    let id = begun["campaign"].as_str().unwrap();
+    let campaign = console.get(&format!("{path}/{id}")).await.ok(200);
+    assert_eq!((&campaign["who"], &campaign["rate"]), (&json!("admin"), &json!(0.01)));
+    assert_eq!(values(&console.get(path).await.ok(200), "id"), [id]);
+    for (action, state) in [("pause", "paused"), ("resume", "canary"), ("stop", "stopped")] {
+        let changed = console.post(&format!("{path}/{id}/{action}"), &json!({"reason": "a test"})).await;
+        assert_eq!(changed.ok(200)["state"], state, "{action}");
+    }
+    console.post(&format!("{path}/{id}/resume"), &json!({})).await.problem(409);
+    console.get(&format!("{path}/nothing")).await.problem(404);
+    console.post(&format!("{path}/nothing/stop"), &json!({})).await.problem(404);
+    for (body, at) in [
+        (json!({}), "/filter"),
+        (json!({"filter": {"reason": "bored"}}), "/filter/reason"),
+        (json!({"all": true, "rate": 0}), "/rate"),
+        (json!({"all": true, "stop_at": 101}), "/stop_at"),
+        (json!({"all": true, "max_replays": 0}), "/max_replays"),
+        (json!({"all": true, "canary": -1}), "/canary"),
+    ] {
+        assert_eq!(console.post(path, &body).await.wrong(422), at, "{body}");
+    }
+    let none = json!({"filter": {"type": "other"}});
+    console.post(path, &none).await.problem(409);
+}

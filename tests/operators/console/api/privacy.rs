@@ -1,0 +1,71 @@
+//! Who sees what.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::{Console, send, values};
+use harness::redis_server::RedisServer;
+
+const SECRET: &str = "ann@example.com";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_payload_is_told_to_those_who_may_not_see_it() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let job = json!({"type": "test", "id": "one", "payload": {"to": SECRET}, "headers": {"to": SECRET}, "delay": "1h"});
+    console.submit("default", &job).await;
+    let get = |path: &'static str| send(console.ask_as("viewer", Method::GET, path));
+    let shown = get("queues/default/jobs/one").await;
+    assert_eq!(shown.ok(200)["payload"], Value::Null);
+    assert!(!shown.text.contains(SECRET), "{shown:?}");
+    for path in ["queues/default/jobs", "queues/default/dead", "jobs"] {
+        let list = get(path).await;
+        assert!(list.status == 200 && !list.text.contains(SECRET), "{path}: {list:?}");
+    }
+    for path in [
+        "queues/default/jobs/one/payload",
+        "queues/default/jobs/one/result",
+        "queues/default/jobs?where=payload.to%3Dann@example.com",
+        "queues/default/jobs?text=ann",
+        "queues/default/jobs?header=to%3Dann",
+        "queues/default/dead?error=ann",
+    ] {
+        get(path).await.problem(403);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn masked_fields_are_told_to_nobody() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "mask = [\"Card\"]\n").await;
+    for encoding in ["json", "msgpack"] {
+        let job = json!({
+            "type": "test", "id": encoding, "encoding": encoding, "headers": {"card": "card-4711"}, "delay": "1h",
+            "payload": {"to": "ann", "lines": [{"card": "card-4711"}]},
+        });
+        console.submit("default", &job).await;
+        let path = format!("queues/default/jobs/{encoding}");
+        let shown = console.get(&path).await;
+        assert_eq!(shown.ok(200)["payload"], json!({"to": "ann", "lines": [{"card": "***"}]}));
+        assert!(!shown.text.contains("card-4711"), "{shown:?}");
+        let payload = send(console.ask(Method::GET, &format!("{path}/payload"))).await;
+        assert!(payload.status == 200 && !payload.text.contains("card-4711"), "{payload:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_with_a_role_on_one_queue_sees_no_other() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for queue in ["mail", "default"] {
+        console.submit(queue, &json!({"type": "test", "id": queue})).await;
+    }
+    let get = |path: &'static str| send(console.ask_as("limited", Method::GET, path));
+    assert_eq!(values(&get("queues").await.ok(200), "queue"), ["mail"]);
+    assert_eq!(values(&get("jobs").await.ok(200), "id"), ["mail"]);
+    get("queues/default").await.problem(403);
+    get("queues/default/jobs").await.problem(403);
+    get("jobs?queue=default").await.problem(403);
+    get("queues/default/events").await.problem(403);
+    get("queues/mail/jobs/mail").await.ok(200);
+}

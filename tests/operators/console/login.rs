@@ -1,0 +1,173 @@
+//! Logging in, and what a session is good for.
+
+use scraper::{Html, Selector};
+
+use super::client::{Answer, Console, SOON, accounts, tokens};
+use harness::process::{Launch, run};
+use harness::redis_server::RedisServer;
+use harness::wait::until;
+
+/// The hash that the program prints for a password.
+fn hash(password: &str) -> String {
+    let printed = run(&["console", "password"], format!("{password}\n").as_bytes());
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    printed.stdout.trim().to_owned()
+}
+
+fn log_in(console: &Console, name: &str, password: &str) -> Answer {
+    console.post("/login", &[], &format!("name={name}&password={password}&next=%2Fjobs"))
+}
+
+#[test]
+fn the_printed_address_logs_its_reader_in_and_nobody_else() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    let path = console.printed.split_once(&console.address).unwrap().1;
+    for wrong in ["/login", "/login?key=", "/login?key=AAAA"] {
+        assert_eq!(console.get(wrong, &[]).cookie(), None, "{wrong}");
+    }
+    let answer = console.get(path, &[]);
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{answer:?}");
+    let cookie = answer.header("set-cookie").unwrap();
+    for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    let log = console.process.stderr();
+    assert!(!log.contains(path.split_once('=').unwrap().1), "{log}");
+}
+
+#[test]
+fn every_answer_has_the_whole_policy_of_what_a_browser_may_do() {
+    const HEADERS: [(&str, &str); 6] = [
+        (
+            "content-security-policy",
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ];
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &tokens(folder.path()));
+    for (path, status) in [
+        ("/", 200),
+        ("/jobs", 200),
+        ("/login", 200),
+        ("/nowhere", 404),
+        ("/assets/console.css", 200),
+        ("/api/v1/queues", 200),
+        ("/api/v1/nowhere", 404),
+        ("/healthz", 200),
+    ] {
+        let answer = console.get_as("admin", path);
+        assert_eq!(answer.status, status, "{path}");
+        for (name, value) in HEADERS {
+            assert_eq!(answer.header(name), Some(value), "{path}: {name}");
+        }
+        let cached = answer.header("cache-control");
+        assert!(cached == Some("no-store") || path.starts_with("/assets/"), "{path}: {cached:?}");
+    }
+    // Those who may not see it get them, too.
+    for (path, status) in [("/api/v1/queues", 401), ("/", 401)] {
+        let answer = console.get(path, &[]);
+        assert_eq!((answer.status, answer.header(HEADERS[0].0)), (status, Some(HEADERS[0].1)), "{path}");
+    }
+}
+
+#[test]
+fn a_session_begins_with_the_password_and_ends_with_it() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &accounts(directory.path(), &hash("correct horse")));
+    for (name, password) in [("ann", "wrong horse"), ("bob", "correct+horse"), ("", "")] {
+        let answer = log_in(&console, name, password);
+        assert_eq!((answer.status, answer.cookie()), (422, None), "{name}");
+    }
+    // A cookie that somebody else has put into the browser is not taken over.
+    let planted = ("Cookie", "streamfleet=AAAA.AAAA");
+    let form = "name=ann&password=correct+horse&next=%2F%2Fevil.example";
+    let answer = console.post("/login", &[planted], form);
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{answer:?}");
+    let cookie = answer.cookie().unwrap();
+    assert!(!cookie.contains("AAAA.AAAA"));
+    let logged_in = || console.post("/logout", &[("Cookie", &cookie)], "").status == 403;
+    assert!(logged_in(), "a logout needs the form's token, too");
+    accounts(directory.path(), &hash("another horse"));
+    until("the old session to end", SOON, || !logged_in());
+    assert_eq!(log_in(&console, "ann", "another+horse").status, 303);
+}
+
+#[test]
+fn the_button_of_a_page_ends_the_session() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    let path = console.printed.split_once(&console.address).unwrap().1;
+    let cookie = console.get(path, &[]).cookie().unwrap();
+    let page = || console.get("/", &[("Cookie", &cookie)]);
+    let token = log_out_token(&page().body).expect("a button to log out");
+    let answer = console.post("/logout", &[("Cookie", &cookie)], &format!("csrf={token}"));
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/login")), "{answer:?}");
+    assert_eq!(page().status, 401, "the cookie is worth nothing now");
+    assert_eq!(log_out_token(&console.get("/login", &[]).body), None);
+}
+
+#[test]
+fn whom_a_proxy_logs_in_has_nothing_to_log_out_of() {
+    let server = RedisServer::start();
+    let toml = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \"X-User\"\n\
+                [console.proxy.roles]\n\"*\" = \"viewer\"\n";
+    let console = Console::start(&server, toml);
+    let page = console.get("/", &[("X-User", "ann")]);
+    assert!(page.status == 200 && page.body.contains("<span class=\"who\">ann</span>"), "{page:?}");
+    assert_eq!(log_out_token(&page.body), None);
+    // Some proxies pass on the password that they have checked.
+    let passed_on = ("Authorization", "Basic YW5uOmNvcnJlY3QgaG9yc2U=");
+    assert_eq!(console.get("/", &[("X-User", "ann"), passed_on]).status, 200);
+}
+
+/// The token of the form that logs out, if the page has one.
+fn log_out_token(page: &str) -> Option<String> {
+    let token = Selector::parse("form[action='/logout'] input[name=csrf]").unwrap();
+    let html = Html::parse_document(page);
+    html.select(&token).next().and_then(|field| field.attr("value")).map(str::to_owned)
+}
+
+#[test]
+fn guessing_passwords_becomes_slow() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &accounts(directory.path(), &hash("correct horse")));
+    let guessed: Vec<u16> = (0..7).map(|_| log_in(&console, "ann", "wrong").status).collect();
+    assert_eq!(guessed[..5], [422; 5]);
+    assert!(guessed[5..].contains(&429), "{guessed:?}");
+    let answer = log_in(&console, "ann", "correct+horse");
+    assert_eq!(answer.status, 429, "even the right one waits");
+    assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+}
+
+#[test]
+fn another_sites_name_leads_nowhere() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80"] {
+        let answer = console.get("/login", &[("Host", host)]);
+        assert_eq!((answer.status, answer.cookie()), (421, None), "{host}");
+        assert!(answer.body.contains("console.public_url"), "{}", answer.body);
+    }
+    let foreign = console.post("/login", &[("Origin", "https://evil.example")], "name=ann&password=x");
+    assert_eq!(foreign.status, 403, "{foreign:?}");
+}
+
+#[test]
+fn a_console_that_others_can_reach_needs_accounts() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let refused = Launch::new(&["--redis", &url, "console", "--listen", "0.0.0.0:0"]).output(SOON);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("console.listen: 0.0.0.0:0: others can reach this address"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -1,0 +1,81 @@
+//! Clients that send slowly, endlessly, or nonsense.
+
+use std::io::{Read as _, Write as _};
+
+use super::client::{Console, SOON};
+use harness::redis_server::RedisServer;
+use harness::wait::until;
+
+#[test]
+fn silent_clients_delay_nobody() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    let silent: Vec<_> = (0..500)
+        .map(|n| {
+            let mut stream = console.connected();
+            if n % 2 == 0 {
+                stream.write_all(b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le").unwrap();
+            }
+            stream
+        })
+        .collect();
+    assert_eq!(console.get("/login", &[]).status, 200);
+    drop(silent);
+}
+
+#[test]
+fn a_body_without_end_is_refused() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    let mut stream = console.connected();
+    let head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+                Transfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    let mut sent = 0;
+    while stream.write_all(chunk.as_bytes()).is_ok() {
+        sent += 0x10000;
+        assert!(sent < 100 * 1024 * 1024, "the body is read without end");
+    }
+    // The answer may have been lost with the connection.
+    let mut answer = Vec::new();
+    if stream.read_to_end(&mut answer).is_ok() && !answer.is_empty() {
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    assert_eq!(console.get("/login", &[]).status, 200);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    for sent in [
+        "\0\0\0\0\r\n\r\n",
+        "GET /login\r\n\r\n",
+        "GET /login HTTP/1.1\r\n\r\n",
+        "GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ] {
+        let mut stream = console.connected();
+        stream.write_all(sent.as_bytes()).unwrap();
+        // The connection stays open after a proper request.
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        if stream.read_to_end(&mut answer).is_ok() && !answer.is_empty() {
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            assert!(answer.starts_with("HTTP/1.1 4"), "{sent:?}: {answer}");
+        }
+    }
+    assert_eq!(console.get("/login", &[]).status, 200);
+}
+
+#[test]
+fn a_console_stops_though_clients_are_connected() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    let silent: Vec<_> = (0..10).map(|_| console.connected()).collect();
+    console.process.term();
+    assert_eq!(console.process.wait_exit(SOON).code(), Some(0));
+    until("the port to be closed", SOON, || std::net::TcpStream::connect(&console.address).is_err());
+    drop(silent);
+}
