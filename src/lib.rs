@@ -88,6 +88,8 @@ mod fleet;
 pub mod handlers;
 mod health;
 pub mod hooks;
+#[cfg(feature = "http")]
+mod http_client;
 pub mod job;
 mod maintenance;
 pub mod producer;

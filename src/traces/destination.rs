@@ -4,12 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, Url, redirect, retry};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
 
 use super::{Config, Error};
+use crate::http_client::{HttpClient, Response};
 
 /// If the collector has not answered by then, it has not accepted the spans.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The collector that spans are sent to.
 pub(super) struct Destination {
-    client: Client,
+    client: HttpClient,
     url: Url,
     headers: HeaderMap,
 }
@@ -45,8 +48,8 @@ impl Destination {
     /// the first request.
     pub(super) fn new(endpoint: &str, config: &Config) -> Result<Self, Error> {
         let url = address(endpoint).map_err(|reason| Error(format!("endpoint: {reason}")))?;
-        let client =
-            client(&url).map_err(|reason| Error(format!("endpoint: cannot create a client: {reason}")))?;
+        let client = HttpClient::open(&url, CONNECT_TIMEOUT)
+            .map_err(|reason| Error(format!("endpoint: cannot create a client: {reason}")))?;
         let mut headers = match &config.headers_file {
             Some(path) => headers(path).map_err(|reason| Error(format!("headers_file: {reason}")))?,
             None => HeaderMap::new(),
@@ -57,15 +60,19 @@ impl Destination {
 
     /// Sends one batch once.
     pub(super) async fn post(&self, body: Bytes) -> Answer {
-        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
-        let mut response = match request.send().await {
-            Ok(response) => response,
-            Err(error) => return Answer::Later { pause: None, why: error_text(error) },
+        let end = Instant::now() + TIMEOUT;
+        let later = |why| Answer::Later { pause: None, why };
+        let mut response = match timeout_at(end, self.client.post(&self.url, self.headers.clone(), body))
+            .await
+        {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return later(error.with_causes()),
+            Err(_) => return later(format!("the collector did not answer within {} s", TIMEOUT.as_secs())),
         };
         let (status, pause) = (response.status(), pause(response.headers()));
         let why = format!("the collector answered {status}");
         match status {
-            _ if status.is_success() => Answer::Accepted { rejected: rejected(&mut response).await },
+            _ if status.is_success() => Answer::Accepted { rejected: rejected(&mut response, end).await },
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
@@ -89,19 +96,6 @@ pub(super) fn address(endpoint: &str) -> Result<Url, String> {
         url.set_path(&format!("{path}/v1/traces"));
     }
     Ok(url)
-}
-
-fn client(url: &Url) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
-    let client = Client::builder()
-        .user_agent(concat!("streamfleet/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(crate::tls::config(url.scheme())?)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(TIMEOUT)
-        .redirect(redirect::Policy::none())
-        .retry(retry::never())
-        .no_proxy()
-        .build()?;
-    Ok(client)
 }
 
 /// Reads the headers of a file, one `name: value` per line. Errors name the line and never quote it.
@@ -133,29 +127,16 @@ fn pause(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Returns how many spans of an accepted batch were rejected: 0 if the answer cannot be read.
-async fn rejected(response: &mut Response) -> u64 {
+async fn rejected(response: &mut Response, end: Instant) -> u64 {
     let mut body = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        if body.len() + chunk.len() > ANSWER_BYTES {
-            return 0;
-        }
-        body.extend_from_slice(&chunk);
+    // If the answer breaks off, what has arrived of it is used.
+    timeout_at(end, response.read(&mut body, ANSWER_BYTES + 1)).await.ok();
+    if body.len() > ANSWER_BYTES {
+        return 0;
     }
     let answer = ExportTraceServiceResponse::decode(body.as_slice()).ok();
     let partial = answer.and_then(|answer| answer.partial_success);
     partial.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or(0))
-}
-
-/// Returns an error with its causes, without the address.
-fn error_text(error: reqwest::Error) -> String {
-    use std::error::Error as _;
-    let error = error.without_url();
-    let (mut text, mut source) = (error.to_string(), error.source());
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

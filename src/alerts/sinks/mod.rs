@@ -12,7 +12,7 @@ mod wecom;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use reqwest::StatusCode;
+use hyper::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, Url, redirect, retry};
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use secrecy::{ExposeSecret, SecretString};
+use url::Url;
 
 use super::Request;
+use crate::http_client::{Error, HttpClient};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +24,7 @@ const SHORTEST_SECRET: usize = 8;
 
 /// An address that messages are posted to.
 pub(super) struct Post {
-    client: Client,
+    client: HttpClient,
     url: Url,
     /// What no text may contain.
     secrets: Vec<SecretString>,
@@ -40,7 +42,8 @@ pub(super) struct Reply {
 impl Post {
     pub(super) fn open(url: &SecretString, secret: Option<SecretString>) -> Result<Self, String> {
         let url = address(url)?;
-        let client = client(&url).map_err(|error| format!("url_file: cannot create a client: {error}"))?;
+        let client = HttpClient::open(&url, CONNECT_TIMEOUT)
+            .map_err(|error| format!("url_file: cannot create a client: {error}"))?;
         let secrets = parts(&url).chain(secret).collect();
         Ok(Self { client, url, secrets })
     }
@@ -51,35 +54,20 @@ impl Post {
         if !request.query.is_empty() {
             url.query_pairs_mut().extend_pairs(request.query);
         }
-        let mut post = self.client.post(url).header(CONTENT_TYPE, "application/json; charset=utf-8");
-        for (name, value) in request.headers {
-            post = post.header(name, value);
-        }
+        let headers = headers(request.headers)?;
         let reply = async {
-            let mut response = post.body(request.body).send().await?;
+            let mut response = self.client.post(&url, headers, request.body.into()).await?;
             let (status, pause) = (response.status(), pause(response.headers()));
-            let body = read(&mut response).await?;
+            let mut body = Vec::new();
+            response.read(&mut body, BODY_BYTES).await?;
             Ok(Reply { status, pause, body })
         };
-        let mut reply = reply.await.map_err(|error: reqwest::Error| self.described(error))?;
+        let mut reply = match tokio::time::timeout(TIMEOUT, reply).await {
+            Ok(reply) => reply.map_err(|error: Error| self.without_secrets(&error.with_causes()))?,
+            Err(_) => return Err(format!("did not answer within {} s", TIMEOUT.as_secs())),
+        };
         reply.body = self.without_secrets(&String::from_utf8_lossy(&reply.body)).into_bytes();
         Ok(reply)
-    }
-
-    /// Describes an error with its causes, without the address.
-    fn described(&self, error: reqwest::Error) -> String {
-        let error = error.without_url();
-        let mut text = if error.is_timeout() {
-            format!("did not answer within {} s", TIMEOUT.as_secs())
-        } else {
-            error.to_string()
-        };
-        let mut cause = std::error::Error::source(&error);
-        while let Some(source) = cause {
-            text.push_str(&format!(": {source}"));
-            cause = source.source();
-        }
-        self.without_secrets(&text)
     }
 
     fn without_secrets(&self, text: &str) -> String {
@@ -110,32 +98,19 @@ fn address(url: &SecretString) -> Result<Url, String> {
     Ok(url)
 }
 
-fn client(url: &Url) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
-    let client = Client::builder()
-        .user_agent(concat!("streamfleet/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(crate::tls::config(url.scheme())?)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(TIMEOUT)
-        .redirect(redirect::Policy::none())
-        .retry(retry::never())
-        .no_proxy()
-        .build()?;
-    Ok(client)
+fn headers(own: Vec<(&'static str, String)>) -> Result<HeaderMap, String> {
+    let content_type = HeaderValue::from_static("application/json; charset=utf-8");
+    let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type)]);
+    for (name, value) in own {
+        let value = HeaderValue::from_str(&value).map_err(|error| format!("{name}: {error}"))?;
+        headers.insert(HeaderName::from_static(name), value);
+    }
+    Ok(headers)
 }
 
 fn pause(headers: &HeaderMap) -> Option<Duration> {
     let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
-}
-
-async fn read(response: &mut Response) -> reqwest::Result<Vec<u8>> {
-    let mut body = Vec::new();
-    while body.len() < BODY_BYTES
-        && let Some(chunk) = response.chunk().await?
-    {
-        body.extend_from_slice(&chunk[..chunk.len().min(BODY_BYTES - body.len())]);
-    }
-    Ok(body)
 }
 
 #[cfg(test)]

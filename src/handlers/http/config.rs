@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::Url;
-use reqwest::header::{HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::headers::is_reserved;
 use crate::handlers::rule::{Kind, Rule};
@@ -109,7 +109,7 @@ impl HttpConfig {
         let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
             return Some(format!("http.headers: {name:?} is not a valid header name"));
         };
-        if is_reserved(&header) || (header == reqwest::header::AUTHORIZATION && self.bearer_file.is_some()) {
+        if is_reserved(&header) || (header == AUTHORIZATION && self.bearer_file.is_some()) {
             return Some(format!("http.headers: {name} is set by the handler"));
         }
         let invalid = HeaderValue::from_str(value).is_err();

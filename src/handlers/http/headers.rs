@@ -1,6 +1,6 @@
 //! The headers that tell an endpoint about its job. Text from a producer can never add a header or end one.
 
-use reqwest::header::{
+use hyper::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 

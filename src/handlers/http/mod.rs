@@ -10,14 +10,16 @@ mod retry_after;
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Response, StatusCode, Url, redirect, retry};
+use hyper::StatusCode;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
+use url::Url;
 
 use super::rule::{Kind, RuleAction};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, output};
+use crate::http_client::{self, HttpClient, Response};
 use crate::job::{Failure, FailureKind, Retry};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::{Handler, JobContext, JobError, RawPayload};
@@ -58,7 +60,7 @@ const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// contain anything but visible ASCII. Each `Http` has its own connection pool.
 #[derive(Debug)]
 pub struct Http {
-    client: Client,
+    client: HttpClient,
     url: Url,
     headers: HeaderMap,
     bearer: Option<SecretString>,
@@ -81,7 +83,8 @@ impl Http {
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
         });
         Ok(Self {
-            client: client(&url, config.connect_timeout).map_err(|source| Error::Client { source })?,
+            client: HttpClient::open(&url, config.connect_timeout)
+                .map_err(|error| Error::Client { source: error.into() })?,
             headers: fixed.collect(),
             bearer: config.bearer_file.as_deref().map(bearer).transpose()?,
             max_retry_after: config.max_retry_after,
@@ -94,10 +97,10 @@ impl Http {
     async fn refused(&self, mut response: Response) -> Result<Value, JobError> {
         let (status, mut body) = (response.status(), Vec::new());
         if self.verdicts.read_text() {
-            read(&mut response, &mut body, TEXT_BYTES).await.map_err(unanswered)?;
+            response.read(&mut body, TEXT_BYTES).await.map_err(unanswered)?;
         } else {
             // Whatever ends the reading, the part that was read is used.
-            tokio::time::timeout(EXCERPT_TIME, read(&mut response, &mut body, EXCERPT_BYTES)).await.ok();
+            tokio::time::timeout(EXCERPT_TIME, response.read(&mut body, EXCERPT_BYTES)).await.ok();
         }
         let then = self.verdicts.verdict(answer(status, &body)).unwrap_or_else(|| built_in(status));
         let kind = match then {
@@ -155,13 +158,12 @@ impl Handler for Http {
         if let Some(bearer) = &self.bearer {
             headers.insert(AUTHORIZATION, authorization(bearer)?);
         }
-        let request = self.client.post(self.url.clone()).headers(headers).body(payload);
-        let mut response = request.send().await.map_err(unanswered)?;
+        let mut response = self.client.post(&self.url, headers, payload).await.map_err(unanswered)?;
         if !response.status().is_success() {
             return self.refused(response).await;
         }
         let mut body = Vec::new();
-        read(&mut response, &mut body, MAX_RESULT_BYTES).await.map_err(unanswered)?;
+        response.read(&mut body, MAX_RESULT_BYTES).await.map_err(unanswered)?;
         self.accepted(&response, &body)
     }
 
@@ -186,33 +188,10 @@ fn built_in(status: StatusCode) -> RuleAction {
 }
 
 /// Builds the error for a missing or incomplete response. Unless nothing was sent, nobody knows what the endpoint did.
-/// The URL is left out of the error, because its query may contain a key.
-fn unanswered(error: reqwest::Error) -> JobError {
-    let sent_nothing = error.is_connect() || error.is_builder();
-    let failure = JobError::from(error.without_url());
+fn unanswered(error: http_client::Error) -> JobError {
+    let sent_nothing = error.sent_nothing();
+    let failure = JobError::from(error);
     if sent_nothing { failure } else { failure.and_unknown() }
-}
-
-/// Reads a body up to `max` bytes. A longer one is cut, and the connection is closed with the response.
-async fn read(response: &mut Response, body: &mut Vec<u8>, max: usize) -> reqwest::Result<()> {
-    while body.len() < max
-        && let Some(chunk) = response.chunk().await?
-    {
-        body.extend_from_slice(&chunk[..chunk.len().min(max - body.len())]);
-    }
-    Ok(())
-}
-
-fn client(url: &Url, connect_timeout: Duration) -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
-    let client = Client::builder()
-        .user_agent(concat!("streamfleet/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(crate::tls::config(url.scheme())?)
-        .connect_timeout(connect_timeout)
-        .redirect(redirect::Policy::none())
-        .retry(retry::never())
-        .no_proxy()
-        .build()?;
-    Ok(client)
 }
 
 fn bearer(path: &Path) -> Result<SecretString, Error> {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use hyper::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 /// Returns how long the endpoint asks to be left alone. A date is compared with the endpoint's own clock if the
 /// response has one; `now` is only called otherwise. A date in the past is zero, and an invalid value is `None`.
@@ -25,7 +25,7 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reqwest::header::HeaderValue;
+    use hyper::header::HeaderValue;
 
     const NOON: &str = "Sun, 06 Nov 1994 12:00:00 GMT";
 

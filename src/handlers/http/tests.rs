@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use reqwest::header::RETRY_AFTER;
+use hyper::header::RETRY_AFTER;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

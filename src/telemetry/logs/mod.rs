@@ -20,7 +20,7 @@ use super::{Config, LogFormat};
 use crate::traces::{self, Traces};
 
 /// Libraries that log a lot of little interest.
-const QUIET: &str = "fred=warn,hyper=warn,hyper_util=warn,h2=warn,rustls=warn,reqwest=warn";
+const QUIET: &str = "fred=warn,hyper=warn,hyper_util=warn,h2=warn,rustls=warn";
 
 /// Returns the filter for these directives.
 pub(super) fn filter(directives: &str) -> Result<EnvFilter, String> {

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
-use reqwest::{Client, Method, RequestBuilder};
+use axum::body::to_bytes;
+use hyper::Method;
+use hyper::header::HeaderMap;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use super::http::{Client, Request};
 use harness::process::{Launch, Worker, peak_memory};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
@@ -79,13 +81,6 @@ impl Answer {
     }
 }
 
-/// A client. It speaks no TLS, but cannot be built without a provider of it.
-fn client() -> Client {
-    // Another test may have installed one.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    Client::new()
-}
-
 impl Console {
     /// Starts a console on this server.
     pub(super) async fn start(server: &RedisServer) -> Self {
@@ -114,7 +109,7 @@ impl Console {
             Some(address.trim_end_matches('/').to_owned())
         })
         .await;
-        Self { process, address, http: client(), _folder: folder }
+        Self { process, address, http: Client::new(), _folder: folder }
     }
 
     /// The address of the console, such as `http://127.0.0.1:9470`.
@@ -128,19 +123,19 @@ impl Console {
     }
 
     /// Prepares a request of the administrator.
-    pub(super) fn ask(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(super) fn ask(&self, method: Method, path: &str) -> Request {
         self.ask_as("admin", method, path)
     }
 
     /// Prepares a request of somebody.
-    pub(super) fn ask_as(&self, token: &str, method: Method, path: &str) -> RequestBuilder {
-        self.open(method, path).bearer_auth(token)
+    pub(super) fn ask_as(&self, token: &str, method: Method, path: &str) -> Request {
+        self.open(method, path).header("authorization", &format!("Bearer {token}"))
     }
 
     /// Prepares a request of nobody in particular.
-    pub(super) fn open(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(super) fn open(&self, method: Method, path: &str) -> Request {
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/api/v1/{path}") };
-        self.http.request(method, format!("{}{path}", self.address)).timeout(SOON)
+        self.http.request(method, format!("{}{path}", self.address))
     }
 
     pub(super) async fn get(&self, path: &str) -> Answer {
@@ -167,10 +162,14 @@ impl Console {
 }
 
 /// Sends a request, and reads the answer.
-pub(super) async fn send(request: RequestBuilder) -> Answer {
-    let response = request.send().await.unwrap();
-    let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    Answer { status, headers, text: response.text().await.unwrap() }
+pub(super) async fn send(request: Request) -> Answer {
+    let (head, body) = request.send().await.into_parts();
+    let body = tokio::time::timeout(SOON, to_bytes(body, usize::MAX))
+        .await
+        .expect("the whole answer in time")
+        .unwrap();
+    let text = String::from_utf8_lossy(&body).into_owned();
+    Answer { status: head.status.as_u16(), headers: head.headers, text }
 }
 
 fn accounts_file() -> String {

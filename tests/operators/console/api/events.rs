@@ -1,16 +1,18 @@
 //! Live events.
 
+use axum::body::BodyDataStream;
 use futures_util::StreamExt as _;
-use reqwest::{Method, RequestBuilder};
+use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Console, SOON, send};
+use super::http::Request;
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
 
 /// A client that listens.
 pub(super) struct Listener {
-    response: std::pin::Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
+    response: BodyDataStream,
     text: String,
 }
 
@@ -22,11 +24,11 @@ pub(super) struct Message {
 }
 
 impl Listener {
-    pub(super) async fn start(request: RequestBuilder) -> Self {
-        let response = request.send().await.unwrap();
+    pub(super) async fn start(request: Request) -> Self {
+        let response = request.send().await;
         assert_eq!(response.status().as_u16(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        let mut listener = Self { response: Box::pin(response.bytes_stream()), text: String::new() };
+        let mut listener = Self { response: response.into_body().into_data_stream(), text: String::new() };
         // The first message says that the client is heard from now on.
         listener.block().await;
         listener

@@ -1,6 +1,6 @@
 //! Gates, recurring jobs, workers, batches, probes and the description of the API.
 
-use reqwest::Method;
+use hyper::Method;
 use serde_json::json;
 
 use super::client::{Console, SOON, send, values};

@@ -1,6 +1,6 @@
 //! Incidents: what is listed for whom, and who may acknowledge them.
 
-use reqwest::Method;
+use hyper::Method;
 use serde_json::json;
 
 use super::client::{Console, send, values};

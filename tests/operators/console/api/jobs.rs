@@ -1,6 +1,6 @@
 //! Finding, showing and changing jobs.
 
-use reqwest::Method;
+use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Console, send, values};

@@ -1,6 +1,6 @@
 //! Dead letters and campaigns.
 
-use reqwest::Method;
+use hyper::Method;
 use serde_json::{Value, json};
 use streamfleet::JobError;
 

@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 
+use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use reqwest::{Body, Method};
+use hyper::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -119,9 +120,9 @@ async fn a_line_is_answered_before_the_next_one_arrives() {
     });
     let request = console.ask(Method::POST, PATH).header("content-type", "application/x-ndjson");
     sender.send(Bytes::from_static(b"{\"type\":\"test\",\"id\":\"first\"}\n")).await.unwrap();
-    let response = request.body(Body::wrap_stream(body)).send().await.unwrap();
+    let response = request.body(Body::from_stream(body)).send().await;
     assert_eq!(response.status().as_u16(), 200);
-    let mut answers = response.bytes_stream();
+    let mut answers = response.into_body().into_data_stream();
     let piece = tokio::time::timeout(SOON, answers.next()).await.unwrap().unwrap().unwrap();
     assert!(String::from_utf8_lossy(&piece).contains("\"first\""), "{piece:?}");
     sender.send(Bytes::from_static(b"{\"type\":\"test\",\"id\":\"second\"}\n")).await.unwrap();

@@ -4,6 +4,7 @@ mod client;
 mod ended;
 mod events;
 mod fleet;
+mod http;
 mod incidents;
 mod jobs;
 mod letters;

@@ -1,6 +1,6 @@
 //! Who sees what.
 
-use reqwest::Method;
+use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Console, send, values};

@@ -1,6 +1,6 @@
 //! Queues: counting, pausing, emptying and deleting them.
 
-use reqwest::Method;
+use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Console, SOON, send, values};

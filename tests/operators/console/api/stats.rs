@@ -1,6 +1,6 @@
 //! Statistics of a queue: the same as those of the command line.
 
-use reqwest::Method;
+use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Console, send};

@@ -1,6 +1,6 @@
 //! Submitting one job.
 
-use reqwest::Method;
+use hyper::Method;
 use serde_json::{Value, json};
 use streamfleet::JobError;
 use tempfile::TempDir;
