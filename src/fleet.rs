@@ -432,7 +432,7 @@ impl Builder {
     #[cfg(feature = "testing")]
     pub(crate) fn on_private_server(mut self, url: secrecy::SecretString) -> Self {
         let namespace = self.config.redis.namespace.clone();
-        self.config.redis = broker::Config { url, namespace, ..broker::Config::default() };
+        self.config.redis = broker::Config::default().url(url).namespace(namespace);
         self.registry.track_all();
         self
     }

@@ -15,11 +15,6 @@
 //!                        └───── ack ──────► done
 //! ```
 
-pub(crate) use streamfleet_domain::job::{
-    AfterDecision, ClockReading, ClockWatch, Lease, LightEnvelope, Pacing, Policies, Portion, StepEnd,
-    callback_of_type, campaign, cut, distribution, duration, end_step, filter, fingerprint, incident, judge,
-    nearest, number, pack_texts, patch, payload, settle, settle_unserved, size, type_of, weight,
-};
 pub use streamfleet_domain::job::{
     Backoff, BatchId, Breaker, Burial, ChainedJob, Closed, ConsumerName, CronName, DeadReason, Decision,
     Deferral, Encoding, End, EntryId, Envelope, Failure, FailureKind, FairShare, FollowUps, Former, GateName,
@@ -28,4 +23,9 @@ pub use streamfleet_domain::job::{
     Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, Rules, Settlement, SinkName, Standing, State,
     StepError, StepKind, StepLimits, StepName, StepRecord, StepState, Timestamp, TraceContext, Tracking,
     Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
+};
+pub(crate) use streamfleet_domain::job::{
+    ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, campaign, cut, distribution,
+    duration, end_step, fingerprint, incident, nearest, number, payload, settle, settle_unserved, size,
+    type_of, weight,
 };

@@ -73,11 +73,9 @@
 #[macro_use]
 extern crate streamfleet_domain;
 
-pub mod admin;
 #[cfg(feature = "service")]
 pub mod alerts;
 mod autoscale;
-mod broker;
 #[cfg(feature = "service")]
 pub mod config;
 pub mod cron;
@@ -94,11 +92,6 @@ pub mod job;
 mod maintenance;
 pub mod producer;
 mod recycle;
-#[cfg(all(feature = "sabotage", debug_assertions))]
-#[doc(hidden)]
-pub mod sabotage;
-#[cfg(not(all(feature = "sabotage", debug_assertions)))]
-mod sabotage;
 #[cfg(feature = "schema")]
 pub mod schema;
 #[cfg(not(feature = "schema"))]
@@ -111,9 +104,15 @@ mod statistics;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod tls;
 pub mod traces;
 pub mod worker;
+
+use streamfleet_engine as broker;
+pub use streamfleet_engine::admin;
+#[doc(hidden)]
+pub use streamfleet_engine::sabotage;
+#[cfg(any(feature = "alerts", feature = "http", feature = "otlp"))]
+use streamfleet_engine::tls;
 
 pub use autoscale::{Autoscale, NoBacklog};
 pub use broker::{

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lints the Lua scripts that run inside Redis: no global variable, and no unused or shadowed name.
 set -euo pipefail
-cd "$(dirname "$0")/../src/broker"
+cd "$(dirname "$0")/../crates/engine/src"
 
 # The names that every script may use: those of Redis, and what the prelude defines.
 shared=$(sed -nE 's/^local (function )?([A-Za-z_]+).*/\2/p' client/prelude.lua)

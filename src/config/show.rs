@@ -29,9 +29,14 @@ pub(super) fn redis<S: Serializer>(config: &broker::Config, to: S) -> Result<S::
         #[serde(skip_serializing_if = "Option::is_none")]
         tls: Option<&'a broker::Tls>,
     }
-    let broker::Config { url: _, url_file, password_file, tls, namespace } = config;
-    let tls = Some(tls).filter(|tls| **tls != broker::Tls::default());
-    Shown { url: config.shown(), url_file, password_file, namespace: namespace.as_str(), tls }.serialize(to)
+    let shown = Shown {
+        url: config.shown(),
+        url_file: &config.url_file,
+        password_file: &config.password_file,
+        namespace: config.namespace.as_str(),
+        tls: Some(&config.tls).filter(|tls| **tls != broker::Tls::default()),
+    };
+    shown.serialize(to)
 }
 
 /// Masks the values of a handler or a pool that may be secret.

@@ -213,11 +213,9 @@ impl Monitor {
                 self.idle();
                 self.record_answer(asked.elapsed().saturating_sub(slack));
             }
-            // Redis refuses, or there is no connection: a restart would not change that.
-            Err(
-                Error::Refused { .. } | Error::Contract { .. } | Error::Unreachable(_) | Error::Address(_),
-            ) => self.idle(),
             Err(Error::Unknown { .. }) => {}
+            // Redis refuses, or there is no connection: a restart would not change that.
+            Err(_) => self.idle(),
         }
         result
     }

@@ -185,7 +185,7 @@ mod tests {
 
     fn letter(nth: u64, payload: &[u8]) -> DeadLetter {
         let fields: [(&[u8], &[u8]); 3] = [(b"type", b"mail"), (b"id", b"a"), (b"payload", payload)];
-        DeadLetter { entry: EntryId::new(nth, 0), fields: Envelope::new(fields.into_iter()) }
+        DeadLetter::new(EntryId::new(nth, 0), Envelope::new(fields.into_iter()))
     }
 
     fn archive(folder: &Path, rotate_size: u64) -> Archive {

@@ -90,8 +90,9 @@ mod tests {
     #[test]
     fn figures_that_were_not_read_are_no_sample() {
         let without = |part| {
-            let unread = Unread { part, key: String::new(), error: String::new() };
-            is_complete(&QueueSnapshot { unread: vec![unread], ..QueueSnapshot::default() })
+            let mut snapshot = QueueSnapshot::default();
+            snapshot.unread.push(Unread::new(part, "", ""));
+            is_complete(&snapshot)
         };
         let parts =
             [Part::Delayed, Part::Dead, Part::Rooms, Part::Queue, Part::Leader, Part::Cron, Part::Gates];

@@ -127,7 +127,7 @@ mod tests {
     fn letters_exceed_the_limits_by_age_or_by_number() {
         let mut snapshot = QueueSnapshot::default();
         (snapshot.now, snapshot.dead) = (Timestamp::from_ms(100_000).unwrap(), 10);
-        let letter = |ms| DeadLetter { entry: EntryId::new(ms, 0), fields: Envelope::default() };
+        let letter = |ms| DeadLetter::new(EntryId::new(ms, 0), Envelope::default());
         let exceeds = |limits, nth, ms| exceeds(limits, &snapshot, nth, &letter(ms));
         let by_age = LetterLimits::default().retention(Duration::from_secs(10));
         assert_eq!([exceeds(by_age, 0, 89_999), exceeds(by_age, 0, 90_000)], [true, false]);

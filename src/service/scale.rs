@@ -81,7 +81,6 @@ fn queue(query: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::LaneSnapshot;
 
     #[test]
     fn a_queue_is_asked_for_by_its_name() {
@@ -92,9 +91,9 @@ mod tests {
 
     #[test]
     fn the_answer_has_the_sum_and_the_parts_of_each_queue() {
-        let lane = LaneSnapshot { waiting: 3, running: 2, ..LaneSnapshot::default() };
-        let lanes = [lane, LaneSnapshot::default(), LaneSnapshot::default()];
-        let snapshot = QueueSnapshot { lanes, due_soon: 1, ticks: Some(4), ..QueueSnapshot::default() };
+        let mut snapshot = QueueSnapshot::default();
+        (snapshot.lanes[0].waiting, snapshot.lanes[0].running) = (3, 2);
+        (snapshot.due_soon, snapshot.ticks) = (1, Some(4));
         let queues = BTreeMap::from([("mail".to_owned(), QueueScaling::new(&snapshot))]);
         let want = r#"{"jobs":10,"queues":{"mail":{"jobs":10,"waiting":3,"running":2,"due":1,"ticks":4}}}"#;
         assert_eq!(json(&Scaling { jobs: 10, queues }), format!("{want}\n"));

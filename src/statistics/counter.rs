@@ -144,7 +144,10 @@ impl Counter {
             sum.merge(&figures);
             sum
         });
-        types.extend(others.map(|figures| TypeFigures { job_type: None, ..figures }));
+        types.extend(others.map(|mut figures| {
+            figures.job_type = None;
+            figures
+        }));
         types
     }
 }

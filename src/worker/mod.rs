@@ -163,7 +163,7 @@ impl Config {
     /// Returns which dead letters a queue keeps.
     pub(crate) fn letters_of(&self, name: &QueueName) -> LetterLimits {
         let queue = self.queue(name);
-        LetterLimits { retention: queue.dead_retention, most: queue.dead_max }
+        LetterLimits::default().retention(queue.dead_retention).most(queue.dead_max)
     }
 
     /// Returns how long records of a queue's finished jobs are kept.

@@ -2,10 +2,9 @@
 //! finding names the place and the rule.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources fails")]
 
-mod imports;
 mod packages;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,86 +21,9 @@ const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "
 /// Phrases that the authors once used among themselves, or that nobody says. The plain words are in ARCHITECTURE.md.
 const BANNED_PHRASES: [&str; 5] = ["told of", "cannot be had", "whoever", "anew", "stood still"];
 
-/// Which part of the library may import which: imports go down only.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("job", &[]),
-    ("cron", &[]),
-    ("schema", &["job"]),
-    ("sabotage", &[]),
-    ("admin", &["job", "broker"]),
-    ("alerts", &["job", "event", "broker", "http_client"]),
-    ("broker", &["job", "cron", "sabotage", "tls"]),
-    ("tls", &[]),
-    ("http_client", &["tls"]),
-    ("event", &["job", "broker"]),
-    ("traces", &["job", "event", "http_client"]),
-    ("telemetry", &["job", "event", "broker", "traces"]),
-    ("producer", &["job", "schema", "broker", "sabotage", "traces"]),
-    ("health", &["job", "broker"]),
-    ("worker", &["job", "schema", "event", "broker", "sabotage", "traces", "health"]),
-    ("handlers", &["job", "event", "http_client", "worker"]),
-    ("maintenance", &["job", "cron", "event", "broker", "sabotage", "health"]),
-    ("hooks", &["job", "event", "broker"]),
-    ("statistics", &["job", "event", "broker"]),
-    ("autoscale", &["job", "broker"]),
-    ("shutdown", &[]),
-    ("setters", &[]),
-    ("recycle", &["worker", "health"]),
-    ("testing", &["job", "broker", "producer", "worker", "fleet", "shutdown", "dev_server"]),
-    ("dev_server", &["handlers"]),
-    (
-        "config",
-        &[
-            "alerts",
-            "job",
-            "cron",
-            "schema",
-            "broker",
-            "worker",
-            "handlers",
-            "hooks",
-            "telemetry",
-            "fleet",
-            "producer",
-        ],
-    ),
-    (
-        "fleet",
-        &[
-            "job",
-            "cron",
-            "schema",
-            "event",
-            "broker",
-            "worker",
-            "hooks",
-            "traces",
-            "maintenance",
-            "statistics",
-            "health",
-            "recycle",
-            "autoscale",
-            "shutdown",
-            "handlers",
-        ],
-    ),
-    (
-        "service",
-        &[
-            "alerts",
-            "job",
-            "broker",
-            "event",
-            "traces",
-            "telemetry",
-            "health",
-            "autoscale",
-            "fleet",
-            "shutdown",
-            "config",
-        ],
-    ),
-];
+/// The sources of all crates, without the tests.
+const CRATES: [&str; 5] =
+    ["src", "crates/domain/src", "crates/engine/src", "program/src", "program/demo/src"];
 
 struct Source {
     path: PathBuf,
@@ -152,7 +74,7 @@ fn sources(folder: &str) -> Vec<Source> {
 
 /// The sources of all packages and of their tests.
 fn everything() -> impl Iterator<Item = Source> {
-    ["src", "crates", "program/src", "program/demo/src", "tests"].into_iter().flat_map(sources)
+    CRATES.into_iter().chain(["tests"]).flat_map(sources)
 }
 
 fn assert_none(findings: Vec<String>) {
@@ -163,100 +85,39 @@ fn assert_none(findings: Vec<String>) {
     assert!(findings.is_empty(), "{} findings:\n{text}", findings.len());
 }
 
-/// Returns where a file of the library imports what its part must not, or why that cannot be decided.
-fn wrong_imports(file: &str, text: &str, reexports: &BTreeMap<String, String>) -> Vec<String> {
-    let module = imports::module(file);
-    let Some(part) = module.first() else { return Vec::new() };
-    let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| name == part) else {
-        return vec![format!("{file}: {part} is missing from the import table MAY_IMPORT")];
-    };
-    let mut findings = Vec::new();
-    for import in imports::of(file, text) {
-        let Some(first) = import.path.first() else { continue };
-        let target = reexports.get(first).unwrap_or(first);
-        if target != part && !allowed.contains(&target.as_str()) {
-            findings.push(format!("{file}:{}: {part} must not import {target}", import.line));
-        }
+/// Returns the path of a file's module from the root of its crate.
+fn module(file: &Path) -> Vec<String> {
+    let text = file.to_string_lossy();
+    let inside = text.split_once("src/").unwrap().1.trim_end_matches(".rs");
+    let mut names: Vec<String> = inside.split('/').map(str::to_owned).collect();
+    if matches!(names.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+        names.pop();
     }
-    findings
+    names
 }
 
-/// Returns the files that no `mod` declares.
+/// Returns the files of a crate that no `mod` declares: the compiler never sees them.
 fn undeclared(sources: &[Source]) -> Vec<String> {
-    let file = |source: &Source| source.path.to_string_lossy().into_owned();
     let mut declared: BTreeSet<Vec<String>> = BTreeSet::from([Vec::new()]);
     for source in sources {
-        declared.extend(imports::declared(&file(source), &source.lines.join("\n")));
+        let names = source.lines.iter().filter_map(|line| {
+            let (_, rest) =
+                line.trim_start().split_once("mod ").filter(|(before, _)| !before.contains("//"))?;
+            rest.strip_suffix(';')
+        });
+        declared.extend(names.map(|name| [module(&source.path), vec![name.to_owned()]].concat()));
     }
-    let strays = sources.iter().filter(|source| !declared.contains(&imports::module(&file(source))));
+    let strays = sources.iter().filter(|source| !declared.contains(&module(&source.path)));
     strays.map(|source| source.at(0, "no `mod` declares this file")).collect()
 }
 
-fn library_reexports() -> BTreeMap<String, String> {
-    imports::reexports(&fs::read_to_string(root().join("src/lib.rs")).unwrap())
-}
-
 #[test]
-fn imports_go_down_only() {
-    let reexports = library_reexports();
-    let library = sources("src");
-    let shipped = library.iter().filter(|source| !source.is_test());
-    let findings = shipped.flat_map(|source| {
-        wrong_imports(&source.path.to_string_lossy(), &source.lines.join("\n"), &reexports)
-    });
-    let strays = [
-        library.as_slice(),
-        &sources("crates/domain/src"),
-        &sources("program/src"),
-        &sources("program/demo/src"),
-    ]
-    .map(undeclared);
-    assert_none(findings.chain(strays.into_iter().flatten()).collect());
-}
-
-#[test]
-fn an_import_that_goes_up_is_found_however_it_is_written() {
-    let reexports = library_reexports();
-    let wrong = [
-        "use crate::broker::Queue;",
-        "#[cfg(test)]\nmod tests {}\nuse crate::broker::Queue;",
-        "use super::super::broker::Queue;",
-        "use crate::{job::JobId, broker::{self, Queue}};",
-        "use crate::Fleet;",
-        "mod inner { use super::super::super::worker; }",
-        "fn f() { crate::broker::open() }",
-        "fn f() { assert_eq!(1, crate::broker::WIRE_VERSION) }",
-        "fn f(queue: &super::super::broker::Queue) {}",
-    ];
-    for text in wrong {
-        assert_eq!(
-            wrong_imports("src/job/spoiled.rs", text, &reexports).len(),
-            1 + text.matches("self, Queue").count(),
-            "{text}"
-        );
-    }
-    let right =
-        ["use super::id::JobId;", "#[cfg(test)]\nmod tests { use crate::broker::Queue; }", "use std::fmt;"];
-    for text in right {
-        assert_eq!(wrong_imports("src/job/sound.rs", text, &reexports), Vec::<String>::new(), "{text}");
-    }
-    assert_eq!(wrong_imports("src/surprise/mod.rs", "", &reexports).len(), 1);
+fn every_file_belongs_to_its_crate() {
+    let findings = CRATES.into_iter().flat_map(|folder| undeclared(&sources(folder)));
+    assert_none(findings.collect());
     let stray = Source { path: "src/broker.rs".into(), lines: vec![] };
     let lib = Source { path: "src/lib.rs".into(), lines: vec!["pub mod job;".to_owned()] };
     assert_eq!(undeclared(&[lib, stray]).len(), 1);
-}
-
-#[test]
-fn only_the_broker_names_the_redis_client() {
-    let mut findings = Vec::new();
-    for source in sources("src").iter().filter(|source| !source.path.starts_with("src/broker")) {
-        for (at, line) in source.lines.iter().enumerate() {
-            if line.contains("fred::") && !line.trim_start().starts_with("//") {
-                findings.push(source.at(at, "uses the Redis client outside src/broker"));
-            }
-        }
-    }
-    assert_none(findings);
 }
 
 #[test]
@@ -398,7 +259,7 @@ fn a_banned_phrase_is_found_in_names_and_across_lines() {
 #[test]
 fn every_script_states_its_contract_and_is_used_by_a_neighbor() {
     let mut scripts = Vec::new();
-    files(&root().join("src/broker"), "lua", &mut scripts);
+    files(&root().join("crates/engine/src"), "lua", &mut scripts);
     let mut findings = Vec::new();
     for path in scripts {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::catalogue::{Descriptor, Values};
 use super::*;
-use crate::broker::{LaneSnapshot, Members, QueueSnapshot, RedisMemory};
+use crate::broker::{Members, QueueSnapshot, RedisMemory};
 use crate::event::{ChildEnding, Ending, Finished, PoolEnding};
 use crate::job::{FailureKind, JobId, Timestamp};
 
@@ -201,19 +201,18 @@ fn a_former_leader_reports_0_so_the_maximum_is_right() {
     let queue = queue();
     let metrics = metrics(&queue, &[]);
     let leading = |leading| metrics.record(&Event::Leading { queue: &queue, leading });
-    let memory = RedisMemory { used: 10, max: 20, is_eviction_safe: true };
-    let snapshot = QueueSnapshot {
-        now: Timestamp::from_ms(9_000).unwrap(),
-        next_due: Timestamp::from_ms(1_000),
-        due_soon: 4,
-        members: Some(Members { live: 2, stale: 0 }),
-        memory: Some(memory),
-        ..QueueSnapshot::default()
-    };
-    let lane = LaneSnapshot { waiting: 1, running: 2, ..LaneSnapshot::default() };
+    let mut memory = RedisMemory::default();
+    (memory.used, memory.max, memory.is_eviction_safe) = (10, 20, true);
+    let mut members = Members::default();
+    members.live = 2;
+    let mut snapshot = QueueSnapshot::default();
+    (snapshot.now, snapshot.next_due) = (Timestamp::from_ms(9_000).unwrap(), Timestamp::from_ms(1_000));
+    (snapshot.due_soon, snapshot.members, snapshot.memory) = (4, Some(members), Some(memory));
     let tell = |added: [u64; 3]| {
-        let lanes = added.map(|added| LaneSnapshot { added: Some(added), ..lane });
-        let snapshot = QueueSnapshot { lanes, ..snapshot.clone() };
+        let mut snapshot = snapshot.clone();
+        for (lane, added) in snapshot.lanes.iter_mut().zip(added) {
+            (lane.waiting, lane.running, lane.added) = (1, 2, Some(added));
+        }
         let (cron_overdue, took) = (Duration::from_secs(3), Duration::ZERO);
         metrics.record(&Event::Surveyed { queue: &queue, snapshot: &snapshot, cron_overdue, took });
     };

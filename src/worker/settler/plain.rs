@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Settler;
-use crate::broker::{Acknowledged, Class, Error};
+use crate::broker::{Acknowledged, Class};
 use crate::job::{EntryId, Lane, Settlement};
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::{FinishedAttempt, SettlerInput};
@@ -60,7 +60,7 @@ impl Settler {
                 }
                 Ok(Acknowledged::Partly { changed }) => sent_before = changed,
                 Err(error) => {
-                    sent_before = may_have_run(&error);
+                    sent_before = error.may_have_run();
                     // Redis may have accepted a part of it, which the script never does.
                     if error.class() == Some(Class::Configuration) {
                         self.only_scripts.store(true, Ordering::Relaxed);
@@ -91,20 +91,12 @@ impl Settler {
                     return (places, by_us);
                 }
                 Err(error) => {
-                    sent_before |= may_have_run(&error);
+                    sent_before |= error.may_have_run();
                     self.events.redis_error(error.kind(), &error);
                     backoff.wait(&error).await;
                 }
             }
         }
-    }
-}
-
-/// True if a command that ended in this error may have done its work.
-fn may_have_run(error: &Error) -> bool {
-    match error {
-        Error::Unknown { .. } | Error::Contract { .. } => true,
-        Error::Refused { .. } | Error::Unreachable(_) | Error::Address(_) => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The program's Lua scripts, read from its sources.
 
-#[path = "../../../../src/broker/client/assemble.rs"]
+#[path = "../../../../crates/engine/src/client/assemble.rs"]
 mod assemble;
 pub mod attempts;
 mod calls;
@@ -17,12 +17,12 @@ pub use calls::Scripts;
 
 use crate::redis_server::RedisServer;
 
-const PRELUDE: &str = include_str!("../../../../src/broker/client/prelude.lua");
+const PRELUDE: &str = include_str!("../../../../crates/engine/src/client/prelude.lua");
 
 /// Each script with the whole prelude in front, by name.
 static SOURCES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut found = BTreeMap::new();
-    gather(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src/broker"), &mut found);
+    gather(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/engine/src"), &mut found);
     assert!(!found.is_empty(), "no scripts were found");
     found
 });

@@ -1,0 +1,56 @@
+//! Inspecting and repairing what Redis holds: what a tool for operators needs. The `streamfleet` program is a command
+//! line around this module. Programs that submit and run jobs seldom need it.
+//!
+//! [`Broker`](crate::Broker) lists queues, workers and servers. [`Queue`](crate::Queue) inspects one queue and changes
+//! its jobs, partly through handles:
+//!
+//! | handle | manages |
+//! |---|---|
+//! | [`Queue::dead_letters`](crate::Queue::dead_letters) | [`DeadLetters`]: list, replay and drop the letters of exhausted jobs |
+//! | [`Queue::audit`](crate::Queue::audit) | [`AuditLog`]: note what people do to the queue, and read it |
+//! | [`Queue::campaigns`](crate::Queue::campaigns) | [`Campaigns`]: bulk replays that the fleet carries out |
+//! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
+//! | [`Queue::bulk`](crate::Queue::bulk) | [`BulkJobs`]: cancel, hasten or move the jobs that a filter matches |
+//! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
+//! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
+//! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
+//! | [`Queue::samples`](crate::Queue::samples), [`Queue::type_stats`](crate::Queue::type_stats) | [`Sample`], [`TypeStats`]: what happened lately, for charts |
+//! | [`Queue::events`](crate::Queue::events) | [`EventStream`]: read what happened to jobs |
+//! | [`Queue::steps`](crate::Queue::steps) | [`StepLedgers`]: show a job's steps, and decide about those with an unknown outcome |
+//!
+//! [`Broker::incidents`](crate::Broker::incidents) returns [`Incidents`]: what is wrong now, what was wrong, and who knows of it.
+//!
+//! Everything here can be repeated: if an answer is lost, ask again.
+//!
+//! ```no_run
+//! # use streamfleet_engine as streamfleet;
+//! use streamfleet::Broker;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let broker = Broker::connect("redis://127.0.0.1:6379").await?;
+//! for name in broker.queues().await?.found {
+//!     let letters = broker.queue(name.clone()).dead_letters().page(None, 100).await?;
+//!     println!("{name}: {} dead letters on the first page", letters.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
+pub use crate::job::distribution::Distribution;
+pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
+pub use crate::job::incident::delivery::Delivery;
+pub use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKind, IncidentState};
+pub use crate::job::patch::{Patch, PatchError};
+pub use crate::{
+    Acknowledgment, Action, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError,
+    BulkJobs, BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,
+    Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters,
+    DecideError, Decided, Decider, Delayed, DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Due,
+    EditError, EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder,
+    JobPage, JobSearch, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit,
+    LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction,
+    PastEvent, PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample,
+    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures,
+    TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+};

@@ -1,0 +1,204 @@
+//! Burying: the contents of a dead letter, and the script that writes it.
+
+use fred::types::{Key, Value};
+
+use crate::attempt::call::{JobsCall, only};
+use crate::attempt::followup::FollowUpArgs;
+use crate::attempt::settle::{Applied, AttemptSummary, TakenJob, edited, flag, flatten, letter_of, text};
+use crate::client::error::Error;
+use crate::client::script::scripts;
+use crate::job::campaign::CampaignTag;
+use crate::job::{
+    Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext, fingerprint,
+};
+use crate::submit::offload::ScriptFields;
+use crate::{Entry, Queue, bytes, millis};
+
+scripts! { BURY "bury" }
+
+/// The fields of an entry with a time set by its producer, and the field of its letter that keeps it.
+const TIMES: [([&[u8]; 2], &[u8]); 2] = [
+    ([b"delay_ms", b"was_delay_ms"], b"dead_delay_ms"),
+    ([b"run_at_ms", b"was_run_at_ms"], b"dead_run_at_ms"),
+];
+
+/// What is buried: a job, or bytes that are not a job.
+pub(crate) struct Letter<'a> {
+    entry: EntryId,
+    /// Its own lane.
+    home: Lane,
+    id: JobId,
+    job_type: &'a str,
+    created_ms: u64,
+    envelope: &'a Envelope,
+    trace: Option<&'a TraceContext>,
+    life: Life,
+    root: Option<Life>,
+    /// Identifies the letter whose fields these are; see `bury.lua`.
+    former: [Value; 2],
+    follow_up: FollowUpArgs,
+    /// The key of the entry's offloaded fields.
+    offloaded: Key,
+}
+
+impl<'a> Letter<'a> {
+    /// The letter of a job.
+    pub(crate) fn of(
+        TakenJob { job, envelope, trace }: TakenJob<'a>,
+        follow_up: FollowUpArgs,
+        offloaded: Key,
+    ) -> Self {
+        Self {
+            entry: job.entry,
+            home: job.home,
+            id: job.id.clone(),
+            job_type: job.job_type.as_str(),
+            created_ms: job.created.as_ms(),
+            envelope,
+            trace,
+            life: job.life.clone(),
+            root: Some(job.root()).filter(|root| **root != job.life).cloned(),
+            former: letter_of(job),
+            follow_up,
+            offloaded,
+        }
+    }
+
+    /// Returns the original fields, so that an `XADD` of them is a replay: counters reset, identity kept. An entry with
+    /// more fields than a script can append keeps them packed in one field. Bytes that are not a job get `dead_job`
+    /// instead of `id`, so that their record can be found.
+    fn fields(&self) -> Envelope {
+        let id = self.id.to_string();
+        let campaign = self.envelope.get(b"campaign").and_then(CampaignTag::read);
+        let campaign = campaign.map(|tag| (tag.id, tag.count.to_string()));
+        let campaigns = campaign.as_ref().map_or_else(Vec::new, |(id, count)| {
+            vec![
+                (b"dead_campaign".as_slice(), id.as_bytes()),
+                (b"dead_campaigns".as_slice(), count.as_bytes()),
+            ]
+        });
+        let broken: Vec<_> =
+            [(b"dead_job".as_slice(), id.as_bytes())].into_iter().chain(campaigns.iter().copied()).collect();
+        if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
+            let packed = self.envelope.edited(|name| name == b"campaign", &[]).pack(self.home);
+            let raw: Vec<_> = [(b"raw".as_slice(), packed.as_slice())].into_iter().chain(broken).collect();
+            return Envelope::new(raw.into_iter());
+        }
+        let fleet = |name: &[u8]| {
+            matches!(
+                name,
+                b"attempt"
+                    | b"lost"
+                    | b"created_ms"
+                    | b"life"
+                    | b"lane"
+                    | b"root"
+                    | b"delay_ms"
+                    | b"run_at_ms"
+            ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms" | b"unroutable_ms" | b"campaign")
+                || name.starts_with(b"dead_")
+        };
+        let mut add: Vec<(&[u8], &[u8])> = match self.envelope.get(b"id") {
+            _ if self.job_type.is_empty() => broken,
+            Some(_) => Vec::new(),
+            None => vec![(b"id", id.as_bytes())],
+        };
+        if self.job_type.is_empty() {
+            let fleet = |name: &[u8]| name == b"campaign" || name.starts_with(b"dead_");
+            return edited(self.envelope, self.trace, fleet, &add);
+        }
+        // The producer's time and the start of the life are kept for readers: a replay has a time of its own.
+        let created = self.created_ms.to_string();
+        add.push((b"dead_created_ms", created.as_bytes()));
+        add.extend(campaigns);
+        for (names, kept) in TIMES {
+            add.extend(names.iter().find_map(|name| Some((kept, self.envelope.get(name)?))));
+        }
+        edited(self.envelope, self.trace, fleet, &add)
+    }
+}
+
+impl Queue {
+    /// Buries an entry that is not a job, with its bytes. Returns its id, or `None` if another process settled it.
+    #[doc(hidden)]
+    pub async fn bury_malformed(
+        &self,
+        consumer: &ConsumerName,
+        entry: &Entry,
+        why: &str,
+        ran: &AttemptSummary<'_>,
+    ) -> Result<Option<JobId>, Error> {
+        let empty = Envelope::default();
+        let id = JobId::derived(entry.id, entry.lane);
+        let envelope = entry.envelope.as_ref().unwrap_or(&empty);
+        let life = Life::of_entry(entry.id, entry.lane);
+        // A campaign knows it by its first entry, which it names if it has waited for its turn; see `share.lua`.
+        let named =
+            envelope.get(b"life").and_then(|life| std::str::from_utf8(life).ok()?.parse::<Life>().ok());
+        let counted = named.as_ref().unwrap_or(&life);
+        let letter = Letter {
+            entry: entry.id,
+            home: entry.lane,
+            id: id.clone(),
+            job_type: "",
+            created_ms: entry.id.ms,
+            envelope,
+            trace: None,
+            follow_up: FollowUpArgs::of_malformed(&self.keys, envelope, counted, why),
+            life,
+            root: None,
+            former: ["".into(), "".into()],
+            // Any key that the entry names is gone.
+            offloaded: self.keys.offloaded(""),
+        };
+        let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
+        let mut call = self.burial_call(consumer, entry.lane);
+        self.add_burial(&mut call, (letter, false), &burial, ran).await?;
+        let applied = self.applied(only("bury", self.run_each(call).await?)?)?;
+        Ok((applied == Applied::Moved).then_some(id))
+    }
+
+    /// Begins a call that moves attempts of one lane to the dead stream. See `bury.lua`.
+    pub(crate) fn burial_call(&self, consumer: &ConsumerName, lane: Lane) -> JobsCall {
+        self.settling_call(&BURY, consumer, lane, &[&self.keys.cancels, &self.keys.dead])
+    }
+
+    /// Adds an attempt to such a call.
+    pub(crate) async fn add_burial(
+        &self,
+        call: &mut JobsCall,
+        (letter, is_repeated): (Letter<'_>, bool),
+        burial: &Burial,
+        ran: &AttemptSummary<'_>,
+    ) -> Result<(), Error> {
+        let ScriptFields { envelope: fields, offloaded } =
+            self.offload_large(letter.fields(), &letter.life).await?;
+        let FollowUpArgs { keys: [lock, batch], ends } = letter.follow_up;
+        let (record, ledger) = (self.keys.record(&letter.id), self.keys.ledger(&letter.id));
+        let mut args = vec![
+            text(&letter.id),
+            flag(is_repeated),
+            burial.reason.as_str().into(),
+            bytes(burial.error.as_bytes()),
+            i64::from(burial.attempts).into(),
+            millis(ran.elapsed),
+            ran.outcome.into(),
+            ran.worker.into(),
+            letter.job_type.into(),
+            Value::Integer(letter.created_ms.cast_signed()),
+            fingerprint(letter.job_type, burial.reason, &burial.error).into(),
+            ends,
+            letter.root.as_ref().map_or_else(|| "".into(), text),
+        ];
+        args.extend(letter.former);
+        args.push(letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes));
+        args.push(letter.home.as_str().into());
+        flatten(&fields, &mut args);
+        call.add(
+            (letter.entry, &letter.life),
+            [record, lock, batch, ledger, letter.offloaded, offloaded],
+            args,
+        );
+        Ok(())
+    }
+}

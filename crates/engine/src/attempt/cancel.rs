@@ -1,0 +1,313 @@
+//! Cancelling a job wherever it is. A job that no worker runs ends at once. For a running job the request is noted, and
+//! the worker that holds it checks for such requests.
+
+use std::time::Duration;
+
+use fred::interfaces::StreamsInterface;
+use fred::types::Value;
+
+use crate::attempt::followup::FollowUpArgs;
+use crate::attempt::settle::{TakenJob, text};
+use crate::client::decode;
+use crate::client::error::Error;
+use crate::client::link::Link;
+use crate::client::script::{Answer, scripts};
+use crate::inspect::jobs::{FoundJob, Spot};
+use crate::job::{End, EntryId, Envelope, GateName, JobId, JobSpec, JobType, Lane, Life, State, cut};
+use crate::{Queue, bytes, millis};
+
+scripts! { CANCEL "cancel", CANCELS "cancels", ENDINGS "endings", WISHES "wishes" }
+
+/// How many entries of each lane are searched for a job that nothing points to.
+const MAX_SEARCHED: u64 = 100_000;
+
+/// How often the search is repeated for a job that keeps moving.
+const TRIES: u32 = 3;
+
+/// The most bytes of the requester's name; a longer one is cut.
+const MAX_NAME_BYTES: usize = 128;
+
+/// The most lives that one script checks.
+const MAX_LIVES: usize = 500;
+
+/// The most requests that one script checks.
+const REQUESTS_PAGE: i64 = 200;
+
+/// The outcome of a request to cancel a job; see the [example](Queue).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancellation {
+    /// No worker ran it: it is cancelled.
+    Done,
+    /// A worker runs it: it is asked to end, and no later attempt starts.
+    Requested,
+    /// It had already ended, and nothing was changed. A job that was moved to another queue is cancelled only here, if its
+    /// record is still kept: the error in its [`Status`](crate::admin::Status) names that queue.
+    Ended(State),
+    /// No such job is known.
+    Unknown,
+}
+
+/// What a worker learns about the gates while it asks something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GateNews {
+    /// The revision of the rules; `None` if it cannot be read.
+    pub revision: Option<u64>,
+    /// How many jobs wait in the room of the queue's own gate.
+    pub waiting: u64,
+}
+
+/// A job and its last known place.
+#[derive(Debug, Default)]
+struct Found {
+    envelope: Envelope,
+    lane: Lane,
+    /// Its entry, unless it is delayed.
+    entry: Option<EntryId>,
+    /// The room that has its entry, if none of the lanes has.
+    room: Option<String>,
+}
+
+impl Queue {
+    /// Cancels a job. One that waits or is delayed ends at once, and its record is kept for `retention`.
+    ///
+    /// For one that runs, the request of `by` is noted, and its worker sees it within half a second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
+    pub async fn cancel(&self, id: &JobId, by: &str, retention: Duration) -> Result<Cancellation, Error> {
+        let by = cut(by.to_owned(), MAX_NAME_BYTES);
+        for left in (0..TRIES).rev() {
+            let found = self.find(id).await?;
+            let known = found.is_some();
+            let found = found.unwrap_or_default();
+            let answer = self.cancel_at(id, &found, (&by, left == 0), retention).await?;
+            match (answer.status, answer.rest.first().map(decode::text)) {
+                (1, _) => return Ok(Cancellation::Done),
+                (2, _) => return Ok(Cancellation::Requested),
+                (3, Some(state)) => {
+                    let state = state.parse().map_err(|()| Error::contract("cancel", state))?;
+                    return Ok(Cancellation::Ended(state));
+                }
+                (0, _) if !known => return Ok(Cancellation::Unknown),
+                // It moved in the meantime, or ended without a record.
+                (0 | 4, _) => {}
+                _ => return Err(Error::contract("cancel", answer)),
+            }
+        }
+        Ok(Cancellation::Unknown)
+    }
+
+    /// Does the same to a job that a search found with these fields. It is searched for again only if it has moved since.
+    pub(crate) async fn cancel_found(
+        &self,
+        (job, fields): (&FoundJob, Option<Envelope>),
+        by: &str,
+        retention: Duration,
+    ) -> Result<Cancellation, Error> {
+        // Beside another life of its id, the delayed set has it as `<id> <life>`.
+        let (name, is_second) = job.id.split_once(' ').map_or((job.id.as_str(), false), |(id, _)| (id, true));
+        // Such a text can be in the delayed set, but it is not the id of a job.
+        let Ok(id) = name.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
+        let by = cut(by.to_owned(), MAX_NAME_BYTES);
+        let mut envelope = fields.unwrap_or_default();
+        // `<batch> batch` is no life of the job that has the id of the batch.
+        let is_its = envelope.get(b"id") == Some(name.as_bytes()) && envelope.get(b"life").is_some();
+        if is_second && !is_its {
+            return Ok(Cancellation::Unknown);
+        }
+        self.restore_fields(&self.link, &mut envelope).await?;
+        let lane = match job.spot() {
+            Spot::Lane(lane) => lane,
+            Spot::Room | Spot::Delayed | Spot::Ended => job.lane.unwrap_or_default(),
+        };
+        let entry = job.entry.filter(|_| matches!(job.spot(), Spot::Lane(_) | Spot::Room));
+        let found = Found { envelope, lane, entry, room: job.room.clone() };
+        let answer = self.cancel_at(&id, &found, (&by, false), retention).await?;
+        match (answer.status, answer.rest.first().map(decode::text)) {
+            (1, _) => Ok(Cancellation::Done),
+            (2, _) => Ok(Cancellation::Requested),
+            (3, Some(state)) => {
+                Ok(Cancellation::Ended(state.parse().map_err(|()| Error::contract("cancel", state))?))
+            }
+            // By its id, only the other life would be found.
+            (0 | 4, _) if is_second => Ok(Cancellation::Unknown),
+            // It is elsewhere by now, or ended without a record. Nobody walks through the lanes for it: it is one of many.
+            (0 | 4, _) => {
+                let is_placed = self.is_placed(&id, &found).await?;
+                if is_placed { self.cancel(&id, &by, retention).await } else { Ok(Cancellation::Unknown) }
+            }
+            _ => Err(Error::contract("cancel", answer)),
+        }
+    }
+
+    /// Returns true if something points to a job with this id, unless it is another life than the one that was found.
+    async fn is_placed(&self, id: &JobId, found: &Found) -> Result<bool, Error> {
+        let other = match self.place(id).await? {
+            (None, None) => return Ok(false),
+            (Some((envelope, lane)), _) => Found { envelope, lane, entry: None, room: None },
+            (None, Some((entry, lane, room))) => {
+                let envelope = self.entry(entry, lane, room.as_deref()).await?.unwrap_or_default();
+                Found { envelope, lane, entry: Some(entry), room }
+            }
+        };
+        Ok(found.life().zip(other.life()).is_none_or(|(own, other)| own == other))
+    }
+
+    async fn cancel_at(
+        &self,
+        id: &JobId,
+        found: &Found,
+        (by, at_last): (&str, bool),
+        retention: Duration,
+    ) -> Result<Answer, Error> {
+        let entry = found.entry.unwrap_or(EntryId::new(0, 0));
+        let job = JobSpec::parse(&found.envelope, entry, found.lane).ok();
+        let FollowUpArgs { keys: [lock, batch], ends } = match &job {
+            Some(job) => FollowUpArgs::of(
+                &self.keys,
+                TakenJob { job, envelope: &found.envelope, trace: None },
+                None,
+                End::Cancelled,
+            ),
+            None => FollowUpArgs::none(&self.keys),
+        };
+        // Without an entry, only the fields themselves can name the life.
+        let life = job.as_ref().filter(|_| found.entry.is_some() || found.names_life());
+        let life = life.map(|job| job.life.to_string()).unwrap_or_default();
+        // Its producer may know it by its entry, even if it has an id of its own.
+        let id = job.as_ref().map_or(id, |job| &job.id);
+        let keys = vec![
+            self.keys.delayed.clone(),
+            self.keys.delayed_fields.clone(),
+            self.keys.record(id),
+            self.keys.cancels.clone(),
+            self.keys.stream(found.lane).clone(),
+            lock,
+            batch,
+            self.keys.ledger(id),
+            self.keys.cancel_places.clone(),
+            self.keys.endings.clone(),
+            job.as_ref().map_or_else(
+                || self.keys.offloaded(""),
+                |job| self.offloaded_of(TakenJob { job, envelope: &found.envelope, trace: None }),
+            ),
+            self.keys.place(found.lane, found.room.as_deref()),
+            self.keys.room_places.clone(),
+        ];
+        let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
+        let args = vec![
+            id.to_string().into(),
+            found.entry.map(|entry| entry.to_string()).unwrap_or_default().into(),
+            millis(retention),
+            bytes(by.as_bytes()),
+            job.as_ref().map_or("", |job| job.job_type.as_str()).into(),
+            found.lane.as_str().into(),
+            created.map(|ms| ms.to_string()).unwrap_or_default().into(),
+            ends,
+            if at_last { "1" } else { "0" }.into(),
+            life.into(),
+        ];
+        self.run(&CANCEL, keys, args).await
+    }
+
+    /// Looks up a job: in the delayed set, at the entry that its id or its record names, or among the newest entries.
+    async fn find(&self, id: &JobId) -> Result<Option<Found>, Error> {
+        let (parked, entry) = self.place(id).await?;
+        if let Some((mut envelope, lane)) = parked {
+            self.restore_fields(&self.link, &mut envelope).await?;
+            return Ok(Some(Found { envelope, lane, entry: None, room: None }));
+        }
+        if let Some((entry, lane, room)) = entry
+            && let Some(envelope) = self.entry(entry, lane, room.as_deref()).await?
+        {
+            let home = envelope.get(b"lane").and_then(|lane| std::str::from_utf8(lane).ok()?.parse().ok());
+            // The jobs that follow it go to its own lane.
+            let lane = if room.is_some() { home.unwrap_or(lane) } else { lane };
+            return Ok(Some(Found { envelope, lane, entry: Some(entry), room }));
+        }
+        for lane in Lane::ALL {
+            if let Some(entry) = self.seek_entry(id, lane, MAX_SEARCHED).await?
+                && let Some(envelope) = self.entry(entry, lane, None).await?
+            {
+                return Ok(Some(Found { envelope, lane, entry: Some(entry), room: None }));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn entry(&self, entry: EntryId, lane: Lane, room: Option<&str>) -> Result<Option<Envelope>, Error> {
+        let client = self.link.client();
+        let reply = client.xrange(self.keys.place(lane, room), entry.to_string(), entry.to_string(), Some(1));
+        let reply: Value = self.link.ask("xrange", reply).await?;
+        let mut entries = decode::entries("xrange", &reply, lane)?;
+        self.restore(&self.link, &mut entries).await?;
+        Ok(entries.pop().and_then(|entry| entry.envelope))
+    }
+
+    /// Returns those of these lives that somebody has asked to cancel, and what is new about the gates. Costs almost
+    /// nothing while there are no requests.
+    #[doc(hidden)]
+    pub async fn cancel_requests(
+        &self,
+        link: &Link,
+        lives: &[&Life],
+    ) -> Result<(Vec<Life>, GateNews), Error> {
+        let mut unwanted = Vec::new();
+        let keys =
+            || vec![self.keys.cancels.clone(), self.keys.gates.clone(), self.keys.room(GateName::QUEUE)];
+        let answer = link.run(&CANCELS, keys(), vec![]).await?;
+        let number = |at: usize| answer.rest.get(at).and_then(decode::number);
+        let news = GateNews { revision: number(0), waiting: number(1).unwrap_or(0) };
+        if answer.status == 0 {
+            return Ok((unwanted, news));
+        }
+        for lives in lives.chunks(MAX_LIVES) {
+            let args = lives.iter().map(text).collect();
+            let answer = link.run(&CANCELS, keys(), args).await?;
+            let asked = answer.rest.iter().skip(2);
+            unwanted.extend(asked.filter_map(|life| decode::text(life).parse::<Life>().ok()));
+        }
+        Ok((unwanted, news))
+    }
+
+    /// Takes some of the jobs that were cancelled while no worker held them and that have not been reported yet: the
+    /// job, its type if known, and the reason. Returns none if there are none. See `endings.lua`.
+    #[doc(hidden)]
+    pub async fn endings(&self) -> Result<Vec<(JobId, Option<JobType>, String)>, Error> {
+        let answer = self.run(&ENDINGS, vec![self.keys.endings.clone()], vec![]).await?;
+        let ending = |text: String| {
+            let mut parts = text.splitn(3, ' ');
+            let (id, job_type) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok());
+            Some((id, job_type, parts.next()?.to_owned()))
+        };
+        Ok(answer.rest.iter().map(decode::text).filter_map(ending).collect())
+    }
+
+    /// Deletes the requests that can no longer take effect from one page of them, after the first `skip`. Returns how
+    /// many of the page stay, and how many exist in all. See `wishes.lua`.
+    #[doc(hidden)]
+    pub async fn forget_cancel_requests(&self, skip: u64) -> Result<(u64, u64), Error> {
+        let mut keys = vec![self.keys.cancels.clone(), self.keys.cancel_places.clone()];
+        keys.extend(self.keys.streams().clone());
+        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(REQUESTS_PAGE)];
+        let answer = self.run(&WISHES, keys, args).await?;
+        match (u64::try_from(answer.status), answer.rest.first().and_then(decode::number)) {
+            (Ok(all), Some(kept)) => Ok((kept, all)),
+            _ => Err(Error::contract("wishes", answer)),
+        }
+    }
+}
+
+impl Found {
+    /// Its life, if its entry or its fields tell.
+    fn life(&self) -> Option<Life> {
+        let entry = self.entry.unwrap_or(EntryId::new(0, 0));
+        let job = JobSpec::parse(&self.envelope, entry, self.lane).ok();
+        job.filter(|_| self.entry.is_some() || self.names_life()).map(|job| job.life)
+    }
+
+    fn names_life(&self) -> bool {
+        [b"life".as_slice(), b"created_ms"].iter().any(|name| self.envelope.get(name).is_some())
+    }
+}

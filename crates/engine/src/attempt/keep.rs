@@ -1,0 +1,46 @@
+//! What stays of a job after its end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::job::{JobSpec, Tracking};
+
+/// Whether and for how long a job's record is kept after its end, and with which result.
+#[derive(Debug, Clone, Copy)]
+pub struct KeepRecord<'a> {
+    /// Whether the attempt may have a record, perhaps only because it reported its progress.
+    pub record: bool,
+    /// Whether the attempt began steps. Then the job has a record until it ends.
+    pub has_steps: bool,
+    /// Which jobs of the type have a record.
+    pub tracking: Tracking,
+    /// How long a record is kept after the end of its job.
+    pub retention: Duration,
+    /// What the handler returned.
+    pub result: Option<&'a Bytes>,
+}
+
+impl KeepRecord<'_> {
+    /// What the scripts call it.
+    pub(super) fn mode(&self) -> &'static str {
+        match (self.record, self.tracking) {
+            (false, _) => "0",
+            (true, Tracking::None) => "forget",
+            (true, Tracking::Failures | Tracking::All) => "1",
+        }
+    }
+
+    /// Whether this job must have a record from now on until it ends.
+    pub(super) fn while_alive(&self, job: &JobSpec) -> bool {
+        self.has_steps || self.record && job.has_record(self.tracking)
+    }
+
+    /// How long the record of a cancelled job is kept; zero if none is wanted.
+    pub(super) fn retention_of_cancelled(&self) -> Duration {
+        match self.tracking {
+            Tracking::None => Duration::ZERO,
+            Tracking::Failures | Tracking::All => self.retention,
+        }
+    }
+}

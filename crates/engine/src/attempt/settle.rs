@@ -1,0 +1,477 @@
+//! The transitions that end attempts. Each is one script, for one attempt or for several, and safe to resend.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::types::{Key, Value};
+
+use crate::attempt::bury::Letter;
+use crate::attempt::call::{JobsCall, only};
+use crate::attempt::followup::FollowUpArgs;
+use crate::attempt::keep::KeepRecord;
+use crate::client::error::Error;
+use crate::client::script::{Script, scripts};
+use crate::job::{
+    ConsumerName, Deferral, End, Envelope, GateName, JobId, JobSpec, Lane, Parking, Policy, Settlement,
+    Timestamp, TraceContext,
+};
+use crate::sabotage::{self, Sabotage};
+use crate::submit::enqueue::optional;
+use crate::submit::offload::ScriptFields;
+use crate::{Answer, Queue, bytes, millis};
+
+scripts! { CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", PARK "park", RELEASE "release" }
+
+/// The answer about a job that the script left for another call; see `complete.lua`.
+const LATER: i64 = 5;
+
+/// The outcome of a settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// The settlement took effect.
+    Moved,
+    /// Another process settled this entry: nothing was changed.
+    Stale,
+    /// An attempt of the job succeeded after it had been given up; its retry never starts.
+    Late,
+    /// The job's cancellation was requested, so it is cancelled and does not run again.
+    Cancelled,
+    /// The entry was already settled, and no trace of this life is left: a plain acknowledgement settled it.
+    Untraced,
+}
+
+/// A job with the fields of the entry that carries it.
+#[derive(Debug, Clone, Copy)]
+pub struct TakenJob<'a> {
+    /// What its fields mean.
+    pub job: &'a JobSpec,
+    /// The fields.
+    pub envelope: &'a Envelope,
+    /// The span of the attempt that ended, if it had one.
+    pub trace: Option<&'a TraceContext>,
+}
+
+/// Returns the entry's fields with `add` in place of those that `replaced` selects. If the attempt had a span, the
+/// fields link to it.
+pub(crate) fn edited(
+    envelope: &Envelope,
+    trace: Option<&TraceContext>,
+    replaced: impl Fn(&[u8]) -> bool,
+    add: &[(&[u8], &[u8])],
+) -> Envelope {
+    const LINK: &[u8] = b"trace_link";
+    let Some(trace) = trace else { return envelope.edited(replaced, add) };
+    let add: Vec<_> = add.iter().copied().chain([(LINK, trace.as_str().as_bytes())]).collect();
+    envelope.edited(|name| name == LINK || replaced(name), &add)
+}
+
+/// What is noted about an attempt that ended.
+#[derive(Debug, Clone, Copy)]
+pub struct AttemptSummary<'a> {
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// How it ended, in one word.
+    pub outcome: &'a str,
+    /// The consumer that ran it.
+    pub worker: &'a str,
+}
+
+/// An attempt that ended, and what is decided about it.
+#[derive(Debug, Clone, Copy)]
+pub struct EndedAttempt<'a> {
+    /// The job.
+    pub taken: TakenJob<'a>,
+    /// The policy of its type, which may name the jobs that follow its end.
+    pub policy: &'a Policy,
+    /// What Redis must do.
+    pub settlement: &'a Settlement,
+    /// What is kept of the job.
+    pub keep: KeepRecord<'a>,
+    /// How the attempt went.
+    pub ran: AttemptSummary<'a>,
+}
+
+impl EndedAttempt<'_> {
+    /// The decision in place of this one if the job's cancellation was requested.
+    fn cancel(&self) -> Settlement {
+        let error = match self.settlement {
+            Settlement::Defer(to) => to.error.as_deref(),
+            Settlement::Bury(burial) => Some(burial.error.as_str()),
+            Settlement::Ack | Settlement::Release | Settlement::Park(_) | Settlement::Cancel(_) => None,
+        };
+        let why = error.map(|error| format!("cancelled; its last attempt: {error}"));
+        Settlement::Cancel(why.unwrap_or_else(|| "cancelled".to_owned()))
+    }
+}
+
+impl Queue {
+    /// Lists the keys that the scripts of a job's attempt touch, for messages. Follow-up jobs may add others.
+    #[doc(hidden)]
+    pub fn keys_of(&self, job: &JobId) -> String {
+        let keys = [self.keys.record(job), self.keys.ledger(job)];
+        let shared = [&self.keys.dead, &self.keys.delayed, &self.keys.delayed_fields, &self.keys.cancels];
+        let keys = keys.iter().chain(shared).map(|key| key.as_str_lossy().into_owned());
+        keys.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Carries out the decision about one attempt.
+    #[doc(hidden)]
+    pub async fn apply(&self, consumer: &ConsumerName, ended: EndedAttempt<'_>) -> Result<Applied, Error> {
+        only("settle", self.apply_all(consumer, &[ended]).await?)
+    }
+
+    /// Carries out decisions of one kind about attempts of one lane, in one script. Returns for each what became of it, or
+    /// why Redis refused this one alone. Attempts with large fields go alone, because these are sent beforehand.
+    ///
+    /// If the cancellation of a job that failed or was released was requested, the script changes nothing, and a second
+    /// one cancels the job. A process that dies in between leaves the entry pending, and the request to the process that
+    /// claims it.
+    #[doc(hidden)]
+    pub async fn apply_all(
+        &self,
+        consumer: &ConsumerName,
+        ended: &[EndedAttempt<'_>],
+    ) -> Result<Vec<Result<Applied, Error>>, Error> {
+        let answers = self.settle_all(consumer, ended).await?;
+        let is_unwanted =
+            |answer: &Result<Answer, Error>| answer.as_ref().is_ok_and(|answer| answer.status == 3);
+        let unwanted = ended.iter().zip(&answers).filter(|(_, answer)| is_unwanted(answer));
+        let unwanted: Vec<_> = unwanted.map(|(ended, _)| (ended, ended.cancel())).collect();
+        let cancels: Vec<_> =
+            unwanted.iter().map(|(ended, settlement)| EndedAttempt { settlement, ..**ended }).collect();
+        // An error here is not one of the others.
+        let cancelled = self.settle_all(consumer, &cancels).await;
+        let mut cancelled = cancelled
+            .unwrap_or_else(|error| cancels.iter().map(|_| Err(error.clone())).collect())
+            .into_iter();
+        let outcome = |answer: Result<Answer, Error>| match answer {
+            Ok(answer) if answer.status == 3 => {
+                let answer =
+                    cancelled.next().unwrap_or_else(|| Err(Error::contract("cancelled", "no answer")))?;
+                let applied = self.applied(answer)?;
+                Ok(if applied == Applied::Moved { Applied::Cancelled } else { applied })
+            }
+            answer => self.applied(answer?),
+        };
+        Ok(answers.into_iter().map(outcome).collect())
+    }
+
+    /// Runs the script of these settlements, which are of one kind and lane, until it has left none for another call.
+    async fn settle_all(
+        &self,
+        consumer: &ConsumerName,
+        ended: &[EndedAttempt<'_>],
+    ) -> Result<Vec<Result<Answer, Error>>, Error> {
+        let mut answers = self.settle_some(consumer, ended).await?;
+        loop {
+            let is_left = |nth: &usize| answers[*nth].as_ref().is_ok_and(|answer| answer.status == LATER);
+            let left: Vec<_> = (0..answers.len()).filter(is_left).collect();
+            if left.is_empty() {
+                return Ok(answers);
+            }
+            let some: Vec<_> = left.iter().map(|nth| ended[*nth]).collect();
+            let told = self.settle_some(consumer, &some).await?;
+            if told.first().is_none_or(|first| first.as_ref().is_ok_and(|answer| answer.status == LATER)) {
+                return Err(Error::contract("settle", "a call that settled nothing"));
+            }
+            left.into_iter().zip(told).for_each(|(nth, answer)| answers[nth] = answer);
+        }
+    }
+
+    /// Runs the script once.
+    async fn settle_some(
+        &self,
+        consumer: &ConsumerName,
+        ended: &[EndedAttempt<'_>],
+    ) -> Result<Vec<Result<Answer, Error>>, Error> {
+        let Some(first) = ended.first() else { return Ok(Vec::new()) };
+        let (lane, own) = (first.taken.job.lane, &self.keys);
+        let begun = |script, shared: &[&Key]| self.settling_call(script, consumer, lane, shared);
+        let mut call = match first.settlement {
+            Settlement::Ack => begun(&COMPLETE, &[&own.delayed, &own.delayed_fields]),
+            Settlement::Defer(_) => {
+                begun(&DEFER, &[&own.cancels, &own.delayed, &own.delayed_fields, &own.wake])
+            }
+            Settlement::Release => begun(&RELEASE, &[&own.cancels]),
+            Settlement::Park(_) => begun(&PARK, &[&own.cancels, &own.rooms, &own.room_places]),
+            Settlement::Bury(_) => self.burial_call(consumer, lane),
+            Settlement::Cancel(_) => begun(&CANCELLED, &[&own.cancels, &own.cancel_places]),
+        };
+        for ended in ended {
+            match ended.settlement {
+                Settlement::Ack => self.add_completion(&mut call, ended),
+                Settlement::Defer(to) => self.add_deferral(&mut call, ended, to).await?,
+                Settlement::Release => self.add_release(&mut call, ended).await?,
+                Settlement::Park(parking) => self.add_parking(&mut call, ended, parking).await?,
+                Settlement::Bury(burial) => {
+                    let TakenJob { job, .. } = ended.taken;
+                    let end = End::Dead(burial.reason, &burial.error);
+                    let follow_up = FollowUpArgs::of(&self.keys, ended.taken, Some(ended.policy), end);
+                    let letter = Letter::of(ended.taken, follow_up, self.offloaded_of(ended.taken));
+                    self.add_burial(&mut call, (letter, job.is_repeated()), burial, &ended.ran).await?;
+                }
+                Settlement::Cancel(why) => self.add_cancellation(&mut call, ended, why),
+            }
+        }
+        self.run_each(call).await
+    }
+
+    /// Begins the call of a settling script for attempts of one lane. `shared` are the keys that it takes after the
+    /// stream and the receipts.
+    pub(crate) fn settling_call(
+        &self,
+        script: &'static Script,
+        consumer: &ConsumerName,
+        lane: Lane,
+        shared: &[&Key],
+    ) -> JobsCall {
+        let receipts = self.keys.receipts(consumer.as_str());
+        JobsCall::new(script, (consumer, lane), &[&[self.keys.stream(lane), &receipts], shared].concat())
+    }
+
+    /// Ends a job as done. See `complete.lua`.
+    fn add_completion(
+        &self,
+        call: &mut JobsCall,
+        EndedAttempt { taken, policy, keep, ran, .. }: &EndedAttempt<'_>,
+    ) {
+        let job = taken.job;
+        let FollowUpArgs { keys: [lock, batch], ends } =
+            FollowUpArgs::of(&self.keys, *taken, Some(*policy), End::Done(keep.result));
+        let keys =
+            [self.keys.record(&job.id), lock, batch, self.keys.ledger(&job.id), self.offloaded_of(*taken)];
+        let args = [
+            text(&job.id),
+            millis(ran.elapsed),
+            keep.result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
+            millis(keep.retention),
+            job.job_type.as_str().into(),
+            created(job),
+            keep.mode().into(),
+            ends,
+        ];
+        call.add((job.entry, &job.life), keys, args);
+    }
+
+    /// Moves an attempt to the delayed set. See `defer.lua`.
+    async fn add_deferral(
+        &self,
+        call: &mut JobsCall,
+        EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>,
+        to: &Deferral,
+    ) -> Result<(), Error> {
+        let job = taken.job;
+        let next = self.offload_large(next_attempt(*taken, to), &job.life).await?;
+        let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), next.offloaded];
+        let args = [
+            text(&job.id),
+            flag(job.is_repeated()),
+            millis(to.delay),
+            Value::Bytes(next.envelope.pack(job.home).into()),
+            if to.error.is_some() { "retrying" } else { "scheduled" }.into(),
+            millis(ran.elapsed),
+            ran.outcome.into(),
+            ran.worker.into(),
+            bytes(to.error.as_deref().unwrap_or_default().as_bytes()),
+            job.job_type.as_str().into(),
+            job.home.as_str().into(),
+            created(job),
+            time(job.not_before),
+            flag(keep.while_alive(job)),
+        ];
+        call.add((job.entry, &job.life), keys, args);
+        Ok(())
+    }
+
+    /// Returns an entry unchanged to its lane. See `release.lua`.
+    async fn add_release(
+        &self,
+        call: &mut JobsCall,
+        EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>,
+    ) -> Result<(), Error> {
+        let job = taken.job;
+        let fields = identified(*taken, None);
+        let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
+        let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded];
+        let mut args = vec![
+            flag(job.is_repeated()),
+            millis(noted_duration(ran.elapsed)),
+            flag(keep.while_alive(job)),
+            job.job_type.as_str().into(),
+            created(job),
+        ];
+        flatten(&fields, &mut args);
+        call.add((job.entry, &job.life), keys, args);
+        Ok(())
+    }
+
+    /// Moves an entry to a room, with the lane and the gates of its job. See `park.lua`.
+    async fn add_parking(
+        &self,
+        call: &mut JobsCall,
+        EndedAttempt { taken, keep, .. }: &EndedAttempt<'_>,
+        parking: &Parking,
+    ) -> Result<(), Error> {
+        let job = taken.job;
+        let fields = identified(*taken, Some(parking));
+        let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
+        let room = self.keys.room(&parking.room);
+        let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded, room];
+        let mut args = vec![
+            text(&job.id),
+            flag(job.is_repeated()),
+            flag(keep.while_alive(job)),
+            job.job_type.as_str().into(),
+            created(job),
+            bytes(parking.room.as_bytes()),
+        ];
+        flatten(&fields, &mut args);
+        call.add((job.entry, &job.life), keys, args);
+        Ok(())
+    }
+
+    /// Ends a cancelled job. See `cancelled.lua`.
+    fn add_cancellation(
+        &self,
+        call: &mut JobsCall,
+        EndedAttempt { taken, keep, ran, .. }: &EndedAttempt<'_>,
+        why: &str,
+    ) {
+        let job = taken.job;
+        let FollowUpArgs { keys: [lock, batch], ends } =
+            FollowUpArgs::of(&self.keys, *taken, None, End::Cancelled);
+        let keys =
+            [self.keys.record(&job.id), lock, batch, self.keys.ledger(&job.id), self.offloaded_of(*taken)];
+        let args = [
+            text(&job.id),
+            flag(job.is_repeated()),
+            bytes(why.as_bytes()),
+            millis(ran.elapsed),
+            ran.outcome.into(),
+            ran.worker.into(),
+            job.job_type.as_str().into(),
+            created(job),
+            millis(keep.retention_of_cancelled()),
+            ends,
+        ];
+        call.add((job.entry, &job.life), keys, args);
+    }
+
+    #[doc(hidden)]
+    pub fn applied(&self, answer: Answer) -> Result<Applied, Error> {
+        match answer.status {
+            0 => Ok(Applied::Stale),
+            1 => Ok(Applied::Moved),
+            2 => Ok(Applied::Late),
+            4 => Ok(Applied::Untraced),
+            _ => Err(Error::contract("settle", answer)),
+        }
+    }
+}
+
+/// The fields that an entry has in a room beside its own: its lane, and the gates that it has to pass, one per line.
+const HOME: &[u8] = b"lane";
+const ROOM_GATES: &[u8] = b"room_gates";
+
+/// Returns the fields of an entry that is moved as it is, with the identity that its first entry gave the job. In a room,
+/// they also say where the job has to go from there.
+pub(crate) fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Envelope {
+    let job = taken.job;
+    let (id, since, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
+    let gates =
+        parking.map(|parking| parking.gates.iter().map(GateName::as_str).collect::<Vec<_>>().join("\n"));
+    let mut add: Vec<(&[u8], &[u8])> =
+        vec![(b"id", id.as_bytes()), (b"created_ms", since.as_bytes()), (b"life", life.as_bytes())];
+    if let Some(gates) = &gates {
+        add.extend([(HOME, job.home.as_str().as_bytes()), (ROOM_GATES, gates.as_bytes())]);
+    }
+    let replaced = |name: &[u8]| {
+        matches!(name, b"id" | b"created_ms" | b"life")
+            || (gates.is_some() && (name == HOME || name == ROOM_GATES))
+    };
+    edited(taken.envelope, taken.trace, replaced, &add)
+}
+
+/// Returns the fields of the next attempt: counters updated, times that have passed removed, identity fixed.
+fn next_attempt(taken: TakenJob<'_>, to: &Deferral) -> Envelope {
+    let job = taken.job;
+    let id = job.id.to_string();
+    let life = job.life.to_string();
+    let failures = match &to.error {
+        Some(_) if sabotage::is(Sabotage::RetryNotCounted) => job.attempt,
+        None if sabotage::is(Sabotage::SnoozeCounted) => to.attempt + 1,
+        Some(_) | None => to.attempt,
+    };
+    let (attempt, lost, created) =
+        (failures.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
+    let mut add: Vec<(&[u8], &[u8])> = vec![(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
+    if failures > 0 {
+        add.push((b"attempt", attempt.as_bytes()));
+    }
+    if to.lost > 0 {
+        add.push((b"lost", lost.as_bytes()));
+    }
+    // A later dead letter shows the time that its producer set.
+    for (time, kept) in
+        [(b"delay_ms".as_slice(), b"was_delay_ms".as_slice()), (b"run_at_ms", b"was_run_at_ms")]
+    {
+        add.extend(taken.envelope.get(time).map(|time| (kept, time)));
+    }
+    let replaced = |name: &[u8]| {
+        matches!(name, b"id" | b"created_ms" | b"life" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
+            || name == UNROUTABLE
+            || name == HOME
+    };
+    // Scripts read the life from the beginning of the packed fields.
+    edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes())
+}
+
+/// The field in which older versions wrote since when no worker had known the job's type.
+const UNROUTABLE: &[u8] = b"unroutable_ms";
+
+/// Tells `begin` and `bury` about the dead letter whose fields a job has: which life ended in it, and when.
+pub(crate) fn letter_of(job: &JobSpec) -> [Value; 2] {
+    let former = job.former.as_deref();
+    let life = former.and_then(|former| former.life.as_ref()).map_or_else(|| Value::from(""), text);
+    let at = former.and_then(|former| former.dead_at);
+    [life, at.map_or_else(|| Value::from(""), |at| at.to_string().into())]
+}
+
+/// Returns how long an interrupted handler is noted to have run. Zero means that it did not run, which is not noted.
+fn noted_duration(elapsed: Duration) -> Duration {
+    if elapsed.is_zero() { elapsed } else { elapsed.max(Duration::from_millis(1)) }
+}
+
+/// Converts any value to a text argument.
+pub(crate) fn text(shown: &impl ToString) -> Value {
+    shown.to_string().into()
+}
+
+pub(crate) fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {
+    args.extend(envelope.fields().flat_map(|(name, value)| [bytes(name), bytes(value)]));
+}
+
+/// Converts the start of a job's life to an argument.
+pub(crate) fn created(job: &JobSpec) -> Value {
+    Value::Integer(job.created.as_ms().cast_signed())
+}
+
+/// Converts a time to an argument; '' if there is none.
+pub(crate) fn time(time: Option<Timestamp>) -> Value {
+    optional(time.map(Timestamp::as_ms))
+}
+
+pub(crate) fn flag(set: bool) -> Value {
+    Value::from(if set { "1" } else { "0" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_of_less_than_a_millisecond_is_noted() {
+        let noted = [0, 300, 1_500].map(|micros| noted_duration(Duration::from_micros(micros)).as_millis());
+        assert_eq!(noted, [0, 1, 1]);
+    }
+}

@@ -1,0 +1,342 @@
+//! The ledgers of jobs made of steps: how a worker reads them, and how an operator inspects and decides.
+
+use fred::types::Value;
+
+use crate::attempt::followup::FollowUpArgs;
+use crate::attempt::settle::TakenJob;
+use crate::client::decode;
+use crate::client::error::Error;
+use crate::client::script::scripts;
+use crate::job::{
+    AfterDecision, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepName, StepRecord,
+    StepState, Timestamp, Undecidable, Verdict, cut, judge,
+};
+use crate::{Answer, Queue, bytes, millis};
+
+scripts! { DECIDE "decide", STEPS "steps" }
+
+/// A snapshot of the ledger of a job's steps; see the [example](StepLedgers).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct StepsStatus {
+    /// When the snapshot was taken.
+    pub now: Timestamp,
+    /// What is known about the steps.
+    pub ledger: Ledger,
+    /// The job's dead letter, if it is dead.
+    pub dead: Option<EntryId>,
+}
+
+/// Who decides, and why; see the [example](StepLedgers).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decider {
+    /// A short name without whitespace.
+    pub who: String,
+    /// Why; may be empty.
+    pub reason: String,
+}
+
+/// The result of a decision; see the [example](StepLedgers).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decided {
+    /// It is written, and the job stays where it is.
+    Written,
+    /// It is written, and the job runs again, as this entry if it is known.
+    Replayed(Option<EntryId>),
+    /// All steps are done, and so is the job.
+    Done,
+}
+
+/// Why a decision was not accepted; see the [example](StepLedgers).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecideError {
+    /// No worker has started a step of this job.
+    #[error("the queue {queue} has no step ledger for the job {job}")]
+    NoLedger {
+        /// The queue.
+        queue: String,
+        /// The job.
+        job: JobId,
+    },
+    /// The job has no such step.
+    #[error("the job has no step {step}; it has {known}")]
+    NoStep {
+        /// The step that was named.
+        step: StepName,
+        /// The steps that the job has.
+        known: String,
+    },
+    /// The step is not in a state that allows this verdict.
+    #[error("{step} is {state}: {why}")]
+    Refused {
+        /// The step.
+        step: StepName,
+        /// Its state.
+        state: StepState,
+        /// Why not.
+        why: Undecidable,
+    },
+    /// Somebody else decided, or the step changed, between the lookup and the decision.
+    #[error("{0} changed in the meantime: look at it again before you decide")]
+    Changed(StepName),
+    /// Redis does not answer or refuses.
+    #[error(transparent)]
+    Redis(#[from] Error),
+}
+
+impl Decider {
+    /// The most bytes of a name; a longer one is cut.
+    const MAX_WHO_BYTES: usize = 64;
+
+    /// Names a decider, without the name's whitespace and control characters, and with the reason cut to the length
+    /// that a ledger keeps.
+    pub fn new(who: &str, reason: &str) -> Self {
+        let plain: String = who.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+        let who = if plain.is_empty() { "somebody".to_owned() } else { cut(plain, Self::MAX_WHO_BYTES) };
+        let who = who.replace(' ', "");
+        Self { who, reason: cut(reason.to_owned(), StepRecord::MAX_ERROR_BYTES) }
+    }
+}
+
+/// The step ledgers of a queue's jobs. [`Queue::steps`] returns it.
+///
+/// ```no_run
+/// # use streamfleet_engine as streamfleet;
+/// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use streamfleet::admin::{DecideError, Decided, Decider};
+/// use streamfleet::job::{JobId, StepState, Verdict};
+///
+/// let job: JobId = "invoice-17".parse()?;
+/// let Some(status) = queue.steps().of(&job).await? else { return Ok(()) };
+/// for (step, _) in status.ledger.steps().filter(|(_, record)| record.state == StepState::Unknown) {
+///     let ann = Decider::new("ann", "the card was charged");
+///     match queue.steps().decide(&job, (step, Verdict::Done), &ann, Duration::from_secs(24 * 3600)).await {
+///         Ok(Decided::Done) => println!("{job} is done"),
+///         Ok(Decided::Replayed(_)) => println!("{job} continues"),
+///         Ok(Decided::Written) => println!("{job} needs more decisions"),
+///         Err(DecideError::Changed(step)) => println!("look at {step} again"),
+///         Err(error) => return Err(error.into()),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy)]
+pub struct StepLedgers<'a> {
+    #[doc(hidden)]
+    pub queue: &'a Queue,
+}
+
+impl Queue {
+    /// Gives access to the step ledgers of jobs.
+    pub fn steps(&self) -> StepLedgers<'_> {
+        StepLedgers { queue: self }
+    }
+}
+
+impl StepLedgers<'_> {
+    /// Returns the ledger of a job's steps; `None` if none of its steps has begun, or the ledger has expired with its
+    /// job.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn of(self, job: &JobId) -> Result<Option<StepsStatus>, Error> {
+        let steps = self.read(job, None).await?;
+        Ok(Some(steps).filter(|steps| steps.ledger.plan.is_some()))
+    }
+
+    /// Returns the ledger, empty if there is none. If it has gone, what the job's fields say about its steps is first
+    /// written into a new one, with the plan. See `steps.lua`.
+    #[doc(hidden)]
+    pub async fn read(self, job: &JobId, known: Option<(&[u8], &str)>) -> Result<StepsStatus, Error> {
+        let keys = vec![self.queue.keys.ledger(job), self.queue.keys.record(job)];
+        let (states, plan) = known.unwrap_or_default();
+        let answer = self.queue.run(&STEPS, keys, vec![bytes(states), plan.into()]).await?;
+        let [Value::Array(fields), state, dead] = &answer.rest[..] else {
+            return Err(Error::contract("steps", answer));
+        };
+        let is_dead = decode::text(state).parse() == Ok(State::Dead);
+        Ok(StepsStatus {
+            now: decode::timestamp(answer.status.cast_unsigned()),
+            ledger: Ledger::read(decode::envelope(fields).fields()),
+            dead: decode::entry_id(dead).filter(|_| is_dead),
+        })
+    }
+
+    /// Records an operator's verdict on a step.
+    ///
+    /// If all steps of a dead job are then done, so is the job, with everything that its end triggers, and its record
+    /// is kept for `retention`. If the job can continue, it is replayed. Two operators never both decide: the second
+    /// gets [`DecideError::Changed`] or [`DecideError::Refused`].
+    ///
+    /// # Errors
+    ///
+    /// [`DecideError`] if the step is not in a state that allows this verdict, or Redis does not answer.
+    pub async fn decide(
+        self,
+        job: &JobId,
+        (step, verdict): (&StepName, Verdict),
+        decider: &Decider,
+        retention: std::time::Duration,
+    ) -> Result<Decided, DecideError> {
+        let first = self.read(job, None).await?;
+        let seen = first.ledger.get(step).cloned();
+        let mut steps = first;
+        // Other steps may change in the meantime; this one may not.
+        for _ in 0..Self::DECIDE_TRIES {
+            if steps.ledger.get(step) != seen.as_ref() {
+                break;
+            }
+            let Some(plan) = &steps.ledger.plan else {
+                return Err(DecideError::NoLedger { queue: self.queue.name().to_string(), job: job.clone() });
+            };
+            if plan.get(step).is_none() {
+                let known: Vec<&str> = plan.steps().iter().map(|step| step.name.as_str()).collect();
+                return Err(DecideError::NoStep { step: step.clone(), known: known.join(", ") });
+            }
+            let state = steps.ledger.state(step);
+            let refused = |why| DecideError::Refused { step: step.clone(), state, why };
+            let next = judge(state, steps.dead.is_some(), verdict).map_err(refused)?;
+            let mut after = steps.ledger.clone();
+            after.decided(step, next);
+            let then =
+                if verdict == Verdict::GiveUp { AfterDecision::Stay } else { plan.after_decision(&after) };
+            let call = Call { step: Some((step, next, verdict)), then, decider, retention };
+            if let Some(decided) = self.call_decide(job, &steps, &call).await? {
+                return Ok(decided);
+            }
+            steps = self.read(job, None).await?;
+        }
+        Err(DecideError::Changed(step.clone()))
+    }
+
+    const DECIDE_TRIES: usize = 5;
+
+    /// Continues a job that was buried because of a step whose end is now known.
+    ///
+    /// Returns false if there is nothing to do, or if an operator must decide anyway: a replay would give exhausted
+    /// steps their attempts again.
+    #[doc(hidden)]
+    pub async fn resume(self, job: &JobId, retention: std::time::Duration) -> Result<bool, Error> {
+        let steps = self.read(job, None).await?;
+        self.resume_from(job, &steps, retention).await
+    }
+
+    /// Continues a job that was just buried because a person must decide, if no step needs that any more: the last one may
+    /// have reported its end a moment before the burial, and found no dead job.
+    ///
+    /// Returns false if there is nothing to do.
+    #[doc(hidden)]
+    pub async fn resume_decided(self, job: &JobId, retention: std::time::Duration) -> Result<bool, Error> {
+        let steps = self.read(job, None).await?;
+        let undecided = [StepState::Failed, StepState::Unknown, StepState::Started];
+        if steps.ledger.steps().any(|(_, record)| undecided.contains(&record.state)) {
+            return Ok(false);
+        }
+        self.resume_from(job, &steps, retention).await
+    }
+
+    async fn resume_from(
+        self,
+        job: &JobId,
+        steps: &StepsStatus,
+        retention: std::time::Duration,
+    ) -> Result<bool, Error> {
+        let then =
+            steps.ledger.plan.as_ref().map_or(AfterDecision::Stay, |plan| plan.after_decision(&steps.ledger));
+        let used_up = [StepState::Exhausted, StepState::GivenUp];
+        if then == AfterDecision::Stay
+            || steps.ledger.steps().any(|(_, record)| used_up.contains(&record.state))
+        {
+            return Ok(false);
+        }
+        let Some(dead) = steps.dead else { return Ok(false) };
+        let reason = self.queue.dead_letters().get(dead).await?.map(|letter| letter.text("dead_reason"));
+        if reason.as_deref() != Some(DeadReason::NeedsDecision.as_str()) {
+            return Ok(false);
+        }
+        let decider = Decider::new("worker", "");
+        let call = Call { step: None, then, decider: &decider, retention };
+        Ok(self.call_decide(job, steps, &call).await?.is_some())
+    }
+
+    /// Sends one decision; `None` if the state that it is based on has changed. See `decide.lua`.
+    async fn call_decide(
+        self,
+        job: &JobId,
+        steps: &StepsStatus,
+        call: &Call<'_>,
+    ) -> Result<Option<Decided>, Error> {
+        let (lane, follow_up, offloaded) = self.ending_of(steps.dead).await?;
+        let FollowUpArgs { keys: [lock, batch], ends } = follow_up;
+        let mut keys =
+            vec![self.queue.keys.ledger(job), self.queue.keys.record(job), self.queue.keys.dead.clone()];
+        keys.extend(self.queue.keys.streams().clone());
+        keys.extend([lock, batch, self.queue.keys.stream(lane).clone(), offloaded]);
+        let then = match call.then {
+            AfterDecision::Done => "done",
+            AfterDecision::Replay => "replay",
+            AfterDecision::Stay => "stay",
+        };
+        let dead = steps.dead.map_or_else(String::new, |dead| dead.to_string());
+        let (step, state, verdict) = call
+            .step
+            .map_or(("", "", ""), |(step, state, verdict)| (step.as_str(), state.as_str(), verdict.as_str()));
+        let args: Vec<Value> = vec![
+            steps.ledger.version.to_string().into(),
+            dead.into(),
+            format!("{:032x}", rand::random::<u128>()).into(),
+            step.into(),
+            state.into(),
+            verdict.into(),
+            call.decider.who.as_str().into(),
+            bytes(call.decider.reason.as_bytes()),
+            then.into(),
+            millis(call.retention),
+            job.to_string().into(),
+            ends,
+        ];
+        let answer = self.retry_decide(keys, args).await?;
+        match answer.status {
+            0 => Ok(None),
+            1 => Ok(Some(Decided::Written)),
+            2 => Ok(Some(Decided::Replayed(answer.rest.first().and_then(decode::entry_id)))),
+            3 => Ok(Some(Decided::Done)),
+            _ => Err(Error::contract("decide", answer)),
+        }
+    }
+
+    /// Sends a decision a second time if the first answer was lost: the script recognizes the call by its name.
+    async fn retry_decide(self, keys: Vec<fred::types::Key>, args: Vec<Value>) -> Result<Answer, Error> {
+        match self.queue.run(&DECIDE, keys.clone(), args.clone()).await {
+            Err(Error::Unknown { .. }) => self.queue.run(&DECIDE, keys, args).await,
+            answer => answer,
+        }
+    }
+
+    /// Returns the lane that a dead job came from, what its end triggers, and the key of its offloaded fields.
+    async fn ending_of(self, dead: Option<EntryId>) -> Result<(Lane, FollowUpArgs, fred::types::Key), Error> {
+        let nothing = (Lane::Normal, FollowUpArgs::none(&self.queue.keys), self.queue.keys.offloaded(""));
+        let Some(dead) = dead else { return Ok(nothing) };
+        let Some(letter) = self.queue.dead_letters().get(dead).await? else { return Ok(nothing) };
+        let lane = letter.text("dead_origin").parse().unwrap_or_default();
+        // A letter that cannot be parsed triggers nothing.
+        let Ok(job) = JobSpec::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
+        let taken = TakenJob { job: &job, envelope: &letter.fields, trace: None };
+        // Only workers know what a type names.
+        let follow_up = FollowUpArgs::of(&self.queue.keys, taken, None, End::Done(None));
+        Ok((lane, follow_up, self.queue.offloaded_of(taken)))
+    }
+}
+
+/// What one call of the script is to do.
+struct Call<'a> {
+    step: Option<(&'a StepName, StepState, Verdict)>,
+    then: AfterDecision,
+    decider: &'a Decider,
+    retention: std::time::Duration,
+}

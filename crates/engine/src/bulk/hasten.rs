@@ -1,0 +1,87 @@
+//! Making jobs of the delayed set due now, many of them in one script.
+
+use std::collections::VecDeque;
+
+use fred::types::Value;
+
+use crate::client::decode;
+use crate::client::error::Error;
+use crate::client::script::scripts;
+use crate::job::{EntryId, Envelope, JobId, Lane};
+use crate::{FoundJob, Queue, bytes};
+
+scripts! { HASTEN "hasten" }
+
+/// The most jobs of one script. If they have many steps, it leaves some of them for another call.
+const MAX_JOBS: usize = 50;
+
+/// What became of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Hastened {
+    Done,
+    /// It is no longer in the delayed set, or was due already.
+    Gone,
+    /// Redis refused this one alone.
+    Failed(String),
+}
+
+/// A job and its fields, and where it stands among those to make due.
+type Numbered<'a> = (usize, &'a (FoundJob, Option<Envelope>));
+
+impl Queue {
+    /// Makes jobs that a search found in the delayed set due now. Returns what became of each.
+    pub(super) async fn hasten(
+        &self,
+        found: &[(FoundJob, Option<Envelope>)],
+    ) -> Result<Vec<Hastened>, Error> {
+        let mut all = vec![Hastened::Gone; found.len()];
+        let mut waiting: VecDeque<_> = found.iter().enumerate().collect();
+        while !waiting.is_empty() {
+            let some: Vec<_> = waiting.drain(..waiting.len().min(MAX_JOBS)).collect();
+            let told = self.hasten_some(&some).await?;
+            let mut later = Vec::new();
+            for ((nth, job), told) in some.into_iter().zip(told) {
+                match told {
+                    Some(told) => all[nth] = told,
+                    None => later.push((nth, job)),
+                }
+            }
+            // They were next, and are again.
+            later.into_iter().rev().for_each(|job| waiting.push_front(job));
+        }
+        Ok(all)
+    }
+
+    /// Runs the script. Returns what became of each job, or nothing for those that it left for another call.
+    async fn hasten_some(&self, some: &[Numbered<'_>]) -> Result<Vec<Option<Hastened>>, Error> {
+        let (own, receipt) = (&self.keys, self.new_receipt());
+        let mut keys = vec![own.delayed.clone(), own.wake.clone(), receipt.clone()];
+        let mut args: Vec<Value> = Vec::with_capacity(2 * some.len());
+        for (_, (job, fields)) in some {
+            let named = |name: &[u8]| fields.as_ref().and_then(|fields| fields.get(name));
+            let text = named(b"id").and_then(|id| std::str::from_utf8(id).ok()).unwrap_or(&job.id);
+            // What has no valid id has no record either.
+            let id = text.parse().unwrap_or_else(|_| JobId::derived(EntryId::new(0, 0), Lane::Normal));
+            keys.extend([own.record(&id), own.ledger(&id)]);
+            args.push(bytes(job.id.as_bytes()));
+            args.push(bytes(named(b"life").or_else(|| named(b"created_ms")).unwrap_or_default()));
+        }
+        let answer = self.run_once(&HASTEN, receipt, (keys, args)).await?;
+        let told: Vec<_> = answer.rest.iter().map(|told| hastened(&decode::text(told))).collect();
+        let is_stuck = told.first().is_some_and(Option::is_none);
+        if told.len() != some.len() || is_stuck {
+            return Err(Error::contract("hasten", answer));
+        }
+        Ok(told)
+    }
+}
+
+/// Reads the answer about one job; `None` if it was left for another call.
+fn hastened(told: &str) -> Option<Hastened> {
+    match told {
+        "later" => None,
+        "done" => Some(Hastened::Done),
+        "gone" => Some(Hastened::Gone),
+        error => Some(Hastened::Failed(error.to_owned())),
+    }
+}

@@ -1,0 +1,346 @@
+//! The names of all keys. All keys of a queue share one hash tag, so a script may touch all of them in a cluster.
+
+use fred::types::Key;
+
+use crate::job::{BatchId, ConsumerName, EntryId, GateName, JobId, Lane, Namespace, QueueName, UniqueKey};
+use crate::statistics::type_stats::Window;
+
+/// The names of one queue's keys, built once.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    namespace: Namespace,
+    prefix: String,
+    lanes: [Key; 3],
+    /// The delayed set: job id to due time.
+    pub delayed: Key,
+    /// The packed fields of the delayed jobs.
+    pub(crate) delayed_fields: Key,
+    /// The dead letters.
+    pub dead: Key,
+    /// How many dead letters each group has.
+    pub dead_groups: Key,
+    /// The same; the two take turns, see `recount.lua`.
+    pub(crate) dead_groups_2: Key,
+    /// Which of the two is in use, and how far a recount is.
+    pub(crate) dead_recount: Key,
+    /// Letters that were deleted while a recount runs.
+    pub(crate) dead_gone: Key,
+    /// What people did to this queue.
+    pub audit: Key,
+    /// Its campaigns.
+    pub campaigns: Key,
+    /// Facts that the fleet agrees on.
+    pub control: Key,
+    /// The leader's lease.
+    pub leader: Key,
+    /// The lives of jobs whose cancellation was requested: life to the time of the request.
+    pub cancels: Key,
+    /// The lane and the entry that each of these had at that time, if known.
+    pub(crate) cancel_places: Key,
+    /// A list of jobs that were cancelled while no worker held them and that have not been reported yet.
+    pub endings: Key,
+    /// A list with one item for each worker on standby that is called.
+    pub calls: Key,
+    /// A list of at most one item, whose arrival wakes the promoter.
+    pub wake: Key,
+    /// The recurring jobs.
+    pub cron: Key,
+    /// The progress of the recurring jobs.
+    pub cron_ticks: Key,
+    /// The stream of events about the queue's jobs.
+    pub events: Key,
+    /// The rules of the gates. The keys with their states lie beside it; see `gate_key` in the prelude.
+    pub gates: Key,
+    /// The rooms in which jobs wait: room to the time since when.
+    pub rooms: Key,
+    /// The jobs that wait in rooms: job id to its entry and room.
+    pub(crate) room_places: Key,
+    /// How far the lanes of a queue that is shared between the values of a field are sorted.
+    pub fair: Key,
+    /// The rooms of unknown types: room to when a worker that knows the type last asked.
+    pub(crate) rooms_asked: Key,
+    /// What workers have counted since the last sample.
+    pub counts: Key,
+    /// The figures of the queue, once a minute.
+    pub samples: Key,
+}
+
+impl Keys {
+    pub(crate) fn new(namespace: &Namespace, queue: &QueueName) -> Self {
+        let prefix = format!("{namespace}:{{{queue}}}");
+        let key = |rest: &str| Key::from(format!("{prefix}:{rest}"));
+        Self {
+            lanes: [key("jobs:high"), key("jobs"), key("jobs:low")],
+            delayed: key("delayed"),
+            delayed_fields: key("delayed:fields"),
+            dead: key("dead"),
+            dead_groups: key("dead:groups"),
+            dead_groups_2: key("dead:groups:2"),
+            dead_recount: key("dead:recount"),
+            dead_gone: key("dead:recount:gone"),
+            audit: key("audit"),
+            campaigns: key("campaigns"),
+            control: key("control"),
+            leader: key("leader"),
+            cancels: key("cancels"),
+            cancel_places: key("cancels:places"),
+            endings: key("endings"),
+            calls: key("calls"),
+            wake: key("wake"),
+            cron: key("cron"),
+            cron_ticks: key("cron:ticks"),
+            events: key("events"),
+            gates: key("gates"),
+            rooms: key("rooms"),
+            room_places: key("rooms:places"),
+            rooms_asked: key("rooms:asked"),
+            fair: key("fair"),
+            counts: key("counts"),
+            samples: key("samples"),
+            namespace: namespace.clone(),
+            prefix,
+        }
+    }
+
+    /// The names of the keys of another queue of the namespace.
+    pub(crate) fn beside(&self, queue: &QueueName) -> Self {
+        Self::new(&self.namespace, queue)
+    }
+
+    /// The pattern for all these keys, as in ACLs.
+    pub(crate) fn pattern(&self) -> String {
+        format!("{}:*", self.prefix)
+    }
+
+    /// Adds the queue's keys to an error of Redis that names none of them.
+    pub(crate) fn with_key_names(&self, detail: &str) -> String {
+        let names_one = detail.contains(&format!("{}:", self.prefix));
+        if names_one { detail.to_owned() } else { format!("{detail} (its keys are {})", self.pattern()) }
+    }
+
+    /// The stream of one lane.
+    pub(crate) fn stream(&self, lane: Lane) -> &Key {
+        match lane {
+            Lane::High => &self.lanes[0],
+            Lane::Normal => &self.lanes[1],
+            Lane::Low => &self.lanes[2],
+        }
+    }
+
+    /// The streams in the order of [`Lane::ALL`].
+    pub(crate) fn streams(&self) -> &[Key; 3] {
+        &self.lanes
+    }
+
+    /// The lock of a unique key; without one, a key that never exists.
+    pub(crate) fn lock(&self, key: Option<&UniqueKey>) -> Key {
+        Key::from(format!("{}:unique:{}", self.prefix, key.map_or("", UniqueKey::as_str)))
+    }
+
+    /// The state of a batch; without one, a key that never exists.
+    pub(crate) fn batch(&self, batch: Option<&BatchId>) -> Key {
+        Key::from(format!("{}:batch:{}", self.prefix, batch.map_or("", BatchId::as_str)))
+    }
+
+    /// The answer to a producer's call, in case the reply is lost.
+    pub(crate) fn receipt(&self, call: &str) -> Key {
+        Key::from(format!("{}:receipt:{call}", self.prefix))
+    }
+
+    /// How many steps a user's test has let time pass.
+    pub(crate) fn advanced(&self) -> Key {
+        Key::from(format!("{}:advanced", self.prefix))
+    }
+
+    /// One campaign; for an empty id, what the keys of all campaigns begin with.
+    pub(crate) fn campaign(&self, id: &str) -> Key {
+        Key::from(format!("{}:campaign:{id}", self.prefix))
+    }
+
+    /// The letter that took the place of this one when somebody edited it.
+    pub(crate) fn edited(&self, letter: EntryId) -> Key {
+        Key::from(format!("{}:edited:{letter}", self.prefix))
+    }
+
+    /// The receipts of the entries that a consumer settled, until the answers have arrived.
+    pub(crate) fn receipts(&self, consumer: &str) -> Key {
+        Key::from(format!("{}:receipts:{consumer}", self.prefix))
+    }
+
+    /// The large fields of a job; for an empty token, a key that never exists.
+    pub(crate) fn offloaded(&self, token: &str) -> Key {
+        Key::from(format!("{}:offloaded:{token}", self.prefix))
+    }
+
+    /// A key of a gate's state; see `gate_key` in the prelude.
+    pub(crate) fn gate(&self, kind: &str, gate: &GateName) -> Key {
+        Key::from(format!("{}:{kind}:{gate}", self.prefix))
+    }
+
+    /// The stream of the jobs that wait in a room.
+    pub(crate) fn room(&self, name: &str) -> Key {
+        Key::from(format!("{}:room:{name}", self.prefix))
+    }
+
+    /// The rooms of the values whose jobs share a lane, in the order of their turns.
+    pub(crate) fn ring(&self, lane: Lane) -> Key {
+        Key::from(format!("{}:fair:{lane}", self.prefix))
+    }
+
+    /// The stream of a lane, or of a room if one is named.
+    pub(crate) fn place(&self, lane: Lane, room: Option<&str>) -> Key {
+        room.map_or_else(|| self.stream(lane).clone(), |room| self.room(room))
+    }
+
+    /// A job's record.
+    pub(crate) fn record(&self, id: &JobId) -> Key {
+        Key::from(format!("{}:job:{id}", self.prefix))
+    }
+
+    /// The pattern for the records.
+    pub(crate) fn records(&self) -> String {
+        format!("{}:job:*", self.prefix)
+    }
+
+    /// The job that a record belongs to; `None` if the key is not a record of this queue.
+    pub(crate) fn job_of_record(&self, key: &str) -> Option<JobId> {
+        key.strip_prefix(self.prefix.as_str())?.strip_prefix(":job:")?.parse().ok()
+    }
+
+    /// What the jobs of each type did in one window, by its number since 1970.
+    pub(crate) fn type_stats(&self, window: Window, number: u64) -> Key {
+        Key::from(format!("{}:types:{}:{number}", self.prefix, window.as_str()))
+    }
+
+    /// The ledger of a job's steps.
+    pub(crate) fn ledger(&self, id: &JobId) -> Key {
+        Key::from(format!("{}:steps:{id}", self.prefix))
+    }
+}
+
+/// Returns the name of the stream that a lane's jobs are added to, for producers that do not use this crate.
+///
+/// ```
+/// # use streamfleet_engine as streamfleet;
+/// use streamfleet::admin::stream_name;
+/// use streamfleet::job::{Lane, Namespace, QueueName};
+///
+/// let namespace: Namespace = "sf".parse()?;
+/// let queue: QueueName = "mail".parse()?;
+/// assert_eq!(stream_name(&namespace, &queue, Lane::High), "sf:{mail}:jobs:high");
+/// # Ok::<(), streamfleet::job::InvalidName>(())
+/// ```
+pub fn stream_name(namespace: &Namespace, queue: &QueueName, lane: Lane) -> String {
+    Keys::new(namespace, queue).stream(lane).as_str_lossy().into_owned()
+}
+
+/// The names of the keys that the alerts of a namespace use. They share one hash tag.
+#[derive(Debug, Clone)]
+pub(crate) struct AlertKeys {
+    /// The lease of the process that sends messages.
+    pub sender: Key,
+    /// The incidents that are not over: id to what is known.
+    pub open: Key,
+    /// Those that are over, the newest last.
+    pub past: Key,
+    /// Which sinks have got which message: id and sink to two numbers.
+    pub told: Key,
+    /// Until when people do not want to be reminded of incidents.
+    pub(crate) acks: Key,
+    /// Up to when each queue has been checked.
+    pub seen: Key,
+    /// What people did about incidents.
+    pub audit: Key,
+}
+
+impl AlertKeys {
+    /// The keys of a namespace. `tag` is `alerts`, except in a rehearsal.
+    pub(crate) fn new(namespace: &Namespace, tag: &str) -> Self {
+        // No queue has a key that begins so, whatever its name.
+        let key = |rest: &str| Key::from(format!("{namespace}:alerts:{{{tag}}}:{rest}"));
+        Self {
+            sender: key("sender"),
+            open: key("open"),
+            past: key("past"),
+            told: key("told"),
+            acks: key("acks"),
+            seen: key("seen"),
+            audit: key("audit"),
+        }
+    }
+}
+
+/// What people did to queues that no longer exist: the only trace that a deleted queue leaves.
+pub(crate) fn deletions(namespace: &Namespace) -> Key {
+    Key::from(format!("{namespace}:deletions"))
+}
+
+/// The hash in which a live worker reports itself.
+pub(crate) fn worker(namespace: &Namespace, consumer: &ConsumerName) -> Key {
+    Key::from(format!("{namespace}:worker:{consumer}"))
+}
+
+/// A pattern that matches every worker.
+pub(crate) fn workers(namespace: &Namespace) -> String {
+    format!("{namespace}:worker:*")
+}
+
+/// A pattern that matches every queue by its `control`, `jobs…`, `delayed`, `dead` or `cron` keys: a queue that nobody
+/// has joined yet has no `control`. It is only as specific as needed to exclude the records (`job:…`), of which there
+/// may be millions.
+pub(crate) fn queues(namespace: &Namespace) -> String {
+    format!("{namespace}:{{*}}:[cjd][oer][nbalo][tsadn]*")
+}
+
+/// The queue that this key belongs to, if it is one of the keys that [`queues`] is meant to match.
+pub(crate) fn queue_of(namespace: &Namespace, key: &str) -> Option<QueueName> {
+    let rest = key.strip_prefix(namespace.as_str())?.strip_prefix(":{")?;
+    let (queue, key) = rest.split_once("}:")?;
+    let telling = ["control", "jobs", "jobs:high", "jobs:low", "delayed", "dead", "cron"].contains(&key);
+    telling.then(|| queue.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_of_a_queue_share_one_hash_tag() {
+        let keys = Keys::new(&"sf".parse().unwrap(), &"mail".parse().unwrap());
+        let id: JobId = "order-7".parse().unwrap();
+        let mut all =
+            vec![keys.delayed.clone(), keys.delayed_fields.clone(), keys.dead.clone(), keys.control.clone()];
+        all.extend([keys.lock(None), keys.batch(None)]);
+        all.extend([
+            keys.calls.clone(),
+            keys.leader.clone(),
+            keys.wake.clone(),
+            keys.events.clone(),
+            keys.record(&id),
+        ]);
+        all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
+        all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone(), keys.campaigns.clone()]);
+        all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
+        all.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
+        all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
+        all.extend([keys.rooms_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
+        all.extend([keys.counts.clone(), keys.samples.clone(), keys.type_stats(Window::Hour, 7)]);
+        all.extend(keys.streams().clone());
+        for key in all {
+            assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");
+        }
+        assert_eq!(keys.record(&id).as_str_lossy(), "sf:{mail}:job:order-7");
+    }
+
+    #[test]
+    fn a_queue_is_found_again_from_its_keys_but_not_from_a_record() {
+        let namespace: Namespace = "sf".parse().unwrap();
+        for key in ["control", "jobs", "jobs:low", "delayed", "dead", "cron"] {
+            let found = queue_of(&namespace, &format!("sf:{{mail}}:{key}")).unwrap();
+            assert_eq!(found.as_str(), "mail");
+        }
+        for key in ["other:{mail}:control", "sf:{mail}:job:jobs", "sf:{mail}:job:x}:jobs", "sf:{Mail}:jobs"] {
+            assert_eq!(queue_of(&namespace, key), None, "{key}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Giving back what attempts held of their gates, and letting waiting jobs out of rooms.
+
+use std::time::Duration;
+
+use fred::types::Value;
+
+use crate::client::decode;
+use crate::client::error::Error;
+use crate::client::script::scripts;
+use crate::job::{EntryId, GateName, Lane, Limits, Rules};
+use crate::{Queue, bytes};
+
+scripts! { DRAIN "drain" }
+
+/// The most jobs that leave rooms in one script …
+const MAX_LEAVING: i64 = 50;
+
+/// … and the most that they weigh, roughly.
+const MAX_WEIGHT: i64 = 256 * 1024;
+
+/// The most places that one script gives back.
+pub const MAX_GIVEN_BACK: usize = 100;
+
+/// The most rooms that one script looks at.
+pub const MAX_ROOMS: usize = 20;
+
+/// A place in a gate that an attempt held until it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldPlace {
+    /// The gate.
+    pub gate: GateName,
+    /// The entry of the attempt.
+    pub entry: (Lane, EntryId),
+    /// How the attempt ended, for the gate's breaker and rate; `None` if that does not matter to them.
+    pub ended: Option<AttemptEnd>,
+}
+
+/// What an attempt's end says to a breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptEnd {
+    /// The attempt succeeded.
+    Succeeded,
+    /// The attempt failed.
+    Failed,
+    /// It says nothing about whether the next one would succeed.
+    Other,
+    /// It never started: this process did not ask whether its job may, or Redis refused to let it begin. Its start is given
+    /// back.
+    Unstarted,
+}
+
+/// The result of one `drain`.
+#[derive(Debug, Clone)]
+pub struct Drained {
+    /// How many jobs left their rooms.
+    pub left: u64,
+    /// After how long a gate may let the next one pass, if that depends on time alone.
+    pub next_in: Option<Duration>,
+    /// Whether more may leave at once.
+    pub more: bool,
+    /// Why some of it was not done: a key of another type.
+    pub failed: Option<Error>,
+}
+
+impl HeldPlace {
+    /// Creates the place of an attempt that ended like this. The rules say whether its end matters.
+    pub fn new(gate: GateName, entry: (Lane, EntryId), end: AttemptEnd, rules: &Rules) -> Self {
+        let Limits { rate, breaker, .. } = rules.limits_of(&gate);
+        let matters = breaker.is_some() || rate.is_some() && end == AttemptEnd::Unstarted;
+        Self { gate, entry, ended: matters.then_some(end) }
+    }
+}
+
+impl AttemptEnd {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "ok",
+            Self::Failed => "failed",
+            Self::Other => "other",
+            Self::Unstarted => "unstarted",
+        }
+    }
+}
+
+impl Queue {
+    /// Gives back places, at most [`MAX_GIVEN_BACK`], and lets jobs out of these rooms, at most [`MAX_ROOMS`], while their
+    /// gates let them pass. See `drain.lua`.
+    #[doc(hidden)]
+    pub async fn drain(&self, given_back: &[HeldPlace], rooms: &[String]) -> Result<Drained, Error> {
+        let own = &self.keys;
+        let mut keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone(), own.dead.clone()];
+        keys.extend(own.streams().clone());
+        let count = i64::try_from(given_back.len()).unwrap_or(i64::MAX);
+        let mut args: Vec<Value> = [MAX_LEAVING, MAX_WEIGHT, count].map(Value::Integer).into();
+        for HeldPlace { gate, entry: (lane, entry), ended } in given_back {
+            let entry = format!("{lane} {entry}");
+            let ended = ended.map_or("", AttemptEnd::as_str);
+            args.extend([bytes(gate.as_str().as_bytes()), entry.into(), ended.into()]);
+        }
+        args.extend(rooms.iter().map(|room| bytes(room.as_bytes())));
+        let answer = self.run(&DRAIN, keys, args).await?;
+        let (Ok(left), [next, more, failed]) = (u64::try_from(answer.status), &answer.rest[..]) else {
+            return Err(Error::contract("drain", answer));
+        };
+        let failed = Some(decode::text(failed)).filter(|failed| !failed.is_empty());
+        Ok(Drained {
+            left,
+            next_in: decode::number(next).map(Duration::from_millis),
+            more: decode::number(more) == Some(1),
+            failed: failed.map(|failed| self.name_keys(Error::refused("drain", failed))),
+        })
+    }
+}

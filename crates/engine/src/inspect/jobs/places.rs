@@ -1,0 +1,361 @@
+//! Reads the next jobs of one place, in portions that block Redis only briefly.
+
+use std::time::Duration;
+
+use fred::interfaces::{ClientLike, StreamsInterface};
+use fred::types::{ClusterHash, CustomCommand, Value};
+use futures_util::future::{join_all, try_join_all};
+
+use super::{FoundJob, JobCursor, Place, Portion};
+use crate::client::decode::{self, timestamp};
+use crate::client::error::{Class, Error};
+use crate::inspect::holdings::{Holdings, PendingEntry};
+use crate::inspect::server::scan_page;
+use crate::job::{self, EntryId, Envelope, JobId, Lane, State, Timestamp};
+use crate::{Entry, GROUP, Queue, Upcoming};
+
+/// The most jobs of a page …
+const MOST: usize = 200;
+
+/// … and the most bytes, unless a single job has more.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most bytes that one command reads, roughly.
+const COMMAND_BYTES: usize = 1024 * 1024;
+
+/// About how many entries in rooms a page has. Their large fields are elsewhere, so they keep to the bytes of a page.
+const ROOM_JOBS: i64 = 100;
+
+/// How many entries or records are read at once.
+const AT_ONCE: usize = 8;
+
+impl Queue {
+    /// Reads entries that workers hold, each by its own id, because others may be between them.
+    pub(super) async fn page_held(
+        &self,
+        lane: Lane,
+        after: Option<EntryId>,
+        holdings: &Holdings,
+    ) -> Result<Portion, Error> {
+        let pending = self.pending(lane, after).await?;
+        let is_full = pending.len() == MOST;
+        let (mut portion, mut bytes, mut last) = (Portion::default(), 0, None);
+        for some in pending.chunks(AT_ONCE) {
+            if bytes >= PAGE_BYTES {
+                portion.after = last;
+                return Ok(portion);
+            }
+            let entries =
+                try_join_all(some.iter().map(|held| self.bare_entry(lane, None, held.entry))).await?;
+            for (held, entry) in some.iter().zip(entries) {
+                last = Some(held.entry);
+                // Settled in the meantime, or deleted by somebody.
+                let Some(entry) = entry else { continue };
+                bytes += entry.size();
+                let holder = holdings.holder(self.name(), lane, held.clone());
+                let (job, fields) = of_entry(entry, Place::Held(lane));
+                portion.jobs.push((FoundJob { holder: Some(holder), ..job }, fields));
+            }
+        }
+        portion.after = last.filter(|_| is_full);
+        Ok(portion)
+    }
+
+    /// Returns which entries workers hold, without reading them.
+    pub(super) async fn places_held(
+        &self,
+        lane: Lane,
+        after: Option<EntryId>,
+        holdings: &Holdings,
+    ) -> Result<Portion, Error> {
+        let pending = self.pending(lane, after).await?;
+        let after = pending.last().map(|held| held.entry).filter(|_| pending.len() == MOST);
+        let found = |held: PendingEntry| {
+            let entry = held.entry;
+            let cursor = JobCursor { place: Place::Held(lane), after: Some(entry) };
+            let id = JobId::derived(entry, lane).to_string();
+            let holder = Some(holdings.holder(self.name(), lane, held));
+            let job = FoundJob::new(id, State::Running, cursor);
+            (FoundJob { lane: Some(lane), entry: Some(entry), holder, ..job }, None)
+        };
+        Ok(Portion { jobs: pending.into_iter().map(found).collect(), after, unreadable: 0 })
+    }
+
+    /// Reads the entry of a running job that a search found without reading it ([`only_places`](super::JobSearch::only_places)).
+    /// Other jobs come back as they are. `None` if the entry no longer exists: the job has ended since, or moved.
+    ///
+    /// ```no_run
+    /// # use streamfleet_engine as streamfleet;
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// use streamfleet::admin::JobSearch;
+    /// use streamfleet::job::State;
+    ///
+    /// let search = JobSearch::new().states(vec![State::Running]).only_places(true);
+    /// for job in queue.find_jobs(&search, None).await?.jobs.into_iter().take(10) {
+    ///     let Some(job) = queue.read_found(job).await? else { continue };
+    ///     println!("{} has the type {}", job.id, job.job_type);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn read_found(&self, job: FoundJob) -> Result<Option<FoundJob>, Error> {
+        let (Place::Held(lane), Some(id)) = (job.cursor.place, job.entry) else { return Ok(Some(job)) };
+        let Some(entry) = self.bare_entry(lane, None, id).await? else { return Ok(None) };
+        let (read, _fields) = of_entry(entry, Place::Held(lane));
+        Ok(Some(FoundJob { holder: job.holder, ..read }))
+    }
+
+    /// Returns the pending entries of a lane after this one.
+    async fn pending(&self, lane: Lane, after: Option<EntryId>) -> Result<Vec<PendingEntry>, Error> {
+        let (client, key) = (self.link.client(), self.keys.stream(lane));
+        let command = CustomCommand::new_static("XPENDING", ClusterHash::FirstKey, false);
+        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
+        let args: Vec<Value> =
+            vec![key.clone().into(), GROUP.into(), from.into(), "+".into(), Value::Integer(MOST as i64)];
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
+        match self.link.ask("xpending", reply).await {
+            Ok(Value::Array(items)) => Ok(items.iter().filter_map(pending_entry).collect()),
+            Ok(Value::Null) => Ok(Vec::new()),
+            Ok(reply) => Err(Error::contract("xpending", reply)),
+            Err(error) if error.class() == Some(Class::NoGroup) => Ok(Vec::new()),
+            Err(error) => Err(error.of_key(key)),
+        }
+    }
+
+    /// Reads entries that no worker has taken: those after the last one that was delivered.
+    pub(super) async fn page_waiting(&self, lane: Lane, after: Option<EntryId>) -> Result<Portion, Error> {
+        let mut from = match after {
+            Some(after) => format!("({after}"),
+            None => {
+                let (_, hints) = self.count(None).await?;
+                hints.starts[lane as usize].clone()
+            }
+        };
+        let mut portion = Portion::default();
+        if from.is_empty() {
+            return Ok(portion);
+        }
+        let (mut size, mut bytes) = (job::Portion::new(1, MOST, COMMAND_BYTES), 0);
+        while portion.jobs.len() < MOST && bytes < PAGE_BYTES {
+            let wanted = size.count().min(MOST - portion.jobs.len());
+            let (client, key) = (self.link.client(), self.keys.stream(lane));
+            let reply = client.xrange(key.clone(), from, "+", Some(wanted as u64));
+            let reply: Value = self.link.ask("xrange", reply).await.map_err(|error| error.of_key(key))?;
+            let entries = decode::entries("xrange", &reply, lane)?;
+            size.record_sizes(entries.iter().map(Entry::size));
+            bytes += entries.iter().map(Entry::size).sum::<usize>();
+            let last = entries.last().map(|entry| entry.id).filter(|_| entries.len() == wanted);
+            portion.jobs.extend(entries.into_iter().map(|entry| of_entry(entry, Place::Waiting(lane))));
+            portion.after = last;
+            let Some(last) = last else { break };
+            from = format!("({last}");
+        }
+        Ok(portion)
+    }
+
+    /// Reads entries that wait in rooms, each by its own id. The table of their places is scanned, so they come in no order. No
+    /// entry in a room is large, because its large fields are elsewhere.
+    pub(super) async fn page_rooms(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+        let (cursor, key) = (after.map_or(0, |after| after.ms).to_string(), &self.keys.room_places);
+        let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
+        let args: Vec<Value> =
+            vec![key.clone().into(), cursor.into(), "COUNT".into(), Value::Integer(ROOM_JOBS)];
+        let client = self.link.client();
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
+        let reply = self.link.ask("hscan", reply).await.map_err(|error| error.of_key(key))?;
+        let Value::Array(parts) = reply else { return Err(Error::contract("hscan", reply)) };
+        let [next, Value::Array(found)] = &parts[..] else { return Err(Error::contract("hscan", parts)) };
+        let next = decode::number(next).ok_or_else(|| Error::contract("hscan", decode::text(next)))?;
+        let after = Some(EntryId::new(next, 0));
+        let places: Vec<_> = found.iter().skip(1).step_by(2).filter_map(place_in_room).collect();
+        let (mut jobs, mut unreadable) = (Vec::with_capacity(places.len()), 0);
+        for some in places.chunks(AT_ONCE) {
+            let reading =
+                some.iter().map(|(entry, room)| self.bare_entry(Lane::Normal, Some(room.as_str()), *entry));
+            for ((_, room), entry) in some.iter().zip(join_all(reading).await) {
+                let entry = match entry {
+                    Err(error) if is_of_another_type(&error) => {
+                        unreadable += 1;
+                        continue;
+                    }
+                    entry => entry?,
+                };
+                // It has left the room in the meantime.
+                let Some(entry) = entry else { continue };
+                let (job, fields) = of_entry(entry, Place::Rooms);
+                let cursor = JobCursor { place: Place::Rooms, after };
+                jobs.push((FoundJob { room: Some(room.clone()), cursor, ..job }, fields));
+            }
+        }
+        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0), unreadable })
+    }
+
+    /// Reads the delayed set, the next due first. `after` has the due time of the last job that was read, and how many
+    /// jobs with this due time were read: jobs that become due in the meantime move no page.
+    pub(super) async fn page_delayed(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+        let total = self.count_due("+inf".to_owned()).await?;
+        let skip = match after {
+            None => 0,
+            Some(EntryId { ms: 0, seq }) => seq,
+            // A priority adds a fraction of a millisecond, so the bound is this millisecond, and excludes it.
+            Some(EntryId { ms, seq }) => self.count_due(format!("({ms}")).await?.saturating_add(seq),
+        };
+        let page = self.delayed().bare_page(skip, MOST as u64).await?;
+        let (mut at, mut jobs) = (after.unwrap_or(EntryId::new(0, 0)), Vec::with_capacity(page.len()));
+        for job in page {
+            let due = job.due.as_ms();
+            let before = if at.ms == due { at.seq } else { 0 };
+            at = EntryId::new(due, before.saturating_add(1));
+            jobs.push(of_delayed(job, JobCursor { place: Place::Delayed, after: Some(at) }));
+        }
+        // A page that is not full may end where jobs moved up, because others became due. If it has all that there were, it is
+        // the end, even if more jobs arrive there all the time.
+        let is_end = jobs.is_empty() || jobs.len() < MOST && skip.saturating_add(jobs.len() as u64) >= total;
+        Ok(Portion { jobs, after: Some(at).filter(|_| !is_end), unreadable: 0 })
+    }
+
+    /// Counts the jobs of the delayed set that are due up to this time.
+    async fn count_due(&self, until: String) -> Result<u64, Error> {
+        let (client, key) = (self.link.client(), &self.keys.delayed);
+        let command = CustomCommand::new_static("ZCOUNT", ClusterHash::FirstKey, false);
+        let args: Vec<Value> = vec![key.clone().into(), "-inf".into(), until.into()];
+        let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
+        let counted = self.link.ask("zcount", reply).await.map_err(|error| error.of_key(key))?;
+        Ok(decode::number(&counted).unwrap_or(0))
+    }
+
+    /// Reads dead letters, the oldest first, without their large fields.
+    pub(super) async fn page_dead(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+        let letters = self.dead_letters().bare().later(after, MOST as u64).await?;
+        let after = letters.last().map(|letter| letter.entry);
+        let jobs = letters.into_iter().map(|letter| {
+            let (id, died) = (letter.job().to_string(), letter.died());
+            let job = FoundJob {
+                job_type: letter.text("type"),
+                lane: letter.text("dead_origin").parse().ok(),
+                entry: Some(letter.entry),
+                created: number(&letter.fields, "dead_created_ms").map(timestamp),
+                attempts: number(&letter.fields, "dead_attempts").unwrap_or(0),
+                died: Some(died),
+                error: Some(letter.text("dead_error")),
+                ..FoundJob::new(id, State::Dead, JobCursor { place: Place::Dead, after: Some(letter.entry) })
+            };
+            (job, Some(letter.fields))
+        });
+        Ok(Portion { jobs: jobs.collect(), after, unreadable: 0 })
+    }
+
+    /// Reads the records of jobs that ended well. They are scattered over all keys of the server, so many pages may
+    /// have none.
+    pub(super) async fn page_records(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+        let mut keys = Vec::new();
+        let cursor = after.map_or(0, |after| after.ms).to_string();
+        let next = scan_page(&self.link, &cursor, &self.keys.records(), &mut keys).await?;
+        let ids: Vec<JobId> =
+            keys.iter().filter_map(|key| self.keys.job_of_record(&key.as_str_lossy())).collect();
+        let next: u64 = next.parse().map_err(|_| Error::contract("scan", &next))?;
+        let after = Some(EntryId::new(next, 0));
+        let (mut jobs, mut unreadable) = (Vec::new(), 0);
+        for some in ids.chunks(AT_ONCE) {
+            let mut found = Vec::with_capacity(some.len());
+            for status in join_all(some.iter().map(|id| self.status_without_log(id))).await {
+                match status {
+                    Err(error) if is_of_another_type(&error) => unreadable += 1,
+                    status => found.extend(status?),
+                }
+            }
+            let ended =
+                found.into_iter().filter(|status| matches!(status.state, State::Done | State::Cancelled));
+            jobs.extend(ended.map(|status| {
+                let job = FoundJob {
+                    job_type: status.job_type,
+                    lane: Some(status.lane),
+                    created: status.created,
+                    attempts: status.attempts.len() as u64,
+                    ended: status.attempts.last().map(|attempt| attempt.ended),
+                    error: Some(status.error.unwrap_or_default()),
+                    ..FoundJob::new(
+                        status.id.to_string(),
+                        status.state,
+                        JobCursor { place: Place::Records, after },
+                    )
+                };
+                (job, None)
+            }));
+        }
+        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0), unreadable })
+    }
+}
+
+/// Returns true if a key has another type than the fleet's. That affects the jobs of this key, and no others.
+pub(super) fn is_of_another_type(error: &Error) -> bool {
+    matches!(error, Error::Refused { detail, .. } if detail.contains("WRONGTYPE"))
+}
+
+fn pending_entry(item: &Value) -> Option<PendingEntry> {
+    let Value::Array(parts) = item else { return None };
+    let [entry, consumer, silent, deliveries] = &parts[..] else { return None };
+    Some(PendingEntry {
+        entry: decode::entry_id(entry)?,
+        consumer: decode::text(consumer),
+        silent: Duration::from_millis(decode::number(silent).unwrap_or(0)),
+        deliveries: decode::number(deliveries).unwrap_or(0),
+    })
+}
+
+/// Reads where a job is: its entry, and the room.
+fn place_in_room(value: &Value) -> Option<(EntryId, String)> {
+    let text = decode::text(value);
+    let (entry, room) = text.split_once(' ')?;
+    Some((entry.parse().ok()?, room.to_owned()))
+}
+
+fn of_entry(entry: Entry, place: Place) -> (FoundJob, Option<Envelope>) {
+    let state = if matches!(place, Place::Held(_)) { State::Running } else { State::Waiting };
+    let cursor = JobCursor { place, after: Some(entry.id) };
+    let fields = entry.envelope.unwrap_or_default();
+    let named = text(&fields, "id").parse::<JobId>().ok();
+    let id = named.unwrap_or_else(|| JobId::derived(entry.id, entry.lane));
+    let created = number(&fields, "created_ms").unwrap_or(entry.id.ms);
+    // Another lane, or a room, may have it for once.
+    let home = text(&fields, "lane").parse::<Lane>().ok();
+    let job = FoundJob {
+        lane: Some(home.unwrap_or(entry.lane)),
+        entry: Some(entry.id),
+        created: Some(timestamp(created)),
+        ..FoundJob::new(id.to_string(), state, cursor)
+    };
+    (with_fields(job, &fields), Some(fields))
+}
+
+fn of_delayed(upcoming: Upcoming, cursor: JobCursor) -> (FoundJob, Option<Envelope>) {
+    let (id, due) = (upcoming.id, Some(upcoming.due));
+    let Some((lane, fields)) = upcoming.fields else {
+        return (FoundJob { due, ..FoundJob::new(id, State::Scheduled, cursor) }, None);
+    };
+    let created: Option<Timestamp> = number(&fields, "created_ms").map(timestamp);
+    let job = FoundJob { lane: Some(lane), due, created, ..FoundJob::new(id, State::Scheduled, cursor) };
+    let job = with_fields(job, &fields);
+    let state = if job.attempts > 0 { State::Retrying } else { State::Scheduled };
+    (FoundJob { state, ..job }, Some(fields))
+}
+
+fn with_fields(job: FoundJob, fields: &Envelope) -> FoundJob {
+    let count = |name: &str| number(fields, name).unwrap_or(0);
+    FoundJob {
+        job_type: text(fields, "type"),
+        attempts: count("attempt").saturating_add(count("lost")),
+        ..job
+    }
+}
+
+fn text(fields: &Envelope, name: &str) -> String {
+    String::from_utf8_lossy(fields.get(name.as_bytes()).unwrap_or_default()).into_owned()
+}
+
+fn number(fields: &Envelope, name: &str) -> Option<u64> {
+    text(fields, name).parse().ok()
+}

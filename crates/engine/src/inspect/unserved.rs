@@ -1,0 +1,255 @@
+//! The types whose jobs wait in rooms because the workers that read them did not know the type, and which types the live
+//! workers of a queue know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fred::interfaces::{ClientLike, HashesInterface};
+use fred::types::{ClusterHash, CustomCommand, Value};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::client::decode::{self, timestamp};
+use crate::client::error::Error;
+use crate::client::script::scripts;
+use crate::inspect::server::worker_facts;
+use crate::job::{ConsumerName, JobType, Lane, Pacing, Parking, Timestamp};
+use crate::{Broker, Queue};
+
+scripts! { UNSERVED "unserved" }
+
+/// The most rooms that one script checks.
+const PAGE: usize = 100;
+
+/// About how many rooms of any kind one command of a walk returns.
+const SCANNED: i64 = 1000;
+
+/// The most commands of one walk.
+const MAX_SCANS: usize = 20;
+
+/// The most workers that are asked what they know, …
+const MAX_WORKERS: usize = 1000;
+
+/// … and how many of them at once.
+const AT_ONCE: usize = 16;
+
+/// The most types that are written down, …
+const MAX_KNOWN: usize = 1000;
+
+/// … and the most bytes of their names.
+const MAX_KNOWN_BYTES: usize = 32 * 1024;
+
+/// The field of the fleet's settings that has the types of the live workers: when and how often it is written, and the
+/// names.
+const TYPES: &str = "types";
+
+/// A type whose jobs wait in a room because some worker did not know it; see the [example](Queue::unknown_types).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnknownType {
+    /// The type.
+    pub job_type: JobType,
+    /// How many of its jobs wait in the room.
+    pub jobs: u64,
+    /// How long no worker has known the type; `None` if a live worker of the queue knows it.
+    pub unserved_for: Option<Duration>,
+}
+
+/// A part of the rooms of unknown types.
+#[derive(Debug, Default)]
+pub struct UnknownPage {
+    pub types: Vec<UnknownType>,
+    /// Where to continue; `None` at the end.
+    pub next: Option<String>,
+    /// How long nobody has asked about a type that no worker knows.
+    pub unasked_for: Duration,
+    /// What the clock of Redis showed, if there are rooms.
+    pub now: Option<Timestamp>,
+}
+
+impl Queue {
+    /// Returns types whose jobs wait because the worker that read them did not know the type, at most `most`, by name.
+    ///
+    /// If a live worker knows the type, it takes the jobs as soon as it has free slots. The walk ends after some 20,000
+    /// rooms.
+    ///
+    /// ```no_run
+    /// # use streamfleet_engine as streamfleet;
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// for unknown in queue.unknown_types(100).await? {
+    ///     if let Some(time) = unknown.unserved_for {
+    ///         println!("{} jobs of type {}: no worker has known it for {time:?}", unknown.jobs, unknown.job_type);
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn unknown_types(&self, most: usize) -> Result<Vec<UnknownType>, Error> {
+        let (mut types, mut from) = (Vec::new(), None);
+        for _ in 0..MAX_SCANS {
+            let page = self.unknown_rooms(from.as_deref()).await?;
+            types.extend(page.types);
+            from = page.next;
+            if from.is_none() || types.len() >= most {
+                break;
+            }
+        }
+        types.sort_by(|one, other| one.job_type.cmp(&other.job_type));
+        // A walk may meet a room twice.
+        types.dedup_by(|one, other| one.job_type == other.job_type);
+        types.truncate(most);
+        Ok(types)
+    }
+
+    /// Returns a part of the rooms of unknown types that have jobs, or had some just now.
+    #[doc(hidden)]
+    pub async fn unknown_rooms(&self, from: Option<&str>) -> Result<UnknownPage, Error> {
+        let (found, next) = self.scan_rooms(from.unwrap_or("0")).await?;
+        let mut page = UnknownPage { next, ..UnknownPage::default() };
+        for types in found.chunks(PAGE) {
+            self.add_unserved(&mut page, types).await?;
+        }
+        Ok(page)
+    }
+
+    /// Walks the index of all rooms. Its reply begins with a cursor, not with data.
+    async fn scan_rooms(&self, from: &str) -> Result<(Vec<JobType>, Option<String>), Error> {
+        let client = self.link.client();
+        let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
+        let key = self.keys.rooms.clone();
+        let mut args: Vec<Value> = vec![key.into(), from.into(), "MATCH".into()];
+        args.extend([Parking::UNKNOWN_PATTERN.into(), "COUNT".into(), Value::Integer(SCANNED)]);
+        let page = self.link.ask("hscan", client.custom::<Value, Value>(command, args)).await?;
+        let Value::Array(parts) = &page else { return Err(Error::contract("hscan", page)) };
+        let [next, Value::Array(flat)] = &parts[..] else { return Err(Error::contract("hscan", page)) };
+        let types = flat.chunks_exact(2).filter_map(|pair| Parking::unknown_type(&decode::text(&pair[0])));
+        let next = Some(decode::text(next)).filter(|next| next != "0");
+        Ok((types.collect(), next))
+    }
+
+    async fn add_unserved(&self, page: &mut UnknownPage, types: &[JobType]) -> Result<(), Error> {
+        let names: Vec<String> = types.iter().map(|job_type| Parking::unknown(job_type).room).collect();
+        let own = &self.keys;
+        let mut keys = vec![own.rooms.clone(), own.rooms_asked.clone(), own.stream(Lane::Normal).clone()];
+        keys.extend(names.iter().map(|name| own.room(name)));
+        let args = names.into_iter().map(Value::from).collect();
+        let answer = self.run(&UNSERVED, keys, args).await?;
+        let [members, rooms @ ..] = &answer.rest[..] else { return Err(Error::contract("unserved", answer)) };
+        let now = u64::try_from(answer.status).unwrap_or(0);
+        page.now = Some(timestamp(now));
+        page.unasked_for = Pacing::of(decode::number(members).unwrap_or(0)).unasked_for();
+        let unasked_for = page.unasked_for;
+        let rooms = types.iter().zip(rooms.chunks_exact(3)).filter_map(|(job_type, room)| {
+            // A room that was emptied in the meantime has no time.
+            let since = decode::number(&room[0])?;
+            let asked = decode::number(&room[1]).unwrap_or(0);
+            let quiet = Duration::from_millis(now.saturating_sub(since.max(asked)));
+            let unserved_for = Some(quiet).filter(|quiet| *quiet >= unasked_for);
+            let jobs = decode::number(&room[2]).unwrap_or(0);
+            Some(UnknownType { job_type: job_type.clone(), jobs, unserved_for })
+        });
+        page.types.extend(rooms);
+        Ok(())
+    }
+}
+
+/// What the live workers of a queue know.
+#[derive(Debug, Default)]
+pub struct LiveTypes {
+    /// The members of the group, live or not.
+    pub members: usize,
+    /// The types; `None` if no worker is live, one of them knows more types than it reports, or there are too many workers
+    /// to ask.
+    pub types: Option<BTreeSet<JobType>>,
+}
+
+impl Broker {
+    /// Asks the live workers of a queue which types they know.
+    #[doc(hidden)]
+    pub async fn live_types(&self, queue: &Queue) -> Result<LiveTypes, Error> {
+        let members = queue.consumers(Lane::Normal).await?;
+        let workers = members.iter().filter(|member| !member.name.ends_with(".claims"));
+        let members: Vec<ConsumerName> = workers.filter_map(|member| member.name.parse().ok()).collect();
+        let mut live = LiveTypes { members: members.len(), types: None };
+        if members.len() > MAX_WORKERS {
+            return Ok(live);
+        }
+        let facts = stream::iter(members)
+            .map(|consumer| async move { worker_facts(self, &consumer).await })
+            .buffer_unordered(AT_ONCE);
+        let facts: Vec<_> = facts.try_collect().await?;
+        let serves = |facts: &&BTreeMap<String, String>| {
+            listed(facts, "queues").any(|name| name == queue.name().as_str())
+        };
+        let serving: Vec<_> = facts.iter().filter(serves).collect();
+        if !serving.is_empty() && serving.iter().all(|facts| !facts.contains_key("types_left_out")) {
+            let types = serving.iter().flat_map(|facts| listed(facts, "types"));
+            live.types = Some(types.filter_map(|name| name.parse().ok()).collect());
+        }
+        Ok(live)
+    }
+}
+
+impl Queue {
+    /// Returns the types that the live workers of the queue know; `None` if that is not known: no worker is live, or they
+    /// know more than a thousand types or 32 KiB of names.
+    ///
+    /// The queue's leader writes this down every 10 s, and less often if the queue has many workers.
+    ///
+    /// ```no_run
+    /// # use streamfleet_engine as streamfleet;
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// if let Some(types) = queue.known_types().await? {
+    ///     println!("workers know {} types", types.len());
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn known_types(&self) -> Result<Option<BTreeSet<JobType>>, Error> {
+        let client = self.link.client();
+        let told: Value = self.link.ask("hget", client.hget(self.keys.control.clone(), TYPES)).await?;
+        let told = decode::text(&told);
+        let mut parts = told.splitn(3, ' ');
+        let ms = |part: Option<&str>| part.and_then(|part| part.parse::<u64>().ok());
+        let (Some(at), Some(every), Some(list)) = (ms(parts.next()), ms(parts.next()), parts.next()) else {
+            return Ok(None);
+        };
+        let age = self.clock().await?.as_ms().abs_diff(at);
+        let types = list.split(',').filter_map(|name| name.parse().ok());
+        Ok((age < every.saturating_mul(3)).then(|| types.collect()))
+    }
+
+    /// Writes down the types that the live workers know, for as long as three times `every`.
+    #[doc(hidden)]
+    pub async fn set_known_types(
+        &self,
+        types: Option<&BTreeSet<JobType>>,
+        every: Duration,
+    ) -> Result<(), Error> {
+        let list = types
+            .filter(|types| types.len() <= MAX_KNOWN)
+            .map(|types| types.iter().map(JobType::as_str).collect::<Vec<_>>().join(","));
+        let key: Value = self.keys.control.clone().into();
+        let (command, args) = match list.filter(|list| list.len() <= MAX_KNOWN_BYTES) {
+            Some(list) => {
+                let told = format!("{} {} {list}", self.clock().await?.as_ms(), every.as_millis());
+                ("HSET", vec![key, TYPES.into(), told.into()])
+            }
+            None => ("HDEL", vec![key, TYPES.into()]),
+        };
+        let client = self.link.client();
+        let command = CustomCommand::new_static(command, ClusterHash::FirstKey, false);
+        self.link.ask("hset", client.custom::<Value, Value>(command, args)).await.map(drop)
+    }
+}
+
+/// Returns the items of a fact that is a list.
+fn listed<'a>(facts: &'a BTreeMap<String, String>, name: &str) -> impl Iterator<Item = &'a str> {
+    let list = facts.get(name).map(String::as_str).unwrap_or_default();
+    list.split(',').filter(|item| !item.is_empty())
+}

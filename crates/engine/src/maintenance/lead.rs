@@ -1,0 +1,59 @@
+//! The election of the leader, and the calls to workers on standby.
+
+use std::time::Duration;
+
+use crate::client::decode::{self, timestamp};
+use crate::client::error::Error;
+use crate::client::link::Link;
+use crate::client::script::scripts;
+use crate::job::{ConsumerName, Lane, Timestamp};
+use crate::{Queue, millis};
+
+scripts! { CALL "call", LEAD "lead" }
+
+/// The most workers that one script calls.
+const MAX_CALLS: u8 = 64;
+
+/// Whether this process leads, according to `lead`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leadership {
+    pub leading: bool,
+    /// How many consumers the group has.
+    pub consumers: u64,
+    /// Grows with every change of the recurring jobs.
+    pub revision: u64,
+    /// The time of the server's clock.
+    pub now: Timestamp,
+}
+
+impl Queue {
+    /// Waits on standby for a call, at most `longest`. True if one came. The future may be dropped: the leader repeats a
+    /// call that is lost with it, as long as jobs wait.
+    #[doc(hidden)]
+    pub async fn await_call(&self, link: &Link, longest: Duration) -> Result<bool, Error> {
+        link.pop(self.keys.calls.clone(), longest).await
+    }
+
+    /// Calls workers on standby: as many as there are waiting jobs, but no fewer than `least`. See `call.lua`.
+    #[doc(hidden)]
+    pub async fn call(&self, least: u8) -> Result<(), Error> {
+        let mut keys = vec![self.keys.calls.clone()];
+        keys.extend(self.keys.streams().clone());
+        let args = [least, MAX_CALLS].map(|calls| i64::from(calls).into()).to_vec();
+        self.run(&CALL, keys, args).await.map(drop)
+    }
+
+    /// Takes or renews the leader's lease. See `lead.lua`.
+    #[doc(hidden)]
+    pub async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<Leadership, Error> {
+        let keys = vec![
+            self.keys.leader.clone(),
+            self.keys.stream(Lane::Normal).clone(),
+            self.keys.cron_ticks.clone(),
+        ];
+        let answer = self.run(&LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
+        let number = |at: usize| answer.rest.get(at).and_then(decode::number).unwrap_or(0);
+        let now = timestamp(number(2));
+        Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1), now })
+    }
+}

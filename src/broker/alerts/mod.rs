@@ -1,5 +1,0 @@
-//! Incidents in Redis: what is known about each, which sinks have got which message, and who sends. See `job::incident` for
-//! what follows from a check.
-
-pub(in crate::broker) mod incidents;
-mod stored;
