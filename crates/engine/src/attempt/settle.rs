@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use fred::types::{Key, Value};
 
 use crate::attempt::bury::Letter;
