@@ -1,9 +1,7 @@
-//! Integration tests against hostile networks, servers, clocks and producers, and against jobs that are too large.
+//! Integration tests against hostile networks, servers, clocks and producers, and with jobs that are too large.
 #![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
-#[cfg(test)]
-mod failpoints;
 #[cfg(test)]
 mod input;
 #[cfg(test)]

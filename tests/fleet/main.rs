@@ -1,4 +1,4 @@
-//! Integration tests of processes: workers and their programs, what they report, and the servers that they may have.
+//! Integration tests of worker processes: how they live and end, what they report, and the servers that they may have.
 #![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
@@ -9,8 +9,6 @@ mod exec;
 #[cfg(test)]
 mod hooks;
 #[cfg(test)]
-mod idle;
-#[cfg(test)]
 mod isolation;
 #[cfg(test)]
 mod metrics;
@@ -18,6 +16,8 @@ mod metrics;
 mod pools;
 #[cfg(test)]
 mod probes;
+#[cfg(test)]
+mod promises;
 #[cfg(test)]
 mod recycle;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Integration tests of what becomes of a job, on real servers: every state, every script, every way to submit and to end it.
+//! Integration tests of what becomes of a job, on real servers: every state, every script, every way to submit it and to end
+//! it.
 #![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 

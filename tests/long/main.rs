@@ -1,14 +1,15 @@
-//! Tests that take long: storms, random operations, deliberate bugs. `make check` runs them, `make test` does not.
+//! Tests that take long and mind no others: `make check` runs them, `make test` does not.
 #![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]
-mod kill;
+mod failpoints;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
-#[cfg(all(feature = "sabotage", debug_assertions))]
-mod sabotage;
+mod programs;
+#[cfg(test)]
+mod soak;
 
 /// Becomes a worker if [`Program::launch`](harness::program::Program::launch) started this process; otherwise returns at once.
 #[test]

@@ -1,6 +1,7 @@
 //! The harness is software too. These tests show that it does what the other tests rely on.
 
 mod checker;
+mod judge;
 mod ledger;
 mod nemesis;
 mod process;

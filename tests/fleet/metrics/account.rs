@@ -1,6 +1,6 @@
 //! The metrics of a worker agree with what happened.
 
-use super::scene::{SOON, Scraped, submit};
+use harness::metrics::{SOON, Scraped, submit};
 use harness::proxy::{Mode, Proxy};
 use harness::redis_server::RedisServer;
 use harness::wait::until;

@@ -1,6 +1,6 @@
 //! The leader reports a queue's state, and the maximum over all processes is right.
 
-use super::scene::{SOON, Scraped, submit};
+use harness::metrics::{SOON, Scraped, submit};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
 

@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # Metrics
 
 This page lists the metrics that each worker serves at `/metrics`. It is generated from the catalogue in `src/telemetry/catalogue`;
-`STREAMFLEET_TEST_REWRITE=1 cargo test --test it metrics::page` writes it. `streamfleet metrics` lists the same metrics, with `--json` for programs.
+`STREAMFLEET_TEST_REWRITE=1 cargo test --test fleet metrics::page` writes it. `streamfleet metrics` lists the same metrics, with `--json` for programs.
 
 - All series exist from the start of the process, with the value 0. None appears or disappears later. Labels are closed sets: job ids, error texts and
   payloads are never labels.
@@ -52,7 +52,7 @@ fn the_metrics_page_matches_the_catalogue() {
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     let same = found == page;
-    assert!(same, "docs/metrics.md is out of date; run: {REWRITE}=1 cargo test --test it metrics::page");
+    assert!(same, "docs/metrics.md is out of date; run: {REWRITE}=1 cargo test --test fleet metrics::page");
 }
 
 fn page() -> String {

@@ -1,6 +1,6 @@
 //! Refusals by Redis show in the metrics.
 
-use super::scene::{SOON, Scraped};
+use harness::metrics::{SOON, Scraped};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
 

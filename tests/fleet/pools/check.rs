@@ -1,6 +1,6 @@
 //! `config check` greets the programs of pools.
 
-use super::{SOON, Stage};
+use harness::pool::{SOON, Stage};
 use harness::process::{Launch, Output};
 
 fn check(stage: &Stage, args: &[&str]) -> Output {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::{SOON, Stage};
 use harness::desk::{json, sf};
+use harness::pool::{SOON, Stage};
 use harness::wait::until;
 
 #[test]
@@ -76,7 +76,7 @@ fn jobs_of_a_pool_whose_program_is_broken_wait_and_spend_no_attempt() {
     let worker = stage.start();
     stage.submit("patient", "null");
     until("a start to fail", SOON, || worker.stderr().contains("ended before it was ready"));
-    fs::write(&program, super::PROGRAM).unwrap();
+    fs::write(&program, harness::pool::PROGRAM).unwrap();
     let status = stage.until_ended("patient");
     assert_eq!((status["state"].as_str(), stage.runs("patient")), (Some("done"), 1), "{status}");
 }

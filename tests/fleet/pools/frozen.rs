@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{SOON, Stage};
+use harness::pool::{SOON, Stage};
 use harness::wait::{until, until_instant};
 
 /// How many jobs run at once when the worker is frozen.

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{SOON, Stage, is_alive};
+use harness::pool::{SOON, Stage, is_alive};
 use harness::wait::until;
 
 /// Runs jobs until another program than this one has run one.

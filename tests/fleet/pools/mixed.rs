@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{SOON, Stage};
+use harness::pool::{SOON, Stage};
 use harness::rest::jobs_left;
 use harness::wait::until;
 

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{SOON, Stage};
 use harness::desk::sf;
+use harness::pool::{SOON, Stage};
 use harness::process::Launch;
 use harness::wait::until;
 

@@ -1,6 +1,6 @@
 //! What programs answer becomes the outcome of their jobs.
 
-use super::{SOON, Stage};
+use harness::pool::{SOON, Stage};
 use harness::process::Launch;
 use harness::wait::until;
 
@@ -89,7 +89,7 @@ fn a_worker_refuses_a_type_that_its_program_does_not_serve() {
 #[test]
 fn a_pool_of_its_own_is_written_beside_the_type() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("worker.py"), super::PROGRAM).unwrap();
+    std::fs::write(dir.path().join("worker.py"), harness::pool::PROGRAM).unwrap();
     let path = dir.path().display();
     let toml = format!(
         "[types.act]\nhandler.pool = {{ command = [\"python3\", \"worker.py\"], directory = \"{path}\", \

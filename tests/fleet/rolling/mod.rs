@@ -1,5 +1,5 @@
 //! A rolling update with processes: four workers under load are replaced one by one with a version that knows one more
-//! type. `cargo test --test it rolling:: -- --nocapture` prints the account.
+//! type. `cargo test --test fleet rolling:: -- --nocapture` prints the account.
 
 mod account;
 mod version;

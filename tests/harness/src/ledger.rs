@@ -14,6 +14,7 @@
 //! `fence` is the entry id, `pid` the *worker's* process id: a handler program reads its parent's id when it
 //! begins, and writes the same in both records.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,18 @@ impl Ledger {
             }
         }
         records
+    }
+
+    /// Returns when each job was started, in ascending order.
+    pub fn starts(&self) -> BTreeMap<String, Vec<u64>> {
+        let mut starts: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for record in self.read() {
+            if let Record::Start { run, t } = record {
+                starts.entry(run.job).or_default().push(t);
+            }
+        }
+        starts.values_mut().for_each(|times| times.sort_unstable());
+        starts
     }
 }
 

@@ -11,6 +11,8 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
+pub mod alone;
+pub mod campaigns;
 pub mod certificates;
 pub mod checker;
 pub mod clock;
@@ -22,8 +24,10 @@ pub mod fleet;
 pub mod history;
 mod invariants;
 pub mod ledger;
+pub mod metrics;
 pub mod nemesis;
 pub mod payload;
+pub mod pool;
 pub mod process;
 pub mod program;
 pub mod proxy;

@@ -127,6 +127,12 @@ pub fn job(payload: impl Into<Vec<u8>>) -> Submission {
     Submission::new("test").unwrap().payload(payload.into(), Encoding::Raw).unwrap()
 }
 
+/// Submits jobs of the type `test` with these payloads.
+pub async fn send(server: &RedisServer, payloads: &[&str]) -> Vec<JobId> {
+    let producer = Producer::new(queue(server).await);
+    producer.submit_all(payloads.iter().map(|payload| job(*payload))).await.unwrap()
+}
+
 /// A handler whose jobs with a payload that begins with `wait` run until the gate is opened; the others succeed at once.
 #[derive(Clone)]
 pub struct Gate {

@@ -1,57 +1,17 @@
 //! Campaigns: each letter is replayed once, whatever dies; a canary that fails, or too many deaths, stop them.
 
 use redis::Value;
-use streamfleet::Queue;
-use streamfleet::admin::{Action, Campaign, CampaignError, CampaignRules, CampaignState, Filter};
+use streamfleet::admin::{CampaignError, CampaignRules, CampaignState, Filter};
 
 use super::{DEAD, SOON, bury, letters};
+use harness::campaigns::{ann, begin, until_campaign, write};
 use harness::fleet::{Acts, Running, queue, quick};
 use harness::process::Launch;
 use harness::redis_server::RedisServer;
-use harness::scripts::Scripts;
-use harness::scripts::{sha, source};
+use harness::scripts::{Scripts, sha, source};
 use harness::wait::{until, until_async};
 
 const DEAD_Q: &str = "sf:{q}:dead";
-
-pub(super) fn ann() -> Action {
-    Action::new("dead replay", "ann").why("a test")
-}
-
-/// Begins a campaign about all letters.
-pub(super) async fn begin(queue: &Queue, rules: CampaignRules) -> String {
-    let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
-    queue.campaigns().start(&selection, rules, &ann()).await.unwrap().value
-}
-
-pub(super) async fn until_campaign(queue: &Queue, id: &str, state: CampaignState) -> Campaign {
-    until_async(&format!("the campaign to be {}", state.as_str()), 3 * SOON, async || {
-        queue.campaigns().get(id).await.unwrap().filter(|campaign| campaign.state == state)
-    })
-    .await
-}
-
-/// Writes letters by hand, as an older version did.
-pub(super) fn write(server: &RedisServer, count: usize, job_type: &str) {
-    let mut all = redis::pipe();
-    for nth in 0..count {
-        let id = format!("{job_type}-{nth}");
-        let fields = [
-            "type",
-            job_type,
-            "id",
-            &id,
-            "dead_reason",
-            "fatal",
-            "dead_error",
-            "no",
-            "dead_fingerprint",
-            "00ff",
-        ];
-        all.cmd("XADD").arg(DEAD).arg("*").arg(&fields[..]).ignore();
-    }
-    all.exec(&mut server.client()).unwrap();
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_campaign_replays_every_letter_once_and_tells_how_they_ended() {

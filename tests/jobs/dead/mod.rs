@@ -3,7 +3,6 @@
 mod campaign;
 mod edit;
 mod groups;
-mod large;
 mod outcome;
 
 use std::time::Duration;

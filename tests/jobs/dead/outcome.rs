@@ -4,8 +4,8 @@ use redis::Value;
 use streamfleet::admin::{CampaignRules, CampaignState, Filter, JobSearch, PastAction};
 use streamfleet::job::State;
 
-use super::campaign::{ann, begin, until_campaign, write};
 use super::{DEAD, SOON, bury};
+use harness::campaigns::{ann, begin, until_campaign, write};
 use harness::fleet::{Acts, Running, queue, quick, until_empty};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;

@@ -1,7 +1,6 @@
 //! Gates: pausing, limits over the whole fleet, shares of values, and the rooms of the jobs that wait.
 
 mod aside;
-mod fair;
 mod kills;
 mod limits;
 mod pause;

@@ -3,5 +3,4 @@
 
 mod cron;
 mod mix;
-mod sabotage;
 mod storm;

@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 use redis::Value;
 use streamfleet::admin::{CampaignRules, CampaignState, Filter};
 
-use super::campaign::{begin, until_campaign, write};
-use super::{DEAD, SOON};
+use harness::alone::alone;
+use harness::campaigns::{begin, until_campaign, write};
 use harness::fleet::queue;
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
 use harness::wait::{until, until_async};
+
+const DEAD: &str = "sf:{default}:dead";
+const SOON: Duration = Duration::from_secs(20);
 
 /// How many letters the campaign replays, and how many per second.
 const LETTERS: usize = 10_000;
@@ -33,6 +36,7 @@ fn leader(server: &RedisServer, workers: &[Worker]) -> Option<usize> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
+    let _alone = alone();
     let server = RedisServer::start();
     let queue = queue(&server).await;
     write(&server, LETTERS, "test");

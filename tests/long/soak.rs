@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::scene::{Figures, SOON, Scraped};
+use harness::metrics::{Figures, SOON, Scraped};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use streamfleet::Producer;
 
 use super::mix::jobs;
+use harness::alone::alone;
 use harness::checker::{Case, Rules};
 use harness::fleet::queue;
 use harness::history::History;
@@ -44,6 +45,7 @@ fn submit(server: &RedisServer, seed: u64, writer: &Writer) {
 
 #[test]
 fn no_job_is_lost_or_ends_twice_while_workers_are_killed_and_frozen() {
+    let _alone = alone();
     let server = RedisServer::builder().aof(Aof::EverySec).start();
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::new(dir.path());

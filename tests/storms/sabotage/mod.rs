@@ -21,6 +21,7 @@ use judge::*;
 use scene::Report;
 use scenes::Story::{self, *};
 
+use harness::alone::alone;
 use harness::process::{Launch, SABOTAGE, orders};
 
 /// Each bug, the story that notices it, and the rule that it breaks.
@@ -148,6 +149,7 @@ impl Run {
 
 #[test]
 fn each_bug_is_caught_and_sound_code_breaks_no_rule() {
+    let _alone = alone();
     let (waiting, wrong) = (Mutex::new(only(Run::all())), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use streamfleet::Fleet;
 use streamfleet::worker::QueueConfig;
 
+use harness::alone::alone;
 use harness::cluster::{queue_on, two_servers, url};
 use harness::fleet::{Acts, Running, config};
 use harness::redis_server::RedisServer;
@@ -38,6 +39,7 @@ async fn opens(url: &str, servers: &[RedisServer], slots: &[(&str, usize)], (all
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_opens_as_many_connections_as_documented() {
+    let _alone = alone();
     let cases: [(&[(&str, usize)], usize); 3] =
         [(&[("mail", 1)], 2 + 3), (&[("mail", 64)], 2 + 4), (&[("mail", 64), ("reports", 4)], 2 + 4 + 3)];
     for (slots, want) in cases {
@@ -48,6 +50,7 @@ async fn a_process_opens_as_many_connections_as_documented() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_cluster_a_queue_has_connections_only_to_its_own_server() {
+    let _alone = alone();
     let servers = two_servers();
     let url = url(servers[0].addr(), servers[1].addr());
     let names = [queue_on(&servers[0], true), queue_on(&servers[0], false)];

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use harness::process::{Launch, Worker};
-use harness::redis_server::RedisServer;
-use harness::scrape::{address, get};
-use harness::wait::until;
+use crate::process::{Launch, Worker};
+use crate::redis_server::RedisServer;
+use crate::scrape::{address, get};
+use crate::wait::until;
 
-pub(super) const SOON: Duration = Duration::from_secs(40);
+pub const SOON: Duration = Duration::from_secs(40);
 
 /// A worker and the address of its metrics.
-pub(super) struct Scraped {
-    pub(super) worker: Worker,
-    pub(super) address: String,
+pub struct Scraped {
+    pub worker: Worker,
+    pub address: String,
 }
 
 impl Scraped {
     /// Starts a worker with this configuration. It reports queue lengths every second.
-    pub(super) fn start(url: &str, config: &str) -> Self {
+    pub fn start(url: &str, config: &str) -> Self {
         let config =
             format!("[telemetry]\nlisten = \"127.0.0.1:0\"\n[events]\nqueue_length_every = \"1s\"\n{config}");
         let launch = Launch::new(&["--config", "{config}", "--json", "worker"]);
@@ -29,35 +29,35 @@ impl Scraped {
     }
 
     /// Returns its current metrics.
-    pub(super) fn scrape(&self) -> Figures {
+    pub fn scrape(&self) -> Figures {
         Figures(until("the metrics", SOON, || get(&self.address, "/metrics")).1)
     }
 
     /// Returns the value of one series.
-    pub(super) fn value(&self, series: &str) -> f64 {
+    pub fn value(&self, series: &str) -> f64 {
         self.scrape().value(series)
     }
 }
 
 /// One scrape.
-pub(super) struct Figures(pub(super) String);
+pub struct Figures(pub String);
 
 impl Figures {
     /// Returns the value of one series, which must exist. Its name is given without the prefix.
-    pub(super) fn value(&self, series: &str) -> f64 {
+    pub fn value(&self, series: &str) -> f64 {
         let named = [format!("streamfleet_{series} "), format!("{series} ")];
         let line = self.0.lines().find_map(|line| named.iter().find_map(|name| line.strip_prefix(name)));
         line.unwrap_or_else(|| panic!("{series} is not reported")).parse().unwrap()
     }
 
     /// Returns the names and labels of all series.
-    pub(super) fn series(&self) -> impl Iterator<Item = &str> {
+    pub fn series(&self) -> impl Iterator<Item = &str> {
         let lines = self.0.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.filter_map(|line| line.rsplit_once(' ')).map(|(series, _)| series)
     }
 }
 
 /// Submits a job of this type at the end of the normal lane.
-pub(super) fn submit(server: &RedisServer, job_type: &str) {
+pub fn submit(server: &RedisServer, job_type: &str) {
     server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", job_type]);
 }

@@ -8,6 +8,7 @@ use streamfleet::admin::Cancellation;
 use streamfleet::job::{EntryId, FairShare, JobId};
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
 
+use harness::alone::alone;
 use harness::fleet::{Running, quick};
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
@@ -89,6 +90,7 @@ async fn in_turn(scene: &Scene) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_one_tenant_delays_another_by_two_seconds_at_most() {
+    let _alone = alone();
     let scene = Scene::new().await;
     let handler = Tenants::new(Duration::from_millis(20));
     let fleet = Running::start_with(config(&scene, Some(by_tenant())), quick(3), handler.clone());
@@ -120,6 +122,7 @@ async fn a_flood_of_one_tenant_delays_another_by_two_seconds_at_most() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tenants_start_as_many_jobs_as_their_weights_say() {
+    let _alone = alone();
     const JOBS: usize = 600;
     let scene = Scene::new().await;
     add(&scene.server, "a", 4000);
@@ -142,6 +145,7 @@ async fn tenants_start_as_many_jobs_as_their_weights_say() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_is_not_shared_any_more_empties_its_rooms() {
+    let _alone = alone();
     const JOBS: usize = 1000;
     let scene = Scene::new().await;
     let handler = Tenants::new(Duration::from_millis(10));
@@ -161,6 +165,7 @@ async fn a_queue_that_is_not_shared_any_more_empties_its_rooms() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_room_with_very_many_jobs_does_not_hold_up_another() {
+    let _alone = alone();
     const JOBS: usize = 60_000;
     let scene = Scene::new().await;
     let fill = "for nth = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', ARGV[2], 'lane', 'high', 'room_gates', ARGV[3]) end redis.call('HSET', KEYS[2], ARGV[3], 1) return 0";
@@ -181,6 +186,7 @@ async fn a_room_with_very_many_jobs_does_not_hold_up_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_wait_for_their_turn_are_found_and_cancelled() {
+    let _alone = alone();
     let scene = Scene::new().await;
     let handler = Tenants::new(Duration::from_millis(100));
     let fleet = Running::start_with(config(&scene, Some(by_tenant())), quick(3), handler.clone());
@@ -217,6 +223,7 @@ listen = "127.0.0.1:0"
 
 #[test]
 fn killed_workers_lose_no_job_of_a_shared_queue() {
+    let _alone = alone();
     const JOBS: usize = 300;
     let server = RedisServer::start();
     let url = server.url();

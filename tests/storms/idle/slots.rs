@@ -3,6 +3,7 @@
 use streamfleet::admin::stream_name;
 use streamfleet::job::{Lane, Namespace, QueueName};
 
+use harness::alone::alone;
 use harness::redis_server::RedisServer;
 
 const SLOTS: usize = 16_384;
@@ -40,6 +41,7 @@ fn row(connection: &mut redis::Connection, queues: usize, (names, name): Named, 
 
 #[test]
 fn queues_are_spread_over_the_servers_of_a_cluster_as_documented() {
+    let _alone = alone();
     let server = RedisServer::builder().args(&["--cluster-enabled", "yes"]).start();
     let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scale.md")).unwrap();
     let mut connection = server.client();

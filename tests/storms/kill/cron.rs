@@ -8,6 +8,7 @@ use streamfleet::Queue;
 use streamfleet::cron::Missed;
 use streamfleet::job::{Encoding, Lane};
 
+use harness::alone::alone;
 use harness::cron::each_second;
 use harness::fleet::queue;
 use harness::ledger::{How, Ledger, Record};
@@ -51,6 +52,7 @@ async fn begin(queue: &Queue) -> BTreeSet<(String, u64)> {
 /// both jobs had the same id.
 #[test]
 fn each_of_1000_ticks_is_one_job_while_workers_are_killed_and_frozen() {
+    let _alone = alone();
     let server = RedisServer::builder().aof(Aof::EverySec).start();
     let dir = tempfile::tempdir().unwrap();
     let (ledger, program) = (
@@ -128,6 +130,7 @@ fn done(ledger: &Ledger) -> BTreeMap<String, usize> {
 
 #[test]
 fn ticks_are_on_time_right_after_the_leader_is_killed() {
+    let _alone = alone();
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
     // The lease is so long that no other process leads before the ticks that count are over.
@@ -153,6 +156,7 @@ fn ticks_are_on_time_right_after_the_leader_is_killed() {
 /// the test keeps the lease of the dead leader.
 #[test]
 fn no_tick_is_skipped_while_14_of_16_processes_are_dead() {
+    let _alone = alone();
     let server = RedisServer::start();
     let dir = tempfile::tempdir().unwrap();
     // The lease is so long that no dead consumer is removed before the test is over.

@@ -11,6 +11,7 @@ use cost::{Cost, Monitor};
 use fleet::{Crowd, append};
 use futures_util::future::join_all;
 
+use harness::alone::alone;
 use harness::fleet::{Running, config, quick};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
@@ -54,6 +55,7 @@ async fn appending(crowd: &Crowd, empty: &RedisServer) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_idle_queue_costs_few_commands_however_many_workers_wait() {
+    let _alone = alone();
     let (sizes, empty) = ([2, 64, 200], RedisServer::start());
     let crowds = join_all(sizes.map(Crowd::start)).await;
     pass(SETTLING).await;
@@ -86,6 +88,7 @@ async fn an_idle_queue_costs_few_commands_however_many_workers_wait() {
 /// There is a job for each worker, but only a few workers wait for one: the others must be called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn standby_workers_are_called_as_soon_as_they_are_needed() {
+    let _alone = alone();
     let crowd = Crowd::start(96).await;
     pass(SETTLING).await;
     let mut begun = Instant::now();
@@ -103,6 +106,7 @@ async fn standby_workers_are_called_as_soon_as_they_are_needed() {
 /// Each worker asks for leadership once in half a minute, but all together several times per second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_dead_leader_of_a_large_fleet_is_replaced_within_its_lease() {
+    let _alone = alone();
     let crowd = Crowd::start(70).await;
     pass(SETTLING).await;
     // Pretends that the leader is a process that has died.
@@ -125,6 +129,7 @@ async fn a_dead_leader_of_a_large_fleet_is_replaced_within_its_lease() {
 /// The group has enough members for a worker to leave the waiting to others, but the others are all dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_noticed_within_seconds_although_no_worker_waits_for_it() {
+    let _alone = alone();
     let server = RedisServer::start();
     let mut connection = server.client();
     let mut group = redis::cmd("XGROUP");

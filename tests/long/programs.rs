@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{SOON, Stage};
+use harness::pool::{SOON, Stage};
 use harness::process::Worker;
 use harness::wait::{until, until_instant};
 
