@@ -1,24 +1,26 @@
 # make demo    report jobs over real weather data: they run, fail, are retried, die, and are replayed
-# make test    everything that CI runs
-# make public-api     compares the library's public API with the lists in tests/public-api; needs Rust 1.95 (make test runs it)
+# make test    proves the product: unit tests, doc tests, and the integration tests with every promise
+# make check   everything else that CI runs: lints, the tests that take long, and the checks below
+# make long    the tests that take long: storms of kills, random operations, deliberate bugs, half a minute of the audit
+# make public-api     compares the library's public API with the lists in tests/public-api; needs Rust 1.95
 # make public-api-update   writes these lists, after an intended change
 # make bench   what streamfleet costs, compared with the same work as raw Redis commands
 # make deploy-check   checks the files under deploy/
 # make sdk-check   tests the packages for PHP, Python and Node with the real program
 # make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
 # make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
-# make console-check  api-check, and browser-check with each page once instead of at every width; skips what cannot be installed (make test runs it)
+# make console-check  api-check, and browser-check with each page once instead of at every width; skips what cannot be installed
 # make console-large  opens every page of the console while a million jobs wait and 100,000 are dead
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
 # make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
 # make servers        all tests on each of these; takes half an hour
-# make soak    ten minutes with jobs of ten thousand types, while neither series nor memory may grow (make test runs 24 s of it)
-# make audit   every kind of job under every kind of fault, and checks that every promise held; see make audit ARGS=--help (make test runs 30 s of it)
+# make soak    ten minutes with jobs of ten thousand types, while neither series nor memory may grow (make long runs 36 s of it)
+# make audit   every kind of job under every kind of fault, and checks that every promise held; see make audit ARGS=--help
 # make image-check    builds and runs both images; needs root and several minutes
 
 CARGO ?= cargo
 
-.PHONY: demo test bench lint lua public-api public-api-update unit redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check long bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
 # Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
 demo: redis
@@ -28,11 +30,24 @@ bench: redis
 	$(CARGO) build --release --locked --bin streamfleet
 	./target/release/streamfleet bench $(ARGS)
 
-test: redis lint lua public-api unit sdk-check console-check servers-check deploy-check grafana-check
+# The tests wait more than they compute, so more run at once than there are cores.
+test long: export RUST_TEST_THREADS ?= 8
+
+test: redis
+	$(CARGO) test --locked --all-features --no-fail-fast
+
+check: lint lua public-api long sdk-check console-check servers-check deploy-check grafana-check
+
+# The test programs that `cargo test` leaves out, because their manifest says `test = false`.
+LONG := $(addprefix --test ,long storms audit)
+
+long: redis
+	$(CARGO) test --locked --all-features --no-fail-fast $(LONG)
 
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
+	$(CARGO) clippy --locked --all-features $(LONG) -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet --lib -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet --lib --features service -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet-public-api -- -D warnings
@@ -47,16 +62,6 @@ public-api:
 
 public-api-update:
 	./tests/public-api.sh --update
-
-# These tests run one at a time: they measure how soon others take over from processes that were killed or frozen, what hundreds of workers
-# cost Redis, or how well delays and rates are kept.
-ALONE := promises::promise_1 promises::promise_5 kill::storm kill::cron idle::an_idle sabotage::each gates::fair::a_flood dead::large::ten
-
-# The short audit is a separate test program. The other tests wait more than they compute, so eight run at once, even on fewer cores.
-unit: export RUST_TEST_THREADS ?= 8
-unit:
-	$(CARGO) test --locked --all-features -- $(addprefix --skip ,$(ALONE))
-	$(CARGO) test --locked --all-features --test it -- --test-threads=1 $(ALONE)
 
 # By default, tests run on redis-server or valkey-server from the PATH. STREAMFLEET_TEST_REDIS selects another server. The targets below
 # download other servers, install none, and report which ones are not available on this machine.
@@ -85,7 +90,7 @@ console-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh --quick --if-possible
 
 console-large: redis
-	STREAMFLEET_TEST_WAITING=1000000 $(CARGO) test --locked --all-features --test it -- --nocapture --test-threads=1 console::pages::large
+	STREAMFLEET_TEST_WAITING=1000000 $(CARGO) test --locked --all-features --test operators -- --nocapture --test-threads=1 console::pages::large
 
 deploy-check:
 	./deploy/check.sh
@@ -95,7 +100,7 @@ grafana-check: program
 	./grafana/check.sh
 
 soak: redis
-	STREAMFLEET_TEST_SOAK_SECONDS=600 $(CARGO) test --locked --release --test it -- --nocapture metrics::soak
+	STREAMFLEET_TEST_SOAK_SECONDS=600 $(CARGO) test --locked --release --test long -- --nocapture soak::
 
 audit: redis
 	$(CARGO) test --quiet --locked --release --all-features --test audit -- $(ARGS)

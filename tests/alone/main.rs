@@ -1,5 +1,4 @@
 //! Integration tests that measure, and so run one at a time. Each begins with [`alone`](harness::alone::alone).
-#![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The packages in `sdk/`: their version, their licenses, and the links of the pages that registries show.
+//! The packages in `sdk/`: their version, their licenses, and the links of the pages that registries show. The programs of the tests: each
+//! has a tier.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -86,6 +87,43 @@ fn links_of_the_packages_work_in_registries() {
             if is_dead {
                 findings.push(format!("{package}/README.md: {link}"));
             }
+        }
+    }
+    assert_none(findings);
+}
+
+/// Returns the names of the test programs in the manifest of the program, and whether `cargo test` runs each.
+fn test_programs() -> Vec<(String, bool)> {
+    let manifest = read("program/Cargo.toml");
+    let sections = manifest.split("[[test]]\n").skip(1).map(|rest| rest.split("\n\n").next().unwrap());
+    let name = |section: &str| section.split('"').nth(1).unwrap().to_owned();
+    sections.map(|section| (name(section), !section.contains("test = false"))).collect()
+}
+
+#[test]
+fn what_cargo_test_leaves_out_is_what_make_check_runs() {
+    let left_out: BTreeSet<String> =
+        test_programs().into_iter().filter(|(_, runs)| !runs).map(|(name, _)| name).collect();
+    let makefile = read("Makefile");
+    let long = makefile.lines().find_map(|line| line.strip_prefix("LONG := $(addprefix --test ,")).unwrap();
+    let run: BTreeSet<String> = long.trim_end_matches(')').split(' ').map(str::to_owned).collect();
+    assert_eq!(left_out, run);
+}
+
+#[test]
+fn every_folder_of_tests_is_a_program_that_a_manifest_names() {
+    let manifests =
+        ["Cargo.toml", "program/Cargo.toml", "program/demo/Cargo.toml", "tests/public-api/Cargo.toml"];
+    let named: String = manifests.iter().map(|path| read(path)).collect();
+    let mut findings = Vec::new();
+    for folder in fs::read_dir(root().join("tests")).unwrap() {
+        let path = folder.unwrap().path().join("main.rs");
+        let own = path.with_file_name("Cargo.toml");
+        let end = path.strip_prefix(root()).unwrap().display().to_string();
+        let is_named = named.contains(&format!("{end}\""))
+            || fs::read_to_string(own).is_ok_and(|own| own.contains("\"main.rs\""));
+        if path.exists() && !is_named {
+            findings.push(format!("no manifest names {end}"));
         }
     }
     assert_none(findings);

@@ -1,6 +1,4 @@
 //! The audit as a program: `make audit ARGS="--seed 1 --jobs 100000 --minutes 10"`. See docs/audit.md.
-#![expect(clippy::wildcard_enum_match_arm, reason = "an unexpected kind of answer ends the audit")]
-#![expect(clippy::disallowed_methods, reason = "tasks are awaited by their handles")]
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,7 +1,6 @@
 //! Tests that take long and run one at a time, because they measure or need the whole machine: `make check` runs them, `make
 //! test` does not. Each begins with [`alone`](harness::alone::alone).
 #![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
-#![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]
 mod idle;

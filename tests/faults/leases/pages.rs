@@ -38,7 +38,7 @@ fn text(value: &Value) -> String {
 
 #[test]
 fn searches_and_claims_of_idle_entries_are_paged() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let stale = || {
         let (_, lanes) = scripts.call(source("stale"), &LANES, &["60000"]);
         lanes.iter().map(text).collect::<Vec<_>>()

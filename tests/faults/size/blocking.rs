@@ -163,7 +163,7 @@ async fn until_dead(scene: &Scene, jobs: i64) {
     until_async("all to be dead", 15 * SOON, async || scene.int(&["XLEN", DEAD]) == jobs).await;
 }
 
-/// No script blocks Redis for long, however many jobs there are. This is a promise, tested under its name.
+/// No script blocks Redis for long, however many jobs there are.
 #[tokio::test(flavor = "multi_thread")]
 async fn promise_9_no_script_blocks_redis_for_long() {
     in_one_of_three(async || many_jobs().await).await;

@@ -89,7 +89,7 @@ fn a_line_with_too_many_fields_is_named() {
 
 #[test]
 fn a_script_that_finds_too_many_fields_appends_no_job() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let keys = ["sf:{q}:control", DELAYED, "sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
     let good = ["normal", "1", "2", "type", "test"].map(str::to_owned).to_vec();
     let flat = (0..4100).flat_map(|nth| [format!("h.{nth}"), "x".to_owned()]);

@@ -21,7 +21,6 @@ fn obeys() -> Acts {
     })
 }
 
-/// Jobs that cannot be buried block no other. This is a promise, tested under its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn promise_8_a_job_that_cannot_be_buried_blocks_no_other() {
     let scene = Scene::new().await;

@@ -68,7 +68,7 @@ async fn two_jobs_with_the_same_id_are_both_kept() {
 /// Small jobs are read many at once, and large ones alone.
 #[test]
 fn jobs_of_all_sizes_are_promoted_in_their_order_as_far_as_they_fit() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let sizes = [10, 10, 300_000, 10, 10, 10, 300_000, 300_000, 10, 10];
     for (nth, size) in sizes.into_iter().enumerate() {
         let (id, due, payload) = (nth.to_string(), (nth + 1).to_string(), "x".repeat(size));

@@ -213,7 +213,7 @@ fn pending(scripts: &Scripts) -> Vec<(String, String, u64, u64)> {
 
 #[test]
 fn orphans_that_are_reclaimed_twice_are_pending_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entries = deliver(&scripts, 5);
     for entry in &entries[..3] {
         acknowledge(&scripts, entry);
@@ -237,7 +237,7 @@ fn orphans_that_are_reclaimed_twice_are_pending_once() {
 
 #[test]
 fn orphans_are_found_in_pages_of_any_size() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entries = deliver(&scripts, 31);
     let is_left = |nth: &usize| matches!(nth % 7, 0..=2) || *nth == 29;
     let left: Vec<String> = (0..30).filter(is_left).map(|nth| entries[nth].clone()).collect();
@@ -260,7 +260,7 @@ fn orphans_are_found_in_pages_of_any_size() {
 
 #[test]
 fn a_lane_without_orphans_or_without_a_group_has_none() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let nothing = (String::new(), Vec::new());
     assert_eq!(find(&scripts, "0-0", ALL), nothing, "empty");
     deliver(&scripts, 10);

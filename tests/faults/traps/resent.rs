@@ -19,7 +19,7 @@ fn buried(scripts: &Scripts) -> String {
 
 #[test]
 fn a_replay_of_a_letter_without_a_record_sent_twice_answers_alike() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let letter = buried(&scripts);
     scripts.server.cmd(&["DEL", RECORD]);
     let replay = || scripts.call(source("replay"), &REPLAY_KEYS, &[letter.as_str(), ""]);
@@ -37,20 +37,20 @@ fn a_replay_of_a_letter_without_a_record_sent_twice_answers_alike() {
 fn a_drop_sent_twice_answers_alike_and_another_one_does_not() {
     // Dropped by a person, as one letter too many, and as a letter that is too old.
     for [stay_ms, most] in [["", ""], ["", "0"], ["-1", ""]] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let letter = buried(&scripts);
         let args = |call| [letter.as_str(), stay_ms, most, "60000", "", "", call];
         scripts.twice(source("drop"), &DROP_KEYS, &args("one"), [1, 1]);
         scripts.twice(source("drop"), &DROP_KEYS, &args("other"), [0, 0]);
     }
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let letter = buried(&scripts);
     scripts.twice(source("drop"), &DROP_KEYS, &[letter.as_str(), "", "1", "60000", "", "", "one"], [2, 2]);
 }
 
 #[test]
 fn a_drop_works_on_a_full_server_and_leaves_a_receipt() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let letter = buried(&scripts);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     scripts.twice(source("drop"), &DROP_KEYS, &[letter.as_str(), "", "", "60000", "", "", "one"], [1, 1]);
@@ -58,7 +58,7 @@ fn a_drop_works_on_a_full_server_and_leaves_a_receipt() {
 
 #[test]
 fn groups_that_a_join_created_are_reported_again_to_the_same_call() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let mut keys = JOIN_KEYS;
     let join = |keys: &[&str]| scripts.call(source("join"), keys, &["1000", "1", ""]).0;
     keys[1] = "sf:{q}:receipt:one";
@@ -74,7 +74,7 @@ fn groups_that_a_join_created_are_reported_again_to_the_same_call() {
 
 #[test]
 fn what_cannot_follow_a_batch_is_set_aside_once_letters_can_be_written() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["HSET", BATCH, "state", "closed", "follow", "no fields", "left", "1", "m:j", "1"]);
     scripts.server.cmd(&["SET", DEAD, "x"]);
     let entry = scripts.delivered();
@@ -100,7 +100,7 @@ fn what_cannot_follow_a_batch_is_set_aside_once_letters_can_be_written() {
 
 #[test]
 fn a_batch_keeps_what_can_be_put_nowhere() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["HSET", BATCH, "state", "closed", "follow", "no fields", "left", "1", "m:j", "1"]);
     for key in [DEAD, DELAYED] {
         scripts.server.cmd(&["SET", key, "x"]);

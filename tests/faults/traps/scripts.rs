@@ -43,7 +43,7 @@ fn accepted(packed: &[u8]) -> (&[u8], &[u8]) {
 
 #[test]
 fn a_settlement_that_is_sent_twice_happens_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.one_twice(source("defer"), &DEFER_KEYS, &Attempt::first(&entry).defer_values("60000"), [1, 1]);
     let entry = scripts.delivered();
@@ -63,7 +63,7 @@ fn a_settlement_that_is_sent_twice_happens_once() {
 
 #[test]
 fn a_late_success_that_is_sent_twice_cancels_the_parked_retry_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.defer(&entry, "60000");
     scripts.one_twice(source("complete"), &COMPLETE_KEYS, &Attempt::first(&entry).complete_values(), [2, 2]);
@@ -87,7 +87,7 @@ pub(super) fn followed(how: &str, often: &str) -> Vec<u8> {
 
 #[test]
 fn a_jobs_end_triggers_its_follow_ups_once_for_each_outcome() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["SET", LOCK, "j"]);
     for _ in 0..2 {
         let entry = scripts.delivered();
@@ -112,7 +112,7 @@ fn a_jobs_end_triggers_its_follow_ups_once_for_each_outcome() {
 #[test]
 fn what_follows_a_job_goes_to_the_lane_that_the_job_belongs_to() {
     for how in ["done low", "done low c1 5-0 succeeded"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let entry = scripts.delivered();
         let mut values = Attempt::first(&entry).complete_values();
         values[9] = followed(how, "once");
@@ -123,7 +123,7 @@ fn what_follows_a_job_goes_to_the_lane_that_the_job_belongs_to() {
 
 #[test]
 fn what_a_type_names_follows_each_end_and_leaves_no_record() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for _ in 0..2 {
         scripts.server.cmd(&["DEL", STREAM]);
         scripts.server.cmd(&["XGROUP", "CREATE", STREAM, "fleet", "0", "MKSTREAM"]);
@@ -138,7 +138,7 @@ fn what_a_type_names_follows_each_end_and_leaves_no_record() {
 
 #[test]
 fn a_batch_is_followed_once_however_often_its_parts_are_sent() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let follow = Envelope::new([(b"type".as_slice(), b"after".as_slice())].into_iter()).pack(Lane::Normal);
     let keys = [BATCH, STREAM, NOTHING];
     let add: [&[u8]; 4] = [&follow, b"60000", b"j", b"k"];
@@ -167,14 +167,14 @@ fn a_batch_is_followed_once_however_often_its_parts_are_sent() {
 
 #[test]
 fn a_start_requested_twice_gets_the_same_answer() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (_first, retry) = scripts.retried();
     for _ in 0..2 {
         let values = Attempt::repeated(&retry).begin_values();
         assert_eq!(scripts.call_one(source("begin"), &BEGIN_KEYS, &values).0, 1);
     }
     assert_eq!(scripts.state(), "running");
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let retry = scripts.succeeded_late();
     scripts.one_twice(source("begin"), &BEGIN_KEYS, &Attempt::repeated(&retry).begin_values(), [2, 2]);
 }
@@ -182,7 +182,7 @@ fn a_start_requested_twice_gets_the_same_answer() {
 #[test]
 fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
     let check = |name: &str, keys: &[&str], values: &dyn Fn(&Attempt<'_>) -> Values| {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let retry = scripts.succeeded_late();
         scripts.one_twice(source(name), keys, &values(&Attempt::repeated(&retry)), [2, 2]);
         let left = [["XLEN", STREAM], ["ZCARD", DELAYED], ["XLEN", DEAD], ["HLEN", FIELDS]];
@@ -198,13 +198,13 @@ fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
 
 #[test]
 fn a_late_success_of_an_earlier_life_cancels_nothing() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (first, _retry) = scripts.retried();
     let earlier = Attempt { life: "1600000000000-0", ..Attempt::first(&first) };
     scripts.one_twice(source("complete"), &COMPLETE_KEYS, &earlier.complete_values(), [4, 4]);
     // A job with the same id that is submitted after the late success is another life too. The script asks for a late success
     // only if the attempt is a repeated one.
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.succeeded_late();
     let again = scripts.delivered();
     let later = Attempt { life: "1800000000000-0", ..Attempt::repeated(&again) };
@@ -213,7 +213,7 @@ fn a_late_success_of_an_earlier_life_cancels_nothing() {
 
 #[test]
 fn chores_and_commands_that_are_sent_twice_happen_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let packed = packed();
     let (head, tail) = accepted(&packed);
     let schedule = [b"".as_slice(), b"j", b"in", b"0", head, tail, b""];
@@ -240,7 +240,7 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
 
 #[test]
 fn renewing_twice_never_takes_an_entry_back() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.twice(source("keepalive"), &[STREAM], &["me", &entry], [1, 1]);
     scripts.twice(source("keepalive"), &[STREAM], &["you", &entry], [0, 0]);
@@ -248,7 +248,7 @@ fn renewing_twice_never_takes_an_entry_back() {
 
 #[test]
 fn acknowledging_twice_settles_once_and_reports_what_was_settled() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (first, second) = (scripts.delivered(), scripts.delivered());
     scripts.twice(source("acknowledge"), &[STREAM], &[&first], [1, 0]);
     let (settled, places) = scripts.call(source("acknowledge"), &[STREAM], &[&first, &second]);
@@ -258,7 +258,7 @@ fn acknowledging_twice_settles_once_and_reports_what_was_settled() {
 
 #[test]
 fn a_pending_entry_that_was_deleted_is_acknowledged() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
     scripts.twice(source("acknowledge"), &[STREAM], &[&entry], [1, 0]);
@@ -266,7 +266,7 @@ fn a_pending_entry_that_was_deleted_is_acknowledged() {
 
 #[test]
 fn a_consumer_with_pending_entries_is_never_deleted() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.twice(source("reap"), &[HIGH, STREAM, LOW, RECEIPTS], &["me"], [2, 2]);
     assert_eq!(scripts.int(&["XACK", STREAM, "fleet", &entry]), 1, "the entry was still pending");
@@ -275,7 +275,7 @@ fn a_consumer_with_pending_entries_is_never_deleted() {
 
 #[test]
 fn an_advance_of_time_sent_twice_happens_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for (job, due) in [("a", "5000"), ("b", "9000")] {
         scripts.server.cmd(&["ZADD", DELAYED, due, job]);
     }
@@ -292,7 +292,7 @@ fn an_advance_of_time_sent_twice_happens_once() {
 
 #[test]
 fn a_full_server_refuses_to_advance_time() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["ZADD", DELAYED, "5000", "a"]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     let keys = [DELAYED, WAKE, "sf:{q}:advanced"];
@@ -306,7 +306,7 @@ fn a_full_server_refuses_to_advance_time() {
 
 #[test]
 fn there_are_as_many_calls_as_waiting_jobs_even_if_sent_twice() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (source, keys) = (source("call"), [CALLS, HIGH, STREAM, LOW]);
     scripts.twice(source, &keys, &["0", "64"], [0, 0]);
     scripts.delivered();
@@ -336,7 +336,7 @@ fn a_call_works_on_a_full_server_and_without_streams() {
 
 #[test]
 fn a_candidate_for_leader_counts_as_a_member_without_deliveries() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let keys = ["sf:{q}:leader", STREAM, "sf:{q}:cron:ticks"];
     let asked = |who: &str| {
         let (leads, mut rest) = scripts.call(source("lead"), &keys, &[who, "5000"]);

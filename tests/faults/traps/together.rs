@@ -48,7 +48,7 @@ struct Job {
 
 /// Returns jobs with these ids, and the server that has them.
 fn held(ids: &[&'static str]) -> (Scripts, Vec<Job>) {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let hold = |id| {
         let (record, entry) = (format!("sf:{{q}}:job:{id}"), scripts.delivered());
         scripts.server.cmd(&["HSET", &record, "life", &entry, "state", "scheduled"]);
@@ -230,7 +230,7 @@ fn a_campaign_counts_an_end_only_once_nothing_can_fail() {
         }
         packed
     };
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running", "l:5-0", "1"]);
     let entry = scripts.delivered();
     let mut values = Attempt::first(&entry).bury_values();
@@ -254,7 +254,7 @@ fn a_campaign_counts_an_end_only_once_nothing_can_fail() {
 
 #[test]
 fn a_job_ends_once_though_its_own_lane_has_the_wrong_type() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let low = "sf:{q}:jobs:low";
     scripts.server.cmd(&["DEL", low]);
     scripts.server.cmd(&["SET", low, "x"]);

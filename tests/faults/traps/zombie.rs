@@ -1,5 +1,5 @@
 //! Workers that resume after their jobs were taken over. They are real processes, stopped for three leases. The two
-//! simplest cases are a promise, tested under its name.
+//! simplest cases are a promise.
 
 use std::fs;
 use std::path::PathBuf;

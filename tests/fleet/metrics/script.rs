@@ -51,7 +51,7 @@ fn read(server: &RedisServer, consumer: &str, count: &str) {
 
 #[test]
 fn a_snapshot_has_every_part_and_changes_nothing() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let server = &scripts.server;
     add(server, STREAM, 5);
     add(server, HIGH, 1);
@@ -95,7 +95,7 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
 #[test]
 fn the_breaker_of_a_value_counts_while_jobs_wait_for_it() {
     const OPEN: usize = 29;
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let server = &scripts.server;
     let open = || survey(&scripts)[OPEN];
     server.cmd(&["HSET", GATES, "c:key:h.dependency", r#"{"breaker":{}}"#, "r:key:h.dependency=relay", "{}"]);
@@ -125,7 +125,7 @@ fn the_breaker_of_a_value_counts_while_jobs_wait_for_it() {
 
 #[test]
 fn the_longest_idle_time_is_found_behind_hundreds_of_fresh_entries() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let server = &scripts.server;
     add(server, STREAM, 300);
     read(server, "me", "300");
@@ -140,7 +140,7 @@ fn the_longest_idle_time_is_found_behind_hundreds_of_fresh_entries() {
 
 #[test]
 fn a_queue_without_keys_is_empty_and_a_full_server_still_answers() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for key in KEYS {
         scripts.server.cmd(&["DEL", key]);
     }

@@ -76,7 +76,7 @@ fn moved(scripts: &Scripts, entry: &str) -> String {
 
 #[test]
 fn a_job_is_moved_once_however_often_that_is_sent() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = waiting(&scripts);
     scripts.server.cmd(&["SET", LOCK, "j"]);
     scripts.twice(source("relocate"), &keys(STREAM), &args("high", &entry), [1, 1]);
@@ -92,7 +92,7 @@ fn a_job_is_moved_once_however_often_that_is_sent() {
 
 #[test]
 fn a_job_that_has_ended_meanwhile_is_not_moved() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = waiting(&scripts);
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
     assert_eq!(moved(&scripts, &entry), "gone");
@@ -102,7 +102,7 @@ fn a_job_that_has_ended_meanwhile_is_not_moved() {
 
 #[test]
 fn a_trace_stays_if_the_job_ended_before_it_came_back() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = waiting(&scripts);
     // The job was moved here from there, and its producer may still resend the id.
     scripts.server.cmd(&["HSET", TO_RECORD, "state", "cancelled", "life", LIFE, "moved_to", "q"]);
@@ -115,7 +115,7 @@ fn a_trace_stays_if_the_job_ended_before_it_came_back() {
 
 #[test]
 fn a_delayed_job_is_moved_unless_another_life_took_its_place() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let delayed = |life: &'static str| {
         let fields = [(b"life".as_slice(), life.as_bytes()), (b"type".as_slice(), b"test".as_slice())];
         let pack = Envelope::new(fields.into_iter()).pack(Lane::Normal);
@@ -143,7 +143,7 @@ fn a_delayed_job_is_moved_unless_another_life_took_its_place() {
 
 #[test]
 fn the_copy_of_large_fields_of_a_job_that_stays_goes_soon() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (running, copy) = (scripts.delivered(), "sf:{r}:offloaded:1650000000000-0-00ff");
     let with_copy: Vec<&str> =
         keys(STREAM).into_iter().map(|key| if key == "sf:{r}:offloaded:" { copy } else { key }).collect();
@@ -164,7 +164,7 @@ fn the_copy_of_large_fields_of_a_job_that_stays_goes_soon() {
 
 #[test]
 fn a_job_stays_where_somebody_else_counts_on_it() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let running = scripts.delivered();
     assert_eq!(moved(&scripts, &running), "running");
     // Nobody knows whether it has run.
@@ -194,7 +194,7 @@ fn a_job_stays_where_somebody_else_counts_on_it() {
 
 #[test]
 fn a_key_of_another_type_keeps_only_its_own_job_from_moving() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = waiting(&scripts);
     scripts.server.cmd(&["SET", TO_RECORD, "x"]);
     assert!(moved(&scripts, &entry).contains("WRONGTYPE"));
@@ -203,7 +203,7 @@ fn a_key_of_another_type_keeps_only_its_own_job_from_moving() {
 
 #[test]
 fn an_id_that_its_producer_may_resend_leaves_a_trace_and_may_come_back() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = waiting(&scripts);
     let keep = (scripts.server.now_ms() + 100_000_000).to_string();
     scripts.server.cmd(&["HSET", RECORD, "keep_until_ms", &keep]);
@@ -229,7 +229,7 @@ fn an_id_that_its_producer_may_resend_leaves_a_trace_and_may_come_back() {
 
 #[test]
 fn a_delayed_job_is_hastened_once_however_often_that_is_sent() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let keys = ["sf:{q}:delayed", "sf:{q}:wake", "sf:{q}:receipt:c", RECORD, "sf:{q}:steps:j"];
     scripts.server.cmd(&["ZADD", keys[0], "99999999999999", "j"]);
     scripts.server.cmd(&["HSET", RECORD, "state", "scheduled", "life", LIFE]);
@@ -244,7 +244,7 @@ fn a_delayed_job_is_hastened_once_however_often_that_is_sent() {
 
 #[test]
 fn a_job_that_does_not_fit_into_the_other_queue_stays() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = waiting(&scripts);
     scripts.server.cmd(&["HSET", "sf:{r}:control", "max_depth", "1"]);
     scripts.server.cmd(&["HSET", "sf:{r}:rooms:places", "i", "1-0 type:test"]);
@@ -257,7 +257,7 @@ fn a_job_that_does_not_fit_into_the_other_queue_stays() {
 #[test]
 fn jobs_with_very_many_steps_are_left_for_another_call() {
     const JOBS: usize = 50;
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (names, own): (Vec<String>, Vec<[String; 2]>) = (0..JOBS)
         .map(|nth| (format!("j{nth}"), [format!("sf:{{q}}:job:j{nth}"), format!("sf:{{q}}:steps:j{nth}")]))
         .unzip();

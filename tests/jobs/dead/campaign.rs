@@ -201,7 +201,7 @@ async fn campaigns_that_are_gone_or_over_make_room_for_new_ones() {
 
 #[test]
 fn a_replay_that_is_sent_twice_or_late_replays_nothing_again() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for (entry, id) in [("1-0", "a"), ("2-0", "b")] {
         scripts.server.cmd(&["XADD", "sf:{q}:dead", entry, "type", "test", "id", id]);
     }
@@ -221,7 +221,7 @@ fn a_replay_that_is_sent_twice_or_late_replays_nothing_again() {
 
 #[test]
 fn a_campaign_does_not_wait_for_a_clock_that_was_set_back() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["XADD", "sf:{q}:dead", "1-0", "type", "test", "id", "a"]);
     let campaign = "sf:{q}:campaign:c";
     // It is due years from now.
@@ -237,7 +237,7 @@ fn a_campaign_does_not_wait_for_a_clock_that_was_set_back() {
 
 #[test]
 fn a_letter_whose_large_fields_are_gone_stays_a_letter() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for (entry, offloaded, campaigns) in [("1-0", "gone 9", "0"), ("2-0", "", "-5")] {
         let fields = ["type", "test", "id", "a", "offloaded", offloaded, "dead_campaigns", campaigns];
         scripts.server.cmd(&[&["XADD", DEAD_Q, entry][..], &fields].concat());
@@ -257,7 +257,7 @@ fn a_letter_whose_large_fields_are_gone_stays_a_letter() {
 
 #[test]
 fn letters_are_not_skipped_for_what_hits_all_of_them() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["XADD", DEAD_Q, "1-0", "type", "test", "id", "a", "dead_origin", "low"]);
     let campaign = "sf:{q}:campaign:c";
     scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0"]);

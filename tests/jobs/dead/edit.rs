@@ -206,7 +206,7 @@ fn raw_edit() -> ([&'static str; 6], Vec<&'static [u8]>) {
 
 #[test]
 fn an_edit_without_the_right_to_delete_letters_writes_none() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["XADD", "sf:{q}:dead", "1-0", "type", "test", "id", "a"]);
     let (keys, args) = raw_edit();
     let sha = sha(&scripts.server, source("edit"));
@@ -253,7 +253,7 @@ async fn a_letter_written_by_hand_without_a_record_can_be_edited() {
 
 #[test]
 fn an_edit_that_is_sent_twice_writes_one_letter_and_one_note() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["XADD", "sf:{q}:dead", "1-0", "type", "test", "id", "a"]);
     let (keys, args) = raw_edit();
     scripts.twice(source("edit"), &keys, &args, [1, 1]);

@@ -57,7 +57,7 @@ async fn groups_follow_letters_that_are_buried_replayed_moved_and_dropped() {
 
 #[test]
 fn a_burial_that_is_sent_twice_counts_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     for _ in 0..2 {
         let values = Attempt::first(&entry).bury_values();
@@ -70,7 +70,7 @@ fn a_burial_that_is_sent_twice_counts_once() {
 
 #[test]
 fn a_raw_replay_finds_its_letters_group_in_the_record() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     let buried = Attempt::first(&entry);
     assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &buried.bury_values()).0, 1);
@@ -151,7 +151,7 @@ fn recount(scripts: &Scripts, args: &[&str]) -> i64 {
 
 #[test]
 fn a_recount_that_was_given_up_ends_by_itself() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     assert_eq!(recount(&scripts, &["one", "", ""]), 1);
     let die = || {
         let entry = scripts.delivered();

@@ -47,7 +47,6 @@ async fn until_nobody_holds_a_place(scene: &Scene) {
     until_async("all places to be given back", SOON, async || scene.int(&["EXISTS", HELD]) == 0).await;
 }
 
-/// This is a part of a promise, tested under its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn promise_8_a_job_that_cannot_be_buried_keeps_no_other_from_its_gate() {
     let scene = Scene::new().await;

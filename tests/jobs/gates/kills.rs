@@ -341,7 +341,7 @@ fn killed_workers_never_exceed_the_rate() {
 
 #[test]
 fn the_places_of_a_value_expire_a_month_after_the_last_start_and_those_of_a_type_do_not() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for (gate, limits) in [
         ("type:test", r#"{"concurrency":9}"#),
         ("key:h.slow", r#"{"concurrency":9}"#),

@@ -38,7 +38,7 @@ fn drain(scripts: &Scripts, rooms: &[String]) -> (i64, String) {
 
 #[test]
 fn a_job_whose_second_gate_is_broken_stays_in_its_room_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     break_gate(&scripts);
     // Two full gates, whose places large jobs hold that wait in the lane: to check them takes all that one script may check.
     let payload = "x".repeat(120_000);
@@ -67,7 +67,7 @@ fn a_job_whose_second_gate_is_broken_stays_in_its_room_once() {
 
 #[test]
 fn one_script_tries_few_jobs_that_cannot_be_moved_in_however_many_rooms() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     break_gate(&scripts);
     let rooms: Vec<String> = (0..20).map(|tenant| format!("key:h.tenant={tenant}")).collect();
     for room in &rooms {
@@ -114,7 +114,7 @@ async fn a_room_between_those_that_cannot_be_emptied_has_its_turn() {
 #[test]
 fn a_claim_lasts_no_longer_than_it_may_even_if_the_clock_went_back() {
     const CLAIM: &str = "sf:{q}:claim:type:test";
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, "type:test", ONE);
     // Its job claimed the place just before somebody set the clock back by an hour.
     let claim = "1-0\nkey:h.t=1\ntype:test\nkey:h.t=1";

@@ -84,7 +84,7 @@ pub(super) fn ids(scripts: &Scripts, stream: &str) -> Vec<String> {
 
 #[test]
 fn jobs_that_ask_together_get_the_places_that_are_left() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, "type:test", r#"{"concurrency":2}"#);
     let entries = [0; 3].map(|_| scripts.delivered());
     let ask = || {
@@ -106,7 +106,7 @@ fn jobs_that_ask_together_get_the_places_that_are_left() {
 #[test]
 fn a_breaker_tries_another_job_if_the_one_it_tried_is_gone() {
     const BREAKER: &str = "sf:{q}:breaker:type:test";
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let rule = r#"{"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}}"#;
     limit(&scripts, "type:test", rule);
     scripts.server.cmd(&["HSET", BREAKER, "until_ms", "1", "cooldown_ms", "1000", "probe", "high 1-0"]);
@@ -127,7 +127,7 @@ fn a_breaker_tries_another_job_if_the_one_it_tried_is_gone() {
 
 #[test]
 fn a_job_is_parked_once_however_often_that_is_sent() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     assert_eq!(park(&scripts, &entry), Value::Int(1));
     let between = scripts.digest();
@@ -139,7 +139,7 @@ fn a_job_is_parked_once_however_often_that_is_sent() {
 
 #[test]
 fn a_job_that_another_process_settled_is_not_parked() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     let before = scripts.digest();
@@ -149,7 +149,7 @@ fn a_job_that_another_process_settled_is_not_parked() {
 
 #[test]
 fn a_job_whose_cancellation_was_requested_is_not_parked() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.server.cmd(&["ZADD", "sf:{q}:cancels", "1", LIFE]);
     assert_eq!(park(&scripts, &entry), Value::Int(3));
@@ -158,7 +158,7 @@ fn a_job_whose_cancellation_was_requested_is_not_parked() {
 
 #[test]
 fn a_full_server_parks_jobs_and_lets_them_out() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, "type:test", ONE);
     let entry = scripts.delivered();
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "100000"]);
@@ -169,7 +169,7 @@ fn a_full_server_parks_jobs_and_lets_them_out() {
 
 #[test]
 fn a_room_of_another_type_leaves_the_job_with_its_worker() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.server.cmd(&["SET", ROOM, "x"]);
     let answer = park(&scripts, &entry);
@@ -181,7 +181,7 @@ fn a_room_of_another_type_leaves_the_job_with_its_worker() {
 
 #[test]
 fn a_gate_is_passed_once_and_its_place_ends_with_the_entry() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, "type:test", ONE);
     let (first, second) = (scripts.delivered(), scripts.delivered());
     assert_eq!(admit(&scripts, &first, &["type:test"]).0, 1);
@@ -199,7 +199,7 @@ fn a_gate_is_passed_once_and_its_place_ends_with_the_entry() {
 
 #[test]
 fn all_gates_let_a_job_pass_or_none_of_them_counts_it() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, "type:test", r#"{"rate":{"n":1,"per_ms":60000,"burst":1}}"#);
     limit(&scripts, "key:h.t", ONE);
     scripts.server.cmd(&["HSET", GATES, "p:key:h.t=9", "1 0 ann\n"]);
@@ -215,7 +215,7 @@ fn all_gates_let_a_job_pass_or_none_of_them_counts_it() {
 
 #[test]
 fn a_rule_that_cannot_be_read_stops_its_own_jobs_only() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for broken in ["{", r#"{"concurrency":"many"}"#, r#"{"rate":{"n":0,"per_ms":1,"burst":1}}"#, "7"] {
         limit(&scripts, "type:test", broken);
         let entry = scripts.delivered();
@@ -226,7 +226,7 @@ fn a_rule_that_cannot_be_read_stops_its_own_jobs_only() {
 
 #[test]
 fn jobs_leave_a_room_in_order_while_there_are_places() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, "type:test", ONE);
     for id in ["a", "b"] {
         wait_in_room(&scripts, id, "type:test");
@@ -243,7 +243,7 @@ fn jobs_leave_a_room_in_order_while_there_are_places() {
 
 #[test]
 fn an_opened_gate_gives_its_jobs_back_to_their_own_lane() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     wait_in_room(&scripts, "a", "type:test");
     assert_eq!(drain(&scripts, &[], &["type:test"]), 1);
     assert_eq!(ids(&scripts, LOW), ["a"]);
@@ -253,7 +253,7 @@ fn an_opened_gate_gives_its_jobs_back_to_their_own_lane() {
 
 #[test]
 fn a_job_that_another_gate_refuses_holds_up_nobody() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["HSET", GATES, "p:key:h.t=9", "1 0 ann\n"]);
     wait_in_room(&scripts, "a", "type:test\nkey:h.t=9");
     wait_in_room(&scripts, "b", "type:test");
@@ -268,7 +268,7 @@ fn a_job_that_another_gate_refuses_holds_up_nobody() {
 
 #[test]
 fn an_entry_that_is_not_a_job_does_not_block_its_room() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let many: Vec<String> = (0..4002).map(|nth| nth.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     scripts.server.cmd(&[&["XADD", ROOM, "*"][..], &many].concat());
@@ -282,7 +282,7 @@ fn an_entry_that_is_not_a_job_does_not_block_its_room() {
 
 #[test]
 fn large_jobs_of_a_full_gate_delay_no_other_room() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, "type:test", ONE);
     let entry = scripts.delivered();
     assert_eq!(admit(&scripts, &entry, &["type:test"]).0, 1);
@@ -309,7 +309,7 @@ fn large_jobs_of_a_full_gate_delay_no_other_room() {
 
 #[test]
 fn a_job_leaves_once_even_if_its_place_cannot_be_forgotten() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     wait_in_room(&scripts, "a", "type:test");
     scripts.server.cmd(&["SET", PLACES, "x"]);
     let drained = drain_whole(&scripts, &[], &["type:test"]);
@@ -320,7 +320,7 @@ fn a_job_leaves_once_even_if_its_place_cannot_be_forgotten() {
 
 #[test]
 fn what_cannot_be_set_aside_does_not_block_its_room() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["SET", DEAD, "x"]);
     scripts.server.cmd(&["XADD", ROOM, "*", "lane", "low"]);
     wait_in_room(&scripts, "a", "type:test");
@@ -331,7 +331,7 @@ fn what_cannot_be_set_aside_does_not_block_its_room() {
 
 #[test]
 fn jobs_that_cannot_be_moved_block_nobody_behind_them() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["SET", LOW, "x"]);
     let stuck: Vec<String> = (0..50).map(|nth| format!("stuck-{nth:02}")).collect();
     for id in &stuck {
@@ -350,7 +350,7 @@ fn jobs_that_cannot_be_moved_block_nobody_behind_them() {
 
 #[test]
 fn a_rate_that_was_raised_or_a_clock_that_went_back_stops_nobody() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let far = "99999999999999";
     limit(&scripts, "type:test", r#"{"rate":{"n":1,"per_ms":60000,"burst":2}}"#);
     scripts.server.cmd(&["SET", "sf:{q}:rate:type:test", far]);
@@ -370,7 +370,7 @@ fn a_rate_that_was_raised_or_a_clock_that_went_back_stops_nobody() {
 #[test]
 fn one_script_checks_few_of_the_entries_that_hold_places() {
     const GATES_HELD: usize = 40;
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let names: Vec<String> = (0..GATES_HELD).map(|nth| format!("type:t{nth}")).collect();
     for name in &names {
         limit(&scripts, name, r#"{"concurrency":5}"#);
@@ -391,7 +391,7 @@ fn one_script_checks_few_of_the_entries_that_hold_places() {
 
 #[test]
 fn one_script_reads_few_bytes_of_the_entries_that_hold_places() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let large = "x".repeat(120 * 1024);
     let wait = |_| -> String {
         let added = scripts.server.cmd(&["XADD", HIGH, "*", "type", "test", "payload", &large]);
@@ -418,7 +418,7 @@ fn one_script_reads_few_bytes_of_the_entries_that_hold_places() {
 
 #[test]
 fn nobody_leaves_a_room_of_a_closed_queue() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     wait_in_room(&scripts, "a", "type:test");
     scripts.server.cmd(&["HSET", GATES, "p:queue", "1 0 ann\n"]);
     assert_eq!(drain(&scripts, &[], &["type:test"]), 0);
@@ -428,7 +428,7 @@ fn nobody_leaves_a_room_of_a_closed_queue() {
 
 #[test]
 fn rules_are_changed_in_one_step_with_a_new_revision() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let put = |args: &[&str]| scripts.call(source("rule_put"), &[GATES], args);
     let revision = |answer: &(i64, Vec<Value>)| match answer.1[0] {
         Value::Int(revision) => revision,
@@ -449,7 +449,7 @@ fn rules_are_changed_in_one_step_with_a_new_revision() {
 
 #[test]
 fn gates_depend_on_few_fields_and_say_so() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let put = |args: &[&str]| scripts.call(source("rule_put"), &[GATES], args);
     for nth in 0..8 {
         assert_eq!(put(&["3000", "8", "", &format!("p:key:h.f{nth}=1"), "0 ann\n"]).0, 1);
@@ -463,7 +463,7 @@ fn gates_depend_on_few_fields_and_say_so() {
 
 #[test]
 fn rules_that_are_over_or_replaced_are_not_counted() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let put = |args: &[&str]| scripts.call(source("rule_put"), &[GATES], args);
     scripts.server.cmd(&[
         "HSET",
@@ -483,7 +483,7 @@ fn rules_that_are_over_or_replaced_are_not_counted() {
 
 #[test]
 fn an_index_of_rooms_that_was_deleted_is_made_again() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     wait_in_room(&scripts, "a", "type:test");
     scripts.server.cmd(&["HSET", PLACES, "a", "1-0 type:test", "b", "1-0 type:gone"]);
     scripts.server.cmd(&["DEL", ROOMS]);

@@ -45,7 +45,7 @@ fn share_all(scripts: &Scripts, window: &str) {
 
 /// Shares the queue by `h.t`, with these weights as JSON.
 fn shared(weights: &str) -> Scripts {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["HSET", GATES, "f:fair", &format!(r#"{{"by":"h.t","weights":{weights}}}"#)]);
     scripts
 }

@@ -28,7 +28,7 @@ fn full_gates(scripts: &Scripts) -> String {
 
 #[test]
 fn a_job_that_two_full_gates_refuse_in_turn_gets_its_turn() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let runs = full_gates(&scripts);
     let free = |gate: &str| drop(scripts.server.cmd(&["HDEL", &held(gate), &runs]));
     let fill = |gate: &str| drop(scripts.server.cmd(&["HSET", &held(gate), &runs, "1"]));
@@ -58,7 +58,7 @@ fn a_job_that_two_full_gates_refuse_in_turn_gets_its_turn() {
 #[test]
 fn a_job_that_cannot_claim_places_moves_once() {
     const BREAKER: &str = "sf:{q}:breaker:key:h.t=1";
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let runs = full_gates(&scripts);
     let rule = r#"{"concurrency":1,"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}}"#;
     limit(&scripts, "key:h.t", rule);
@@ -83,7 +83,7 @@ fn a_job_that_cannot_claim_places_moves_once() {
 
 #[test]
 fn a_claim_of_a_job_that_is_gone_holds_up_nobody() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, TYPE, r#"{"concurrency":2}"#);
     for (id, claim) in [("a", "1-1\nkey:h.t=1\ntype:test"), ("b", "nonsense")] {
         wait_in_room(&scripts, id, TYPE);
@@ -95,7 +95,7 @@ fn a_claim_of_a_job_that_is_gone_holds_up_nobody() {
 
 #[test]
 fn a_claim_ends_by_itself() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let runs = full_gates(&scripts);
     wait_in_room(&scripts, "patient", &format!("{TYPE}\n{TENANT}"));
     for gate in [TYPE, TENANT, TYPE] {
@@ -110,7 +110,7 @@ fn a_claim_ends_by_itself() {
 
 #[test]
 fn a_start_that_was_not_used_is_given_back_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     limit(&scripts, TYPE, r#"{"rate":{"n":1,"per_ms":60000,"burst":1}}"#);
     let (first, second, third) = (scripts.delivered(), scripts.delivered(), scripts.delivered());
     assert_eq!(admit(&scripts, &first, &[TYPE]).0, 1);
@@ -147,7 +147,7 @@ fn may_start(scripts: &Scripts, entry: &str) -> i64 {
 
 #[test]
 fn a_rate_lets_out_no_more_jobs_than_may_start_at_once_while_no_worker_reads_them() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     // Half a second's jobs are five.
     let breaker = r#""breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}"#;
     limit(&scripts, TYPE, &format!(r#"{{"rate":{{"n":2,"per_ms":200,"burst":1}},{breaker}}}"#));
@@ -189,7 +189,7 @@ fn a_rate_lets_out_no_more_jobs_than_may_start_at_once_while_no_worker_reads_the
 
 #[test]
 fn a_breaker_that_opens_stops_jobs_that_have_left_the_room() {
-    let (scripts, breaker) = (Scripts::new(), "sf:{q}:breaker:type:test");
+    let (scripts, breaker) = (Scripts::start(), "sf:{q}:breaker:type:test");
     limit(&scripts, TYPE, r#"{"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":100000}}"#);
     for id in ["a", "b", "c"] {
         wait_in_room(&scripts, id, TYPE);
@@ -209,7 +209,7 @@ fn a_breaker_that_opens_stops_jobs_that_have_left_the_room() {
 
 #[test]
 fn one_script_lets_out_few_jobs_with_many_gates() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for nth in 0..50 {
         let others = (0..9).map(|field| format!("key:h.k{field}={nth}"));
         let gates: Vec<String> = std::iter::once(TYPE.to_owned()).chain(others).collect();

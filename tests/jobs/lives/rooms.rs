@@ -75,7 +75,7 @@ pub(crate) fn cancel(scripts: &Scripts, entry: &str, life: &str) -> i64 {
 #[test]
 fn each_life_has_a_place_until_it_leaves() {
     for leave in [take, |scripts: &Scripts| drain(scripts, "1", "type:test")] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let [one, two] = both(&scripts);
         assert_eq!(placed(&scripts, "type:test"), [one, two.clone()]);
         assert_eq!(leave(&scripts), 1);
@@ -84,7 +84,7 @@ fn each_life_has_a_place_until_it_leaves() {
         assert_eq!(scripts.int(&["EXISTS", PLACES]), 0);
     }
     for first in [0, 1] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let entries = both(&scripts);
         assert_eq!(cancel(&scripts, &entries[first], LIVES[first]), 1);
         assert_eq!(placed(&scripts, "type:test"), [entries[1 - first].clone()]);
@@ -95,7 +95,7 @@ fn each_life_has_a_place_until_it_leaves() {
 
 #[test]
 fn each_life_keeps_its_place_from_room_to_room() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["HSET", GATES, "r:key:h.t", r#"{"concurrency":1}"#]);
     let holder = scripts.delivered();
     scripts.server.cmd(&["HSET", "sf:{q}:held:key:h.t=1", &format!("normal {holder}"), "1"]);
@@ -115,7 +115,7 @@ fn each_life_keeps_its_place_from_room_to_room() {
 
 #[test]
 fn a_job_takes_the_place_of_one_that_somebody_deleted() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let [one, two] = both(&scripts);
     scripts.server.cmd(&["XDEL", ROOM, &two]);
     let other = park(&scripts, &scripts.delivered(), "1670000000000-0");

@@ -113,7 +113,7 @@ fn parked(scripts: &Scripts) -> Vec<String> {
 #[test]
 fn a_late_success_cancels_the_retry_of_its_own_life_and_no_other() {
     for late_is_first in [false, true] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let (one, two) = (Attempt::first(&scripts), Attempt::first(&scripts));
         assert_eq!((one.defer("60000"), two.defer("60000")), (1, 1));
         assert_eq!(parked(&scripts), ["j".to_owned(), format!("j {}", two.life)]);
@@ -131,7 +131,7 @@ fn a_late_success_cancels_the_retry_of_its_own_life_and_no_other() {
 
 #[test]
 fn a_late_success_is_remembered_while_its_retry_waits() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let first = Attempt::first(&scripts);
     assert_eq!(first.defer("0"), 1);
     let retry = first.retried();
@@ -146,7 +146,7 @@ fn a_late_success_is_remembered_while_its_retry_waits() {
 
 #[test]
 fn a_late_success_shortens_no_time_for_which_an_id_is_remembered() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let first = Attempt::first(&scripts);
     assert_eq!(first.defer("0"), 1);
     let retry = first.retried();
@@ -162,7 +162,7 @@ fn a_late_success_shortens_no_time_for_which_an_id_is_remembered() {
 
 #[test]
 fn a_job_stays_done_if_its_retry_is_cancelled_after_a_late_success() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let first = Attempt::first(&scripts);
     assert_eq!(first.defer("0"), 1);
     let retry = first.promoted();
@@ -176,7 +176,7 @@ fn a_job_stays_done_if_its_retry_is_cancelled_after_a_late_success() {
 #[test]
 fn cancelling_a_life_in_a_room_hides_no_other_life_there() {
     const ROOM: &str = "sf:{q}:room:type:test";
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let waiting = || {
         let entry: String =
             redis::from_redis_value(scripts.server.cmd(&["XADD", ROOM, "*", "type", "test", "id", "j"]))
@@ -193,7 +193,7 @@ fn cancelling_a_life_in_a_room_hides_no_other_life_there() {
 
 #[test]
 fn a_retry_put_off_before_it_starts_is_cancelled_by_a_late_success() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let first = Attempt::first(&scripts);
     assert_eq!(first.defer("0"), 1);
     let retry = first.retried();
@@ -204,7 +204,7 @@ fn a_retry_put_off_before_it_starts_is_cancelled_by_a_late_success() {
 
 #[test]
 fn a_life_that_ends_leaves_a_record_that_another_life_owns() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (one, two) = (Attempt::first(&scripts), Attempt::first(&scripts));
     assert_eq!((one.begin(), two.begin()), (1, 1));
     assert_eq!(two.complete("1"), 1);
@@ -215,7 +215,7 @@ fn a_life_that_ends_leaves_a_record_that_another_life_owns() {
 
 #[test]
 fn a_settlement_leaves_a_receipt_only_for_its_own_consumer() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let one = Attempt::first(&scripts);
     assert_eq!((one.defer("60000"), one.defer("60000"), one.complete("60000")), (1, 1, 2));
     let two = Attempt::first(&scripts);
@@ -229,7 +229,7 @@ fn a_settlement_leaves_a_receipt_only_for_its_own_consumer() {
 
 #[test]
 fn keys_of_the_wrong_type_neither_block_a_jobs_end_nor_copy_it() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for key in ["sf:{q}:wake", "sf:{q}:batch:", RECEIPTS] {
         scripts.server.cmd(&["SET", key, "x"]);
     }

@@ -53,7 +53,7 @@ async fn read(scripts: &Scripts) -> [TypeStats; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_that_is_sent_twice_counts_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let types = [("mail.send".to_owned(), packed(9))];
     add(&scripts, "first", &types);
     let between = scripts.digest();
@@ -73,7 +73,7 @@ async fn a_report_that_is_sent_twice_counts_once() {
 
 #[test]
 fn a_report_for_another_hour_or_other_ten_minutes_changes_nothing() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let now = scripts.server.now_ms();
     let between = scripts.digest();
     // Even if the next ten minutes or the next hour begins meanwhile.
@@ -85,7 +85,7 @@ fn a_report_for_another_hour_or_other_ten_minutes_changes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_types_take_as_much_room_as_a_hundred_and_one() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let types: Vec<(String, Vec<u8>)> = (0..10_000).map(|nth| (format!("type-{nth}"), packed(1))).collect();
     for (nth, some) in types.chunks(25).enumerate() {
         add(&scripts, &format!("call-{nth}"), some);
@@ -107,7 +107,7 @@ async fn ten_thousand_types_take_as_much_room_as_a_hundred_and_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_somebody_spoiled_counts_as_nothing() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let now = scripts.server.now_ms();
     for at in [now / HOUR, now / HOUR + 1] {
         scripts.server.cmd(&["HSET", &key("1h", at), "mail.send", "no list", "A B", "x", "message", "y"]);
@@ -120,7 +120,7 @@ async fn what_somebody_spoiled_counts_as_nothing() {
 
 #[test]
 fn a_report_that_redis_refuses_counts_nothing_of_it() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let call = |scripts: &Scripts, call: &str| {
         let at = scripts.server.now_ms();
         let (minutes, hour) = ((at / TEN_MINUTES).to_string(), (at / HOUR).to_string());

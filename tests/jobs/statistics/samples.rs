@@ -55,7 +55,7 @@ fn last<const N: usize>(scripts: &Scripts, names: [&str; N]) -> [u64; N] {
 
 #[test]
 fn a_minute_has_one_sample_although_it_is_sent_twice_or_by_two_leaders() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     assert!(take(&scripts, START, [0; 4]));
     count(&scripts, &[("done", 5)]);
     assert!(take(&scripts, START + MINUTE + 100, [0; 4]));
@@ -77,7 +77,7 @@ fn a_minute_has_one_sample_although_it_is_sent_twice_or_by_two_leaders() {
 
 #[test]
 fn what_arrived_is_by_how_much_the_jobs_became_more_and_what_ended() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     count(&scripts, &[("done", 1000)]);
     assert!(take(&scripts, START, [10, 2, 3, 4]));
     let names =
@@ -93,7 +93,7 @@ fn what_arrived_is_by_how_much_the_jobs_became_more_and_what_ended() {
 
 #[test]
 fn ends_that_workers_report_late_do_not_count_as_arrivals() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     assert!(take(&scripts, START, [100, 0, 0, 0]));
     assert!(take(&scripts, START + MINUTE, [0; 4]));
     assert_eq!(last(&scripts, ["arrived"]), [0]);
@@ -112,7 +112,7 @@ fn ends_that_workers_report_late_do_not_count_as_arrivals() {
 
 #[test]
 fn samples_begin_again_if_the_clock_was_set_back_by_long() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     assert!(take(&scripts, START + 100 * MINUTE, [0; 4]));
     assert!(!take(&scripts, START + 95 * MINUTE, [0; 4]), "the clock will be there soon");
     assert!(take(&scripts, START, [0; 4]));
@@ -121,7 +121,7 @@ fn samples_begin_again_if_the_clock_was_set_back_by_long() {
 
 #[test]
 fn the_samples_of_a_day_of_a_busy_queue_take_a_quarter_of_a_megabyte_at_most() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     for nth in 0..1600 {
         let some = 1_000_000 + nth * 7919 % 1_000_003;
         let counts = ["done", "failed", "retried", "died", "cancelled"].map(|name| (name, some));
@@ -139,7 +139,7 @@ fn the_samples_of_a_day_of_a_busy_queue_take_a_quarter_of_a_megabyte_at_most() {
 
 #[test]
 fn a_full_server_or_a_key_of_another_type_refuses_a_sample_and_nothing_is_lost() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let call = |scripts: &Scripts| {
         let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT, "1", "2", "3", "4", "5", ""];
         format!("{:?}", scripts.server.try_cmd(&args))

@@ -93,7 +93,7 @@ fn attempts(scripts: &Scripts) -> String {
 #[test]
 fn a_step_that_another_life_runs_waits_until_its_entry_is_settled() {
     for kind in ["auto", "once"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let entries = [scripts.delivered(), scripts.delivered()];
         let [first, second] = entries.each_ref().map(|entry| run_of(entry));
         let begin_first = begin(&entries[0], &entries[0], &first, kind);
@@ -111,7 +111,7 @@ fn a_step_that_another_life_runs_waits_until_its_entry_is_settled() {
 #[test]
 fn a_step_that_another_life_runs_in_another_lane_waits() {
     for suffix in [":high", ":low"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let lane = format!("{}{suffix}", KEYS[0]);
         let first = "1-1".to_owned();
         scripts.server.cmd(&["XADD", &lane, &first, "type", "gift", "id", "j"]);
@@ -128,7 +128,7 @@ fn a_step_that_another_life_runs_in_another_lane_waits() {
 
 #[test]
 fn the_attempts_of_a_job_that_was_alive_at_the_same_time_count() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entries = [scripts.delivered(), scripts.delivered(), scripts.delivered()];
     let runs = entries.each_ref().map(|entry| run_of(entry));
     let begins = |nth: usize| begin(&entries[nth], &entries[nth], &runs[nth], "auto");

@@ -81,7 +81,7 @@ fn buried(scripts: &Scripts) -> String {
 
 #[test]
 fn a_run_that_has_not_read_the_ledger_starts_only_if_there_is_none() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     let [own, other] = ["1", "2"].map(|run| [&begin(&entry, run, "auto")[..6], &["1"]].concat());
     scripts.one_twice(source("step_begin"), &KEYS, &own, [1, 1]);
@@ -91,7 +91,7 @@ fn a_run_that_has_not_read_the_ledger_starts_only_if_there_is_none() {
 
 #[test]
 fn a_begin_sent_twice_starts_one_run() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, "1", "once"), [1, 1]);
     assert_eq!((field(&scripts, "charge:state"), field(&scripts, "v")), ("started".into(), "1".into()));
@@ -107,7 +107,7 @@ fn a_begin_sent_twice_starts_one_run() {
 
 #[test]
 fn an_auto_step_that_another_run_started_runs_again() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     for run in ["1", "2"] {
         scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, run, "auto"), [1, 1]);
@@ -122,7 +122,7 @@ fn an_auto_step_that_another_run_started_runs_again() {
 #[test]
 fn a_begin_that_arrives_after_the_end_of_its_run_starts_nothing() {
     for state in ["pending", "exhausted"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let entry = scripts.delivered();
         let first = begin(&entry, "1", "auto");
         assert_eq!(scripts.call_one(source("step_begin"), &KEYS, &first).0, 1);
@@ -135,7 +135,7 @@ fn a_begin_that_arrives_after_the_end_of_its_run_starts_nothing() {
 
 #[test]
 fn an_end_that_arrives_after_the_end_of_the_next_step_starts_nothing() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once"));
     let args = end_and_begin(&entry, "1", "auto");
@@ -148,7 +148,7 @@ fn an_end_that_arrives_after_the_end_of_the_next_step_starts_nothing() {
 
 #[test]
 fn nothing_begins_for_a_settled_entry() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     scripts.one_twice(source("step_begin"), &KEYS, &begin(&entry, "1", "once"), [0, 0]);
@@ -157,7 +157,7 @@ fn nothing_begins_for_a_settled_entry() {
 
 #[test]
 fn a_ledger_that_cannot_be_written_holds_up_no_other_job_of_a_call() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entries = [scripts.delivered(), scripts.delivered(), scripts.delivered()];
     let broken = "sf:{q}:steps:broken";
     scripts.server.cmd(&["SET", broken, "x"]);
@@ -179,7 +179,7 @@ fn a_ledger_that_cannot_be_written_holds_up_no_other_job_of_a_call() {
 /// Another process may have claimed the entry meanwhile.
 #[test]
 fn a_report_that_starts_nothing_takes_no_entry() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once"));
     scripts.server.cmd(&["XCLAIM", STREAM, "fleet", "other", "0", &entry]);
@@ -191,7 +191,7 @@ fn a_report_that_starts_nothing_takes_no_entry() {
 #[test]
 fn an_end_that_starts_the_next_step_starts_it_once() {
     for kind in ["auto", "once"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let entry = scripts.delivered();
         scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once"));
         let args = end_and_begin(&entry, "1", kind);
@@ -216,7 +216,7 @@ fn an_end_that_starts_the_next_step_starts_it_once() {
 
 #[test]
 fn an_end_that_is_late_or_stale_starts_no_other_step() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     for run in ["1", "2"] {
         scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, run, "once"));
@@ -241,7 +241,7 @@ fn an_end_is_noted_though_the_next_step_may_not_start() {
         (STREAM, "given_up", [1, 2], "given_up"),
     ];
     for (stream, state, want, after) in cases {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let entry = scripts.delivered();
         scripts.server.cmd(&["SET", other, "x"]);
         scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "1", "once"));
@@ -259,7 +259,7 @@ fn an_end_is_noted_though_the_next_step_may_not_start() {
 #[test]
 fn a_decision_that_is_sent_twice_is_taken_once() {
     for (then, status) in [("stay", 1), ("replay", 2), ("done", 3)] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let letter = buried(&scripts);
         let args = decide("2", &letter, "a", then);
         scripts.twice(source("decide"), &DECIDE_KEYS, &args, [status, status]);
@@ -271,7 +271,7 @@ fn a_decision_that_is_sent_twice_is_taken_once() {
 
 #[test]
 fn a_decision_based_on_stale_state_changes_nothing() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let letter = buried(&scripts);
     scripts.twice(source("decide"), &DECIDE_KEYS, &decide("1", &letter, "a", "replay"), [0, 0]);
     scripts.twice(source("decide"), &DECIDE_KEYS, &decide("2", "1-1", "b", "replay"), [0, 0]);
@@ -283,7 +283,7 @@ fn a_decision_based_on_stale_state_changes_nothing() {
 
 #[test]
 fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let letter = buried(&scripts);
     let entry = scripts.delivered();
     let other = [&entry, "1700", "5", "mail", "once", "charge once\nmail once", "0"];
@@ -312,7 +312,7 @@ fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
 #[test]
 fn a_decision_changes_nothing_if_its_lane_has_the_wrong_type() {
     for (then, status) in [("replay", 2), ("done", 3)] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let letter = buried(&scripts);
         scripts.server.cmd(&["DEL", STREAM]);
         scripts.server.cmd(&["SET", STREAM, "x"]);
@@ -329,7 +329,7 @@ fn a_decision_changes_nothing_if_its_lane_has_the_wrong_type() {
 
 #[test]
 fn a_lookup_changes_nothing() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let letter = buried(&scripts);
     let before = scripts.digest();
     let (now, rest) = scripts.call(source("steps"), &[LEDGER, RECORD], &["", ""]);
@@ -340,7 +340,7 @@ fn a_lookup_changes_nothing() {
 
 #[test]
 fn a_letters_finished_steps_stay_done_though_another_life_has_begun_them() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let entry = scripts.delivered();
     for (run, state) in [("1", "pending"), ("2", "pending")] {
         assert_eq!(scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, run, "auto")).0, 1);

@@ -140,7 +140,7 @@ async fn an_edit_has_a_submissions_limits_and_changes_the_encoding() {
 
 #[test]
 fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
     scripts.server.cmd(&["HSET", KEYS[1], "j", "old"]);
     scripts.server.cmd(&["HSET", KEYS[2], "state", "scheduled"]);
@@ -179,7 +179,7 @@ fn a_change_sent_twice_happens_once_and_a_full_server_refuses_it() {
 
 #[test]
 fn a_change_is_refused_whole_if_the_ledger_has_the_wrong_type() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
     scripts.server.cmd(&["SET", KEYS[4], "of another type"]);
     let before = scripts.digest();
@@ -193,7 +193,7 @@ fn a_change_is_refused_whole_if_the_ledger_has_the_wrong_type() {
 
 #[test]
 fn a_change_whose_answer_was_lost_gets_it_although_the_job_has_left() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["ZADD", KEYS[0], "5", "j"]);
     scripts.server.cmd(&["HSET", KEYS[1], "j", "old"]);
     let change =
@@ -208,7 +208,7 @@ fn a_change_whose_answer_was_lost_gets_it_although_the_job_has_left() {
 
 #[test]
 fn a_change_leaves_another_life_of_the_id_alone() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let life = |token: &str| {
         let fields = [("life", token), ("type", "test")];
         Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))

@@ -16,7 +16,7 @@ fn reject(scripts: &Scripts) -> String {
 
 #[test]
 fn a_holder_keeps_its_lock_while_another_life_of_its_id_waits_in_a_room() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("now"));
     let other = ["XADD", "sf:{q}:room:type:test", "*", "id", "j", "life", "2f", "type", "test"];
     let entry: String = redis::from_redis_value(scripts.server.cmd(&other)).unwrap();
@@ -34,7 +34,7 @@ fn a_holder_keeps_its_lock_while_another_life_of_its_id_waits_in_a_room() {
 #[test]
 fn a_holder_in_a_room_keeps_its_lock_when_another_life_of_its_id_leaves() {
     for holder_is_first in [true, false] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.call(source("submit"), &KEYS, &first("now"));
         let range: Vec<(String, Vec<String>)> =
             redis::from_redis_value(scripts.server.cmd(&["XRANGE", KEYS[5], "-", "+"])).unwrap();
@@ -56,7 +56,7 @@ fn a_holder_in_a_room_keeps_its_lock_when_another_life_of_its_id_leaves() {
 
 #[test]
 fn a_holder_that_somebody_deleted_from_its_room_keeps_no_lock() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("now"));
     let range: Vec<(String, Vec<String>)> =
         redis::from_redis_value(scripts.server.cmd(&["XRANGE", KEYS[5], "-", "+"])).unwrap();
@@ -69,7 +69,7 @@ fn a_holder_that_somebody_deleted_from_its_room_keeps_no_lock() {
 
 #[test]
 fn a_holder_whose_due_time_is_no_number_refuses_no_other_job() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);
     scripts.server.cmd(&["HSET", RECORD, "due_ms", "x"]);
@@ -82,7 +82,7 @@ fn a_holder_whose_due_time_is_no_number_refuses_no_other_job() {
 
 #[test]
 fn a_debounce_changes_no_other_life_of_its_holders_id() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("in"));
     // The holder was due, and waits in its lane, when a job that somebody gave the same id was deferred.
     scripts.server.cmd(&["XADD", KEYS[6], "*", "id", "j", "life", "1f", "type", "test"]);
@@ -100,7 +100,7 @@ fn a_debounce_changes_no_other_life_of_its_holders_id() {
 
 #[test]
 fn a_holder_that_left_a_room_is_searched_for_where_its_retry_goes() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (high, normal) = (KEYS[4], KEYS[5]);
     scripts.call(source("submit"), &KEYS, &first("now"));
     // A gate let it pass in another lane.

@@ -103,7 +103,7 @@ impl Call {
 fn a_job_with_an_id_sent_twice_is_accepted_once() {
     for script in BOTH {
         for (when, [waiting, delayed]) in [("now", [1, 0]), ("in", [0, 1])] {
-            let scripts = Scripts::new();
+            let scripts = Scripts::start();
             Call::new(script, "first", &[["j", when]]).run_twice(&scripts, 1);
             let found = [["XLEN", KEYS[5]], ["ZCARD", KEYS[1]], ["HLEN", KEYS[2]]];
             assert_eq!(found.map(|command| scripts.int(&command)), [waiting, delayed, delayed], "{script}");
@@ -115,7 +115,7 @@ fn a_job_with_an_id_sent_twice_is_accepted_once() {
 fn both_scripts_write_the_same_record() {
     for when in ["now", "in"] {
         let records = BOTH.map(|script| {
-            let scripts = Scripts::new();
+            let scripts = Scripts::start();
             Call::new(script, "first", &[["j", when]]).run(&scripts);
             let read = |command: &[&str]| -> Vec<String> {
                 redis::from_redis_value(scripts.server.cmd(command)).unwrap()
@@ -133,7 +133,7 @@ fn both_scripts_write_the_same_record() {
 #[test]
 fn a_job_twice_in_one_call_is_accepted_once() {
     for script in BOTH {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let answer = Call::new(script, "first", &[["j", "now"], ["j", "in"]]).run(&scripts);
         let want = ["new", "j", "waiting", "known", "j", "waiting"].map(str::to_owned).to_vec();
         assert_eq!(answer, (2, want), "{script}");
@@ -144,7 +144,7 @@ fn a_job_twice_in_one_call_is_accepted_once() {
 #[test]
 fn a_delayed_job_without_a_record_is_known_by_its_id() {
     for script in BOTH {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", "j"]);
         scripts.server.cmd(&["HSET", KEYS[2], "j", "packed"]);
         let (_, answer) = Call::new(script, "first", &[["j", "now"]]).run(&scripts);
@@ -164,7 +164,7 @@ fn a_known_job_is_answered_with_its_state() {
     ];
     for script in BOTH {
         for (state, want) in states {
-            let scripts = Scripts::new();
+            let scripts = Scripts::start();
             scripts.server.cmd(&["HSET", RECORD, "state", state]);
             if state == "retrying" {
                 scripts.server.cmd(&["HSET", RECORD, "member", "j#1f"]);
@@ -181,7 +181,7 @@ fn a_known_job_is_answered_with_its_state() {
 #[test]
 fn a_known_job_runs_while_its_entry_is_pending() {
     for script in BOTH {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let entry = scripts.delivered();
         scripts.server.cmd(&["HSET", RECORD, "state", "waiting", "lane", "normal", "entry", &entry]);
         let call = Call::new(script, "first", &[["j", "now"]]);
@@ -195,7 +195,7 @@ fn a_known_job_runs_while_its_entry_is_pending() {
 fn a_full_server_refuses_jobs_with_ids_whole() {
     for script in BOTH {
         for when in ["now", "in"] {
-            let scripts = Scripts::new();
+            let scripts = Scripts::start();
             scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
             let before = scripts.digest();
             let answer = Call::new(script, "first", &[["j", when]]).refused(&scripts);
@@ -208,7 +208,7 @@ fn a_full_server_refuses_jobs_with_ids_whole() {
 #[test]
 fn a_queue_key_of_another_type_refuses_jobs_with_ids_whole() {
     for key in [KEYS[1], KEYS[2]] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.server.cmd(&["SET", key, "x"]);
         let before = scripts.digest();
         let answer = Call::new("accept", "first", &[["j", "now"], ["k", "in"]]).refused(&scripts);
@@ -220,7 +220,7 @@ fn a_queue_key_of_another_type_refuses_jobs_with_ids_whole() {
 #[test]
 fn a_queue_at_its_limit_accepts_only_known_jobs() {
     for script in BOTH {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.server.cmd(&["HSET", KEYS[0], "max_depth", "1"]);
         Call::new(script, "first", &[["j", "now"]]).run_twice(&scripts, 1);
         Call::new(script, "k", &[["k", "now"]]).run_twice(&scripts, -1);
@@ -232,7 +232,7 @@ fn a_queue_at_its_limit_accepts_only_known_jobs() {
 #[test]
 fn a_job_whose_record_is_of_another_type_is_refused_alone() {
     for script in BOTH {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.server.cmd(&["LPUSH", RECORD, "x"]);
         let (_, answer) = Call::new(script, "first", &[["j", "now"], ["good", "now"]]).run(&scripts);
         assert_eq!([&answer[0], &answer[1], &answer[3], &answer[4]], ["refused", "j", "new", "good"]);
@@ -254,7 +254,7 @@ pub(super) fn first(when: &'static str) -> Vec<&'static str> {
 #[test]
 fn a_replacement_sent_twice_happens_once() {
     for when in ["now", "in"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.twice(source("submit"), &KEYS, &first(when), [1, 1]);
         let (keys, args) = second("now", "replace");
         scripts.twice(source("submit"), &keys, &args, [1, 1]);
@@ -267,7 +267,7 @@ fn a_replacement_sent_twice_happens_once() {
 #[test]
 fn a_campaign_counts_a_replaced_job_as_cancelled_once() {
     const CAMPAIGN: &str = "sf:{q}:campaign:c";
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("now"));
     scripts.server.cmd(&["HSET", CAMPAIGN, "state", "running"]);
     let replayed = scripts.server.cmd(&["XADD", KEYS[5], "*", "type", "t", "campaign", "c 00ff 1"]);
@@ -282,7 +282,7 @@ fn a_campaign_counts_a_replaced_job_as_cancelled_once() {
 
 #[test]
 fn a_job_rejected_or_with_an_unknown_holder_changes_nothing() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("now"));
     let before = scripts.digest();
     for (holder, want) in [("j", ["held", "j", "waiting"]), ("", ["holder", "j", ""])] {
@@ -297,7 +297,7 @@ fn a_job_rejected_or_with_an_unknown_holder_changes_nothing() {
 #[test]
 fn a_full_server_refuses_a_replacement_and_a_debounce_whole() {
     for mode in ["replace", "debounce"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.call(source("submit"), &KEYS, &first("in"));
         scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
         scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -323,7 +323,7 @@ fn a_lock_is_stale_if_its_holder_is_gone_ended_or_another_life() {
         &["HDEL", RECORD, "unique"],
     ];
     for command in leave {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.call(source("submit"), &KEYS, &first("now"));
         scripts.server.cmd(command);
         let (keys, args) = second("now", "reject");
@@ -344,17 +344,17 @@ fn same(scripts: &Scripts, source: &str, keys: &[&str], args: &[&str]) -> Vec<Va
 #[test]
 fn a_call_whose_reply_was_lost_gets_the_same_answer_again() {
     for when in ["now", "in"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let call = Call::new("accept", "first", &[["j", when]]);
         let args: Vec<&str> = call.args.iter().map(String::as_str).collect();
         let answer = same(&scripts, call.source, &call.keys(), &args);
         assert_eq!(verdicts(answer), ["new", "j", if when == "now" { "waiting" } else { "scheduled" }]);
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         let answer = same(&scripts, source("submit"), &KEYS, &first(when));
         assert_eq!(verdicts(answer), ["new", "j", if when == "now" { "waiting" } else { "scheduled" }]);
     }
     for mode in ["replace", "debounce"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.call(source("submit"), &KEYS, &first("in"));
         scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
         let (keys, args) = second("in", mode);
@@ -365,7 +365,7 @@ fn a_call_whose_reply_was_lost_gets_the_same_answer_again() {
 
 #[test]
 fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let mut keys = vec![KEYS[1], KEYS[2], KEYS[3], KEYS[0]];
     keys.extend(&KEYS[4..8]);
     let args = ["", "drawn", "in", "0", "<", ">", ""];
@@ -379,7 +379,7 @@ fn a_delayed_job_whose_reply_was_lost_is_not_scheduled_again() {
 #[test]
 fn a_holder_with_a_step_that_ran_is_neither_replaced_nor_debounced() {
     for mode in ["replace", "debounce"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.call(source("submit"), &KEYS, &first("in"));
         scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
         scripts.server.cmd(&["HSET", "sf:{q}:steps:j", "charge:state", "succeeded"]);
@@ -393,7 +393,7 @@ fn a_holder_with_a_step_that_ran_is_neither_replaced_nor_debounced() {
 
 #[test]
 fn a_holder_of_another_type_is_not_debounced() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&["HSET", KEYS[2], "j", PACKED]);
     scripts.server.cmd(&["HSET", RECORD, "type", "other"]);
@@ -403,7 +403,7 @@ fn a_holder_of_another_type_is_not_debounced() {
 
 #[test]
 fn a_job_whose_lock_is_of_another_type_is_refused_alone() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["LPUSH", LOCK, "x"]);
     let mut keys = KEYS.to_vec();
     keys.extend(["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good", BATCH]);
@@ -415,7 +415,7 @@ fn a_job_whose_lock_is_of_another_type_is_refused_alone() {
 
 #[test]
 fn a_member_of_a_batch_of_the_wrong_type_is_refused_alone() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.server.cmd(&["SET", BATCH, "x"]);
     let good = ["sf:{q}:job:good", "sf:{q}:unique:", "sf:{q}:job:good", "sf:{q}:steps:good", "sf:{q}:batch:"];
     let keys = [&KEYS[..], &good].concat();
@@ -428,7 +428,7 @@ fn a_member_of_a_batch_of_the_wrong_type_is_refused_alone() {
 
 #[test]
 fn a_holder_whose_batch_has_the_wrong_type_is_replaced() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&["SET", BATCH, "x"]);
     scripts.server.cmd(&["HSET", RECORD, "batch", BATCH]);
@@ -439,7 +439,7 @@ fn a_holder_whose_batch_has_the_wrong_type_is_replaced() {
 
 #[test]
 fn a_replacement_is_refused_whole_if_it_may_not_end_its_holder() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("now"));
     scripts.server.cmd(&["ACL", "SETUSER", "default", "-xdel"]);
     let ((keys, args), before) = (second("now", "replace"), scripts.digest());
@@ -464,7 +464,7 @@ fn life(token: &str) -> Vec<u8> {
 #[test]
 fn a_replacement_removes_the_holder_but_no_other_life_of_its_id() {
     for holder in ["j", "j#1f"] {
-        let scripts = Scripts::new();
+        let scripts = Scripts::start();
         scripts.call(source("submit"), &KEYS, &first("in"));
         // Another life of the id was delayed, and one of the two has its own name in the delayed set.
         let other = if holder == "j" { "j#2f" } else { "j" };
@@ -480,7 +480,7 @@ fn a_replacement_removes_the_holder_but_no_other_life_of_its_id() {
         assert_eq!(scripts.int(&["HEXISTS", KEYS[2], other]), 1, "{holder}");
     }
     // The holder is elsewhere, and another life has its place.
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), b"j", &life("2f")]);
     let (keys, args) = second("now", "replace");
@@ -490,7 +490,7 @@ fn a_replacement_removes_the_holder_but_no_other_life_of_its_id() {
 
 #[test]
 fn a_clock_that_was_ahead_does_not_prolong_a_records_retention() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("in"));
     scripts.server.cmd(&["HSET", RECORD, "created_ms", "4000000000000", "keep_until_ms", "4000000060000"]);
     let (keys, args) = second("now", "replace");

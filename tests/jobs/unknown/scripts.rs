@@ -58,7 +58,7 @@ fn int(scripts: &Scripts, command: &[&str]) -> i64 {
 
 #[test]
 fn a_room_is_emptied_from_its_head_and_forgotten() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     (0..5).for_each(|nth| drop(park(&scripts, &nth.to_string(), &["unroutable_ms", "1"])));
     assert_eq!(take(&scripts, "3", ["", ""]), (3, 1, "high".to_owned(), 3));
     assert_eq!(pending(&scripts, HIGH), 3);
@@ -75,7 +75,7 @@ fn a_room_is_emptied_from_its_head_and_forgotten() {
 
 #[test]
 fn a_take_that_is_sent_twice_delivers_each_job_once() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     (0..4).for_each(|nth| drop(park(&scripts, &nth.to_string(), &[])));
     for _ in 0..2 {
         assert_eq!(take(&scripts, "2", ["", ""]).3, 2);
@@ -85,7 +85,7 @@ fn a_take_that_is_sent_twice_delivers_each_job_once() {
 
 #[test]
 fn jobs_go_where_nothing_waits_and_otherwise_to_the_end_of_the_high_lane() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     (0..3).for_each(|nth| drop(park(&scripts, &nth.to_string(), &[])));
     scripts.server.cmd(&["XADD", HIGH, "*", "type", "other"]);
     assert_eq!(take(&scripts, "1", ["", ""]), (1, 1, "normal".to_owned(), 1));
@@ -100,7 +100,7 @@ fn jobs_go_where_nothing_waits_and_otherwise_to_the_end_of_the_high_lane() {
 
 #[test]
 fn a_lane_whose_pending_entries_have_no_bodies_is_not_taken_for_idle() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let lost: String =
         redis::from_redis_value(scripts.server.cmd(&["XADD", HIGH, "*", "type", "other"])).unwrap();
     scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "other", "STREAMS", HIGH, ">"]);
@@ -113,7 +113,7 @@ fn a_lane_whose_pending_entries_have_no_bodies_is_not_taken_for_idle() {
 
 #[test]
 fn only_jobs_without_a_worker_for_too_long_are_taken_to_be_ended() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     park(&scripts, "old", &["unroutable_ms", "1700000000000"]);
     park(&scripts, "new", &[]);
     let hour = "3600000";
@@ -125,7 +125,7 @@ fn only_jobs_without_a_worker_for_too_long_are_taken_to_be_ended() {
 
 #[test]
 fn jobs_that_came_later_are_not_taken_to_be_ended_however_far_the_clock_was_set_forward() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let came = |entry: String| entry.split_once('-').unwrap().0.parse::<u64>().unwrap();
     let first = came(park(&scripts, "first", &[]));
     let until = |ms: u64| take_until(&scripts, "50", ["0", "0", &ms.to_string()]);
@@ -135,7 +135,7 @@ fn jobs_that_came_later_are_not_taken_to_be_ended_however_far_the_clock_was_set_
 
 #[test]
 fn the_question_of_a_worker_is_noted_and_may_be_repeated() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let (source, keys, none) = (source("known"), [ROOMS, ASKED], [""; 0]);
     scripts.twice(source, &keys, &none, [0, 0]);
     park(&scripts, "j", &[]);
@@ -148,7 +148,7 @@ fn the_question_of_a_worker_is_noted_and_may_be_repeated() {
 
 #[test]
 fn an_entry_that_is_not_a_job_holds_up_no_other() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     let fields: Vec<String> =
         (0..3000).map(|nth| format!("f{nth}")).flat_map(|name| [name, "v".to_owned()]).collect();
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
@@ -162,7 +162,7 @@ fn an_entry_that_is_not_a_job_holds_up_no_other() {
 
 #[test]
 fn a_room_is_emptied_on_a_full_server_and_refused_if_no_stream() {
-    let scripts = Scripts::new();
+    let scripts = Scripts::start();
     park(&scripts, "j", &[]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     assert_eq!(scripts.call(source("known"), &[ROOMS, ASKED], &["unknown:test"]).0, 1);

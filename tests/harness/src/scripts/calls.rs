@@ -13,7 +13,7 @@ pub struct Scripts {
 }
 
 impl Scripts {
-    pub fn new() -> Self {
+    pub fn start() -> Self {
         let server = RedisServer::builder().args(&["--enable-debug-command", "local"]).start();
         for stream in [STREAM, HIGH, LOW] {
             server.cmd(&["XGROUP", "CREATE", stream, "fleet", "0", "MKSTREAM"]);
