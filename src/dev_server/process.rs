@@ -1,18 +1,19 @@
 //! One run of the server: a child process, from its start until it is gone.
 
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Signal, kill_process};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Builder, StartError, program};
-use crate::handlers::start_tied;
+use crate::handlers::{Invocation, Leader, on_the_thread};
 
 /// How long the server may take to load its data or to write it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,7 +30,11 @@ const TAIL: usize = 5;
 
 /// A server that answers. Dropping it kills it.
 #[derive(Debug)]
-pub(super) struct Process(Child);
+pub(super) struct Process {
+    leader: Leader,
+    /// How it ended, once that is known.
+    ended: Option<ExitStatus>,
+}
 
 impl Process {
     /// Starts the server and waits until it answers.
@@ -45,16 +50,17 @@ impl Process {
         // Only what this run logs counts.
         let mut news = File::open(&path).map_err(unusable)?;
         news.seek(SeekFrom::End(0)).map_err(unusable)?;
-        let mut command = command(settings, folder, port)?;
+        let invocation = invocation(settings, folder, port)?;
         let (input, mut line) = io::pipe().map_err(unusable)?;
         writeln!(line, "requirepass {}", password.expose_secret()).map_err(unusable)?;
         drop(line);
-        command.stdin(input).stdout(log.try_clone().map_err(unusable)?).stderr(log);
-        let mut process = Self(start_tied(command).await.map_err(unusable)?);
+        let standard = [input.into(), log.try_clone().map_err(unusable)?.into(), log.into()];
+        let leader = on_the_thread(move || Leader::spawn_with(&invocation, standard)).await;
+        let process = Self { leader: leader.map_err(unusable)?, ended: None };
         let (deadline, mut logged) = (Instant::now() + PATIENCE, Vec::new());
         loop {
             // Checked before the log is read: a server that has ended logs nothing more.
-            let runs = matches!(process.0.try_wait(), Ok(None));
+            let runs = !process.leader.has_exited();
             news.read_to_end(&mut logged).map_err(unusable)?;
             let text = String::from_utf8_lossy(&logged);
             if runs && text.contains(READY) {
@@ -71,20 +77,27 @@ impl Process {
 
     /// Returns the process id, unless the process is known to have ended.
     pub(super) fn id(&self) -> Option<u32> {
-        self.0.id()
+        let pid = self.leader.pid().as_raw_nonzero().get();
+        self.ended.is_none().then(|| u32::try_from(pid).expect("process ids are positive"))
     }
 
     /// Waits until it ends on its own.
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
-        self.0.wait().await
+        if let Some(ended) = self.ended {
+            return Ok(ended);
+        }
+        self.leader.exited().await;
+        let ended = self.leader.reap().await?;
+        self.ended = Some(ended);
+        Ok(ended)
     }
 
     /// Asks it to write its data and stop, and waits until it has. Kills it if that takes too long.
     pub(super) async fn stop(&mut self) -> io::Result<()> {
-        if let Some(pid) = self.pid() {
-            kill_process(pid, Signal::TERM)?;
+        if self.ended.is_none() {
+            kill_process(self.leader.pid(), Signal::TERM)?;
         }
-        match timeout(PATIENCE, self.0.wait()).await {
+        match timeout(PATIENCE, self.ended()).await {
             Ok(ended) => ended.map(drop),
             Err(_elapsed) => {
                 self.kill();
@@ -96,17 +109,10 @@ impl Process {
     /// Kills it and waits for its exit, which takes milliseconds. Its port is free afterwards, and this process needs
     /// no SIGCHLD to learn of the exit. That signal would interrupt system calls in other threads.
     pub(super) fn kill(&mut self) {
-        if let Some(pid) = self.pid()
-            && self.0.start_kill().is_ok()
-        {
-            // If this fails, the runtime reaps the process.
-            waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).ok();
-            self.0.try_wait().ok();
+        if self.ended.is_none() {
+            // This fails if somebody else has reaped it; then it is gone as well.
+            self.ended = self.leader.kill().ok();
         }
-    }
-
-    fn pid(&self) -> Option<Pid> {
-        Pid::from_raw(i32::try_from(self.id()?).ok()?)
     }
 }
 
@@ -116,16 +122,25 @@ impl Drop for Process {
     }
 }
 
-fn command(settings: &Builder, folder: &Path, port: u16) -> Result<Command, StartError> {
-    let mut command = Command::new(program()?);
+/// The start of the server in a process group of its own: Ctrl-C goes to us only, and the server stops after its clients
+/// are done.
+fn invocation(settings: &Builder, folder: &Path, port: u16) -> Result<Invocation, StartError> {
+    let (program, port) = (program()?, port.to_string());
     // `-` makes the server read more configuration from standard input: every user of the machine can see the
     // arguments.
-    command.args(["-", "--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]);
-    command.args(&settings.arguments).envs(&settings.environment);
+    let before = ["-", "--appendonly", "yes", "--appendfsync", "everysec", "--save", ""];
     // Of two values for a setting, the last applies.
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
-    command.args(["--loglevel", "notice", "--logfile", "", "--dir"]).arg(folder);
-    // A process group of its own: Ctrl-C goes to us only, and the server stops after its clients are done.
-    command.process_group(0).kill_on_drop(true);
-    Ok(command)
+    let after = ["--port", &port, "--bind", "127.0.0.1", "--daemonize", "no"];
+    let log = ["--loglevel", "notice", "--logfile", "", "--dir"];
+    let mut command: Vec<&OsStr> = vec![program.as_os_str()];
+    command.extend(before.map(OsStr::new));
+    command.extend(settings.arguments.iter().map(OsString::as_os_str));
+    command.extend(after.map(OsStr::new));
+    command.extend(log.map(OsStr::new));
+    command.push(folder.as_os_str());
+    let mut invocation = Invocation::new(&command, None);
+    for (name, value) in env::vars_os().chain(settings.environment.clone()) {
+        invocation.set(name, value);
+    }
+    Ok(invocation)
 }

@@ -26,7 +26,7 @@ pub use http::{Http, HttpConfig};
 pub use noop::Noop;
 pub use pool::{Pool, PoolChoice, PoolConfig, PoolStart};
 #[cfg(feature = "dev-server")]
-pub(crate) use process::{find_program, start_tied};
+pub(crate) use process::{Invocation, Leader, find_program, on_the_thread};
 pub use rule::{Code, Codes, Rule, RuleAction};
 
 /// The built-in handler that runs the jobs of a type, as the configuration file writes it: `"noop"`,

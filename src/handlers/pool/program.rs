@@ -119,7 +119,7 @@ impl Program {
 
     /// Kills what is left of the program. Returns how it ended, and the end of its standard error.
     pub(super) async fn end(self) -> (io::Result<ExitStatus>, String) {
-        let Self { leader, stdin, lines, last_words, mut reading } = self;
+        let Self { mut leader, stdin, lines, last_words, mut reading } = self;
         drop((stdin, lines));
         let status = leader.reap().await;
         // A process that has left the group may hold the pipe.

@@ -248,19 +248,3 @@ fn close_on_exec() {
     let _unsupported_before_linux_5_11 =
         unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
-
-/// Makes the child of `command` die with the *thread* that spawns it, and inherit no file, as a child of [`start`].
-#[cfg(feature = "dev-server")]
-pub(super) fn tie_to_this_process(command: &mut tokio::process::Command) {
-    let parent = getpid();
-    #[expect(unsafe_code, reason = "the standard library has no safe way to run code between fork and exec")]
-    // SAFETY: after the fork of a process with threads, only async-signal-safe calls are allowed. The closure makes
-    // three system calls and allocates nothing: an `io::Error` from an errno is a plain number.
-    unsafe {
-        command.pre_exec(move || {
-            tie_to(parent)?;
-            close_on_exec();
-            Ok(())
-        });
-    }
-}

@@ -17,7 +17,7 @@ const DEFAULT_PATH: &str =
     if cfg!(target_env = "musl") { "/usr/local/bin:/bin:/usr/bin" } else { "/bin:/usr/bin" };
 
 /// One start of a program.
-pub(in crate::handlers) struct Invocation {
+pub(crate) struct Invocation {
     /// The program's name, and its arguments.
     command: Vec<OsString>,
     environment: BTreeMap<OsString, OsString>,
@@ -25,16 +25,16 @@ pub(in crate::handlers) struct Invocation {
 }
 
 impl Invocation {
-    pub(super) fn new(command: &[String], directory: Option<&Path>) -> Self {
+    pub(crate) fn new(command: &[impl AsRef<OsStr>], directory: Option<&Path>) -> Self {
         Self {
-            command: command.iter().map(OsString::from).collect(),
+            command: command.iter().map(|word| word.as_ref().to_owned()).collect(),
             environment: BTreeMap::new(),
             directory: directory.map(Path::to_owned),
         }
     }
 
     /// Sets a variable, the last of equal names. The program gets no other variables.
-    pub(in crate::handlers) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+    pub(crate) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.environment.insert(name.into(), value.into());
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, pidfd_open, waitid,
     waitpid,
@@ -17,14 +17,15 @@ use tokio::io::unix::AsyncFd;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::invocation::Invocation;
+use super::invocation::{Image, Invocation};
 use super::{before_exec, reaper};
 
 /// How often to look whether a program has ended, or can be reaped, if nothing reports it.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A running program that leads its own process group.
-pub(in crate::handlers) struct Leader {
+#[derive(Debug)]
+pub(crate) struct Leader {
     group: Group,
     pidfd: Option<AsyncFd<OwnedFd>>,
     stdin: Option<ChildStdin>,
@@ -47,15 +48,26 @@ impl Leader {
         let (stderr, errors) = io::pipe()?;
         let stdout = ChildStdout::from_std(OwnedFd::from(stdout).into())?;
         let stderr = ChildStderr::from_std(OwnedFd::from(stderr).into())?;
-        let standard =
-            [above_standard(input)?, above_standard(output.into())?, above_standard(errors.into())?];
-        let group = Group { leader: before_exec::start(&mut image, &standard)?, is_reaped: false };
+        let leader = Self::start(&mut image, [input, output.into(), errors.into()])?;
+        Ok(Self { stdin, outputs: Some((stdout, stderr)), ..leader })
+    }
+
+    /// Starts a program in the same way, with these files as standard input, output and error.
+    #[cfg(feature = "dev-server")]
+    pub(crate) fn spawn_with(invocation: &Invocation, standard: [OwnedFd; 3]) -> io::Result<Self> {
+        Self::start(&mut invocation.image()?, standard)
+    }
+
+    fn start(image: &mut Image, standard: [OwnedFd; 3]) -> io::Result<Self> {
+        let [input, output, errors] = standard;
+        let standard = [above_standard(input)?, above_standard(output)?, above_standard(errors)?];
+        let group = Group { leader: before_exec::start(image, &standard)?, is_reaped: false };
         let pidfd = watched(group.leader);
-        Ok(Self { group, pidfd, stdin, outputs: Some((stdout, stderr)) })
+        Ok(Self { group, pidfd, stdin: None, outputs: None })
     }
 
     /// Returns its process id, which is also the number of the group.
-    pub(in crate::handlers) fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         self.group.leader
     }
 
@@ -70,7 +82,7 @@ impl Leader {
     }
 
     /// Waits until it has exited. Does not reap it.
-    pub(in crate::handlers) async fn exited(&self) {
+    pub(crate) async fn exited(&self) {
         match &self.pidfd {
             // This fails only while the runtime is shutting down, and then the caller is about to be dropped.
             Some(pidfd) => drop(pidfd.readable().await),
@@ -83,7 +95,7 @@ impl Leader {
     }
 
     /// Returns true if it has exited, even if the runtime has not noticed yet. Does not reap it.
-    pub(in crate::handlers) fn has_exited(&self) -> bool {
+    pub(crate) fn has_exited(&self) -> bool {
         self.group.has_lost_its_leader()
     }
 
@@ -102,7 +114,7 @@ impl Leader {
     }
 
     /// Kills what is left of the group, and returns how the leader ended.
-    pub(in crate::handlers) async fn reap(mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn reap(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         self.exited().await;
         loop {
@@ -112,6 +124,14 @@ impl Leader {
             // A debugger is the first to learn of its end.
             sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// Kills the group, waits for the leader's exit, which takes milliseconds, and returns how it ended.
+    #[cfg(feature = "dev-server")]
+    pub(crate) fn kill(&mut self) -> io::Result<ExitStatus> {
+        self.signal(Signal::KILL);
+        let status = self.group.reap_with(WaitOptions::empty())?;
+        status.ok_or_else(|| io::Error::other("the system reports no exit"))
     }
 }
 
@@ -136,6 +156,7 @@ fn watched(pid: Pid) -> Option<AsyncFd<OwnedFd>> {
 
 /// A process group. When this value is dropped, it is killed, and its leader reaped. No other group can get its number
 /// before.
+#[derive(Debug)]
 struct Group {
     leader: Pid,
     is_reaped: bool,
@@ -158,7 +179,11 @@ impl Group {
 
     /// Reaps the leader if it has exited, and returns how it ended.
     fn reap(&mut self) -> io::Result<Option<ExitStatus>> {
-        let ended = waitpid(Some(self.leader), WaitOptions::NOHANG);
+        self.reap_with(WaitOptions::NOHANG)
+    }
+
+    fn reap_with(&mut self, options: WaitOptions) -> io::Result<Option<ExitStatus>> {
+        let ended = retry_on_intr(|| waitpid(Some(self.leader), options));
         self.is_reaped = matches!(ended, Ok(Some(_)) | Err(Errno::CHILD));
         Ok(ended?.map(|(_, status)| ExitStatus::from_raw(status.as_raw())))
     }

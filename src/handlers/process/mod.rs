@@ -12,11 +12,9 @@ mod search;
 mod spawner;
 mod template;
 
-pub(super) use invocation::Invocation;
-pub(super) use leader::Leader;
+pub(crate) use invocation::Invocation;
+pub(crate) use leader::Leader;
 #[cfg(feature = "dev-server")]
 pub(crate) use search::find_program;
-pub(super) use spawner::on_the_thread;
-#[cfg(feature = "dev-server")]
-pub(crate) use spawner::start_tied;
+pub(crate) use spawner::on_the_thread;
 pub(super) use template::Template;

@@ -5,13 +5,8 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-#[cfg(feature = "dev-server")]
-use tokio::process::Command;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
-
-#[cfg(feature = "dev-server")]
-use super::before_exec;
 
 /// How many requests may wait for the thread. Further senders wait to send.
 const WAITING_MAX: usize = 64;
@@ -19,16 +14,8 @@ const WAITING_MAX: usize = 64;
 /// What the thread does for one caller.
 type Request = Box<dyn FnOnce() + Send>;
 
-/// Starts `command` on the thread. The child dies with this process, and inherits no file besides standard input,
-/// output and error.
-#[cfg(feature = "dev-server")]
-pub(crate) async fn start_tied(mut command: Command) -> io::Result<tokio::process::Child> {
-    before_exec::tie_to_this_process(&mut command);
-    on_the_thread(move || command.spawn()).await
-}
-
 /// Runs `start` on the thread. If the caller is gone by then, what it returns is dropped at once.
-pub(in crate::handlers) async fn on_the_thread<T: Send + 'static>(
+pub(crate) async fn on_the_thread<T: Send + 'static>(
     start: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let (sender, child) = oneshot::channel();
