@@ -22,9 +22,19 @@ fn assert_c_is_back(server: &RedisServer, address: &str) {
     until("the metric to say so too", SOON, || series(address, served) == Some(1.0));
 }
 
+/// Tests all of these keys at the same time, each on a server of its own.
+fn at_once<const N: usize>(keys: [&str; N], test: impl Fn(&str) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for key in keys {
+            scope.spawn(move || test(key));
+        }
+    });
+}
+
 #[test]
 fn a_queue_with_a_key_of_the_wrong_type_does_not_affect_other_queues() {
-    for key in ["sf:{c}:jobs", "sf:{c}:jobs:low", "sf:{c}:control"] {
+    at_once(["sf:{c}:jobs", "sf:{c}:jobs:low", "sf:{c}:control"], |key| {
         let server = RedisServer::start();
         server.cmd(&["SET", key, "x"]);
         let (worker, address) = launch(&server.url());
@@ -39,12 +49,12 @@ fn a_queue_with_a_key_of_the_wrong_type_does_not_affect_other_queues() {
         assert_c_is_back(&server, &address);
         worker.term();
         assert_eq!(worker.wait_exit(SOON).code(), Some(0));
-    }
+    });
 }
 
 #[test]
 fn promise_8_a_bad_queue_blocks_no_other_queue_of_its_worker() {
-    for key in ["sf:{c}:jobs", "sf:{c}:jobs:high"] {
+    at_once(["sf:{c}:jobs", "sf:{c}:jobs:high"], |key| {
         let server = RedisServer::start();
         let (worker, address) = launch(&server.url());
         works(&server, &["a", "b", "c"]);
@@ -58,7 +68,7 @@ fn promise_8_a_bad_queue_blocks_no_other_queue_of_its_worker() {
         works(&server, &["a", "b"]);
         worker.term();
         assert_eq!(worker.wait_exit(SOON).code(), Some(0));
-    }
+    });
 }
 
 #[test]

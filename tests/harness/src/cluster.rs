@@ -61,23 +61,32 @@ pub struct Cluster {
     pub replicas: Vec<RedisServer>,
 }
 
+/// The timeout of nodes in milliseconds until all know each other: they tell each other news at intervals that depend on it.
+const MEETING: &str = "2000";
+
 /// The first slots of the three masters, and the end of the last range.
 const BOUNDS: [u16; 4] = [0, 5461, 10_923, 16_384];
 
 impl Cluster {
     /// Starts a cluster. A master counts as dead after this timeout. Slots without a master stop only their own queues.
     pub fn start(node_timeout: Duration) -> Self {
-        let timeout = node_timeout.as_millis().to_string();
         let args = [
             ["--cluster-enabled", "yes"],
-            ["--cluster-node-timeout", &timeout],
+            ["--cluster-node-timeout", MEETING],
+            ["--cluster-replica-no-failover", "yes"],
             ["--cluster-require-full-coverage", "no"],
             ["--repl-diskless-sync-delay", "0"],
+            ["--repl-ping-replica-period", "1"],
         ]
         .concat();
         let server = |_| RedisServer::builder().aof(Aof::Always).args(&args).start();
         let cluster = Self { masters: (0..3).map(server).collect(), replicas: (0..3).map(server).collect() };
         cluster.join();
+        let timeout = node_timeout.as_millis().to_string();
+        for server in cluster.all() {
+            server.cmd(&["CONFIG", "SET", "cluster-node-timeout", &timeout]);
+            server.cmd(&["CONFIG", "SET", "cluster-replica-no-failover", "no"]);
+        }
         cluster
     }
 
@@ -87,8 +96,12 @@ impl Cluster {
             master.cmd(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
             master.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &(nth + 1).to_string()]);
         }
-        for other in self.all().skip(1) {
-            self.masters[0].cmd(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
+        // Each meets each, so that none has to hear of another.
+        let all: Vec<&RedisServer> = self.all().collect();
+        for (nth, server) in all.iter().enumerate() {
+            for other in &all[..nth] {
+                server.cmd(&["CLUSTER", "MEET", "127.0.0.1", &other.port().to_string()]);
+            }
         }
         for (master, replica) in self.masters.iter().zip(&self.replicas) {
             let id = id(master);

@@ -289,22 +289,23 @@ async fn a_job_whose_next_step_redis_refuses_to_begin_keeps_no_slot() {
 /// Neither an end that nobody knows nor a known one keeps the slot for as long as its step may take.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_whose_end_redis_refuses_soon_frees_its_slot() {
-    for is_known in [false, true] {
-        let scene = Scene::new().await;
-        let (server, others) = (Mutex::new(scene.server.client()), Gate::closed());
-        let handler = Acts::new(move |_, _| {
-            let mut server = server.lock().unwrap();
-            redis::pipe().del(LEDGER).set(LEDGER, "a string").exec(&mut server).unwrap();
-            if is_known { Ok(Value::Null) } else { Err(JobError::unknown("no answer")) }
-        });
-        let steps = Steps::builder().once("charge", handler).build().unwrap();
-        let fleet = single(&scene.server.url(), steps, &others);
-        add(&scene);
-        let is_broken =
-            async || scene.server.cmd(&["TYPE", LEDGER]) == Reply::SimpleString("string".to_owned());
-        until_async("the ledger to be broken", SOON, is_broken).await;
-        let plain = submit(&scene.queue, "null").await;
-        others.until_ended(&plain).await;
-        fleet.stop().await;
-    }
+    tokio::join!(soon_frees_its_slot(false), soon_frees_its_slot(true));
+}
+
+async fn soon_frees_its_slot(is_known: bool) {
+    let scene = Scene::new().await;
+    let (server, others) = (Mutex::new(scene.server.client()), Gate::closed());
+    let handler = Acts::new(move |_, _| {
+        let mut server = server.lock().unwrap();
+        redis::pipe().del(LEDGER).set(LEDGER, "a string").exec(&mut server).unwrap();
+        if is_known { Ok(Value::Null) } else { Err(JobError::unknown("no answer")) }
+    });
+    let steps = Steps::builder().once("charge", handler).build().unwrap();
+    let fleet = single(&scene.server.url(), steps, &others);
+    add(&scene);
+    let is_broken = async || scene.server.cmd(&["TYPE", LEDGER]) == Reply::SimpleString("string".to_owned());
+    until_async("the ledger to be broken", SOON, is_broken).await;
+    let plain = submit(&scene.queue, "null").await;
+    others.until_ended(&plain).await;
+    fleet.stop().await;
 }
