@@ -64,8 +64,7 @@ fn storm(pool: &str) {
     }
     println!("{submitted} jobs, {} runs, {} programs", stage.lines("ran").len(), stage.lines("pids").len());
     for nth in 0..submitted {
-        let status = stage.until_ended(&format!("job-{nth}"));
-        assert_eq!(status["state"], "done", "{status}");
+        assert_eq!(stage.until_over(&format!("job-{nth}")), "done", "job-{nth}");
     }
     workers.iter().for_each(Worker::kill9);
     until("the programs to be gone", SOON, || stage.alive().is_empty());

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use harness::desk::{json, sf};
+use harness::desk::json;
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
+use harness::rest::state_of;
 use harness::wait::{until, until_instant};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -73,11 +74,9 @@ impl Stage {
 
     fn until_ended(&self, id: &str) -> Value {
         until(&format!("{id} to end"), SOON, || {
-            let status: Value =
-                serde_json::from_str(&sf(&self.server, &["status", id, "--json"]).stdout).ok()?;
-            let ended = ["done", "dead"].iter().any(|state| status["state"] == *state);
-            ended.then_some(status)
-        })
+            state_of(&self.server, id).is_some_and(|state| ["done", "dead"].contains(&state.as_str()))
+        });
+        json(&self.server, &["status", id])
     }
 
     fn runs(&self, id: &str) -> usize {

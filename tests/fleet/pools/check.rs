@@ -1,7 +1,7 @@
 //! `config check` greets the programs of pools.
 
 use harness::pool::{SOON, Stage};
-use harness::process::{Launch, Output};
+use harness::process::{Launch, Output, python};
 
 fn check(stage: &Stage, args: &[&str]) -> Output {
     let all = [&["--config", "{config}", "config", "check"], args].concat();
@@ -48,7 +48,7 @@ fn a_check_names_pools_that_are_not_there_and_wrong_values() {
 #[test]
 fn a_check_names_a_program_that_is_not_there() {
     let stage = Stage::acting("", "");
-    let toml = stage.toml.replace("python3", "no-such-python");
+    let toml = stage.toml.replace(python(), "no-such-python");
     let output = check(&Stage { toml, ..stage }, &[]);
     assert_eq!(output.code, Some(2), "{output:?}");
     let why = "pools.py.command: the program \"no-such-python\" is not on the PATH";

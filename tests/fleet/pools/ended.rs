@@ -37,10 +37,9 @@ fn a_hanging_job_holds_up_no_neighbor_in_its_program() {
         stage.submit(&nth.to_string(), "0.01");
     }
     for nth in 0..100 {
-        let status = stage.until_ended(&nth.to_string());
-        assert_eq!(status["state"], "done", "{status}");
+        assert_eq!(stage.until_over(&nth.to_string()), "done");
     }
-    assert_eq!(stage.until_ended("hang")["state"], "dead");
+    assert_eq!(stage.until_over("hang"), "dead");
 }
 
 #[test]
@@ -109,8 +108,7 @@ fn a_crash_uses_up_an_attempt_of_the_job_that_had_begun_and_of_no_other() {
     for nth in 0..20 {
         for when in ["before", "after"] {
             let id = format!("{when}-{nth}");
-            let status = stage.until_ended(&id);
-            assert_eq!((status["state"].as_str(), stage.runs(&id)), (Some("done"), 1), "{status}");
+            assert_eq!((stage.until_over(&id).as_str(), stage.runs(&id)), ("done", 1), "{id}");
         }
     }
 }
@@ -143,8 +141,9 @@ fn a_once_step_that_no_program_has_taken_runs_on_the_next_worker() {
     let charge = |id: &str| json(&stage.server, &["steps", id])["steps"][0]["state"].clone();
     let until_started = |id: &str| {
         until("the step to be started", SOON, || {
-            let steps = sf(&stage.server, &["steps", id]);
-            steps.code == Some(0) && charge(id) == "started"
+            let ledger = format!("sf:{{default}}:steps:{id}");
+            stage.server.cmd(&["HGET", &ledger, "charge:state"])
+                == redis::Value::BulkString(b"started".into())
         });
     };
     stage.submit("first", "\"wait\"");

@@ -31,7 +31,7 @@ fn a_pool_on_demand_begins_with_one_program_and_starts_more_for_more_jobs() {
     until("three programs", SOON, || stage.alive().len() == 3);
     fs::write(stage.dir.path().join("gate"), "").unwrap();
     for nth in 0..10 {
-        assert_eq!(stage.until_ended(&format!("wait-{nth}"))["state"], "done");
+        assert_eq!(stage.until_over(&format!("wait-{nth}")), "done");
     }
     assert_eq!(stage.lines("pids").len(), 3);
 }
@@ -106,6 +106,6 @@ fn jobs_that_no_program_has_room_for_stay_in_redis_for_other_workers() {
     assert_eq!(pending(), 4);
     fs::write(stage.dir.path().join("gate"), "").unwrap();
     for nth in 0..20 {
-        assert_eq!(stage.until_ended(&nth.to_string())["state"], "done");
+        assert_eq!(stage.until_over(&nth.to_string()), "done");
     }
 }

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use harness::desk::sf;
+use harness::desk;
 use harness::pool::{SOON, Stage};
 use harness::process::Launch;
+use harness::rest::state_of;
 use harness::wait::until;
 
 const PAGE: &str = include_str!("../../../docs/pools.md");
@@ -62,10 +63,9 @@ fn submit(stage: &Stage, id: &str, payload: &str) {
 
 fn until_state(stage: &Stage, id: &str, state: &str) -> Value {
     until(&format!("{id} to be {state}"), SOON, || {
-        let status: Value =
-            serde_json::from_str(&sf(&stage.server, &["status", id, "--json"]).stdout).ok()?;
-        (status["state"] == state).then_some(status)
-    })
+        state_of(&stage.server, id).is_some_and(|now| now == state)
+    });
+    desk::json(&stage.server, &["status", id])
 }
 
 #[test]

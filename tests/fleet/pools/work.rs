@@ -47,7 +47,7 @@ fn types_share_the_places_of_their_pool_and_programs_live_on() {
         stage.server.cmd(&[&["XADD", "sf:{default}:jobs", "*"], &fields[..]].concat());
     }
     for nth in 0..60 {
-        assert_eq!(stage.until_ended(&nth.to_string())["state"], "done");
+        assert_eq!(stage.until_over(&nth.to_string()), "done");
     }
     let programs = stage.lines("pids").len();
     assert!((1..=3).contains(&programs), "{programs} programs were started");
@@ -72,8 +72,7 @@ fn jobs_that_a_leaving_program_has_not_read_spend_no_attempt() {
         stage.submit_with(&nth.to_string(), &["h.last", "1", "payload", "null"]);
     }
     for nth in 0..100 {
-        let status = stage.until_ended(&nth.to_string());
-        assert_eq!(status["state"], "done", "{status}");
+        assert_eq!(stage.until_over(&nth.to_string()), "done");
     }
     assert_eq!(stage.lines("ran").len(), 100);
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::desk::sf;
-use crate::process::{Launch, Worker};
+use crate::desk::json;
+use crate::process::{Launch, Worker, python};
 use crate::redis_server::RedisServer;
+use crate::rest::state_of;
 use crate::wait::until;
 
 /// How long a job or a program may take.
@@ -101,10 +102,10 @@ impl Stage {
     pub fn new(pool: &str, types: &str) -> Self {
         let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
         fs::write(dir.path().join("worker.py"), PROGRAM).unwrap();
-        let path = dir.path().to_str().unwrap();
+        let (path, python) = (dir.path().to_str().unwrap(), python());
         let toml = format!(
             "[worker]\nlease = \"3s\"\n[queues.default]\nconcurrency = 64\ntracking = \"all\"\n[telemetry]\nlisten = \"off\"\n\
-             [pools.py]\ncommand = [\"python3\", \"worker.py\"]\ndirectory = \"{path}\"\nenv = {{ TYPES = \"act,other\" }}\n\
+             [pools.py]\ncommand = [\"{python}\", \"worker.py\"]\ndirectory = \"{path}\"\nenv = {{ TYPES = \"act,other\" }}\n\
              {pool}\n{types}\n"
         );
         Self { server, dir, toml }
@@ -131,13 +132,17 @@ impl Stage {
         self.server.cmd(&[&["XADD", "sf:{default}:jobs", "*", "type", "act", "id", id], fields].concat());
     }
 
-    pub fn until_ended(&self, id: &str) -> Value {
+    /// Waits until a job has ended. Returns its state.
+    pub fn until_over(&self, id: &str) -> String {
         until(&format!("{id} to end"), SOON, || {
-            let status: Value =
-                serde_json::from_str(&sf(&self.server, &["status", id, "--json"]).stdout).ok()?;
-            let ended = ["done", "dead", "cancelled"].iter().any(|state| status["state"] == *state);
-            ended.then_some(status)
+            state_of(&self.server, id).filter(|state| ["done", "dead", "cancelled"].contains(&state.as_str()))
         })
+    }
+
+    /// Waits until a job has ended. Returns its status as the program tells it.
+    pub fn until_ended(&self, id: &str) -> Value {
+        self.until_over(id);
+        json(&self.server, &["status", id])
     }
 
     /// Submits a job and returns its status once it has ended.

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -141,6 +141,20 @@ fn end_after(parent: u32) -> ! {
 /// Runs the program `streamfleet`, which must exit within 30 seconds.
 pub fn run(args: &[&str], stdin: &[u8]) -> Output {
     Launch::new(args).stdin(stdin).output(RAN)
+}
+
+/// Returns the path of the interpreter that `python3` is. What is on the `PATH` may be a script of a version manager, which takes
+/// many times longer to start than the interpreter itself.
+pub fn python() -> &'static str {
+    static PATH: LazyLock<String> = LazyLock::new(|| {
+        let found = Launch::program("python3", &["-c", "import sys; print(sys.executable)"]).output(RAN);
+        assert!(
+            found.code == Some(0) && found.stdout.starts_with('/'),
+            "these tests need python3: {found:?}"
+        );
+        found.stdout.trim().to_owned()
+    });
+    &PATH
 }
 
 /// The output of a finished process.

@@ -1,4 +1,4 @@
-//! Counts the jobs that a queue has left.
+//! What Redis itself says about the jobs of a queue. Asking it is cheaper than starting a program, so tests that wait ask it.
 
 use super::redis_server::RedisServer;
 
@@ -14,4 +14,9 @@ pub fn jobs_left(server: &RedisServer) -> u64 {
     let [normal, high, low, delayed, places] = keys.each_ref().map(String::as_str);
     let count = ["EVAL", LEFT, "5", normal, high, low, delayed, places];
     redis::from_redis_value(server.cmd(&count)).unwrap()
+}
+
+/// Returns the state in the record of a job of the queue `default`, if it has one.
+pub fn state_of(server: &RedisServer, job: &str) -> Option<String> {
+    redis::from_redis_value(server.cmd(&["HGET", &format!("sf:{{default}}:job:{job}"), "state"])).unwrap()
 }
