@@ -40,10 +40,6 @@ impl Source {
     fn at(&self, line: usize, rule: &str) -> String {
         format!("{}:{}: {rule}", self.path.display(), line + 1)
     }
-
-    fn is_test(&self) -> bool {
-        self.path.starts_with("tests") || self.path.ends_with("tests.rs") || self.path.ends_with("fixture.rs")
-    }
 }
 
 fn root() -> PathBuf {
