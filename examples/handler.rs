@@ -8,11 +8,11 @@ use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-use streamfleet::admin::Status;
 use streamfleet::job::{JobId, Policy, Tracking};
 use streamfleet::{
     Broker, Fleet, FleetConfig, Handler, Job, JobContext, JobError, Producer, Queue, Shutdown,
 };
+use streamfleet_engine::admin::Status;
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Invoice {

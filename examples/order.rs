@@ -7,10 +7,10 @@
 use std::error::Error;
 use std::io::Write;
 
-use streamfleet::admin::{Decided, Decider};
 use streamfleet::job::{Policy, State, Verdict};
 use streamfleet::testing::Sandbox;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Steps, Submission};
+use streamfleet_engine::admin::{Decided, Decider};
 
 /// Charges the card. If the bank's answer is lost, nobody knows whether the card was charged.
 struct Charge;

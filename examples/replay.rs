@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use streamfleet::admin::Status;
 use streamfleet::job::{Backoff, JobId, Policy, State};
 use streamfleet::{
     Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, Shutdown, Submission,
 };
+use streamfleet_engine::admin::Status;
 
 /// Sends mail while its server is up.
 struct SendMail {

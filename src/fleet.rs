@@ -373,13 +373,14 @@ impl Builder {
     }
 
     /// Adds a type made of steps whose name is known to be valid.
-    #[cfg(feature = "service")]
-    pub(crate) fn register_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
+    #[doc(hidden)]
+    pub fn register_steps(&mut self, job_type: JobType, policy: Policy, steps: Steps) {
         self.registry.add_steps(job_type, policy, steps);
     }
 
     /// Adds a handler for a type whose name is known to be valid.
-    pub(crate) fn register(&mut self, job_type: JobType, policy: Policy, handler: impl Handler) {
+    #[doc(hidden)]
+    pub fn register(&mut self, job_type: JobType, policy: Policy, handler: impl Handler) {
         self.registry.add(job_type, policy, handler);
     }
 
@@ -449,8 +450,8 @@ impl Builder {
     }
 
     /// Returns how many slots a queue with this concurrency has.
-    #[cfg(feature = "service")]
-    pub(crate) fn slots(&self, concurrency: usize) -> usize {
+    #[doc(hidden)]
+    pub fn slots(&self, concurrency: usize) -> usize {
         self.registry.slots(concurrency)
     }
 

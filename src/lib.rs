@@ -51,18 +51,19 @@
 //! | [`cron`] | recurring jobs and their schedules |
 //! | [`producer`] | submitting jobs |
 //! | [`worker`] | [`Handler`] and the view it has of its job |
-//! | [`admin`] | inspecting and repairing queues: jobs, dead letters, recurring jobs, workers, servers |
 //! | [`handlers`] | the built-in handlers: a program or an HTTP POST per job |
 //! | [`event`] | the events that a process emits |
 //! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
 //! | [`traces`] | spans of attempts (feature `otlp`) |
 //! | `schema` | checks of payloads against JSON Schemas (feature `schema`) |
-//! | `service`, `config`, `telemetry` | a process of its own: the configuration file, logs, metrics, probes, signals (feature `service`) |
-//! | `alerts` | incidents, and messages about them to chat services, webhooks and mail (feature `alerts`) |
-//! | `dev_server` | a private Redis for development and tests (feature `dev-server`) |
+//! | [`dev_server`] | a private Redis for development and tests |
 //! | `testing` | for your own tests: a single handler inline, or a fleet on a private Redis (feature `testing`) |
 //!
 //! No feature is on by default. The feature `http` adds the handler that POSTs a job to a URL.
+//!
+//! Two more crates build on this one. `streamfleet-service` makes a process of its own of a fleet: the configuration file, logs,
+//! metrics, probes, signals, alerts. `streamfleet_engine::admin` inspects and repairs queues: jobs, dead letters, recurring
+//! jobs, workers, servers.
 //!
 //! [`Broker`] is a connection to one Redis, and [`Queue`] is one of its queues. [`Fleet`] assembles a process,
 //! [`Shutdown`] stops it, [`Probe`] reports its health, and [`Autoscale`] reports its load.
@@ -73,13 +74,8 @@
 #[macro_use]
 extern crate streamfleet_domain;
 
-#[cfg(feature = "service")]
-pub mod alerts;
 mod autoscale;
-#[cfg(feature = "service")]
-pub mod config;
 pub mod cron;
-#[cfg(feature = "dev-server")]
 pub mod dev_server;
 pub mod event;
 mod fleet;
@@ -87,7 +83,8 @@ pub mod handlers;
 mod health;
 pub mod hooks;
 #[cfg(feature = "http")]
-mod http_client;
+#[doc(hidden)]
+pub mod http_client;
 pub mod job;
 mod maintenance;
 pub mod producer;
@@ -96,22 +93,17 @@ mod recycle;
 pub mod schema;
 #[cfg(not(feature = "schema"))]
 mod schema;
-#[cfg(feature = "service")]
-pub mod service;
 mod shutdown;
 mod statistics;
-#[cfg(feature = "service")]
-pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod traces;
 pub mod worker;
 
 use streamfleet_engine as broker;
-pub use streamfleet_engine::admin;
 #[doc(hidden)]
 pub use streamfleet_engine::sabotage;
-#[cfg(any(feature = "alerts", feature = "http", feature = "otlp"))]
+#[cfg(feature = "http")]
 use streamfleet_engine::tls;
 
 pub use autoscale::{Autoscale, NoBacklog};

@@ -2,7 +2,7 @@
 
 use rustix::{process, system};
 use streamfleet::Queue;
-use streamfleet::admin::{Action, Noted};
+use streamfleet_engine::admin::{Action, Noted};
 
 use super::output;
 

@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::PastAction;
 use streamfleet::job::{EntryId, QueueName};
+use streamfleet_engine::admin::PastAction;
 
 use super::Context;
 use super::exit::Exit;

@@ -2,8 +2,9 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
+use streamfleet::Queue;
 use streamfleet::job::{BatchId, QueueName, Timestamp};
-use streamfleet::{Queue, admin};
+use streamfleet_engine::admin;
 
 use super::Context;
 use super::exit::Exit;

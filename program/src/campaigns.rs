@@ -2,9 +2,9 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{Campaign, CampaignError, Noted};
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::{Campaign, CampaignError, Noted};
 
 use super::actor::{self, ActorArgs};
 use super::exit::Exit;

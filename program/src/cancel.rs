@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::{BulkAction, Cancellation};
 use streamfleet::job::{JobId, QueueName, State};
+use streamfleet_engine::admin::{BulkAction, Cancellation};
 
 use super::actor::{self, ActorArgs};
 use super::bulk::{self, BulkArgs, Order};

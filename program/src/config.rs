@@ -1,7 +1,7 @@
 //! `streamfleet config`: finds mistakes in the configuration, and shows the values in effect.
 
 use serde::Serialize;
-use streamfleet::config::{Effective, Invalid, Problem};
+use streamfleet_service::config::{Effective, Invalid, Problem};
 
 use super::exit::Exit;
 use super::output::{Output, print_stderr};

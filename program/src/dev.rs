@@ -4,12 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use streamfleet::RedisConfig;
-use streamfleet::admin::stream_name;
-use streamfleet::config::{Effective, ProxySection, TypeSection};
 use streamfleet::dev_server::{self, DevServer};
 use streamfleet::handlers;
 use streamfleet::job::{Lane, Tracking};
-use streamfleet::service::Port;
+use streamfleet_engine::admin::stream_name;
+use streamfleet_service::Port;
+use streamfleet_service::config::{Effective, ProxySection, TypeSection};
 
 use super::console::Console;
 use super::exit::Exit;

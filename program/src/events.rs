@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use streamfleet::Queue;
-use streamfleet::admin::PastEvent;
 use streamfleet::job::{EntryId, QueueName};
+use streamfleet_engine::admin::PastEvent;
 
 use super::exit::Exit;
 use super::output::{self, List, harmless};

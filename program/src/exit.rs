@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
+use streamfleet::RedisError;
 use streamfleet::SubmitError;
-use streamfleet::{RedisError, service};
+use streamfleet_service as service;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{Filter, FilterError};
 use streamfleet::job::{DeadReason, format_duration};
+use streamfleet_engine::admin::{Filter, FilterError};
 
 use super::times::{Bound, Clock, Moment};
 use super::{Wrong, times};

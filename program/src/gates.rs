@@ -4,9 +4,9 @@ mod standing;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::GateStatus;
 use streamfleet::job::{Breaker, FairShare, GateName, Limits, QueueName, Rate, Timestamp};
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::GateStatus;
 
 pub(crate) use self::standing::Standing;
 use super::actor::{ActorArgs, note};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use serde::Serialize;
-use streamfleet::config::Config;
-use streamfleet::telemetry::Listen;
+use streamfleet_service::config::Config;
+use streamfleet_service::telemetry::Listen;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

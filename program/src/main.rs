@@ -49,10 +49,10 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::{Format, Output};
-use streamfleet::config::{Effective, Flags, Sources};
 use streamfleet::schema::Schemas;
-use streamfleet::service::Signals;
 use streamfleet::{Broker, Shutdown};
+use streamfleet_service::Signals;
+use streamfleet_service::config::{Effective, Flags, Sources};
 use times::Clock;
 
 /// Every job makes many small allocations, and this allocator handles them faster than the system's.

@@ -2,7 +2,7 @@
 //! nothing.
 
 use serde::Serialize;
-use streamfleet::telemetry::{CATALOGUE, Descriptor, Kind, Label, Values};
+use streamfleet_service::telemetry::{CATALOGUE, Descriptor, Kind, Label, Values};
 
 use super::exit::Exit;
 use super::output::{self, Column, List, Output, View};

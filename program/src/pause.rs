@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::Action;
 use streamfleet::job::{GateName, JobType, QueueName};
+use streamfleet_engine::admin::Action;
 
 use super::actor::{ActorArgs, note};
 use super::exit::Exit;

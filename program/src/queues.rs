@@ -15,9 +15,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, RedisError};
+use streamfleet_engine::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
 
 use super::Context;
 use super::exit::Exit;

@@ -3,9 +3,9 @@
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::admin::{Attempt, LogLine, Progress, Status};
 use streamfleet::job::{JobId, JobType, Lane, QueueName, State};
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::{Attempt, LogLine, Progress, Status};
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};

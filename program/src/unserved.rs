@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use streamfleet::Queue;
-use streamfleet::config::nearest;
 use streamfleet::job::JobType;
+use streamfleet_service::config::nearest;
 
 /// How long a command waits for this remark.
 const LONGEST: Duration = Duration::from_secs(2);

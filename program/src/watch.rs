@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use streamfleet::Queue;
-use streamfleet::admin::Status;
 use streamfleet::job::{JobId, State};
+use streamfleet_engine::admin::Status;
 
 use super::exit::Exit;
 use super::output::{self, harmless};

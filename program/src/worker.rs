@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use streamfleet::config::Effective;
 use streamfleet::job::QueueName;
-use streamfleet::service::{Port, Process};
+use streamfleet_service::config::Effective;
+use streamfleet_service::{Port, Process};
 
 use super::exit::Exit;
 use super::output::listed;

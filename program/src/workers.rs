@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Broker;
-use streamfleet::admin::{Listed, Missing, WorkerInfo};
 use streamfleet::job::Lane;
+use streamfleet_engine::admin::{Listed, Missing, WorkerInfo};
 
 use super::Context;
 use super::exit::Exit;

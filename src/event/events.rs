@@ -40,7 +40,8 @@ impl Events {
     }
 
     /// Reports to every listener that Redis did not do what was asked.
-    pub(crate) fn redis_error(&self, kind: &str, error: &impl fmt::Display) {
+    #[doc(hidden)]
+    pub fn redis_error(&self, kind: &str, error: &impl fmt::Display) {
         self.emit(&Event::RedisError { kind, error: &error.to_string() });
     }
 

@@ -21,7 +21,6 @@ use crate::job::{CronName, FailureKind, JobId, JobType, PoolName, QueueName, Sin
 
 /// Something that happened in this process; see the [example](Events).
 #[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
 pub enum Event<'a> {
     /// A handler is about to run.
     Started {

@@ -56,6 +56,19 @@ impl PoolEnding {
         Self::NotStarted,
     ];
 
+    /// Returns true if the program failed, rather than being ended by its pool or ending in order.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Crashed | Self::Nonsense | Self::Cut | Self::NotStarted => true,
+            Self::MaxJobs
+            | Self::MaxLifetime
+            | Self::MaxMemory
+            | Self::Idle
+            | Self::Stopped
+            | Self::Exited => false,
+        }
+    }
+
     /// Returns the value of the metrics' `reason` label.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -56,7 +56,8 @@ impl Builder {
     }
 
     /// Adds a type with this pool whose name is known to be valid.
-    pub(crate) fn register_pool(&mut self, job_type: JobType, policy: Policy, pool: &Pool) {
+    #[doc(hidden)]
+    pub fn register_pool(&mut self, job_type: JobType, policy: Policy, pool: &Pool) {
         let group = self.run_pool(pool);
         let handler = pool.serving(&job_type, &policy);
         self.registry.add(job_type.clone(), policy, handler);
@@ -64,7 +65,8 @@ impl Builder {
     }
 
     /// Adds a pool unless it is there. Returns the group of places that its types share.
-    pub(crate) fn run_pool(&mut self, pool: &Pool) -> usize {
+    #[doc(hidden)]
+    pub fn run_pool(&mut self, pool: &Pool) -> usize {
         if let Some((_, group)) = self.pools.iter().find(|(own, _)| own.is(pool)) {
             return *group;
         }

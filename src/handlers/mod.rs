@@ -25,7 +25,6 @@ pub use exec::{Exec, ExecConfig};
 pub use http::{Http, HttpConfig};
 pub use noop::Noop;
 pub use pool::{Pool, PoolChoice, PoolConfig, PoolStart};
-#[cfg(feature = "dev-server")]
 pub(crate) use process::{Invocation, Leader, find_program, on_the_thread};
 pub use rule::{Code, Codes, Rule, RuleAction};
 
@@ -139,17 +138,5 @@ mod tests {
             let written = serde_json::to_string(&config).unwrap();
             assert_eq!(parsed(&written).unwrap(), config, "{written}");
         }
-    }
-
-    #[cfg(feature = "service")]
-    #[test]
-    fn names_of_variables_keep_their_case_in_a_configuration_file() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let toml = "[types.a]\nhandler.exec = { command = [\"true\"], env = { API_Base = \"x\" } }\n";
-        std::io::Write::write_all(&mut file, toml.as_bytes()).unwrap();
-        let sources = crate::config::Sources { files: vec![file.path().into()], ..Default::default() };
-        let types = sources.read().unwrap().config.types;
-        let Some(Config::Exec(exec)) = &types["a"].handler else { panic!("not exec") };
-        assert_eq!(exec.env.keys().collect::<Vec<_>>(), ["API_Base"]);
     }
 }

@@ -15,20 +15,20 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use url::Url;
 
 use connector::Connector;
-pub(crate) use response::Response;
+pub use response::Response;
 
 /// How long a connection that nobody uses stays open.
 const IDLE: Duration = Duration::from_secs(90);
 
 /// A client with its connections.
 #[derive(Debug, Clone)]
-pub(crate) struct HttpClient {
+pub struct HttpClient {
     client: legacy::Client<Connector, Full<Bytes>>,
 }
 
 /// Why there is no response, or only a part of it. No text contains the address, which may be a secret.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     #[error("the address cannot be sent")]
     Address(#[source] hyper::http::uri::InvalidUri),
     #[error("error sending request")]
@@ -39,8 +39,7 @@ pub(crate) enum Error {
 
 impl Error {
     /// Returns what happened, and why.
-    #[cfg(any(feature = "alerts", feature = "otlp"))]
-    pub(crate) fn with_causes(&self) -> String {
+    pub fn with_causes(&self) -> String {
         let (mut text, mut source) = (self.to_string(), std::error::Error::source(self));
         while let Some(cause) = source {
             text = format!("{text}: {cause}");
@@ -50,7 +49,7 @@ impl Error {
     }
 
     /// Whether nothing of the request has left this process.
-    pub(crate) fn sent_nothing(&self) -> bool {
+    pub fn sent_nothing(&self) -> bool {
         match self {
             Self::Address(_) => true,
             Self::Request(error) => error.is_connect(),
@@ -65,7 +64,7 @@ impl HttpClient {
     /// # Errors
     ///
     /// TLS cannot be set up, most often because there are no root certificates.
-    pub(crate) fn open(url: &Url, patience: Duration) -> Result<Self, rustls::Error> {
+    pub fn open(url: &Url, patience: Duration) -> Result<Self, rustls::Error> {
         let connector = Connector::new(crate::tls::config(url.scheme())?, patience);
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -76,7 +75,7 @@ impl HttpClient {
     }
 
     /// Posts `body` to `url`. If this is dropped before the response has been read, the connection is closed.
-    pub(crate) async fn post(&self, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Response, Error> {
+    pub async fn post(&self, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Response, Error> {
         let uri: Uri = url.as_str().parse().map_err(Error::Address)?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;

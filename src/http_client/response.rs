@@ -9,7 +9,7 @@ use hyper::http::response::Parts;
 use super::Error;
 
 /// The head of a response, and what of its body has not been read yet.
-pub(crate) struct Response {
+pub struct Response {
     head: Parts,
     body: Incoming,
 }
@@ -20,17 +20,17 @@ impl Response {
         Self { head, body }
     }
 
-    pub(crate) fn status(&self) -> StatusCode {
+    pub fn status(&self) -> StatusCode {
         self.head.status
     }
 
-    pub(crate) fn headers(&self) -> &HeaderMap {
+    pub fn headers(&self) -> &HeaderMap {
         &self.head.headers
     }
 
     /// Reads until `into` has `max` bytes or the body ends. The rest of a longer body is left, and the connection is
     /// closed with the response. After an error, `into` has what came before it.
-    pub(crate) async fn read(&mut self, into: &mut Vec<u8>, max: usize) -> Result<(), Error> {
+    pub async fn read(&mut self, into: &mut Vec<u8>, max: usize) -> Result<(), Error> {
         while into.len() < max
             && let Some(frame) = self.body.frame().await
         {

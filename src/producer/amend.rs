@@ -17,7 +17,7 @@ impl Producer {
     /// # async fn example(producer: streamfleet::Producer) -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
     ///
-    /// use streamfleet::admin::Due;
+    /// use streamfleet_engine::admin::Due;
     /// use streamfleet::job::JobId;
     ///
     /// let reminder: JobId = "reminder-17".parse()?;
@@ -75,7 +75,7 @@ impl Producer {
     /// use std::time::Duration;
     ///
     /// use streamfleet::Producer;
-    /// use streamfleet::admin::{Amended, DelayedEdit, Due};
+    /// use streamfleet_engine::admin::{Amended, DelayedEdit, Due};
     ///
     /// let Some(read) = queue.delayed().get(&"reminder-17".parse()?).await? else { return Ok(()) };
     /// let edit = DelayedEdit::default().due(Due::In(Duration::from_secs(3600)));

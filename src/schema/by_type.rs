@@ -46,7 +46,8 @@ impl Schemas {
     }
 
     /// Adds the schema of a type whose name is known to be valid.
-    pub(crate) fn insert(&mut self, job_type: JobType, schema: Schema) {
+    #[doc(hidden)]
+    pub fn insert(&mut self, job_type: JobType, schema: Schema) {
         Arc::make_mut(&mut self.0).insert(job_type, schema);
     }
 

@@ -132,7 +132,6 @@ impl Registry {
         self.schemas = schemas;
     }
 
-    #[cfg(feature = "service")]
     pub(crate) fn set_config_digest(&mut self, digest: String) {
         self.config_digest = Some(digest);
     }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Cancellation;
 use streamfleet::job::{EntryId, FairShare, JobId};
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
+use streamfleet_engine::admin::Cancellation;
 
 use harness::alone::alone;
 use harness::fleet::{Running, quick};

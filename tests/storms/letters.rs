@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use streamfleet::admin::{CampaignRules, CampaignState, Filter};
+use streamfleet_engine::admin::{CampaignRules, CampaignState, Filter};
 
 use harness::alone::alone;
 use harness::campaigns::{begin, until_campaign, write};

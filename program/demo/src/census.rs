@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use futures_util::{StreamExt, TryStreamExt};
 use streamfleet::Queue;
-use streamfleet::admin::{Attempt, QueueSnapshot, Status};
 use streamfleet::job::{JobId, State, Timestamp};
+use streamfleet_engine::admin::{Attempt, QueueSnapshot, Status};
 
 /// How many look-ups are in flight at once.
 const AT_ONCE: usize = 32;

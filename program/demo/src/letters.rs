@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use streamfleet::Queue;
-use streamfleet::admin::DeadLetter;
+use streamfleet_engine::admin::DeadLetter;
 
 use super::command::Command;
 use super::{plan, screen};

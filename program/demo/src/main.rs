@@ -31,6 +31,7 @@ use screen::Screen;
 use secrecy::ExposeSecret;
 use streamfleet::dev_server::DevServer;
 use streamfleet::{Broker, Shutdown};
+use streamfleet_service::Signals;
 use tokio::time::Instant;
 use workers::Workers;
 
@@ -69,7 +70,7 @@ struct Args {
 
 fn main() -> Result<ExitCode> {
     // First of all: an earlier signal would end the process, and look like a failure.
-    let shutdown = Shutdown::on_signals()?;
+    let shutdown = Signals::shutdown()?;
     let args = Args::parse();
     let runtime = tokio::runtime::Runtime::new()?;
     if args.worker {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{Action, IncidentId, Incidents, Noted};
 use streamfleet::job::Timestamp;
+use streamfleet_engine::admin::{Action, IncidentId, Incidents, Noted};
 
 use crate::Context;
 use crate::actor::{ActorArgs, told};

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{Acknowledgment, Incident, IncidentState, Incidents, KnownIncident, PastIncident};
 use streamfleet::job::{EntryId, Timestamp};
+use streamfleet_engine::admin::{
+    Acknowledgment, Incident, IncidentState, Incidents, KnownIncident, PastIncident,
+};
 
 use crate::Context;
 use crate::exit::Exit;

@@ -1,9 +1,9 @@
 //! `alerts test`: one message to one sink, to see that it arrives.
 
 use serde::Serialize;
-use streamfleet::alerts::TestError;
-use streamfleet::config::Effective;
 use streamfleet::job::SinkName;
+use streamfleet_service::alerts::TestError;
+use streamfleet_service::config::Effective;
 
 use crate::exit::Exit;
 use crate::output::{self, harmless};

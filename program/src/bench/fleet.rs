@@ -8,9 +8,9 @@ use anyhow::Result;
 use streamfleet::dev_server::DevServer;
 use streamfleet::event::Events;
 use streamfleet::job::{Backoff, FairShare, JobType, Limits, Policy};
-use streamfleet::telemetry::{Metrics, ServedQueue};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
+use streamfleet_service::telemetry::{Metrics, ServedQueue};
 use tokio::task::JoinSet;
 
 use super::tally::Tally;

@@ -1,7 +1,7 @@
 //! `streamfleet run-now`: makes jobs due that were to run later.
 
-use streamfleet::admin::BulkAction;
 use streamfleet::job::QueueName;
+use streamfleet_engine::admin::BulkAction;
 
 use super::{BulkArgs, Order};
 use crate::Context;

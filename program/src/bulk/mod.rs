@@ -7,12 +7,12 @@ mod report;
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
-use streamfleet::admin::{
-    Action, BulkAction, BulkCursor, BulkError, BulkPlan, BulkSelection, BulkTally, BulkTerms, Filter,
-};
-use streamfleet::config::Effective;
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::{
+    Action, BulkAction, BulkCursor, BulkError, BulkPlan, BulkSelection, BulkTally, BulkTerms, Filter,
+};
+use streamfleet_service::config::Effective;
 
 pub(crate) use self::hasten::Args as RunNowArgs;
 pub(crate) use self::hasten::run as run_now;

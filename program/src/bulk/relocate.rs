@@ -1,7 +1,7 @@
 //! `streamfleet move`: moves jobs that wait or are due later to another queue.
 
-use streamfleet::admin::BulkAction;
 use streamfleet::job::QueueName;
+use streamfleet_engine::admin::BulkAction;
 
 use super::{BulkArgs, Order};
 use crate::Context;

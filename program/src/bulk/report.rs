@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::{BulkAction, BulkPlan, BulkSelection, BulkTally, KeptBack};
 use streamfleet::job::{JobType, State};
+use streamfleet_engine::admin::{BulkAction, BulkPlan, BulkSelection, BulkTally, KeptBack};
 
 use crate::{output, unserved};
 

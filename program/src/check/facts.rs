@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::Server;
+use streamfleet_engine::admin::Server;
 
 use super::Finding;
 use crate::times::short;

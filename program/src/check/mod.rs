@@ -6,8 +6,8 @@ mod facts;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use streamfleet::admin::{Listed, Missing, Server, Step};
 use streamfleet::{Broker, ErrorClass, RedisError};
+use streamfleet_engine::admin::{Listed, Missing, Server, Step};
 
 use super::Context;
 use super::exit::Exit;

@@ -1,7 +1,7 @@
 //! The console looks for incidents and sends messages about them, as any process with the section `[alerts]` does.
 
 use streamfleet::event::Events;
-use streamfleet::telemetry::logs;
+use streamfleet_service::telemetry::logs;
 
 use crate::Context;
 use crate::output::print_stderr;

@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::WorkerInfo;
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, RedisError};
+use streamfleet_engine::admin::WorkerInfo;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;

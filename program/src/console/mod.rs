@@ -24,7 +24,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn;
 use secrecy::SecretString;
-use streamfleet::config::{self, Effective};
+use streamfleet_service::config::{self, Effective};
 
 use self::access::{Accounts, Gatekeeper};
 use self::problem::Problem;

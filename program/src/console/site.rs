@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use streamfleet::config::Effective;
 use streamfleet::job::QueueName;
 use streamfleet::schema::Schemas;
 use streamfleet::{Broker, Producer, Queue, Shutdown};
+use streamfleet_service::config::Effective;
 
 use super::access::{Gatekeeper, Mask};
 use super::api::Desk;

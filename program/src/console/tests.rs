@@ -8,11 +8,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, Method, Request, Response, StatusCode, header};
-use streamfleet::config::{Effective, Flags, Sources};
 use streamfleet::dev_server::DevServer;
 use streamfleet::job::GateName;
 use streamfleet::schema::Schemas;
 use streamfleet::{Broker, RedisConfig, Shutdown};
+use streamfleet_service::config::{Effective, Flags, Sources};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
 

@@ -3,9 +3,9 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::{Kept, MAX_ENTRIES};
 use streamfleet::cron::{Entry, Invalid, Missed, Schedule};
 use streamfleet::job::{CronName, Encoding, JobType, Lane, QueueName, Timestamp};
+use streamfleet_engine::admin::{Kept, MAX_ENTRIES};
 
 use crate::exit::Exit;
 use crate::times::{Clock, rfc3339};

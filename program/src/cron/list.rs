@@ -3,9 +3,9 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Broker;
-use streamfleet::admin::{CronStatus, Listed};
 use streamfleet::cron::Entry;
 use streamfleet::job::{QueueName, Timestamp};
+use streamfleet_engine::admin::{CronStatus, Listed};
 
 use crate::output::{self, Column, List, Listing, View, harmless};
 use crate::times::{Clock, rfc3339};

@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{CampaignError, CampaignRules};
 use streamfleet::job::QueueName;
+use streamfleet_engine::admin::{CampaignError, CampaignRules};
 
 use super::plan;
 use super::sweep::{Args, SweepAction};

@@ -9,8 +9,8 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::{DeadLetter, EditError, LetterEdit};
 use streamfleet::job::{Encoding, JobId, JobType};
+use streamfleet_engine::admin::{DeadLetter, EditError, LetterEdit};
 use tempfile::TempDir;
 
 use crate::actor::{self, ActorArgs};
@@ -124,7 +124,7 @@ impl Args {
                 edit = edit.patch(
                     change
                         .parse()
-                        .map_err(|error: streamfleet::admin::PatchError| Wrong(error.to_string()))?,
+                        .map_err(|error: streamfleet_engine::admin::PatchError| Wrong(error.to_string()))?,
                 );
                 continue;
             }

@@ -2,9 +2,9 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::DeadGroup;
 use streamfleet::job::{DeadReason, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::DeadGroup;
 
 use crate::Context;
 use crate::exit::Exit;

@@ -2,9 +2,9 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{DeadLetter, Filter, Match};
 use streamfleet::job::{EntryId, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, Shutdown};
+use streamfleet_engine::admin::{DeadLetter, Filter, Match};
 
 use super::Letters;
 use crate::Context;

@@ -19,9 +19,9 @@ pub(crate) use show::{Report as LetterReport, report as letter_report};
 pub(crate) use sweep::Swept;
 
 use anyhow::Context as _;
-use streamfleet::admin::{DeadLetter, Filter};
 use streamfleet::job::{EntryId, JobId, QueueName};
 use streamfleet::{Queue, RedisError};
+use streamfleet_engine::admin::{DeadLetter, Filter};
 
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};

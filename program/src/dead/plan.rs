@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use streamfleet::Queue;
-use streamfleet::admin::{DeadGroup, Selection, SelectionPlan};
+use streamfleet_engine::admin::{DeadGroup, Selection, SelectionPlan};
 
 use super::groups::OTHER;
 use crate::Context;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::DeadLetter;
 use streamfleet::job::{JobId, Timestamp};
+use streamfleet_engine::admin::DeadLetter;
 
 use super::list::{self, Letter};
 use crate::Context;

@@ -7,9 +7,9 @@ use std::cell::Cell;
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::admin::{DeadLetter, Filter, Replayed, Selection};
 use streamfleet::job::{EntryId, JobId, QueueName, State};
 use streamfleet::{Queue, RedisError};
+use streamfleet_engine::admin::{DeadLetter, Filter, Replayed, Selection};
 
 use super::campaign::{self, CampaignArgs};
 use super::{Letters, plan};

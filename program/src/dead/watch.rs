@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{DeadGroup, DeadGroups};
 use streamfleet::job::{DeadReason, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::{DeadGroup, DeadGroups};
 
 use super::groups::OTHER;
 use crate::exit::Exit;

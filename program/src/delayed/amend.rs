@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::Due;
 use streamfleet::job::{Encoding, JobId, Timestamp};
+use streamfleet_engine::admin::Due;
 
 use crate::Context;
 use crate::enqueue;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{Due, Upcoming};
 use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::{Due, Upcoming};
 
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};

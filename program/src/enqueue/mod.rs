@@ -16,9 +16,9 @@ pub(crate) use draft::{Draft, encode, outcome, refused};
 use draft::{Follow, When, not_submitted};
 pub(crate) use line::{Invalid, Length, NewJob, draft as draft_of};
 use serde::Serialize;
-use streamfleet::config::{Effective, QueueSection};
 use streamfleet::job::{Encoding, JobId, JobType, Lane, Priority, QueueName, State, TraceContext, UniqueKey};
 use streamfleet::{Accepted, Durability, Producer, Queue, Submitted, UniqueMode, UniqueScope};
+use streamfleet_service::config::{Effective, QueueSection};
 pub(crate) use wait::Report as Outcome;
 
 use super::exit::Exit;

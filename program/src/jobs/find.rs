@@ -3,9 +3,9 @@
 use anyhow::Context as _;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::ProgressBar;
-use streamfleet::admin::{Filter, FoundJob, Holdings, JobCursor, JobPage, JobSearch, Listed, Missing};
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Broker, Queue, Shutdown};
+use streamfleet_engine::admin::{Filter, FoundJob, Holdings, JobCursor, JobPage, JobSearch, Listed, Missing};
 
 use super::{Facts, Row, Start};
 use crate::Wrong;

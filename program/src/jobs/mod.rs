@@ -8,8 +8,8 @@ use std::str::FromStr;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use streamfleet::Broker;
-use streamfleet::admin::{Filter, JobCursor};
 use streamfleet::job::{QueueName, State};
+use streamfleet_engine::admin::{Filter, JobCursor};
 
 pub(crate) use self::find::{Found, Search, find};
 pub(crate) use self::row::Row;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Broker;
-use streamfleet::admin::{Filter, FoundJob};
 use streamfleet::job::{EntryId, Lane, QueueName, State, Timestamp};
+use streamfleet_engine::admin::{Filter, FoundJob};
 
 use super::Page;
 use crate::output::{self, Column, View, harmless};

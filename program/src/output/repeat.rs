@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use streamfleet::RedisError;
-use streamfleet::admin::Missing;
+use streamfleet_engine::admin::Missing;
 
 use super::{Format, Output, print_stderr};
 use crate::exit::Exit;

@@ -2,9 +2,9 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{Action, KeyCursor, QueueUse};
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::{Action, KeyCursor, QueueUse};
 
 use crate::actor::ActorArgs;
 use crate::exit::Exit;

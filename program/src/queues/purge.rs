@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use streamfleet::admin::{Action, BulkAction, DeadLetter, Filter, Selection};
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Queue, RedisError};
+use streamfleet_engine::admin::{Action, BulkAction, DeadLetter, Filter, Selection};
 
 use crate::actor::{self, ActorArgs};
 use crate::bulk;

@@ -1,9 +1,9 @@
 //! Names of queues that do not exist, which are probably misspelled.
 
-use streamfleet::admin::Listed;
-use streamfleet::config::nearest;
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::Listed;
+use streamfleet_service::config::nearest;
 
 use crate::{Context, output};
 

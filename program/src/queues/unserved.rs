@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::UnknownType;
-use streamfleet::config::nearest;
 use streamfleet::job::JobType;
+use streamfleet_engine::admin::UnknownType;
+use streamfleet_service::config::nearest;
 
 /// The most types of one queue that are named because no live worker knows them.
 const MAX_TYPES: usize = 100;

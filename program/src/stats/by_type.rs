@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::{Distribution, TypeFigures, TypeStats};
 use streamfleet::job::Timestamp;
 use streamfleet::{Broker, Queue, RedisError};
+use streamfleet_engine::admin::{Distribution, TypeFigures, TypeStats};
 
 use crate::Context;
 use crate::output::{self, List, Listing, View};

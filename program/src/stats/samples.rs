@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use streamfleet::admin::Sample;
 use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::Sample;
 
 use super::{millis, per_minute, trend};
 use crate::Context;

@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::{DecideError, Decided, Decider};
 use streamfleet::job::{JobId, QueueName, StepName, Verdict};
+use streamfleet_engine::admin::{DecideError, Decided, Decider};
 
 use crate::Context;
 use crate::exit::Exit;

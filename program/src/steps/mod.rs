@@ -6,8 +6,8 @@ use anyhow::Context as _;
 pub(crate) use decide::{Order, Report as Decision, decide};
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::admin::StepsStatus;
 use streamfleet::job::{JobId, Plan, QueueName, Standing, StepKind, StepRecord, StepState};
+use streamfleet_engine::admin::StepsStatus;
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};

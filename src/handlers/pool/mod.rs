@@ -136,7 +136,8 @@ impl Pool {
     }
 
     /// Returns the handler of a type, or of its steps: the programs have to serve the type.
-    pub(crate) fn serving(&self, job_type: &JobType, policy: &Policy) -> Self {
+    #[doc(hidden)]
+    pub fn serving(&self, job_type: &JobType, policy: &Policy) -> Self {
         lock(&self.shared.types).insert(job_type.to_string());
         Self { shared: Arc::clone(&self.shared), max_attempts: policy.max_attempts }
     }
@@ -156,8 +157,8 @@ impl Pool {
     /// # Errors
     ///
     /// What is wrong, for people.
-    #[cfg(feature = "service")]
-    pub(crate) async fn try_start(&self) -> Result<(), String> {
+    #[doc(hidden)]
+    pub async fn try_start(&self) -> Result<(), String> {
         let started = program::Program::start(&self.shared).await;
         let (mut program, _ready) = started.map_err(|fault| fault.to_string())?;
         program.stdin = None;

@@ -251,7 +251,6 @@ async fn a_program_of_another_version_or_without_a_type_is_refused() {
     }
 }
 
-#[cfg(feature = "service")]
 #[tokio::test]
 async fn a_trial_says_what_is_wrong() {
     let tried_for = async |timeout: Duration, script: &str| {

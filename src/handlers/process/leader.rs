@@ -53,7 +53,6 @@ impl Leader {
     }
 
     /// Starts a program in the same way, with these files as standard input, output and error.
-    #[cfg(feature = "dev-server")]
     pub(crate) fn spawn_with(invocation: &Invocation, standard: [OwnedFd; 3]) -> io::Result<Self> {
         Self::start(&mut invocation.image()?, standard)
     }
@@ -127,7 +126,6 @@ impl Leader {
     }
 
     /// Kills the group, waits for the leader's exit, which takes milliseconds, and returns how it ended.
-    #[cfg(feature = "dev-server")]
     pub(crate) fn kill(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         let status = self.group.reap_with(WaitOptions::empty())?;
@@ -246,7 +244,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "service")]
     #[tokio::test]
     async fn a_program_blocks_no_signals_even_if_its_worker_does() {
         let all = nix::sys::signal::SigSet::all();

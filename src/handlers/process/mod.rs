@@ -14,7 +14,6 @@ mod template;
 
 pub(crate) use invocation::Invocation;
 pub(crate) use leader::Leader;
-#[cfg(feature = "dev-server")]
 pub(crate) use search::find_program;
 pub(crate) use spawner::on_the_thread;
 pub(super) use template::Template;

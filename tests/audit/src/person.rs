@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::{Cancellation, DeadLetter, DecideError, Decider};
 use streamfleet::job::{EntryId, GateName, JobId, Lane, StepName, StepState, Verdict};
 use streamfleet::{Queue, RedisError};
+use streamfleet_engine::admin::{Cancellation, DeadLetter, DecideError, Decider};
 
 use super::register::{Deed, Kind, Register, Reply, ToCancel};
 use super::send::add;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use streamfleet::Queue;
-use streamfleet::admin::CronStatus;
 use streamfleet::cron::{Entry, Missed, Schedule};
 use streamfleet::job::Encoding;
+use streamfleet_engine::admin::CronStatus;
 
 use super::judge::Case;
 use super::view::{Found, View};

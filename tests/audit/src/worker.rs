@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use streamfleet::job::{Backoff, Limits, Policy, Rate};
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Steps};
+use streamfleet_service::Signals;
 
 use super::diary::{Pen, Span, Stall};
 use super::payload::orders_of;
@@ -53,7 +54,7 @@ impl Program {
     }
 
     fn run(self) {
-        let shutdown = Shutdown::on_signals().unwrap();
+        let shutdown = Signals::shutdown().unwrap();
         let pen = Arc::new(Pen::new(&self.diary));
         let theirs = Arc::clone(&pen);
         note_stalls(STALLED, move |from, until| {

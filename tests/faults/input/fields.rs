@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::Cancellation;
 use streamfleet::job::{Envelope, Lane, State};
+use streamfleet_engine::admin::Cancellation;
 
 use harness::fleet::{Acts, Running, config, queue, quick, submit, until_empty, until_state};
 use harness::redis_server::RedisServer;

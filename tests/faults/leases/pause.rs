@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Decider;
 use streamfleet::job::{State, Verdict};
 use streamfleet::{Producer, Submission};
+use streamfleet_engine::admin::Decider;
 
 use super::{LATEST, LEASE, Scene, pass};
 use harness::fleet::{queue, until_state};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use streamfleet::admin::Cancellation;
+use streamfleet_engine::admin::Cancellation;
 
 use harness::fleet::queue;
 use harness::redis_server::RedisServer;

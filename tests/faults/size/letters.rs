@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::{
-    Action, CampaignRules, Evicted, Filter, JobSearch, LetterEdit, LetterLimits, Selection,
-};
 use streamfleet::job::{GateName, State};
 use streamfleet::{JobError, Producer, Queue};
+use streamfleet_engine::admin::{
+    Action, CampaignRules, Evicted, Filter, JobSearch, LetterEdit, LetterLimits, Selection,
+};
 
 use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
 use harness::fleet::{Acts, Running, config, queue, quick, submit};

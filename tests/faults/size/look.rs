@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::Value;
-use streamfleet::admin::{Filter, JobSearch};
 use streamfleet::job::{JobId, State};
+use streamfleet_engine::admin::{Filter, JobSearch};
 
 use harness::fleet::queue;
 use harness::redis_server::RedisServer;

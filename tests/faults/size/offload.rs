@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{Cancellation, Due, Filter};
 use streamfleet::job::{Encoding, EntryId, JobId, State};
 use streamfleet::{JobError, Producer, Submission, SubmitError, UniqueMode, UniqueScope};
+use streamfleet_engine::admin::{Cancellation, Due, Filter};
 
 use harness::fleet::{Acts, Running, quick, submit, until_state};
 use harness::process::run;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter};
 use streamfleet::job::FairShare;
 use streamfleet::{Broker, Producer, Queue, Submission};
+use streamfleet_engine::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter};
 
 use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
 use harness::fleet::{Acts, Running, config, quick};

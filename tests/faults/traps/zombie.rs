@@ -5,10 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Attempt;
 use streamfleet::hooks::Publish;
 use streamfleet::job::{JobId, State};
 use streamfleet::{Producer, Submission};
+use streamfleet_engine::admin::Attempt;
 use tempfile::TempDir;
 
 use harness::fleet::{Running, config, quick, until_state};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use streamfleet::admin::PastEvent;
 use streamfleet::hooks::Publish;
 use streamfleet::job::State;
 use streamfleet::{Fleet, FleetConfig, JobError, Producer, Queue, Submission};
+use streamfleet_engine::admin::PastEvent;
 use tokio::sync::Semaphore;
 
 use super::dispatch::{Faults, Held, SOON, attentive, builder};

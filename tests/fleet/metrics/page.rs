@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use streamfleet::telemetry::{Aggregate, CATALOGUE, Descriptor, Group, Kind, ReportedBy, Values};
+use streamfleet_service::telemetry::{Aggregate, CATALOGUE, Descriptor, Group, Kind, ReportedBy, Values};
 
 /// If this variable is set, the test writes the page instead of comparing it.
 const REWRITE: &str = "STREAMFLEET_TEST_REWRITE";

@@ -1,8 +1,8 @@
 //! Keys of the wrong type: each hides only its own figures.
 
 use serde_json::{Value, json};
-use streamfleet::admin::Part;
 use streamfleet::job::Lane;
+use streamfleet_engine::admin::Part;
 
 use super::{SOON, launch, ready};
 use harness::process::run;

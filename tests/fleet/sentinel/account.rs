@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::QueueSnapshot;
+use streamfleet_engine::admin::QueueSnapshot;
 
 use super::load::{Ran, Seen};
 

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::QueueSnapshot;
 use streamfleet::job::Encoding;
 use streamfleet::producer::SubmitError;
 use streamfleet::{
     Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, RedisError,
     Submission,
 };
+use streamfleet_engine::admin::QueueSnapshot;
 use tokio::task::JoinSet;
 
 use harness::fleet::{Running, config, quick};

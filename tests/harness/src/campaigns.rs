@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use streamfleet::Queue;
-use streamfleet::admin::{Action, Campaign, CampaignRules, CampaignState, Filter};
+use streamfleet_engine::admin::{Action, Campaign, CampaignRules, CampaignState, Filter};
 
 use crate::redis_server::RedisServer;
 use crate::wait::until_async;

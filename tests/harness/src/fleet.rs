@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use streamfleet::admin::Status;
 use streamfleet::job::{Backoff, JobId, Policy, State};
 use streamfleet::{
     Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Shutdown,
     Submission,
 };
+use streamfleet_engine::admin::Status;
 use tokio::task::JoinHandle;
 
 use super::redis_server::RedisServer;

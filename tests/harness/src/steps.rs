@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::admin::{DecideError, Decided, Decider, StepsStatus as Seen};
 use streamfleet::job::{JobId, Policy, State, StepName, StepRecord, StepState, Verdict};
 use streamfleet::{
     Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Steps, Submission,
 };
+use streamfleet_engine::admin::{DecideError, Decided, Decider, StepsStatus as Seen};
 
 use crate::fleet::{Running, config, queue, quick};
 use crate::redis_server::RedisServer;

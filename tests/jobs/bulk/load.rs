@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter, JobSearch, KeptBack};
 use streamfleet::job::{Encoding, Envelope, JobId, Lane, State};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Broker, JobError, Producer, Queue, Submission};
+use streamfleet_engine::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter, JobSearch, KeptBack};
 
 use harness::fleet::{Acts, Running, config, queue, quick, until_empty};
 use harness::redis_server::RedisServer;

@@ -1,8 +1,8 @@
 //! Batches: another job follows when all members have succeeded.
 
-use streamfleet::admin::Batch;
 use streamfleet::job::{BatchId, Encoding, JobId, State};
 use streamfleet::{JobError, Producer, Submission, UniqueMode, UniqueScope};
+use streamfleet_engine::admin::Batch;
 
 use harness::fleet::{Acts, until_state};
 use harness::process::run;
@@ -98,7 +98,7 @@ async fn a_batch_submitted_again_after_a_lost_reply_is_followed_once() {
     // Loads the script, so that the next request with the needle is the call itself.
     let warm_up = producer.submit(unique("", UniqueMode::Reject).delay(LONG)).await.unwrap();
     let cancelled = scene.queue.cancel(&warm_up, "a test", LONG).await.unwrap();
-    assert_eq!(cancelled, streamfleet::admin::Cancellation::Done);
+    assert_eq!(cancelled, streamfleet_engine::admin::Cancellation::Done);
     let lost =
         Mode::DropReplyTo { needle: b"invoices-2026-11.1".to_vec(), holding: b":3\r\n".to_vec(), times: 1 };
     scene.proxy.set(lost);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{Kept, MAX_ENTRIES};
+use streamfleet_engine::admin::{Kept, MAX_ENTRIES};
 
 use super::{Process, Ran, SOON, status};
 use harness::cron::{STATES, each_second, entry, named, set_back};

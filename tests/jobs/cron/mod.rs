@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::admin::CronStatus;
 use streamfleet::cron::Entry;
 use streamfleet::{Fleet, FleetConfig, Queue, Shutdown};
+use streamfleet_engine::admin::CronStatus;
 use tokio::task::JoinHandle;
 
 use harness::cron::named;

@@ -1,7 +1,7 @@
 //! Campaigns: each letter is replayed once, whatever dies; a canary that fails, or too many deaths, stop them.
 
 use redis::Value;
-use streamfleet::admin::{CampaignError, CampaignRules, CampaignState, Filter};
+use streamfleet_engine::admin::{CampaignError, CampaignRules, CampaignState, Filter};
 
 use super::{DEAD, SOON, bury, letters};
 use harness::campaigns::{ann, begin, until_campaign, write};

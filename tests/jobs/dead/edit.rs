@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use streamfleet::JobError;
-use streamfleet::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
 use streamfleet::job::{EntryId, JobId, State};
 use streamfleet::{Producer, Queue};
+use streamfleet_engine::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
 
 use super::{DEAD, bury, counts, letters};
 use harness::fleet::{Acts, Running, queue, quick, until_state};

@@ -1,7 +1,7 @@
 //! The counts of the groups are exact, whatever is done to the letters, and whatever dies meanwhile.
 
 use redis::Value;
-use streamfleet::admin::{Action, Evicted, LetterEdit, LetterLimits};
+use streamfleet_engine::admin::{Action, Evicted, LetterEdit, LetterLimits};
 
 use super::{DEAD, GROUPS, SOON, bury, counts, deadly, letters};
 use harness::fleet::{queue, submit};

@@ -7,9 +7,9 @@ mod outcome;
 
 use std::time::Duration;
 
-use streamfleet::admin::{DeadLetter, Filter};
 use streamfleet::job::State;
 use streamfleet::{JobError, Queue};
+use streamfleet_engine::admin::{DeadLetter, Filter};
 
 use harness::fleet::{Acts, Running, quick, submit, until_state};
 use harness::redis_server::RedisServer;

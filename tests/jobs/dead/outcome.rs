@@ -1,8 +1,8 @@
 //! What a campaign leaves behind: exact counts, notes in the audit, and the reasons of those who paused it.
 
 use redis::Value;
-use streamfleet::admin::{CampaignRules, CampaignState, Filter, JobSearch, PastAction};
 use streamfleet::job::State;
+use streamfleet_engine::admin::{CampaignRules, CampaignState, Filter, JobSearch, PastAction};
 
 use super::{DEAD, SOON, bury};
 use harness::campaigns::{ann, begin, until_campaign, write};

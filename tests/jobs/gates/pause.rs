@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Cancellation;
 use streamfleet::job::{GateName, JobId, State};
 use streamfleet::{Producer, Queue};
+use streamfleet_engine::admin::Cancellation;
 
 use super::kills::{now_ms, starts};
 use harness::fleet::{Acts, submit, until_state};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Cancellation;
 use streamfleet::job::{State, Tracking};
 use streamfleet::{UniqueMode, UniqueScope};
+use streamfleet_engine::admin::Cancellation;
 
 use harness::fleet::{Running, config, queue, quick, until_state};
 use harness::redis_server::RedisServer;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use streamfleet::Steps;
-use streamfleet::admin::{DeadLetter, Evicted, LetterLimits, Replayed};
 use streamfleet::job::{JobId, State};
+use streamfleet_engine::admin::{DeadLetter, Evicted, LetterLimits, Replayed};
 
 use harness::fleet::{Running, config, quick, until_state};
 use harness::scripts::{jobs_args, reply, source};
@@ -212,7 +212,7 @@ async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
     let other: String = redis::from_redis_value(scene.server.cmd(&head)).unwrap();
     let cancelled =
         scene.queue.cancel(&other.parse().unwrap(), "ann", Duration::from_millis(1)).await.unwrap();
-    assert_eq!(cancelled, streamfleet::admin::Cancellation::Done);
+    assert_eq!(cancelled, streamfleet_engine::admin::Cancellation::Done);
     let ledger = "sf:{default}:steps:j";
     until_async("the other life to end", SOON, async || {
         scene.server.cmd(&["PTTL", ledger]) == redis::Value::Int(-1)

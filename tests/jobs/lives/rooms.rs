@@ -1,8 +1,8 @@
 //! Two lives of one id in rooms: each has its own place, whichever comes or leaves first.
 
 use redis::Value;
-use streamfleet::admin::{Cancellation, JobSearch};
 use streamfleet::job::{GateName, JobId, State};
+use streamfleet_engine::admin::{Cancellation, JobSearch};
 
 use harness::scene::{Gate, LONG, SOON, STREAM as LANE, Scene};
 use harness::scripts::Scripts;

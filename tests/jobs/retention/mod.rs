@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use streamfleet::admin::{Evicted, LetterLimits};
 use streamfleet::event::{Event, Events};
 use streamfleet::job::{EntryId, JobId};
 use streamfleet::{Fleet, FleetConfig, Queue};
+use streamfleet_engine::admin::{Evicted, LetterLimits};
 
 use harness::fleet::{Acts, Running, config, queue};
 use harness::process::Launch;

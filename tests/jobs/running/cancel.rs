@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Cancellation;
 use streamfleet::handlers::{Exec, ExecConfig, Http, HttpConfig};
 use streamfleet::job::{Encoding, JobId, Policy, State, Tracking};
 use streamfleet::{Handler, JobContext, JobError, Producer, Queue, RawPayload, Submission};
+use streamfleet_engine::admin::Cancellation;
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 

@@ -1,8 +1,8 @@
 //! The library's producer refuses what does not fit before it sends anything.
 
-use streamfleet::admin::{Amended, DelayedEdit, Due};
 use streamfleet::job::{Encoding, JobId, State};
 use streamfleet::{Producer, Submission, SubmitError};
+use streamfleet_engine::admin::{Amended, DelayedEdit, Due};
 
 use super::{BAD, GOOD, WRONG, schemas};
 use harness::fleet::queue;

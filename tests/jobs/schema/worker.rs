@@ -1,8 +1,8 @@
 //! What a worker does with payloads that nobody checked.
 
-use streamfleet::admin::{Action, DeadLetter, Filter, LetterEdit};
 use streamfleet::job::{DeadReason, JobId, State};
 use streamfleet::{Fleet, Queue};
+use streamfleet_engine::admin::{Action, DeadLetter, Filter, LetterEdit};
 
 use super::{BAD, GOOD, SOON, STREAM, WRONG, schemas};
 use harness::desk::json;

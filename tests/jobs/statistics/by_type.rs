@@ -1,6 +1,6 @@
 //! The script that adds what a worker has counted: once, within bounds, for the hour that the server's clock shows.
 
-use streamfleet::admin::TypeStats;
+use streamfleet_engine::admin::TypeStats;
 
 use super::{COUNTS, counted};
 use harness::fleet::queue;

@@ -5,7 +5,7 @@ mod counts;
 mod refused;
 mod samples;
 
-use streamfleet::admin::Sample;
+use streamfleet_engine::admin::Sample;
 
 use harness::redis_server::RedisServer;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use streamfleet::JobError;
 use streamfleet::Steps;
-use streamfleet::admin::{DecideError, Decided};
 use streamfleet::job::{JobId, State, StepState, Verdict};
+use streamfleet_engine::admin::{DecideError, Decided};
 
 use harness::fleet::{Running, config, quick, until_state};
 use harness::steps::{Scene, Walks, plan};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{Amended, DelayedEdit, Due};
 use streamfleet::job::{Encoding, Envelope, JobId, Lane, State, Timestamp};
 use streamfleet::{JobError, Producer, Queue, SubmitError};
+use streamfleet_engine::admin::{Amended, DelayedEdit, Due};
 
 use harness::fleet::{Acts, Running, queue, quick, until_state};
 use harness::redis_server::RedisServer;

@@ -56,7 +56,7 @@ async fn a_first_attempt_that_needs_no_script_to_begin_is_shown_and_cancelled() 
     let status = scene.queue.status(&id).await.unwrap().unwrap();
     assert_eq!((status.state, status.worker.is_some()), (State::Running, true));
     let cancelled = scene.queue.cancel(&id, "a test", LONG).await.unwrap();
-    assert_eq!(cancelled, streamfleet::admin::Cancellation::Requested);
+    assert_eq!(cancelled, streamfleet_engine::admin::Cancellation::Requested);
     let status = until_state(&scene.queue, &id, State::Cancelled).await;
     assert_eq!((status.attempts.len(), handler.of(&id).starts), (1, 1));
     scene.until_at_rest().await;
@@ -99,7 +99,7 @@ async fn a_job_resent_after_death_failure_or_cancellation_does_not_run() {
     until_state(&queue, &id, State::Retrying).await;
     assert_eq!(again(&queue).await, Some(State::Retrying));
     let cancelled = queue.cancel(&id, "a test", Duration::from_secs(60)).await.unwrap();
-    assert_eq!(cancelled, streamfleet::admin::Cancellation::Done);
+    assert_eq!(cancelled, streamfleet_engine::admin::Cancellation::Done);
     assert_eq!(again(&queue).await, Some(State::Cancelled));
     until_empty(&queue).await;
     assert_eq!(handler.runs(&id), 2);

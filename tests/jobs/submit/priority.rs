@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use streamfleet::admin::{Due, JobSearch};
 use streamfleet::job::{JobId, Lane, Priority, State, Timestamp};
 use streamfleet::{Producer, Queue, Submission, UniqueMode, UniqueScope};
+use streamfleet_engine::admin::{Due, JobSearch};
 
 use harness::fleet::{Acts, Running, config, queue, quick, until_empty};
 use harness::redis_server::RedisServer;

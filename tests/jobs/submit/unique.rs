@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use streamfleet::admin::Cancellation;
 use streamfleet::job::{JobId, Lane, State};
 use streamfleet::{Accepted, JobError, Producer, Submission, Submitted, UniqueMode, UniqueScope};
+use streamfleet_engine::admin::Cancellation;
 
 use harness::fleet::{Acts, Running, queue, quick, until_empty, until_state};
 use harness::redis_server::RedisServer;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::Cancellation;
 use streamfleet::job::{JobId, State};
 use streamfleet::worker::QueueConfig;
+use streamfleet_engine::admin::Cancellation;
 
 use super::{DEAD, PATIENCE, ROOM, ROOMS, start, until_joined, until_parked};
 use harness::fleet::{Acts, until_state};

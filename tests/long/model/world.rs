@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use streamfleet::admin::{Decider, Evicted, LetterLimits};
 use streamfleet::cron::Missed;
 use streamfleet::job::{JobId, State};
 use streamfleet::{Producer, Queue, Submission};
+use streamfleet_engine::admin::{Decider, Evicted, LetterLimits};
 
 use super::expected::{End, Model, Op, Wish};
 use harness::cron::{STATES, entry, set_back};
@@ -198,7 +198,7 @@ impl World {
         self.queue.cancel(&id(nth), "the model", HOUR).await.unwrap();
     }
 
-    async fn status(&self, nth: usize) -> Option<streamfleet::admin::Status> {
+    async fn status(&self, nth: usize) -> Option<streamfleet_engine::admin::Status> {
         self.queue.status(&id(nth)).await.unwrap()
     }
 }

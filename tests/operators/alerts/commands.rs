@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::IncidentKind;
-use streamfleet::alerts::SinkKind;
+use streamfleet_engine::admin::IncidentKind;
+use streamfleet_service::alerts::SinkKind;
 
 use super::stand_in::{Robot, SECRET, TOKEN};
 use super::{SOON, broker, bury_one, config, start, until_open};

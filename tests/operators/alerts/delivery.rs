@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{Action, IncidentKind};
-use streamfleet::alerts::{SinkConfig, SinkKind};
 use streamfleet::{JobError, Queue};
+use streamfleet_engine::admin::{Action, IncidentKind};
+use streamfleet_service::alerts::{SinkConfig, SinkKind};
 
 use super::stand_in::Robot;
 use super::{SOON, broker, bury_one, open, remove_letters, start, until_open, until_over, with};

@@ -8,7 +8,7 @@ use std::thread;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use streamfleet::alerts::{Alerts, SinkConfig, SinkKind, SmtpTls, TestError};
+use streamfleet_service::alerts::{Alerts, SinkConfig, SinkKind, SmtpTls, TestError};
 
 use super::{watched, with};
 use harness::certificates::{Authority, Certified, Valid};

@@ -10,9 +10,9 @@ pub(crate) mod stand_in;
 use std::time::Duration;
 
 use streamfleet::Broker;
-use streamfleet::admin::{IncidentKind, IncidentState, KnownIncident};
-use streamfleet::alerts::{Alerts, Config, Running, SinkConfig, Watched};
 use streamfleet::event::Events;
+use streamfleet_engine::admin::{IncidentKind, IncidentState, KnownIncident};
+use streamfleet_service::alerts::{Alerts, Config, Running, SinkConfig, Watched};
 
 use harness::fleet;
 use harness::redis_server::RedisServer;

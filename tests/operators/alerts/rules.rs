@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{Action, CampaignRules, Filter, IncidentKind, IncidentState};
-use streamfleet::alerts::Watched;
 use streamfleet::job::QueueName;
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
+use streamfleet_engine::admin::{Action, CampaignRules, Filter, IncidentKind, IncidentState};
+use streamfleet_service::alerts::Watched;
 
 use super::{
     HOUR, QUEUE, SOON, broker, bury_by_hand, bury_one, config, open, remove_letters, start, start_watching,

@@ -2,8 +2,8 @@
 
 use ring::hmac;
 use serde_json::Value;
-use streamfleet::alerts::{Alerts, SinkConfig, SinkKind, TestError};
 use streamfleet::job::SinkName;
+use streamfleet_service::alerts::{Alerts, SinkConfig, SinkKind, TestError};
 use wiremock::Request;
 
 use super::stand_in::{Robot, SECRET, TOKEN, body};

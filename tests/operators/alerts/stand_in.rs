@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ring::hmac;
 use serde_json::{Value, json};
-use streamfleet::alerts::{SinkConfig, SinkKind};
+use streamfleet_service::alerts::{SinkConfig, SinkKind};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 

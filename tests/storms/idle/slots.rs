@@ -1,7 +1,7 @@
 //! How queues are spread over a cluster, as documented in docs/scale.md.
 
-use streamfleet::admin::stream_name;
 use streamfleet::job::{Lane, Namespace, QueueName};
+use streamfleet_engine::admin::stream_name;
 
 use harness::alone::alone;
 use harness::redis_server::RedisServer;

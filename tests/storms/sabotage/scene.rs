@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::DeadLetter;
 use streamfleet::job::Encoding;
 use streamfleet::{Producer, Queue, Submission};
+use streamfleet_engine::admin::DeadLetter;
 use tokio::runtime::Runtime;
 
 use super::judge::{End, Expected, GOES_ON, LOST, Offence, Seen, ask};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::Cancellation;
 use streamfleet::{Accepted, Producer, RedisError, SubmitError, UniqueMode, UniqueScope};
+use streamfleet_engine::admin::Cancellation;
 
 use super::judge::{ANSWERS, End, ask};
 use super::scene::{GaveUp, Report, Scene, Step};

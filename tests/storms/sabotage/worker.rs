@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use streamfleet::hooks::Publish;
 use streamfleet::job::{Backoff, Policy};
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
+use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Steps};
+use streamfleet_service::Signals;
 
 use super::place::Place;
 use harness::ledger::{Fence, How, Run, Writer};
@@ -53,7 +54,7 @@ impl Program {
     }
 
     fn run(self) {
-        let shutdown = Shutdown::on_signals().unwrap();
+        let shutdown = Signals::shutdown().unwrap();
         let place = Arc::new(Place::new(&self.place));
         place.watch_the_clock();
         let writer = Arc::new(place.ledger().writer(&format!("worker-{}", std::process::id())));

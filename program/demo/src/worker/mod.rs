@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use handlers::{Averages, Flaky, Hang};
-use streamfleet::config::Sources;
 use streamfleet::job::{Backoff, Policy};
-use streamfleet::service::{Port, Process};
 use streamfleet::{Builder, Shutdown};
+use streamfleet_service::config::Sources;
+use streamfleet_service::{Port, Process};
 use table::Table;
 
 use super::folder::TABLE;

@@ -7,14 +7,13 @@
 mod bare;
 mod languages;
 mod memory;
-#[cfg(feature = "http")]
 mod site;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use streamfleet::handlers::{Exec, ExecConfig, Noop, Pool, PoolConfig, PoolStart};
+use streamfleet::handlers::{Exec, ExecConfig, Http, HttpConfig, Noop, Pool, PoolConfig, PoolStart};
 use streamfleet::job::{Encoding, Policy};
 use streamfleet::{Builder, Submission};
 
@@ -219,7 +218,7 @@ impl Bench {
             }
             None => None,
         };
-        let http = self.http(jobs.min(HTTP_JOBS), language).await?;
+        let http = Some(self.http(jobs.min(HTTP_JOBS), language).await?);
         let add = |fleet: Builder| -> Result<Builder> {
             let handler = Exec::new(ExecConfig::new(language.command(language.exec)))?;
             Ok(fleet.handler_with(super::TYPE, Policy::default(), handler)?)
@@ -241,21 +240,13 @@ impl Bench {
     }
 
     /// Returns how many jobs per second the web server of a language takes.
-    #[cfg(feature = "http")]
-    async fn http(&mut self, jobs: usize, language: &Language) -> Result<Option<f64>> {
-        use streamfleet::handlers::{Http, HttpConfig};
-
+    async fn http(&mut self, jobs: usize, language: &Language) -> Result<f64> {
         let site = site::Site::start(language).await?;
         let add = |fleet: Builder| -> Result<Builder> {
             let handler = Http::open(HttpConfig::new(site.url()))?;
             Ok(fleet.handler_with(super::TYPE, Policy::default(), handler)?)
         };
-        self.run((jobs, MANY, 0), add).await.map(Some)
-    }
-
-    #[cfg(not(feature = "http"))]
-    async fn http(&mut self, _jobs: usize, _language: &Language) -> Result<Option<f64>> {
-        Ok(None)
+        self.run((jobs, MANY, 0), add).await
     }
 
     /// Returns how many jobs per second a fleet with this handler runs, this many of them at once, if it takes `prefetch` more.

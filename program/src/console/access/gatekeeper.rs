@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::ExposeSecret as _;
-use streamfleet::config::ConsoleSection;
+use streamfleet_service::config::ConsoleSection;
 use tokio::sync::Semaphore;
 
 use super::accounts::AccountsFile;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderName};
-use streamfleet::config::{Network, ProxySection};
+use streamfleet_service::config::{Network, ProxySection};
 
 use super::{Grants, Role};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use streamfleet::config::nearest;
 use streamfleet::job::QueueName;
+use streamfleet_service::config::nearest;
 
 use crate::console::problem::Problem;
 use crate::filter::{FilterArgs, LetterArgs};

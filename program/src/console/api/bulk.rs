@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
-use streamfleet::admin::BulkAction;
 use streamfleet::job::QueueName;
 use streamfleet::{Queue, Shutdown};
+use streamfleet_engine::admin::BulkAction;
 use utoipa_axum::routes;
 
 use super::CHANGE_FOR;

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use streamfleet::admin::{CampaignError, CampaignRules, Noted, Selection as Selected, SelectionPlan};
 use streamfleet::{Queue, Shutdown};
+use streamfleet_engine::admin::{CampaignError, CampaignRules, Noted, Selection as Selected, SelectionPlan};
 use utoipa_axum::routes;
 
 use super::asked::Asked;

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use streamfleet::Queue;
-use streamfleet::admin::{Amended, DelayedEdit, DelayedJob, Due};
 use streamfleet::job::{Encoding, JobId};
+use streamfleet_engine::admin::{Amended, DelayedEdit, DelayedJob, Due};
 use utoipa_axum::routes;
 
 use super::asked::Asked;

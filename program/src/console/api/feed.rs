@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use streamfleet::Queue;
-use streamfleet::admin::PastEvent;
 use streamfleet::job::{EntryId, Envelope, QueueName};
+use streamfleet_engine::admin::PastEvent;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
-use streamfleet::admin::{Incident, IncidentId};
 use streamfleet::job::EntryId;
+use streamfleet_engine::admin::{Incident, IncidentId};
 use utoipa_axum::routes;
 
 use super::asked::{Asked, wrong};

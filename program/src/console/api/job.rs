@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
-use streamfleet::admin::Status;
 use streamfleet::job::{Encoding, Envelope, JobId};
 use streamfleet::{Producer, Queue, WaitError};
+use streamfleet_engine::admin::Status;
 use utoipa_axum::routes;
 
 use super::MAX_WAIT;

@@ -7,8 +7,8 @@ use axum::extract::State;
 use indicatif::ProgressBar;
 use serde_json::Value;
 use streamfleet::Shutdown;
-use streamfleet::admin::Filter;
 use streamfleet::job::{QueueName, State as JobState};
+use streamfleet_engine::admin::Filter;
 use utoipa_axum::routes;
 
 use super::asked::{Asked, Conditions, wrong};

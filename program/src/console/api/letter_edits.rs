@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use streamfleet::admin::{DeadLetter, EditError, LetterEdit, Patch};
 use streamfleet::job::{JobId, JobType};
+use streamfleet_engine::admin::{DeadLetter, EditError, LetterEdit, Patch};
 use utoipa_axum::routes;
 
 use super::asked::Asked;

@@ -5,9 +5,9 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
-use streamfleet::admin::{DeadLetter, Replayed};
 use streamfleet::job::{EntryId, JobId};
 use streamfleet::{Queue, Shutdown};
+use streamfleet_engine::admin::{DeadLetter, Replayed};
 use utoipa_axum::routes;
 
 use super::asked::Asked;

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use streamfleet::admin::Filter;
+use streamfleet_engine::admin::Filter;
 
 use super::asked::Conditions;
 use crate::console::access::{Mask, Person, without_values};

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use streamfleet::Queue;
-use streamfleet::admin::{Kept, MAX_ENTRIES};
 use streamfleet::cron::{Entry, Invalid, Missed, Schedule};
 use streamfleet::job::{CronName, Encoding, JobType, Lane};
+use streamfleet_engine::admin::{Kept, MAX_ENTRIES};
 use utoipa_axum::routes;
 
 use super::asked::Asked;

@@ -6,7 +6,7 @@ use super::asked::Conditions;
 use super::jobs::filter_of;
 use super::privacy::View;
 use crate::console::problem::Problem;
-use streamfleet::admin::Filter;
+use streamfleet_engine::admin::Filter;
 
 /// Which jobs or dead letters are meant. All conditions must hold.
 #[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
-use streamfleet::admin::{DecideError, Decider};
 use streamfleet::job::{JobId, StepName, Verdict};
+use streamfleet_engine::admin::{DecideError, Decider};
 use utoipa_axum::routes;
 
 use super::asked::Asked;

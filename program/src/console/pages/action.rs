@@ -1,7 +1,7 @@
 //! What an action led to, and its note in the audit.
 
 use streamfleet::Queue;
-use streamfleet::admin::Action;
+use streamfleet_engine::admin::Action;
 
 use super::frame::Frame;
 use super::message::Message;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use streamfleet::alerts::Config;
 use streamfleet::job::format_duration;
+use streamfleet_service::alerts::Config;
 
 use super::frame::Frame;
 use super::incident;

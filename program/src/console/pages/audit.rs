@@ -3,9 +3,9 @@
 use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
-use streamfleet::admin::PastAction;
 use streamfleet::job::{EntryId, Timestamp};
 use streamfleet::{Queue, RedisError};
+use streamfleet_engine::admin::PastAction;
 
 use super::found::ROWS;
 use super::frame::{Frame, grouped};

@@ -7,10 +7,10 @@ use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::Queue;
-use streamfleet::admin::{
+use streamfleet::job::{QueueName, State};
+use streamfleet_engine::admin::{
     Action, BulkAction, BulkCursor, BulkError, BulkPlan, BulkSelection, BulkTally, BulkTerms,
 };
-use streamfleet::job::{QueueName, State};
 use tokio::time::{Instant, timeout};
 
 use super::action::{Done, noted};

@@ -7,8 +7,8 @@ use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::Queue;
-use streamfleet::admin::{Action, Campaign, CampaignError, CampaignState};
 use streamfleet::job::{DeadReason, QueueName, Timestamp};
+use streamfleet_engine::admin::{Action, Campaign, CampaignError, CampaignState};
 
 use super::action::Done;
 use super::criteria::of_campaign;

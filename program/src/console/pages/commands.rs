@@ -1,8 +1,8 @@
 //! Commands that submit the same job: for a shell, PHP, Python and curl. What a job contains cannot leave its quotes.
 
 use serde_json::{Value, json};
-use streamfleet::admin::stream_name;
 use streamfleet::job::{Encoding, Lane, Namespace, QueueName};
+use streamfleet_engine::admin::stream_name;
 
 use super::terms::Terms;
 use crate::output::shell_word;

@@ -3,8 +3,8 @@
 use askama::Template;
 use serde::Deserialize;
 use streamfleet::Queue;
-use streamfleet::admin::Status;
 use streamfleet::job::{Encoding, Envelope};
+use streamfleet_engine::admin::Status;
 
 use super::commands;
 use super::excerpt::{self, html_bytes};

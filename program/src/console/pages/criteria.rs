@@ -1,7 +1,7 @@
 //! Which jobs a page lists, as its address says it: the same conditions as on the command line.
 
-use streamfleet::admin::{DeadLetter, Filter, FoundJob};
 use streamfleet::job::{GateName, QueueName, State};
+use streamfleet_engine::admin::{DeadLetter, Filter, FoundJob};
 
 use super::frame::Frame;
 use crate::console::access::Mask;

@@ -6,8 +6,8 @@ use askama::Template;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use streamfleet::Queue;
-use streamfleet::admin::{DeadGroup, DeadGroups, DeadLetter, Match};
 use streamfleet::job::{DeadReason, EntryId, Timestamp};
+use streamfleet_engine::admin::{DeadGroup, DeadGroups, DeadLetter, Match};
 
 use super::criteria::{Condition, Criteria};
 use super::found::ROWS;

@@ -4,8 +4,8 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use streamfleet::Queue;
-use streamfleet::admin::DeadGroup;
 use streamfleet::job::{QueueName, Timestamp};
+use streamfleet_engine::admin::DeadGroup;
 
 use super::dead::reason_key;
 use super::found::ROWS;

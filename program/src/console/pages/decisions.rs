@@ -4,8 +4,8 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use streamfleet::Queue;
-use streamfleet::admin::{DeadLetter, StepsStatus};
 use streamfleet::job::{DeadReason, Timestamp};
+use streamfleet_engine::admin::{DeadLetter, StepsStatus};
 
 use super::criteria::Criteria;
 use super::dead;

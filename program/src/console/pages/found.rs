@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use streamfleet::Queue;
-use streamfleet::admin::{FoundJob, Holdings, JobCursor, JobSearch};
 use streamfleet::job::{QueueName, State, Timestamp};
+use streamfleet_engine::admin::{FoundJob, Holdings, JobCursor, JobSearch};
 
 use super::criteria::Criteria;
 use super::frame::{Frame, grouped};

@@ -9,8 +9,8 @@ use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::Queue;
-use streamfleet::admin::{Action, GateStatus};
 use streamfleet::job::{GateName, Limits, QueueName, Rate, Rule, Timestamp};
+use streamfleet_engine::admin::{Action, GateStatus};
 
 use super::action::{Done, noted};
 use super::criteria::at_gate;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use streamfleet::admin::StepsStatus;
 use streamfleet::job::{Plan, Standing};
+use streamfleet_engine::admin::StepsStatus;
 
 use super::frame::Frame;
 use super::table::step_look;

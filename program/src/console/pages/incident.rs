@@ -7,8 +7,10 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use streamfleet::RedisError;
-use streamfleet::admin::{Acknowledgment, Delivery, Incident, IncidentId, IncidentKind, IncidentState};
 use streamfleet::job::{SinkName, Timestamp};
+use streamfleet_engine::admin::{
+    Acknowledgment, Delivery, Incident, IncidentId, IncidentKind, IncidentState,
+};
 
 use super::frame::{Frame, grouped, utc};
 use super::job::Fact;

@@ -7,8 +7,8 @@ use axum::Form as Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::admin::{Incident, IncidentId, IncidentKind, Incidents, KnownIncident};
 use streamfleet::job::{EntryId, QueueName, Timestamp};
+use streamfleet_engine::admin::{Incident, IncidentId, IncidentKind, Incidents, KnownIncident};
 
 use super::action::Done;
 use super::form::{Field, Form, reason};

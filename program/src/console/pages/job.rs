@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use streamfleet::Queue;
-use streamfleet::admin::{LogLine, Status, StepsStatus};
 use streamfleet::job::{BatchId, Envelope, JobType, State, Timestamp};
+use streamfleet_engine::admin::{LogLine, Status, StepsStatus};
 
 use super::content::{self, Bodies, Content, Wanted};
 use super::excerpt::html_bytes;

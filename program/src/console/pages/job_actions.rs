@@ -5,9 +5,9 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use streamfleet::admin::{Action, Amended, Cancellation, DelayedEdit, DelayedJob, Due, Status};
 use streamfleet::job::{Encoding, State as JobState};
 use streamfleet::{Producer, Queue, SubmitError};
+use streamfleet_engine::admin::{Action, Amended, Cancellation, DelayedEdit, DelayedJob, Due, Status};
 
 use super::action::{Done, noted};
 use super::form::{Field, Form, reason};

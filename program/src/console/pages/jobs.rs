@@ -5,8 +5,8 @@ use axum::extract::{Query, State as Shared};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use futures_util::{StreamExt as _, stream};
 use streamfleet::Queue;
-use streamfleet::admin::Holdings;
 use streamfleet::job::{JobId, JobType, State};
+use streamfleet_engine::admin::Holdings;
 
 use super::criteria::{Condition, Criteria};
 use super::found;

@@ -6,8 +6,8 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::Queue;
-use streamfleet::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
 use streamfleet::job::JobType;
+use streamfleet_engine::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
 
 use super::action::{Done, noted};
 use super::content::{self, Bodies, Content, Wanted};

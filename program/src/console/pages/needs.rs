@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use streamfleet::admin::{KnownIncident, OpenIncidents, Part, QueueSnapshot};
 use streamfleet::job::{DeadReason, GateName, Rule, Timestamp};
 use streamfleet::{Queue, RedisError};
+use streamfleet_engine::admin::{KnownIncident, OpenIncidents, Part, QueueSnapshot};
 
 use super::frame::{Frame, grouped};
 use crate::console::access::Role;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use streamfleet::Queue;
-use streamfleet::admin::{Holdings, Status};
 use streamfleet::job::{Envelope, GateName, JobType, State, Timestamp};
+use streamfleet_engine::admin::{Holdings, Status};
 
 use super::frame::Frame;
 use crate::console::site::Site;

@@ -7,9 +7,9 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
-use streamfleet::admin::{QueueSnapshot, Server, WorkerInfo};
 use streamfleet::job::QueueName;
 use streamfleet::{Queue, RedisError};
+use streamfleet_engine::admin::{QueueSnapshot, Server, WorkerInfo};
 
 use super::chart::{Chart, Minute};
 use super::frame::{Frame, bytes, grouped};

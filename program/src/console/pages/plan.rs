@@ -7,7 +7,9 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use streamfleet::Queue;
-use streamfleet::admin::{Action, CampaignError, CampaignRules, DeadGroup, Filter, Selection, SelectionPlan};
+use streamfleet_engine::admin::{
+    Action, CampaignError, CampaignRules, DeadGroup, Filter, Selection, SelectionPlan,
+};
 use tokio::time::{Instant, timeout};
 
 use super::action::{Done, noted};

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use streamfleet::Queue;
-use streamfleet::admin::{GateStatus, Holdings, QueueSnapshot};
 use streamfleet::job::{JobType, Lane, QueueName, State, Timestamp};
+use streamfleet_engine::admin::{GateStatus, Holdings, QueueSnapshot};
 
 use super::chart::Chart;
 use super::criteria::{Condition, Criteria};

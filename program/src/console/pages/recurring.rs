@@ -7,9 +7,9 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::Queue;
-use streamfleet::admin::{Action, CronStatus};
 use streamfleet::cron::Entry;
 use streamfleet::job::{CronName, JobId, QueueName, State as JobState, Timestamp};
+use streamfleet_engine::admin::{Action, CronStatus};
 
 use super::action::{Done, noted};
 use super::form::{Field, Form, reason};

@@ -4,8 +4,8 @@ use axum::extract::{Query, State as Shared};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use streamfleet::Queue;
-use streamfleet::admin::{FoundJob, Holdings, JobSearch};
 use streamfleet::job::{QueueName, State, Timestamp};
+use streamfleet_engine::admin::{FoundJob, Holdings, JobSearch};
 
 use super::found::{ROWS, age};
 use super::frame::Frame;

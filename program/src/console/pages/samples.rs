@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use streamfleet::Queue;
-use streamfleet::admin::Sample;
+use streamfleet_engine::admin::Sample;
 
 use super::chart::Minute;
 

@@ -5,10 +5,10 @@ use axum::Form as Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::admin::{Action, DecideError, Decided, Decider, StepsStatus};
 use streamfleet::job::{
     JobId, Plan, PlannedStep, Standing, StepKind, StepName, StepRecord, StepState, Verdict,
 };
+use streamfleet_engine::admin::{Action, DecideError, Decided, Decider, StepsStatus};
 
 use super::action::{Done, noted};
 use super::excerpt;

@@ -5,9 +5,9 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::admin::Action;
 use streamfleet::job::{Encoding, Lane, QueueName};
 use streamfleet::{Queue, Submission, SubmitError};
+use streamfleet_engine::admin::Action;
 
 use super::action::{Done, noted};
 use super::form::{Field, Form, reason};

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use streamfleet::Queue;
-use streamfleet::admin::DeadLetter;
 use streamfleet::job::{EntryId, JobId, QueueName};
+use streamfleet_engine::admin::DeadLetter;
 
 use super::frame::Frame;
 use crate::console::access::Role;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::admin::Status;
 use streamfleet::job::{Envelope, State, Timestamp};
+use streamfleet_engine::admin::Status;
 
 use crate::times::rfc3339;
 

@@ -1,8 +1,8 @@
 //! A job's time from acceptance to its end, drawn as SVG: one bar for each attempt.
 
 use askama::Template;
-use streamfleet::admin::Attempt;
 use streamfleet::job::Timestamp;
+use streamfleet_engine::admin::Attempt;
 
 use super::frame::{Frame, utc};
 use crate::times::short;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use streamfleet::admin::DeadGroup;
 use streamfleet::job::{EntryId, Timestamp};
 use streamfleet::{Queue, RedisError};
+use streamfleet_engine::admin::DeadGroup;
 
 use super::chart::Chart;
 use super::frame::{Frame, grouped};

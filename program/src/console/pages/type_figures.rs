@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use streamfleet::Queue;
-use streamfleet::admin::{Distribution, TypeFigures, TypeStats};
 use streamfleet::job::QueueName;
+use streamfleet_engine::admin::{Distribution, TypeFigures, TypeStats};
 
 use super::frame::{Frame, grouped};
 use super::table::{Cell, Table};

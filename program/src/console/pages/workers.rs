@@ -8,8 +8,8 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use streamfleet::Queue;
-use streamfleet::admin::WorkerInfo;
 use streamfleet::job::{Lane, QueueName, Timestamp};
+use streamfleet_engine::admin::WorkerInfo;
 
 use super::frame::Frame;
 use super::list::{Asked, Narrow};

@@ -3,8 +3,8 @@
 use redis::Pipeline;
 use scraper::Selector;
 use streamfleet::JobError;
-use streamfleet::admin::Action;
 use streamfleet::job::State;
+use streamfleet_engine::admin::Action;
 
 use super::every::faults;
 use crate::console::browser::{Browser, Page};

@@ -1,0 +1,130 @@
+//! The pools of the configuration: those with a name, and those of single types and steps.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+
+use super::problem::Problem;
+use super::sections::{Config, TypeSection};
+use super::{Effective, assemble::with_cause};
+use crate::job::{JobType, PoolName};
+use streamfleet::handlers::{self, Pool, PoolChoice, PoolConfig};
+
+/// A handler of the configuration, and where it is.
+pub(super) struct PlacedHandler<'a> {
+    pub(super) config: &'a handlers::Config,
+    /// The keys down to `handler`.
+    pub(super) path: Vec<String>,
+    pub(super) job_type: &'a JobType,
+    pub(super) section: &'a TypeSection,
+    /// The name that a pool of its own has.
+    own_name: String,
+}
+
+/// The pools of a configuration, each with the path of its settings.
+#[derive(Default)]
+pub(super) struct Pools {
+    by_name: BTreeMap<PoolName, (Vec<String>, Pool)>,
+}
+
+impl Config {
+    /// Returns the handlers of all types and steps.
+    pub(super) fn placed_handlers(&self) -> impl Iterator<Item = PlacedHandler<'_>> {
+        self.types.iter().flat_map(|(job_type, section)| {
+            let own = section.handler.iter().map(|config| (None, config));
+            let of_steps = section.steps.iter().flatten();
+            let of_steps = of_steps.filter_map(|(step, one)| Some((Some(step), one.handler.as_ref()?)));
+            own.chain(of_steps).map(move |(step, config)| {
+                let mut path = vec!["types".to_owned(), job_type.to_string()];
+                path.extend(step.into_iter().flat_map(|step| ["steps".to_owned(), step.to_string()]));
+                path.push("handler".to_owned());
+                let of_step = step.map(|step| format!(".{step}")).unwrap_or_default();
+                PlacedHandler { config, path, job_type, section, own_name: format!("{job_type}{of_step}") }
+            })
+        })
+    }
+
+    /// Returns the names of the pools that a worker runs.
+    pub fn pool_names(&self) -> Vec<PoolName> {
+        let names = self.placed_handlers().filter_map(|handler| Some(handler.pool()?.0));
+        let mut names: Vec<PoolName> = names.collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+impl PlacedHandler<'_> {
+    /// Returns the name of its pool, and the settings if it is a pool of its own.
+    pub(super) fn pool(&self) -> Option<(PoolName, Option<&PoolConfig>)> {
+        let handlers::Config::Pool(choice) = self.config else { return None };
+        Some(match choice {
+            PoolChoice::Named(name) => (name.clone(), None),
+            PoolChoice::Own(config) => {
+                let name = self.own_name.parse().expect("a type and a step form the name of a pool");
+                (name, Some(&**config))
+            }
+        })
+    }
+}
+
+impl Pools {
+    /// Creates the pools that the types and steps of the configuration need, and reports those that cannot be created.
+    pub(super) fn of(effective: &Effective) -> (Self, Vec<Problem>) {
+        let (mut pools, mut problems) = (Self::default(), Vec::new());
+        for handler in effective.config.placed_handlers() {
+            let Some((name, own)) = handler.pool() else { continue };
+            let path = match own {
+                Some(_) => [handler.path.as_slice(), &["pool".to_owned()]].concat(),
+                None => vec!["pools".to_owned(), name.to_string()],
+            };
+            // Checking the configuration reports names without a pool.
+            let Some(config) = own.or_else(|| effective.config.pools.get(&name)) else { continue };
+            let known = pools.by_name.get(&name).map(|(_, pool)| pool.clone());
+            let pool = match known.map_or_else(|| Pool::new(name.clone(), config.clone()), Ok) {
+                Ok(pool) => pool,
+                Err(error) => {
+                    problems.push(Problem::at(&path, with_cause(&error), &effective.tree));
+                    continue;
+                }
+            };
+            // The programs have to serve the type; the handler itself is made when the fleet is.
+            drop(pool.serving(handler.job_type, &handler.section.policy()));
+            pools.by_name.insert(name, (path, pool));
+        }
+        (pools, problems)
+    }
+
+    /// Returns the pool that a type chose, or one of its steps.
+    pub(super) fn get(
+        &self,
+        choice: &PoolChoice,
+        job_type: &JobType,
+        step: Option<&str>,
+    ) -> Result<&Pool, String> {
+        let own_name = match step {
+            Some(step) => format!("{job_type}.{step}"),
+            None => job_type.to_string(),
+        };
+        let name = match choice {
+            PoolChoice::Named(name) => name.as_str(),
+            PoolChoice::Own(_) => &own_name,
+        };
+        let found = self.by_name.get(name).map(|(_, pool)| pool);
+        found.ok_or_else(|| format!("the pool {name} cannot be used"))
+    }
+}
+
+impl Effective {
+    /// Starts a program of each pool, exchanges greetings with it and ends it. Returns a problem for each that does not work,
+    /// or does not serve a type of its pool.
+    pub async fn failing_pools(&self) -> Vec<Problem> {
+        let (pools, mut problems) = Pools::of(self);
+        let started = pools.by_name.values().map(|(path, pool)| async move {
+            let why = pool.try_start().await.err()?;
+            Some(Problem::at(path, why, &self.tree))
+        });
+        problems.extend(join_all(started).await.into_iter().flatten());
+        problems
+    }
+}

@@ -1,0 +1,330 @@
+//! Events as log lines: what an operator needs to see, at a bounded rate, without payloads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::{debug, error, info, warn};
+
+use crate::job::PoolName;
+use streamfleet::event::{Ending, Event, Finished, PoolEnding, SpanLoss};
+
+/// Lines per second about Redis, and about fences and leases: one line is enough.
+const RARE: u32 = 1;
+
+/// Lines per second about single jobs.
+const JOBS: u32 = 10;
+
+/// Returns a listener that logs. Lines beyond the rate are counted, and the next line carries the count.
+pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
+    let log = Log {
+        redis: Throttle::new(RARE),
+        failed: Throttle::new(JOBS),
+        dead: Throttle::new(JOBS),
+        fenced: Throttle::new(RARE),
+        aside: Throttle::new(RARE),
+        lost: Throttle::new(RARE),
+        skipped: Throttle::new(JOBS),
+        unserved: Throttle::new(JOBS),
+        hook: Throttle::new(RARE),
+        dropped_notifications: Throttle::new(RARE),
+        spans: Throttle::new(RARE),
+        programs: Throttle::new(JOBS),
+        alerts: Throttle::new(JOBS),
+    };
+    Arc::new(move |event| log.write(event))
+}
+
+struct Log {
+    redis: Throttle,
+    failed: Throttle,
+    dead: Throttle,
+    fenced: Throttle,
+    aside: Throttle,
+    lost: Throttle,
+    skipped: Throttle,
+    unserved: Throttle,
+    hook: Throttle,
+    dropped_notifications: Throttle,
+    spans: Throttle,
+    programs: Throttle,
+    alerts: Throttle,
+}
+
+impl Log {
+    fn write(&self, event: &Event<'_>) {
+        match *event {
+            Event::RedisError { kind, error } => {
+                self.redis
+                    .then(|suppressed| warn!(kind, error, suppressed, "a redis command failed"));
+            }
+            Event::Failed { queue, job_type, job, kind, error } => self.failed.then(|suppressed| {
+                let kind = kind.as_str();
+                info!(%queue, %job_type, %job, kind, error, suppressed, "a handler failed");
+            }),
+            Event::Started { .. } | Event::Finished(_) => self.attempt(event),
+            Event::Fenced { queue } => {
+                self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
+            }
+            Event::SetAside { .. } | Event::TypeUnserved { .. } => self.stuck(event),
+            Event::Unserved { .. } | Event::Served { .. } | Event::ClockSetBack { .. } => serving(event),
+            Event::LeaseLost { queue } => self.lost.then(|suppressed| {
+                warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
+            }),
+            Event::Claimed { queue, jobs } => info!(%queue, jobs, "took over jobs of a worker that stopped responding"),
+            Event::OrphansReclaimed { queue, count } => {
+                warn!(%queue, count, "made entries pending again that nobody held; their jobs run again");
+            }
+            Event::BodiesLost { queue, entries } => {
+                error!(%queue, entries, "somebody deleted pending entries; their jobs are lost");
+            }
+            Event::GroupRecreated { queue } => {
+                error!(%queue, "somebody deleted streams or groups; recreating them");
+            }
+            Event::Leading { .. } | Event::Promoted { .. } | Event::CronTicked { .. } => maintenance(event),
+            Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
+                warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
+            }),
+            Event::HookFailed { .. } | Event::NotificationsDropped { .. } => self.unheard(event),
+            Event::Unexported { spans, loss, why } => self.unexported(spans, loss, why),
+            Event::Evicted { .. }
+            | Event::ArchiveFailed { .. }
+            | Event::Archived { .. }
+            | Event::CampaignStopped { .. } => about_letters(event),
+            Event::PoolProgramEnded { pool, ending, why } => self.program_ended(pool, ending, why),
+            Event::IncidentChanged { .. } | Event::AlertFailed { .. } => self.alerts(event),
+            Event::Reconnected { times } => info!(times, "connected to redis again"),
+            Event::Ran { .. }
+            | Event::Parked { .. }
+            | Event::Admitted { .. }
+            | Event::Sorted { .. }
+            | Event::LetOut { .. }
+            | Event::Exported { .. }
+            | Event::Lost { .. }
+            | Event::ChildEnded { .. }
+            | Event::PoolPrograms { .. }
+            | Event::Joined { .. }
+            | Event::LongestRun { .. }
+            | Event::Limited { .. }
+            | Event::PromoterPolled { .. }
+            | Event::Surveyed { .. }
+            | Event::UnservedTypes { .. }
+            | Event::Campaigns { .. }
+            | Event::RoundTrip { .. }
+            | Event::Read { .. }
+            | Event::Contact { .. }
+            | Event::QueueLength { .. }
+            | Event::Published { .. }
+            | Event::Incidents { .. }
+            | Event::AlertSent { .. }
+            | Event::Stopping => {}
+        }
+    }
+
+    /// Logs the beginning and the end of an attempt.
+    fn attempt(&self, event: &Event<'_>) {
+        if let Event::Started { queue, job_type, job, attempt, wait } = *event {
+            debug!(%queue, %job_type, %job, attempt, ?wait, "a handler starts");
+        }
+        if let Event::Finished(ref end) = *event {
+            self.finished(end);
+        }
+    }
+
+    /// Logs what keeps jobs waiting until a person does something.
+    fn stuck(&self, event: &Event<'_>) {
+        if let Event::SetAside { queue, job, keys, error } = *event {
+            self.aside.then(|suppressed| {
+                error!(
+                    %queue, %job, error, keys, suppressed,
+                    "a job is set aside until its keys or the permissions on them are fixed; it is retried automatically"
+                );
+            });
+        }
+        if let Event::TypeUnserved { queue, job_type, jobs, near } = *event {
+            self.unserved.then(|suppressed| {
+                warn!(
+                    %queue, %job_type, jobs, did_you_mean = near.unwrap_or("-"), suppressed,
+                    "no live worker knows the type of waiting jobs"
+                );
+            });
+        }
+    }
+
+    /// Logs what hooks did not do or were not told.
+    fn unheard(&self, event: &Event<'_>) {
+        if let Event::HookFailed { hook, kind, error } = *event {
+            self.hook.then(|suppressed| {
+                let kind = kind.as_str();
+                warn!(hook, kind, error, suppressed, "a hook failed; jobs are not affected");
+            });
+        }
+        if let Event::NotificationsDropped { recipient, notifications } = *event {
+            self.dropped_notifications.then(|suppressed| {
+                let recipient = recipient.as_str();
+                warn!(
+                    recipient,
+                    notifications, suppressed, "notifications were dropped; jobs are not affected"
+                );
+            });
+        }
+    }
+
+    /// Logs what happens to incidents, and sinks that do not take messages.
+    fn alerts(&self, event: &Event<'_>) {
+        if let Event::IncidentChanged { incident } = *event {
+            self.alerts.then(|suppressed| {
+                let (kind, state) = (incident.kind.as_str(), incident.state.as_str());
+                let queue = incident.queue.as_ref().map_or("-", |queue| queue.as_str());
+                warn!(
+                    incident = incident.id.as_str(),
+                    kind,
+                    queue,
+                    key = incident.key,
+                    state,
+                    suppressed,
+                    "an incident has changed"
+                );
+            });
+        }
+        if let Event::AlertFailed { sink, why, is_given_up } = *event {
+            self.alerts.then(|suppressed| {
+                warn!(%sink, why, is_given_up, suppressed, "a sink did not take a message; jobs are not affected");
+            });
+        }
+    }
+
+    /// Logs the end of a program of a pool: a warning unless the pool itself has ended it.
+    fn program_ended(&self, pool: &PoolName, ending: PoolEnding, why: &str) {
+        let reason = ending.as_str();
+        if ending.is_failure() {
+            self.programs.then(|suppressed| {
+                warn!(%pool, reason, why, suppressed, "a program of a pool failed");
+            });
+        } else {
+            debug!(%pool, reason, why, "a program of a pool has ended");
+        }
+    }
+
+    fn unexported(&self, spans: u64, loss: SpanLoss, why: &str) {
+        self.spans.then(|suppressed| {
+            let reason = loss.as_str();
+            warn!(spans, reason, why, suppressed, "spans were lost; jobs are not affected");
+        });
+    }
+
+    fn finished(&self, end: &Finished<'_>) {
+        let Finished { queue, job_type, job, attempt, ending, elapsed, .. } = *end;
+        let job_type = job_type.map_or("-", |job_type| job_type.as_str());
+        if let Ending::Dead(reason) = ending {
+            self.dead.then(|suppressed| {
+                warn!(%queue, job_type, %job, %reason, suppressed, "a job is dead");
+            });
+        }
+        let (outcome, elapsed_ms) = (ending.as_str(), elapsed.as_millis() as u64);
+        debug!(%queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
+    }
+}
+
+/// Logs events from the leader's maintenance of a queue.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
+fn maintenance(event: &Event<'_>) {
+    match *event {
+        Event::Leading { queue, leading } => debug!(%queue, leading, "leadership changed"),
+        Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
+        Event::CronTicked { queue, entry, jobs, late } => {
+            debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
+        }
+        _ => {}
+    }
+}
+
+/// Logs what retention and campaigns do with dead letters.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
+fn about_letters(event: &Event<'_>) {
+    match *event {
+        Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
+        Event::Archived { queue, letters } => {
+            info!(%queue, letters, "dead letters were written to the archive");
+        }
+        Event::ArchiveFailed { queue, why } => {
+            error!(%queue, why, "the archive cannot be written; dead letters stay although retention would drop them");
+        }
+        Event::CampaignStopped { queue, campaign, why } => {
+            warn!(%queue, campaign, why, "a campaign stopped itself");
+        }
+        _ => {}
+    }
+}
+
+/// Logs whether a queue is served, and that its clock was set back.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
+fn serving(event: &Event<'_>) {
+    match *event {
+        Event::Unserved { queue, why } => {
+            error!(%queue, why, "a queue is not served; retrying, other queues are not affected");
+        }
+        Event::ClockSetBack { queue, by } => warn!(
+            %queue, ?by,
+            "the clock of redis was set back; jobs that were delayed while it was ahead run later by this much"
+        ),
+        Event::Served { queue } => info!(%queue, "a queue is served"),
+        _ => {}
+    }
+}
+
+/// Lets `per_second` lines per second pass, and counts the others.
+struct Throttle {
+    per_second: u32,
+    window: Mutex<Window>,
+}
+
+#[derive(Default)]
+struct Window {
+    began: Option<Instant>,
+    passed: u32,
+    suppressed: u64,
+}
+
+impl Throttle {
+    fn new(per_second: u32) -> Self {
+        Self { per_second, window: Mutex::default() }
+    }
+
+    fn then(&self, write: impl FnOnce(u64)) {
+        // The lock is released before the line is written.
+        let admitted =
+            self.window.lock().unwrap_or_else(PoisonError::into_inner).allow(self.per_second, Instant::now());
+        if let Some(suppressed) = admitted {
+            write(suppressed);
+        }
+    }
+}
+
+impl Window {
+    /// Returns how many lines were suppressed before this one, or `None` if this one is suppressed as well.
+    fn allow(&mut self, per_second: u32, now: Instant) -> Option<u64> {
+        let fresh = self.began.is_none_or(|began| now.duration_since(began) >= Duration::from_secs(1));
+        if fresh {
+            (self.began, self.passed) = (Some(now), 0);
+        }
+        if self.passed >= per_second {
+            self.suppressed += 1;
+            return None;
+        }
+        self.passed += 1;
+        Some(std::mem::take(&mut self.suppressed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suppressed_lines_are_counted_in_the_next_line() {
+        let (mut window, start) = (Window::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        let admitted: Vec<_> = [0, 1, 2, 999, 1000, 2500].map(|ms| window.allow(2, at(ms))).into();
+        assert_eq!(admitted, [Some(0), Some(0), None, None, Some(2), Some(0)]);
+    }
+}

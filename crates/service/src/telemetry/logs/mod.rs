@@ -1,0 +1,69 @@
+//! Logs: readable text on a terminal, JSON lines elsewhere, always on standard error.
+//!
+//! Lines go through a `writer` that never blocks the caller. Events become lines in `events`, at a bounded rate. A
+//! [`Process`](crate::Process) starts the logs; see the [example](crate::service).
+
+mod events;
+mod writer;
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
+
+pub use events::listener;
+pub use writer::Flush;
+
+use super::{Config, LogFormat};
+use streamfleet::traces::{self, Traces};
+
+/// Libraries that log a lot of little interest.
+const QUIET: &str = "fred=warn,hyper=warn,hyper_util=warn,h2=warn,rustls=warn";
+
+/// Returns the filter for these directives.
+pub(super) fn filter(directives: &str) -> Result<EnvFilter, String> {
+    let builder = EnvFilter::builder().with_regex(false);
+    builder.parse(format!("{QUIET},{directives}")).map_err(|error| error.to_string())
+}
+
+/// Starts logging, and the spans if there are `traces`. Dropping the [`Flush`] writes the lines that are still queued.
+///
+/// # Errors
+///
+/// If the directives are not valid, the thread for logs cannot be started, or another subscriber is installed.
+pub fn start(config: &Config, traces: Option<&Traces>) -> Result<Flush, String> {
+    let filter = filter(&config.log).map_err(|reason| format!("telemetry.log: {reason}"))?;
+    let terminal = std::io::stderr().is_terminal();
+    let human = match config.log_format {
+        LogFormat::Auto => terminal,
+        LogFormat::Human => true,
+        LogFormat::Json => false,
+    };
+    let (lines, flush) = writer::open().map_err(|error| format!("cannot start the log thread: {error}"))?;
+    let layer = fmt::layer().with_writer(lines);
+    let layer = match (human, terminal) {
+        (false, _) => layer.json().flatten_event(true).with_current_span(false).boxed(),
+        // On a terminal the layer itself respects NO_COLOR.
+        (true, true) => layer.with_target(false).boxed(),
+        (true, false) => layer.with_target(false).with_ansi(false).boxed(),
+    };
+    // Spans of attempts are only for traces; a log line has its job as a field.
+    let filter = filter.and(filter_fn(|metadata| metadata.target() != traces::TARGET));
+    let spans: Option<Box<dyn Layer<Registry> + Send + Sync>> = traces.map(Traces::layer);
+    let subscriber = tracing_subscriber::registry().with(spans).with(layer.with_filter(filter));
+    subscriber.try_init().map(|()| flush).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_are_checked_and_may_make_a_quiet_library_speak() {
+        assert!(filter("streamfleet=nonsense").is_err());
+        let shown = filter("debug,fred=trace").unwrap().to_string();
+        assert!(shown.contains("fred=trace") && shown.contains("hyper=warn"), "{shown}");
+    }
+}

@@ -1,0 +1,134 @@
+//! Logs and metrics: what a process reports about itself. Events go to the [`Metrics`] and to the [`logs`], which only
+//! listen. Nothing here can change what happens to a job. A [`Process`](crate::Process) has both; see the
+//! [example](crate::service).
+
+mod catalogue;
+mod histogram;
+pub mod logs;
+mod metrics;
+mod objectives;
+mod process;
+mod series;
+mod unix_time;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use catalogue::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Label, ReportedBy, Values};
+pub(crate) use metrics::UPKEEP_EVERY;
+pub use metrics::{Metrics, ServedQueue};
+pub use objectives::Objectives;
+
+use streamfleet::traces;
+
+/// What a process reports, where and how.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where `/metrics`, the probes and `/scale` are served.
+    pub listen: Listen,
+    /// Which logs are written: a level, or directives such as `info,streamfleet=debug`.
+    pub log: String,
+    /// How logs are written.
+    pub log_format: LogFormat,
+    /// Where the spans of attempts go.
+    pub traces: traces::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: Listen::default(),
+            log: "info".to_owned(),
+            log_format: LogFormat::default(),
+            traces: traces::Config::default(),
+        }
+    }
+}
+
+impl Config {
+    setters! {
+        /// Sets where `/metrics`, the probes and `/scale` are served; by default at 127.0.0.1:9464.
+        listen: Listen;
+        /// Sets which logs are written: a level, or directives such as `info,streamfleet=debug`; by default `info`.
+        log: impl Into<String> => log.into();
+        /// Sets how logs are written; by default, as readable text on a terminal and as JSON elsewhere.
+        log_format: LogFormat;
+        /// Sets where the spans of attempts go; by default, there are none.
+        traces: traces::Config;
+    }
+
+    /// Returns everything that is wrong with these values, each as `key: reason`.
+    pub fn validate(&self) -> Vec<String> {
+        let log = logs::filter(&self.log).err().map(|reason| format!("log: {reason}"));
+        let traces = self.traces.validate().into_iter().map(|problem| format!("traces.{problem}"));
+        log.into_iter().chain(traces).collect()
+    }
+}
+
+/// Where the listener listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere: `off`.
+    Off,
+    /// At an address and port.
+    At(SocketAddr),
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self::At(([127, 0, 0, 1], 9464).into())
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.trim() {
+            "" => Ok(Self::default()),
+            "off" => Ok(Self::Off),
+            text => text.parse().map(Self::At).map_err(|_| {
+                format!("expected an address and port such as \"127.0.0.1:9464\", or \"off\", not {text:?}")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => out.write_str("off"),
+            Self::At(address) => address.fmt(out),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Readable text on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// Readable text.
+    Human,
+    /// One JSON object per line.
+    Json,
+}
