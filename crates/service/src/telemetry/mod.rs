@@ -1,6 +1,6 @@
 //! Logs and metrics: what a process reports about itself. Events go to the [`Metrics`] and to the [`logs`], which only
 //! listen. Nothing here can change what happens to a job. A [`Process`](crate::Process) has both; see the
-//! [example](crate::service).
+//! [example](crate).
 
 mod catalogue;
 mod histogram;

@@ -1,7 +1,7 @@
 //! Logs: readable text on a terminal, JSON lines elsewhere, always on standard error.
 //!
 //! Lines go through a `writer` that never blocks the caller. Events become lines in `events`, at a bounded rate. A
-//! [`Process`](crate::Process) starts the logs; see the [example](crate::service).
+//! [`Process`](crate::Process) starts the logs; see the [example](crate).
 
 mod events;
 mod writer;
