@@ -445,7 +445,7 @@ fn a_replacement_is_refused_whole_if_it_may_not_end_its_holder() {
     let ((keys, args), before) = (second("now", "replace"), scripts.digest());
     let mut submitter = redis::Client::open(scripts.server.url()).unwrap().get_connection().unwrap();
     let mut command = redis::cmd("EVAL");
-    command.arg(as_sent(source("submit"))).arg(keys.len()).arg(&keys[..]).arg(&args);
+    command.arg(&*as_sent(source("submit"))).arg(keys.len()).arg(&keys[..]).arg(&args);
     let refused = command.query::<Value>(&mut submitter).unwrap_err().to_string();
     let words = ["can't run this command", "ACL failure"];
     assert!(words.iter().any(|words| refused.contains(words)), "{refused}");

@@ -9,9 +9,10 @@ pub mod keys;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use redis::Value;
+use ring::digest;
 
 pub use calls::Scripts;
 
@@ -56,8 +57,15 @@ pub fn source(name: &str) -> &'static str {
 }
 
 /// Returns a script as the program sends it: with the parts of the prelude that it uses in front.
-pub fn as_sent(source: &str) -> String {
-    assemble::assemble(PRELUDE, source.strip_prefix(PRELUDE).unwrap_or(source))
+pub fn as_sent(source: &str) -> Arc<str> {
+    /// What was returned before, since tests call few scripts often.
+    static KNOWN: Mutex<BTreeMap<String, Arc<str>>> = Mutex::new(BTreeMap::new());
+    if let Some(known) = KNOWN.lock().unwrap().get(source) {
+        return Arc::clone(known);
+    }
+    let sent: Arc<str> = assemble::assemble(PRELUDE, source.strip_prefix(PRELUDE).unwrap_or(source)).into();
+    KNOWN.lock().unwrap().insert(source.to_owned(), Arc::clone(&sent));
+    sent
 }
 
 /// Loads a script, given with or without the prelude, and returns the hash by which the program calls it.
@@ -68,12 +76,23 @@ pub fn sha(server: &RedisServer, source: &str) -> String {
     String::from_utf8(sha).unwrap()
 }
 
-/// Calls a script as the program does. Returns its reply.
+/// Returns the hash by which Redis knows a script, given as it is sent.
+pub fn sha1(sent: &str) -> String {
+    let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, sent.as_bytes());
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Loads a script and calls it as the program does. Returns its reply.
 pub fn reply(server: &RedisServer, source: &str, keys: &[&str], args: &[impl AsRef<[u8]>]) -> Value {
-    let (sha, count) = (sha(server, source), keys.len().to_string());
-    let head = ["EVALSHA", &sha, &count].into_iter().chain(keys.iter().copied()).map(str::as_bytes);
-    let command: Vec<&[u8]> = head.chain(args.iter().map(AsRef::as_ref)).collect();
-    server.cmd(&command)
+    let sent = as_sent(source);
+    let mut both = redis::pipe();
+    both.cmd("SCRIPT").arg("LOAD").arg(&*sent);
+    both.cmd("EVALSHA").arg(sha1(&sent)).arg(keys.len()).arg(keys);
+    for arg in args {
+        both.arg(arg.as_ref());
+    }
+    let reply = server.try_pipe(&both).and_then(|mut replies| replies.remove(1).extract_error());
+    reply.unwrap_or_else(|error| panic!("redis on port {} answered: {error}", server.port()))
 }
 
 /// Returns the status and the rest of an answer.
