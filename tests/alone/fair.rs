@@ -188,7 +188,7 @@ async fn a_room_with_very_many_jobs_does_not_hold_up_another() {
 async fn jobs_that_wait_for_their_turn_are_found_and_cancelled() {
     let _alone = alone();
     let scene = Scene::new().await;
-    let handler = Tenants::new(Duration::from_millis(100));
+    let handler = Tenants::new(Duration::from_millis(50));
     let fleet = Running::start_with(config(&scene, Some(by_tenant())), quick(3), handler.clone());
     add(&scene.server, "a", 300);
     until_async("some to wait for their turn", SOON, async || in_turn(&scene).await > 100).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::desk::{bury, json, launch, sf, stdout_of};
 use harness::fleet::queue;
-use harness::process::{Launch, Output};
+use harness::process::{Launch, Output, python};
 use harness::redis_server::RedisServer;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ impl Person {
         let (url, typed) = (server.url(), self.folder.path().join("typed"));
         let typed = typed.to_str().expect("temporary paths are UTF-8");
         let command = ["-c", WITH_A_PERSON, typed, env!("CARGO_BIN_EXE_streamfleet"), "--redis", &url];
-        Launch::program("python3", &[&command, args].concat()).env("TERM", "dumb")
+        Launch::program(python(), &[&command, args].concat()).env("TERM", "dumb")
     }
 
     /// Types a line, once.
@@ -81,7 +81,7 @@ impl Person {
 pub(super) fn on_a_terminal(server: &RedisServer, args: &[&str]) -> Launch {
     let url = server.url();
     let command = ["-c", ON_A_TERMINAL, env!("CARGO_BIN_EXE_streamfleet"), "--redis", &url];
-    Launch::program("python3", &[&command, args].concat()).env("TERM", "xterm").env("NO_COLOR", "")
+    Launch::program(python(), &[&command, args].concat()).env("TERM", "xterm").env("NO_COLOR", "")
 }
 
 fn shown(launch: &Launch) -> String {

@@ -150,9 +150,11 @@ async fn a_backlog_says_when_it_is_gone() {
     let queue = queue(&server).await;
     let rate = ["gates", "set", "queue", "--rate", "400/s"];
     assert_eq!(sf(&server, &rate).code, Some(0));
+    let mut jobs = redis::pipe();
     for _ in 0..JOBS {
-        server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+        jobs.cmd("XADD").arg(&[STREAM, "*", "type", "test"]);
     }
+    server.try_pipe(&jobs).unwrap();
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until("the backlog to shrink", SOON, || {
         let pace = json(&server, &["queues", "default", "--rate=500ms"])["items"][0]["pace"].take();

@@ -210,7 +210,7 @@ async fn many_jobs() -> Verdict {
 
 async fn large_jobs() -> Verdict {
     const LARGE: usize = 8 * 1024 * 1024 - 200;
-    const JOBS: i64 = 70;
+    const JOBS: i64 = 40;
     let scene = Scene::new().await;
     let large = vec![b'x'; LARGE];
     fill(&scene.server, OTHERS, backlog(), 100);

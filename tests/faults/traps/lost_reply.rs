@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use streamfleet::job::{Lane, State};
-use streamfleet::{JobError, Producer, RedisError, SubmitError};
+use streamfleet::{JobError, Producer, RedisError, Submission, SubmitError};
 
 use harness::fleet::{Acts, Running, quick, submit, until_state};
 use harness::proxy::{Commands, Direction, Mode};
@@ -62,29 +62,36 @@ async fn a_delayed_submission_with_a_lost_reply_is_resent_and_is_one_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_submission_with_a_lost_reply_is_unknown_though_redis_refuses_it_afterward() {
-    for (nth, what) in ["own", "later"].into_iter().enumerate() {
-        let scene = Scene::new().await;
-        let producer = scene.producer().await;
-        let submission = move |payload: &str| match what {
-            "own" => job(payload).id(payload.parse().unwrap()),
-            _ => job(payload).delay(LONG),
-        };
-        producer.submit(submission("first")).await.unwrap();
-        let hold = Mode::Hold { needle: b"precious".to_vec(), nth: 1, way: Direction::Replies };
-        scene.proxy.set(hold);
-        let submitting = tokio::spawn(async move { producer.submit(submission("precious")).await });
-        until_async("the reply to be held", SOON, async || scene.proxy.hits() == 1).await;
-        scene.proxy.set(Mode::Rst);
-        // It refuses scripts, but not the handshake of a new connection.
-        let to = Commands::Only(["EVALSHA", "EVAL"].map(str::to_owned).to_vec());
-        let error = "LOADING Redis is loading the dataset in memory".to_owned();
-        scene.proxy.set(Mode::Inject { error, to });
-        let answer = submitting.await.unwrap();
-        let is_unknown = matches!(answer, Err(SubmitError::Broker(RedisError::Unknown { .. })));
-        assert!(is_unknown, "{what}: {answer:?}");
-        let jobs = [["XLEN", "sf:{default}:jobs"], ["ZCARD", "sf:{default}:delayed"]][nth];
-        assert_eq!(scene.int(&jobs), 2);
-    }
+    tokio::join!(
+        is_unknown_though_refused_afterward(
+            |payload| job(payload).id(payload.parse().unwrap()),
+            ["XLEN", "sf:{default}:jobs"],
+        ),
+        is_unknown_though_refused_afterward(
+            |payload| job(payload).delay(LONG),
+            ["ZCARD", "sf:{default}:delayed"],
+        ),
+    );
+}
+
+/// Submits two jobs, of which the reply to the second is lost. `count` counts both.
+async fn is_unknown_though_refused_afterward(submission: fn(&str) -> Submission, count: [&str; 2]) {
+    let scene = Scene::new().await;
+    let producer = scene.producer().await;
+    producer.submit(submission("first")).await.unwrap();
+    let hold = Mode::Hold { needle: b"precious".to_vec(), nth: 1, way: Direction::Replies };
+    scene.proxy.set(hold);
+    let submitting = tokio::spawn(async move { producer.submit(submission("precious")).await });
+    until_async("the reply to be held", SOON, async || scene.proxy.hits() == 1).await;
+    scene.proxy.set(Mode::Rst);
+    // It refuses scripts, but not the handshake of a new connection.
+    let to = Commands::Only(["EVALSHA", "EVAL"].map(str::to_owned).to_vec());
+    let error = "LOADING Redis is loading the dataset in memory".to_owned();
+    scene.proxy.set(Mode::Inject { error, to });
+    let answer = submitting.await.unwrap();
+    let is_unknown = matches!(answer, Err(SubmitError::Broker(RedisError::Unknown { .. })));
+    assert!(is_unknown, "{count:?}: {answer:?}");
+    assert_eq!(scene.int(&count), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,7 +76,7 @@ fn a_program_is_replaced_after_its_lifetime_but_not_during_a_job() {
 
 #[test]
 fn a_program_that_hangs_ends_with_its_children() {
-    let stage = Stage::acting("processes = 1\ngrace = \"3s\"", "max_attempts = 1\ntimeout = \"10s\"");
+    let stage = Stage::acting("processes = 1\ngrace = \"3s\"", "max_attempts = 1\ntimeout = \"5s\"");
     let _worker = stage.start();
     stage.submit("hang", "\"hang-with-children\"");
     until("two children", SOON, || stage.lines("children").len() == 2);

@@ -90,10 +90,11 @@ async fn a_read_whose_reply_was_lost_is_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ticks_refused_by_redis_are_submitted_when_it_accepts_them_again() {
     let scripts = || Commands::Only(vec!["EVALSHA".to_owned(), "EVAL".to_owned()]);
-    let error = "OOM command not allowed when used memory > 'maxmemory'.";
-    ticks_once(|| Mode::Inject { error: error.to_owned(), to: scripts() }, 5).await;
-    let error = "LOADING Redis is loading the dataset in memory";
-    ticks_once(|| Mode::Inject { error: error.to_owned(), to: scripts() }, 5).await;
+    let refused = |error: &'static str| move || Mode::Inject { error: error.to_owned(), to: scripts() };
+    tokio::join!(
+        ticks_once(refused("OOM command not allowed when used memory > 'maxmemory'."), 5),
+        ticks_once(refused("LOADING Redis is loading the dataset in memory"), 5),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,8 +115,10 @@ async fn an_entry_is_stored_once_although_the_reply_was_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_loses_its_connection_misses_no_tick() {
-    ticks_once(|| Mode::blackhole(Scope::Sent(harness::cron::STATES.to_owned())), 3).await;
-    ticks_once(|| Mode::Rst, 1).await;
+    tokio::join!(
+        ticks_once(|| Mode::blackhole(Scope::Sent(harness::cron::STATES.to_owned())), 3),
+        ticks_once(|| Mode::Rst, 1),
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -105,9 +105,11 @@ async fn four_processes_start_nothing_a_second_after_a_pause() {
     let config = NOTING.replace("{starts}", file.to_str().unwrap());
     let launch = Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(&config);
     let workers: Vec<Worker> = (0..PROCESSES).map(|_| launch.start()).collect();
+    let mut jobs = redis::pipe();
     for _ in 0..3000 {
-        scene.server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+        jobs.cmd("XADD").arg(&[STREAM, "*", "type", "test"]);
     }
+    scene.server.try_pipe(&jobs).unwrap();
     for gate in [GateName::queue(), test_type()] {
         let before = starts(&file).len();
         until_async("all processes to start jobs", SOON, async || {

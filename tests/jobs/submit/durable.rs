@@ -86,30 +86,32 @@ async fn a_job_is_confirmed_only_over_the_connection_that_wrote_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_durable_job_with_an_id_outlasts_a_server_that_is_away_for_a_while() {
-    for comes_back in [true, false] {
-        let scene = Scene::new().await;
-        let _replica = replica(&scene.server);
-        let producer = scene.producer().await;
-        let durable = |submission: Submission| submission.durability(Durability::Replicas(1));
-        producer.submit(durable(job("first").id("warm-up".parse().unwrap()))).await.unwrap();
-        let hold = Mode::Hold { needle: b"precious".to_vec(), nth: 1, way: Direction::Replies };
-        scene.proxy.set(hold);
-        let submitting = tokio::spawn(async move { producer.submit_or_find(durable(own("precious"))).await });
-        until_async("the reply to be held", SOON, async || scene.proxy.hits() == 1).await;
-        scene.proxy.set(Mode::Rst);
-        scene.proxy.set(Mode::Refuse);
-        until_async("a new connection to be refused", SOON, async || scene.proxy.hits() > 0).await;
-        if comes_back {
-            scene.proxy.set(Mode::Pass);
-            let submitted = submitting.await.unwrap().unwrap();
-            assert_eq!((submitted.id.to_string().as_str(), submitted.existing()), ("order-7", None));
-        } else {
-            let answer = submitting.await.unwrap();
-            let is_unknown = matches!(answer, Err(SubmitError::Broker(RedisError::Unknown { .. })));
-            assert!(is_unknown, "{answer:?}");
-        }
-        assert_eq!(length(&scene.server), 2);
+    tokio::join!(outlasts_an_absence(true), outlasts_an_absence(false));
+}
+
+async fn outlasts_an_absence(comes_back: bool) {
+    let scene = Scene::new().await;
+    let _replica = replica(&scene.server);
+    let producer = scene.producer().await;
+    let durable = |submission: Submission| submission.durability(Durability::Replicas(1));
+    producer.submit(durable(job("first").id("warm-up".parse().unwrap()))).await.unwrap();
+    let hold = Mode::Hold { needle: b"precious".to_vec(), nth: 1, way: Direction::Replies };
+    scene.proxy.set(hold);
+    let submitting = tokio::spawn(async move { producer.submit_or_find(durable(own("precious"))).await });
+    until_async("the reply to be held", SOON, async || scene.proxy.hits() == 1).await;
+    scene.proxy.set(Mode::Rst);
+    scene.proxy.set(Mode::Refuse);
+    until_async("a new connection to be refused", SOON, async || scene.proxy.hits() > 0).await;
+    if comes_back {
+        scene.proxy.set(Mode::Pass);
+        let submitted = submitting.await.unwrap().unwrap();
+        assert_eq!((submitted.id.to_string().as_str(), submitted.existing()), ("order-7", None));
+    } else {
+        let answer = submitting.await.unwrap();
+        let is_unknown = matches!(answer, Err(SubmitError::Broker(RedisError::Unknown { .. })));
+        assert!(is_unknown, "{answer:?}");
     }
+    assert_eq!(length(&scene.server), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -198,9 +198,11 @@ async fn a_thousand_types_are_taken_by_the_worker_that_knows_them() {
     let handler = Acts::well();
     let ignorant = start(scene.config(LONG), &["other"], &handler);
     let ids = ids(1000);
+    let mut jobs = redis::pipe();
     for id in &ids {
-        scene.server.cmd(&["XADD", STREAM, "*", "type", id, "id", id]);
+        jobs.cmd("XADD").arg(&[STREAM, "*", "type", id, "id", id]);
     }
+    scene.server.try_pipe(&jobs).unwrap();
     until_async("all to be in rooms", 2 * SOON, async || scene.int(&["HLEN", ROOMS]) == 1000).await;
     let types: Vec<&str> = ids.iter().map(String::as_str).collect();
     let knowing = start(scene.config(LONG), &types, &handler);
