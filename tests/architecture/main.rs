@@ -22,8 +22,14 @@ const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "
 const BANNED_PHRASES: [&str; 5] = ["told of", "cannot be had", "whoever", "anew", "stood still"];
 
 /// The sources of all crates, without the tests.
-const CRATES: [&str; 6] =
-    ["src", "crates/domain/src", "crates/engine/src", "crates/service/src", "program/src", "program/demo/src"];
+const CRATES: [&str; 6] = [
+    "src",
+    "crates/domain/src",
+    "crates/engine/src",
+    "crates/service/src",
+    "program/src",
+    "program/demo/src",
+];
 
 struct Source {
     path: PathBuf,
