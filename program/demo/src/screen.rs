@@ -70,6 +70,12 @@ impl Screen {
 pub(super) fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    // In a pipe, there is no width.
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
+        && size.ws_col > 0
+    {
+        table.set_width(size.ws_col);
+    }
     table.set_header(headings.iter().copied());
     table
 }

@@ -8,10 +8,10 @@ mod writer;
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
+use tracing_subscriber::{Layer, Registry, fmt};
 
 pub use events::listener;
 pub use writer::Flush;
@@ -22,10 +22,14 @@ use streamfleet::traces::{self, Traces};
 /// Libraries that log a lot of little interest.
 const QUIET: &str = "fred=warn,hyper=warn,hyper_util=warn,h2=warn,rustls=warn";
 
-/// Returns the filter for these directives.
-pub(super) fn filter(directives: &str) -> Result<EnvFilter, String> {
-    let builder = EnvFilter::builder().with_regex(false);
-    builder.parse(format!("{QUIET},{directives}")).map_err(|error| error.to_string())
+/// Returns the filter for these directives: levels, and levels of targets.
+pub(super) fn filter(directives: &str) -> Result<Targets, String> {
+    if directives.contains(['[', '{']) {
+        return Err("a directive is a level, or target=level".to_owned());
+    }
+    let own = directives.split(',').map(str::trim).filter(|directive| !directive.is_empty());
+    let all: Vec<_> = QUIET.split(',').chain(own).collect();
+    all.join(",").parse().map_err(|error: tracing_subscriber::filter::ParseError| error.to_string())
 }
 
 /// Starts logging, and the spans if there are `traces`. Dropping the [`Flush`] writes the lines that are still queued.
@@ -62,7 +66,10 @@ mod tests {
 
     #[test]
     fn directives_are_checked_and_may_make_a_quiet_library_speak() {
-        assert!(filter("streamfleet=nonsense").is_err());
+        for wrong in ["streamfleet=nonsense", "a=b=c", "streamfleet[attempt]=debug"] {
+            assert!(filter(wrong).is_err(), "{wrong}");
+        }
+        assert!(filter(" info, streamfleet=debug,").is_ok());
         let shown = filter("debug,fred=trace").unwrap().to_string();
         assert!(shown.contains("fred=trace") && shown.contains("hyper=warn"), "{shown}");
     }
