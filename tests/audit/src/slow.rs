@@ -70,7 +70,5 @@ impl Slowest {
 
 /// The names of the scripts, by their hashes.
 static SCRIPTS: LazyLock<HashMap<String, &str>> = LazyLock::new(|| {
-    scripts::names()
-        .map(|name| (fred::util::sha1_hash(&scripts::as_sent(scripts::source(name))), name))
-        .collect()
+    scripts::names().map(|name| (scripts::sha1(&scripts::as_sent(scripts::source(name))), name)).collect()
 });

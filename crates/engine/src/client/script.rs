@@ -61,7 +61,8 @@ pub(crate) fn whole(name: &str, own: &'static str) -> String {
 
 /// The hash by which Redis knows the script.
 pub(crate) fn sha(script: &Script) -> String {
-    fred::util::sha1_hash(&script.source)
+    let hash = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, script.source.as_bytes());
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A script's answer: always an integer first, then data. The client takes a reply that begins with a text such as
