@@ -7,4 +7,5 @@ mod nemesis;
 mod process;
 mod proxy;
 mod redis_server;
+mod resp;
 mod wait;
