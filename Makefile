@@ -33,16 +33,17 @@ bench: redis
 # The tests wait more than they compute, so more run at once than there are cores.
 test long: export RUST_TEST_THREADS ?= 8
 
-test: redis
-	$(CARGO) test --locked --all-features --no-fail-fast
-
-check: lint lua public-api long sdk-check console-check servers-check deploy-check grafana-check
-
-# The test programs that `cargo test` leaves out, because their manifest says `test = false`.
+# What takes long is in modules with the name `long`, or in the test programs of $(LONG), which `cargo test` runs only if they are named.
 LONG := $(addprefix --test ,long storms audit)
+
+test: redis
+	$(CARGO) test --locked --all-features --no-fail-fast -- --skip ::long::
 
 long: redis
 	$(CARGO) test --locked --all-features --no-fail-fast $(LONG)
+	$(CARGO) test --locked --all-features --no-fail-fast --tests -- ::long::
+
+check: lint lua public-api long sdk-check console-check servers-check deploy-check grafana-check
 
 lint:
 	$(CARGO) fmt --all --check

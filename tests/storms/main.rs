@@ -9,8 +9,12 @@ mod kill;
 #[cfg(test)]
 mod letters;
 #[cfg(test)]
+mod pools;
+#[cfg(test)]
 #[cfg(all(feature = "sabotage", debug_assertions))]
 mod sabotage;
+#[cfg(test)]
+mod size;
 
 /// Becomes a worker if [`Program::launch`](harness::program::Program::launch) started this process; otherwise returns at once.
 #[test]

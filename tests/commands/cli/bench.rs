@@ -62,39 +62,6 @@ fn is_installed(program: &str) -> bool {
 }
 
 #[test]
-fn bench_measures_each_way_to_run_programs_in_every_language_that_is_installed() {
-    let args = ["bench", "--only", "programs", "--jobs", "5000", "--rounds", "1", "--json"];
-    let output = Launch::new(&args).output(PROGRAMS_RAN);
-    assert_eq!(output.code, Some(0), "{output:?}");
-    let report: Value = serde_json::from_str(&output.stdout).unwrap();
-    let languages = report["programs"].as_array().unwrap();
-    for (figures, (language, program, is_concurrent)) in
-        languages.iter().zip([("python", "python3", true), ("php", "php", false), ("node", "node", true)])
-    {
-        assert_eq!(figures["language"], language);
-        let rates = &figures["rates"];
-        assert_eq!(rates.is_object(), is_installed(program), "{figures}");
-        if rates.is_null() {
-            continue;
-        }
-        assert_positive(
-            rates,
-            &["bare_per_s", "bare_lockstep_per_s", "plain_per_s", "http_per_s", "exec_per_s"],
-        );
-        assert_positive(rates, &["pool_per_s", "pool_ahead_per_s"]);
-        for ratio in ["pool_ratio", "pool_ahead_ratio"] {
-            assert_positive(&rates[ratio], &["ratio", "ratio_min", "ratio_max"]);
-        }
-        let inflight = &rates["pool_inflight"];
-        assert_eq!(inflight.is_object(), is_concurrent, "{figures}");
-        if is_concurrent {
-            assert_positive(inflight, &["bare_per_s", "per_s", "ratio"]);
-        }
-    }
-    assert_eq!(languages.len(), 3);
-}
-
-#[test]
 fn bench_measures_the_memory_of_many_programs() {
     let output =
         Launch::new(&["bench", "--only", "program_memory", "--jobs", "4", "--json"]).output(PROGRAMS_RAN);
@@ -109,5 +76,43 @@ fn bench_measures_the_memory_of_many_programs() {
             figures["pss_bytes"].as_u64() < figures["rss_bytes"].as_u64(),
             "programs share memory: {figures}"
         );
+    }
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[test]
+    fn bench_measures_each_way_to_run_programs_in_every_language_that_is_installed() {
+        let args = ["bench", "--only", "programs", "--jobs", "5000", "--rounds", "1", "--json"];
+        let output = Launch::new(&args).output(PROGRAMS_RAN);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        let languages = report["programs"].as_array().unwrap();
+        for (figures, (language, program, is_concurrent)) in
+            languages.iter().zip([("python", "python3", true), ("php", "php", false), ("node", "node", true)])
+        {
+            assert_eq!(figures["language"], language);
+            let rates = &figures["rates"];
+            assert_eq!(rates.is_object(), is_installed(program), "{figures}");
+            if rates.is_null() {
+                continue;
+            }
+            assert_positive(
+                rates,
+                &["bare_per_s", "bare_lockstep_per_s", "plain_per_s", "http_per_s", "exec_per_s"],
+            );
+            assert_positive(rates, &["pool_per_s", "pool_ahead_per_s"]);
+            for ratio in ["pool_ratio", "pool_ahead_ratio"] {
+                assert_positive(&rates[ratio], &["ratio", "ratio_min", "ratio_max"]);
+            }
+            let inflight = &rates["pool_inflight"];
+            assert_eq!(inflight.is_object(), is_concurrent, "{figures}");
+            if is_concurrent {
+                assert_positive(inflight, &["bare_per_s", "per_s", "ratio"]);
+            }
+        }
+        assert_eq!(languages.len(), 3);
     }
 }

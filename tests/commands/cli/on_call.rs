@@ -100,55 +100,6 @@ fn ask_in_vain(server: &RedisServer, group: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_letters_of_an_outage_are_mended_and_replayed_once_the_canary_lives() {
-    const JOBS: u64 = 10_000;
-    let server = RedisServer::start();
-    let (queue, relay) = (queue(&server).await, Relay::down());
-    submit(&server, 0..JOBS as usize);
-    let fleet = Running::start(&server.url(), quick(1), relay.handler());
-    until_all_dead(&queue, JOBS).await;
-
-    let group = find_group(&server, JOBS);
-    mend_three(&server);
-    ask_in_vain(&server, &group);
-
-    // The relay is still down: the canary dies.
-    let begin = |rate: &str| {
-        let rules =
-            ["--rate", rate, "--canary", "5", "--stop-at", "5%", "--why", "the relay is back", "--yes"];
-        let begun = json(&server, &[&["dead", "replay", "--group", &group], &rules[..]].concat());
-        begun["campaign"].as_str().unwrap().to_owned()
-    };
-    let campaign = |id: &str| json(&server, &["campaigns", "show", id]);
-    let first = begin("50/s");
-    until("the canary to stop the campaign", 2 * SOON, || campaign(&first)["state"] == "stopped");
-    assert!(campaign(&first)["replayed"].as_u64().unwrap() <= 5);
-    until_all_dead(&queue, JOBS).await;
-
-    // It works, and fails again: the campaign stops itself.
-    relay.set_down(false);
-    let second = begin("50/s");
-    let succeeded = || campaign(&second)["succeeded"].as_u64().unwrap();
-    until("some to succeed", 2 * SOON, || succeeded() >= 20);
-    relay.set_down(true);
-    until("deaths to stop the campaign", 2 * SOON, || campaign(&second)["state"] == "stopped");
-    until("its jobs to end", SOON, || campaign(&second)["running"] == 0);
-    assert!(campaign(&second)["died"].as_u64().unwrap() > 0 && succeeded() < JOBS / 2);
-    until_all_dead(&queue, JOBS - succeeded()).await;
-
-    relay.set_down(false);
-    let third = begin("2000/s");
-    until("the campaign to be done", 6 * SOON, || campaign(&third)["state"] == "done");
-    until_all_dead(&queue, 0).await;
-    {
-        let got = relay.got.lock().unwrap();
-        let fixed = br#"{"customer":1000000}"#.as_slice();
-        assert!(got.contains(fixed) && got.len() as u64 == JOBS - 2, "{}", got.len());
-    }
-    fleet.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_paused_for_an_hour_and_others_go_on() {
     let server = RedisServer::start();
     let pause = ["pause", "--queue", "mail", "--for", "1h", "--reason", "the relay is down", "--by", "ann"];
@@ -259,4 +210,58 @@ async fn retries_run_at_once_when_the_third_party_is_back() {
     until_async("all to run", SOON, async || handler.all_runs() == 40).await;
     until_all_dead(&queue, 0).await;
     fleet.stop().await;
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn ten_thousand_letters_of_an_outage_are_mended_and_replayed_once_the_canary_lives() {
+        const JOBS: u64 = 10_000;
+        let server = RedisServer::start();
+        let (queue, relay) = (queue(&server).await, Relay::down());
+        submit(&server, 0..JOBS as usize);
+        let fleet = Running::start(&server.url(), quick(1), relay.handler());
+        until_all_dead(&queue, JOBS).await;
+
+        let group = find_group(&server, JOBS);
+        mend_three(&server);
+        ask_in_vain(&server, &group);
+
+        // The relay is still down: the canary dies.
+        let begin = |rate: &str| {
+            let rules =
+                ["--rate", rate, "--canary", "5", "--stop-at", "5%", "--why", "the relay is back", "--yes"];
+            let begun = json(&server, &[&["dead", "replay", "--group", &group], &rules[..]].concat());
+            begun["campaign"].as_str().unwrap().to_owned()
+        };
+        let campaign = |id: &str| json(&server, &["campaigns", "show", id]);
+        let first = begin("50/s");
+        until("the canary to stop the campaign", 2 * SOON, || campaign(&first)["state"] == "stopped");
+        assert!(campaign(&first)["replayed"].as_u64().unwrap() <= 5);
+        until_all_dead(&queue, JOBS).await;
+
+        // It works, and fails again: the campaign stops itself.
+        relay.set_down(false);
+        let second = begin("50/s");
+        let succeeded = || campaign(&second)["succeeded"].as_u64().unwrap();
+        until("some to succeed", 2 * SOON, || succeeded() >= 20);
+        relay.set_down(true);
+        until("deaths to stop the campaign", 2 * SOON, || campaign(&second)["state"] == "stopped");
+        until("its jobs to end", SOON, || campaign(&second)["running"] == 0);
+        assert!(campaign(&second)["died"].as_u64().unwrap() > 0 && succeeded() < JOBS / 2);
+        until_all_dead(&queue, JOBS - succeeded()).await;
+
+        relay.set_down(false);
+        let third = begin("2000/s");
+        until("the campaign to be done", 6 * SOON, || campaign(&third)["state"] == "done");
+        until_all_dead(&queue, 0).await;
+        {
+            let got = relay.got.lock().unwrap();
+            let fixed = br#"{"customer":1000000}"#.as_slice();
+            assert!(got.contains(fixed) && got.len() as u64 == JOBS - 2, "{}", got.len());
+        }
+        fleet.stop().await;
+    }
 }

@@ -91,48 +91,6 @@ impl Desk {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_command_and_feature_works_with_each_queue_on_another_server() {
-    let cluster = Cluster::start(Duration::from_secs(15));
-    let names = cluster.queues();
-    let handler = Acts::new(|context, payload| match payload {
-        [b'"', b'f', ..] => Err(JobError::fatal("no")),
-        _ if context.attempt() == 1 => Err(JobError::retry("once more")),
-        _ => Ok(Value::Null),
-    });
-    let config = config(&cluster, &names, Duration::from_secs(15));
-    let broker = streamfleet::Broker::connect(config.redis.clone()).await.unwrap();
-    let fleet = Fleet::builder(config).handler_with("test", quick(3), handler.clone()).unwrap();
-    let fleet = Running::of(fleet.steps("gift", quick(3), plan(&Walks::well())).unwrap().build());
-    for name in &names {
-        let desk = Desk { url: cluster.url(), queue: name.clone() };
-        desk.jobs().await;
-        desk.steps_and_cron().await;
-        let producer = Producer::new(broker.queue(name.parse().unwrap()));
-        let (batch, last): (BatchId, JobId) =
-            ("all".parse().unwrap(), format!("last-{name}").parse().unwrap());
-        let follow = Submission::new("test").unwrap().id(last.clone());
-        let members = (0..3).map(|_| Submission::new("test").unwrap());
-        producer.submit_batch(&batch, follow, members).await.unwrap();
-        until_async("the job after the batch", SOON, async || handler.runs(&last) >= 2).await;
-    }
-    let desk = Desk { url: cluster.url(), queue: String::new() };
-    let queues = desk.sf(&["queues"], "");
-    assert!(queues.code == Some(0) && names.iter().all(|name| queues.stdout.contains(name)), "{queues:?}");
-    assert_eq!(desk.sf(&["workers"], "").code, Some(0));
-    for rest in [&["metrics"][..], &["config", "show"], &["config", "check"]] {
-        assert_eq!(desk.sf(rest, "").code, Some(0), "{rest:?}");
-    }
-    let check = desk.sf(&["check", "--json"], "");
-    let report: Value = serde_json::from_str(&check.stdout).unwrap();
-    let findings = report["findings"].as_array().unwrap();
-    let rights: Vec<_> = findings.iter().filter(|finding| finding["check"] == "rights").collect();
-    assert_eq!(rights.len(), 3, "one finding about rights per server: {report}");
-    assert!(rights.iter().all(|finding| finding["level"] == "ok"), "{report}");
-    assert_eq!(check.code, Some(0), "{report}");
-    fleet.stop().await;
-}
-
 #[test]
 fn check_finds_a_problem_of_one_server_out_of_three() {
     let cluster = Cluster::start(Duration::from_secs(15));
@@ -142,4 +100,54 @@ fn check_finds_a_problem_of_one_server_out_of_three() {
     let wrong: Vec<_> = check.stdout.lines().filter(|line| line.contains("allkeys-lru")).collect();
     assert_eq!(wrong.len(), 1, "{check:?}");
     assert!(wrong[0].contains(&cluster.masters[2].addr().to_string()), "{check:?}");
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_command_and_feature_works_with_each_queue_on_another_server() {
+        let cluster = Cluster::start(Duration::from_secs(15));
+        let names = cluster.queues();
+        let handler = Acts::new(|context, payload| match payload {
+            [b'"', b'f', ..] => Err(JobError::fatal("no")),
+            _ if context.attempt() == 1 => Err(JobError::retry("once more")),
+            _ => Ok(Value::Null),
+        });
+        let config = config(&cluster, &names, Duration::from_secs(15));
+        let broker = streamfleet::Broker::connect(config.redis.clone()).await.unwrap();
+        let fleet = Fleet::builder(config).handler_with("test", quick(3), handler.clone()).unwrap();
+        let fleet = Running::of(fleet.steps("gift", quick(3), plan(&Walks::well())).unwrap().build());
+        for name in &names {
+            let desk = Desk { url: cluster.url(), queue: name.clone() };
+            desk.jobs().await;
+            desk.steps_and_cron().await;
+            let producer = Producer::new(broker.queue(name.parse().unwrap()));
+            let (batch, last): (BatchId, JobId) =
+                ("all".parse().unwrap(), format!("last-{name}").parse().unwrap());
+            let follow = Submission::new("test").unwrap().id(last.clone());
+            let members = (0..3).map(|_| Submission::new("test").unwrap());
+            producer.submit_batch(&batch, follow, members).await.unwrap();
+            until_async("the job after the batch", SOON, async || handler.runs(&last) >= 2).await;
+        }
+        let desk = Desk { url: cluster.url(), queue: String::new() };
+        let queues = desk.sf(&["queues"], "");
+        assert!(
+            queues.code == Some(0) && names.iter().all(|name| queues.stdout.contains(name)),
+            "{queues:?}"
+        );
+        assert_eq!(desk.sf(&["workers"], "").code, Some(0));
+        for rest in [&["metrics"][..], &["config", "show"], &["config", "check"]] {
+            assert_eq!(desk.sf(rest, "").code, Some(0), "{rest:?}");
+        }
+        let check = desk.sf(&["check", "--json"], "");
+        let report: Value = serde_json::from_str(&check.stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap();
+        let rights: Vec<_> = findings.iter().filter(|finding| finding["check"] == "rights").collect();
+        assert_eq!(rights.len(), 3, "one finding about rights per server: {report}");
+        assert!(rights.iter().all(|finding| finding["level"] == "ok"), "{report}");
+        assert_eq!(check.code, Some(0), "{report}");
+        fleet.stop().await;
+    }
 }

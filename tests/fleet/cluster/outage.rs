@@ -75,33 +75,38 @@ async fn a_killed_master_stops_only_its_own_queues_until_its_replica_leads() {
     assert!(accounts[0].missing <= 5, "{accounts:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_master_outage_of_twenty_seconds_costs_no_lease_on_other_servers() {
-    // The defaults of the cluster's node timeout and of the lease.
-    let cluster = Cluster::start(Duration::from_secs(15));
-    cluster.replicas[0].cmd(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]);
-    let load = Load::start(&cluster, Duration::from_secs(15)).await;
-    let long = format!("{}-long", load.names[1]);
-    load.submit_long(1, &long, Duration::from_secs(21)).await;
-    let killed = Instant::now();
-    cluster.masters[0].kill9();
-    assert_others_are_served(&cluster, &load).await;
-    tokio::time::sleep(Duration::from_secs(20).saturating_sub(killed.elapsed())).await;
-    let back = Instant::now();
-    cluster.masters[0].restart();
-    load.until_served(0, back).await;
-    let served = back.elapsed();
-    let notes = load.notes.clone();
-    let accounts = load.end("a master is away for 20 s", killed).await;
-    println!(
-        "a master is away for 20 s: its own queue continued {:.1} s after it was back",
-        served.as_secs_f64()
-    );
-    assert_eq!(notes.of(&long).len(), 1, "a lease on a healthy server has expired");
-    assert_calm(&accounts[1..]);
-    assert_eq!(
-        (accounts[0].missing, accounts[0].dead),
-        (0, 0),
-        "the append-only file must contain everything: {accounts:?}"
-    );
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_master_outage_of_twenty_seconds_costs_no_lease_on_other_servers() {
+        // The defaults of the cluster's node timeout and of the lease.
+        let cluster = Cluster::start(Duration::from_secs(15));
+        cluster.replicas[0].cmd(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]);
+        let load = Load::start(&cluster, Duration::from_secs(15)).await;
+        let long = format!("{}-long", load.names[1]);
+        load.submit_long(1, &long, Duration::from_secs(21)).await;
+        let killed = Instant::now();
+        cluster.masters[0].kill9();
+        assert_others_are_served(&cluster, &load).await;
+        tokio::time::sleep(Duration::from_secs(20).saturating_sub(killed.elapsed())).await;
+        let back = Instant::now();
+        cluster.masters[0].restart();
+        load.until_served(0, back).await;
+        let served = back.elapsed();
+        let notes = load.notes.clone();
+        let accounts = load.end("a master is away for 20 s", killed).await;
+        println!(
+            "a master is away for 20 s: its own queue continued {:.1} s after it was back",
+            served.as_secs_f64()
+        );
+        assert_eq!(notes.of(&long).len(), 1, "a lease on a healthy server has expired");
+        assert_calm(&accounts[1..]);
+        assert_eq!(
+            (accounts[0].missing, accounts[0].dead),
+            (0, 0),
+            "the append-only file must contain everything: {accounts:?}"
+        );
+    }
 }

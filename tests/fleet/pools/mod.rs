@@ -4,6 +4,5 @@ mod check;
 mod ended;
 mod frozen;
 mod life;
-mod mixed;
 mod page;
 mod work;

@@ -69,87 +69,6 @@ impl Scene {
 }
 
 #[test]
-fn a_wedged_connection_fails_liveness_within_30_s_and_is_named() {
-    let manager = Manager::new();
-    let reader = Scene::with(|launch| manager.supervises(launch));
-    let (settler, heartbeat, leader) = (Scene::new(), Scene::new(), Scene::new());
-    reader.wedge("XREADGROUP");
-    settler.wedge(&format!("XACK XACKDEL {}", sha(&settler.server, source("acknowledge"))));
-    settler.submit("note");
-    heartbeat.wedge(&heartbeat.worker_key());
-    leader.wedge("sf:{default}:leader");
-    // The last two send a command every few seconds, and wait from the next one on.
-    let later = WITHIN + Duration::from_secs(15);
-    let scenes = [
-        (&reader, "the reader of default", WITHIN),
-        (&settler, "the settler of default", WITHIN),
-        (&heartbeat, "the heartbeat", later),
-        (&leader, "the leader election of default", later),
-    ];
-    let since = Instant::now();
-    for (scene, who, within) in scenes {
-        let want = format!("{who} has waited ");
-        until(&format!("{who} fails liveness"), within.saturating_sub(since.elapsed()), || {
-            manager.heard();
-            let (status, said) = scene.livez();
-            status == 503 && said.contains(&want) && said.contains("while redis answers other requests")
-        });
-        assert!(since.elapsed() > Duration::from_secs(20), "a connection has time to recover");
-    }
-    assert_eq!(status(&reader.address, "/readyz"), Some(503));
-    assert_eq!(manager.signs_of_life(2 * Manager::WATCHDOG), 0, "systemd must restart it");
-    for (scene, ..) in scenes {
-        scene.proxy.set(Mode::Pass);
-        until("it recovers", SOON, || scene.livez() == (200, "ok\n".to_owned()));
-        until("it is ready", SOON, || status(&scene.address, "/readyz") == Some(200));
-        until("nothing is left to do", SOON, || scene.entries() == 0);
-        scene.worker.term();
-        assert_eq!(scene.worker.wait_exit(SOON).code(), Some(0));
-    }
-}
-
-#[test]
-fn neither_a_redis_outage_nor_full_slots_fail_liveness() {
-    let (stopped, refused, frozen) = (Scene::new(), Scene::new(), Scene::new());
-    let one_slot = CONFIG.replace("[queues.default]", "[queues.default]\nconcurrency = 1");
-    let busy = Scene::with(|launch| launch.config(&one_slot));
-    (0..3).for_each(|_| busy.submit("long"));
-    stopped.server.kill9();
-    refused.proxy.set(Mode::Rst);
-    refused.proxy.set(Mode::Refuse);
-    frozen.server.freeze();
-    let scenes = [&stopped, &refused, &frozen, &busy];
-    let all_live = || {
-        for scene in scenes {
-            assert_eq!(scene.livez(), (200, "ok\n".to_owned()));
-        }
-    };
-    let (since, mut unready) = (Instant::now(), [false; 3]);
-    until("longer than a loop may hang", 2 * WITHIN, || {
-        all_live();
-        for (seen, scene) in unready.iter_mut().zip(scenes) {
-            *seen |= status(&scene.address, "/readyz") == Some(503);
-        }
-        since.elapsed() > WITHIN + Duration::from_secs(2)
-    });
-    assert_eq!(unready, [true; 3]);
-    assert_eq!(status(&busy.address, "/readyz"), Some(200));
-    stopped.server.restart();
-    refused.proxy.set(Mode::Pass);
-    frozen.server.thaw();
-    until("all are ready again", WITHIN, || {
-        all_live();
-        scenes.iter().all(|scene| status(&scene.address, "/readyz") == Some(200))
-    });
-    stopped.submit("note");
-    refused.submit("note");
-    frozen.submit("note");
-    for scene in [&stopped, &refused, &frozen] {
-        until("the job is done", SOON, || scene.entries() == 0);
-    }
-}
-
-#[test]
 fn a_worker_has_started_once_it_joined_or_found_redis_down() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
@@ -211,4 +130,90 @@ async fn a_dead_reader_fails_liveness() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_maintenance_task_fails_liveness() {
     fails_liveness(|event| matches!(event, Event::QueueLength { .. }), "the gauge").await;
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[test]
+    fn a_wedged_connection_fails_liveness_within_30_s_and_is_named() {
+        let manager = Manager::new();
+        let reader = Scene::with(|launch| manager.supervises(launch));
+        let (settler, heartbeat, leader) = (Scene::new(), Scene::new(), Scene::new());
+        reader.wedge("XREADGROUP");
+        settler.wedge(&format!("XACK XACKDEL {}", sha(&settler.server, source("acknowledge"))));
+        settler.submit("note");
+        heartbeat.wedge(&heartbeat.worker_key());
+        leader.wedge("sf:{default}:leader");
+        // The last two send a command every few seconds, and wait from the next one on.
+        let later = WITHIN + Duration::from_secs(15);
+        let scenes = [
+            (&reader, "the reader of default", WITHIN),
+            (&settler, "the settler of default", WITHIN),
+            (&heartbeat, "the heartbeat", later),
+            (&leader, "the leader election of default", later),
+        ];
+        let since = Instant::now();
+        for (scene, who, within) in scenes {
+            let want = format!("{who} has waited ");
+            until(&format!("{who} fails liveness"), within.saturating_sub(since.elapsed()), || {
+                manager.heard();
+                let (status, said) = scene.livez();
+                status == 503 && said.contains(&want) && said.contains("while redis answers other requests")
+            });
+            assert!(since.elapsed() > Duration::from_secs(20), "a connection has time to recover");
+        }
+        assert_eq!(status(&reader.address, "/readyz"), Some(503));
+        assert_eq!(manager.signs_of_life(2 * Manager::WATCHDOG), 0, "systemd must restart it");
+        for (scene, ..) in scenes {
+            scene.proxy.set(Mode::Pass);
+            until("it recovers", SOON, || scene.livez() == (200, "ok\n".to_owned()));
+            until("it is ready", SOON, || status(&scene.address, "/readyz") == Some(200));
+            until("nothing is left to do", SOON, || scene.entries() == 0);
+            scene.worker.term();
+            assert_eq!(scene.worker.wait_exit(SOON).code(), Some(0));
+        }
+    }
+
+    #[test]
+    fn neither_a_redis_outage_nor_full_slots_fail_liveness() {
+        let (stopped, refused, frozen) = (Scene::new(), Scene::new(), Scene::new());
+        let one_slot = CONFIG.replace("[queues.default]", "[queues.default]\nconcurrency = 1");
+        let busy = Scene::with(|launch| launch.config(&one_slot));
+        (0..3).for_each(|_| busy.submit("long"));
+        stopped.server.kill9();
+        refused.proxy.set(Mode::Rst);
+        refused.proxy.set(Mode::Refuse);
+        frozen.server.freeze();
+        let scenes = [&stopped, &refused, &frozen, &busy];
+        let all_live = || {
+            for scene in scenes {
+                assert_eq!(scene.livez(), (200, "ok\n".to_owned()));
+            }
+        };
+        let (since, mut unready) = (Instant::now(), [false; 3]);
+        until("longer than a loop may hang", 2 * WITHIN, || {
+            all_live();
+            for (seen, scene) in unready.iter_mut().zip(scenes) {
+                *seen |= status(&scene.address, "/readyz") == Some(503);
+            }
+            since.elapsed() > WITHIN + Duration::from_secs(2)
+        });
+        assert_eq!(unready, [true; 3]);
+        assert_eq!(status(&busy.address, "/readyz"), Some(200));
+        stopped.server.restart();
+        refused.proxy.set(Mode::Pass);
+        frozen.server.thaw();
+        until("all are ready again", WITHIN, || {
+            all_live();
+            scenes.iter().all(|scene| status(&scene.address, "/readyz") == Some(200))
+        });
+        stopped.submit("note");
+        refused.submit("note");
+        frozen.submit("note");
+        for scene in [&stopped, &refused, &frozen] {
+            until("the job is done", SOON, || scene.entries() == 0);
+        }
+    }
 }

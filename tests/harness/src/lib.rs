@@ -7,7 +7,8 @@
 //! the [`checker`] compares it with what is left in Redis. Tests wait only with [`wait`]; all times of one
 //! run come from one [`clock`].
 #![expect(missing_docs, reason = "nothing is published, and a comment says what a name does not")]
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test whose harness fails must fail")]
+#![expect(clippy::unwrap_used, reason = "a test whose harness fails must fail")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the test runner captures it")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "any other kind of answer fails the test")]
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
@@ -48,3 +49,4 @@ pub mod tls_server;
 pub mod wait;
 pub mod weather;
 pub mod witness;
+pub mod yardstick;

@@ -286,60 +286,6 @@ fn print(seconds: &BTreeMap<u64, Second>, allowed: impl Fn(u64) -> f64) {
 }
 
 #[test]
-fn killed_workers_never_exceed_the_rate() {
-    const ALL: usize = 400;
-    const KILLS: usize = 6;
-    let rate: Rate = "40/s".parse().unwrap();
-    let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
-    let (url, file) = (server.url(), dir.path().join("starts"));
-    let config = PACED.replace("{starts}", file.to_str().unwrap());
-    let start =
-        || -> Worker { Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(&config).start() };
-    let mut workers: Vec<Worker> = (0..PROCESSES).map(|_| start()).collect();
-    let began = now_ms();
-    let mut pipe = redis::pipe();
-    for _ in 0..ALL {
-        pipe.cmd("XADD").arg(&[STREAM, "*", "type", "paced"]);
-    }
-    server.try_pipe(&pipe).unwrap();
-    let (mut kills, mut last) = (Vec::new(), Instant::now());
-    until("all jobs to have started", Duration::from_secs(90), || {
-        if kills.len() < KILLS && last.elapsed() > Duration::from_millis(1300) {
-            let next = kills.len() % PROCESSES;
-            workers[next].kill9();
-            kills.push(now_ms());
-            workers[next] = start();
-            last = Instant::now();
-        }
-        starts(&file).iter().map(|(job, _)| job).collect::<HashSet<_>>().len() == ALL
-    });
-    let mut starts = starts(&file);
-    starts.sort_by_key(|(_, ms)| *ms);
-    // The bucket is full at first, and a leader that comes late makes up for at most a quarter of a second.
-    let allowed = |after_ms: u64| rate.burst() as f64 + 40.0 * (after_ms as f64 / 1000.0 + 0.25) + 1.0;
-    let (mut seen, mut seconds) = (HashSet::new(), BTreeMap::<u64, Second>::new());
-    for (job, ms) in &starts {
-        let second = seconds.entry((ms - began) / 1000).or_default();
-        if seen.insert(job) {
-            second.started += 1;
-            let most = allowed(ms - began);
-            assert!(seen.len() as f64 <= most, "{} started in {} ms", seen.len(), ms - began);
-        } else {
-            second.repeated += 1;
-        }
-    }
-    for ms in kills {
-        seconds.entry((ms - began) / 1000).or_default().killed += 1;
-    }
-    print(&seconds, allowed);
-    assert!(seconds.values().any(|second| second.killed > 0), "all jobs had started before the first kill");
-    for worker in &workers {
-        worker.term();
-        worker.wait_exit(Duration::from_secs(20));
-    }
-}
-
-#[test]
 fn the_places_of_a_value_expire_a_month_after_the_last_start_and_those_of_a_type_do_not() {
     let scripts = Scripts::start();
     for (gate, limits) in [
@@ -362,5 +308,68 @@ fn the_places_of_a_value_expire_a_month_after_the_last_start_and_those_of_a_type
     assert_eq!(admit(&scripts, &another, &["key:h.slow=1", "key:h.rated=1"]).0, 1);
     for gate in ["key:h.slow=1", "key:h.rated=1"] {
         assert!(ttl(gate) > 29 * DAY_MS, "each start begins the month again");
+    }
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[test]
+    fn killed_workers_never_exceed_the_rate() {
+        const ALL: usize = 400;
+        const KILLS: usize = 6;
+        let rate: Rate = "40/s".parse().unwrap();
+        let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
+        let (url, file) = (server.url(), dir.path().join("starts"));
+        let config = PACED.replace("{starts}", file.to_str().unwrap());
+        let start = || -> Worker {
+            Launch::new(&["-c", "{config}", "--redis", &url, "worker"]).config(&config).start()
+        };
+        let mut workers: Vec<Worker> = (0..PROCESSES).map(|_| start()).collect();
+        let began = now_ms();
+        let mut pipe = redis::pipe();
+        for _ in 0..ALL {
+            pipe.cmd("XADD").arg(&[STREAM, "*", "type", "paced"]);
+        }
+        server.try_pipe(&pipe).unwrap();
+        let (mut kills, mut last) = (Vec::new(), Instant::now());
+        until("all jobs to have started", Duration::from_secs(90), || {
+            if kills.len() < KILLS && last.elapsed() > Duration::from_millis(1300) {
+                let next = kills.len() % PROCESSES;
+                workers[next].kill9();
+                kills.push(now_ms());
+                workers[next] = start();
+                last = Instant::now();
+            }
+            starts(&file).iter().map(|(job, _)| job).collect::<HashSet<_>>().len() == ALL
+        });
+        let mut starts = starts(&file);
+        starts.sort_by_key(|(_, ms)| *ms);
+        // The bucket is full at first, and a leader that comes late makes up for at most a quarter of a second.
+        let allowed = |after_ms: u64| rate.burst() as f64 + 40.0 * (after_ms as f64 / 1000.0 + 0.25) + 1.0;
+        let (mut seen, mut seconds) = (HashSet::new(), BTreeMap::<u64, Second>::new());
+        for (job, ms) in &starts {
+            let second = seconds.entry((ms - began) / 1000).or_default();
+            if seen.insert(job) {
+                second.started += 1;
+                let most = allowed(ms - began);
+                assert!(seen.len() as f64 <= most, "{} started in {} ms", seen.len(), ms - began);
+            } else {
+                second.repeated += 1;
+            }
+        }
+        for ms in kills {
+            seconds.entry((ms - began) / 1000).or_default().killed += 1;
+        }
+        print(&seconds, allowed);
+        assert!(
+            seconds.values().any(|second| second.killed > 0),
+            "all jobs had started before the first kill"
+        );
+        for worker in &workers {
+            worker.term();
+            worker.wait_exit(Duration::from_secs(20));
+        }
     }
 }

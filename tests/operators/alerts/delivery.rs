@@ -46,34 +46,6 @@ async fn until_dead(queue: &Queue, count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_storm_of_deaths_is_one_message_and_one_when_it_is_over() {
-    let server = RedisServer::start();
-    let (queue, robot, broker) = (queue(&server).await, Robot::dingtalk().await, broker(&server).await);
-    let alerts = start(&server, with([("ops", robot.sink(SinkKind::Dingtalk))]));
-    let fleet = deadly(&server);
-    flood(&server, STORM);
-    until_dead(&queue, STORM as u64).await;
-    fleet.stop().await;
-    until_over(&broker).await;
-    alerts.stop().await;
-    let taken = robot.taken();
-    assert_eq!(taken.len(), 2, "{taken:?}");
-    for part in [
-        "[sf] OPEN: jobs die of a new cause in default",
-        "queue default, type test",
-        "Example: ",
-        "the relay refused message",
-        "streamfleet dead list --queue default --group ",
-    ] {
-        assert!(taken[0].contains(part), "{part}: {}", taken[0]);
-    }
-    assert!(taken[1].contains("RESOLVED") && taken[1].contains("Jobs: 10000"), "{}", taken[1]);
-    let past = broker.incidents().past(None, 10).await.unwrap();
-    assert_eq!(past.len(), 1);
-    assert_eq!((past[0].incident.kind, past[0].incident.notices), (IncidentKind::DeadGroup, 2));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn reminders_come_at_growing_intervals_until_somebody_acknowledges() {
     let server = RedisServer::start();
     let (robot, broker) = (Robot::feishu().await, broker(&server).await);
@@ -165,38 +137,6 @@ async fn two_processes_send_each_message_once() {
         alerts.stop().await;
     }
     assert_eq!(robot.taken().len(), 2, "{:?}", robot.taken());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sink_that_never_answers_delays_no_other() {
-    let server = RedisServer::start();
-    let (robot, broker) = (Robot::dingtalk().await, broker(&server).await);
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let at = silent.local_addr().unwrap();
-    let held = tokio::task::spawn(async move {
-        let mut open = Vec::new();
-        while let Ok((connection, _)) = silent.accept().await {
-            open.push(connection);
-        }
-    });
-    let dead = SinkConfig::new(SinkKind::Slack).url(format!("http://{at}/services/T0/B0/x"));
-    let config = with([("dead", dead), ("ops", robot.sink(SinkKind::Dingtalk))]).quiet_after(super::HOUR);
-    let alerts = start(&server, config);
-    for (nth, fingerprint) in ["00aa", "00bb", "00cc"].into_iter().enumerate() {
-        bury_one(&server, &broker, fingerprint).await;
-        until_taken(&robot, nth + 1).await;
-    }
-    until_async("the silent sink to be given up", 2 * SOON, async || {
-        open(&broker).await.iter().any(|known| {
-            known
-                .deliveries
-                .iter()
-                .any(|(sink, got)| sink.as_str() == "dead" && got.given_up > 0 && got.handed == 0)
-        })
-    })
-    .await;
-    alerts.stop().await;
-    held.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -327,4 +267,70 @@ async fn many_incidents_at_once_are_one_message() {
     alerts.stop().await;
     assert_eq!(robot.taken().len(), 1);
     assert!(taken[0].contains("[sf] 6 incidents: 6 new"), "{}", taken[0]);
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_storm_of_deaths_is_one_message_and_one_when_it_is_over() {
+        let server = RedisServer::start();
+        let (queue, robot, broker) = (queue(&server).await, Robot::dingtalk().await, broker(&server).await);
+        let alerts = start(&server, with([("ops", robot.sink(SinkKind::Dingtalk))]));
+        let fleet = deadly(&server);
+        flood(&server, STORM);
+        until_dead(&queue, STORM as u64).await;
+        fleet.stop().await;
+        until_over(&broker).await;
+        alerts.stop().await;
+        let taken = robot.taken();
+        assert_eq!(taken.len(), 2, "{taken:?}");
+        for part in [
+            "[sf] OPEN: jobs die of a new cause in default",
+            "queue default, type test",
+            "Example: ",
+            "the relay refused message",
+            "streamfleet dead list --queue default --group ",
+        ] {
+            assert!(taken[0].contains(part), "{part}: {}", taken[0]);
+        }
+        assert!(taken[1].contains("RESOLVED") && taken[1].contains("Jobs: 10000"), "{}", taken[1]);
+        let past = broker.incidents().past(None, 10).await.unwrap();
+        assert_eq!(past.len(), 1);
+        assert_eq!((past[0].incident.kind, past[0].incident.notices), (IncidentKind::DeadGroup, 2));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_sink_that_never_answers_delays_no_other() {
+        let server = RedisServer::start();
+        let (robot, broker) = (Robot::dingtalk().await, broker(&server).await);
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = silent.local_addr().unwrap();
+        let held = tokio::task::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((connection, _)) = silent.accept().await {
+                open.push(connection);
+            }
+        });
+        let dead = SinkConfig::new(SinkKind::Slack).url(format!("http://{at}/services/T0/B0/x"));
+        let config =
+            with([("dead", dead), ("ops", robot.sink(SinkKind::Dingtalk))]).quiet_after(crate::alerts::HOUR);
+        let alerts = start(&server, config);
+        for (nth, fingerprint) in ["00aa", "00bb", "00cc"].into_iter().enumerate() {
+            bury_one(&server, &broker, fingerprint).await;
+            until_taken(&robot, nth + 1).await;
+        }
+        until_async("the silent sink to be given up", 2 * SOON, async || {
+            open(&broker).await.iter().any(|known| {
+                known
+                    .deliveries
+                    .iter()
+                    .any(|(sink, got)| sink.as_str() == "dead" && got.given_up > 0 && got.handed == 0)
+            })
+        })
+        .await;
+        alerts.stop().await;
+        held.abort();
+    }
 }

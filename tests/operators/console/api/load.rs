@@ -24,53 +24,6 @@ const ROUNDS: usize = 5;
 /// How much more memory all listeners may take together.
 const MOST_MEMORY: u64 = 64 << 20;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_clients_get_every_event_and_take_little_memory() {
-    let server = RedisServer::start();
-    let console = Console::start(&server).await;
-    console.submit("default", &json!({"type": "test"})).await;
-    let before = console.memory();
-    let mut listeners = Vec::new();
-    for _ in 0..LISTENERS {
-        listeners.push(Listener::start(console.ask(Method::GET, "queues/default/events")).await);
-    }
-    // Nobody reads what these get.
-    let mut idle = Vec::new();
-    for _ in 0..20 {
-        idle.push(console.ask(Method::GET, "events").send().await);
-    }
-    let started = Instant::now();
-    let ids: Vec<String> = (0..20).map(|nth| format!("job-{nth}")).collect();
-    ids.iter().for_each(|id| publish(&server, "default", id));
-    for listener in &mut listeners {
-        for id in &ids {
-            assert_eq!(listener.next().await.data["id"], id.as_str());
-        }
-    }
-    let took = started.elapsed();
-    // More than what any of the idle ones is owed: it is cut off, and the others go on. Each part is sent before the next one comes.
-    drop(listeners);
-    let add = "for nth = 1, ARGV[1] do redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[1], '*', 'event', 'failed_handle', 'error', ARGV[2]) end";
-    let large = "x".repeat(20_000);
-    for part in 0..15 {
-        let mut listener = Listener::start(console.ask(Method::GET, "queues/default/events")).await;
-        server.cmd(&["EVAL", add, "1", "sf:{default}:events", "200", &large]);
-        let id = format!("part-{part}");
-        publish(&server, "default", &id);
-        while listener.next().await.data["id"] != id.as_str() {}
-    }
-    publish(&server, "default", "last");
-    let mut listener = Listener::start(console.ask(Method::GET, "queues/default/events?after=0-0")).await;
-    while listener.next().await.data["id"] != "last" {}
-    let grown = console.memory().saturating_sub(before);
-    eprintln!(
-        "{LISTENERS} listeners got {} events each in {took:?}; the peak of memory grew by {} KiB",
-        ids.len(),
-        grown >> 10
-    );
-    assert!(grown < MOST_MEMORY, "{grown} bytes");
-}
-
 /// What one kind of request came to.
 struct Load {
     answers: usize,
@@ -130,30 +83,6 @@ fn request(method: &str, path: &str, body: &str) -> String {
     )
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_load_of_requests_gets_a_fair_share_of_a_bare_handlers_rate() {
-    let server = RedisServer::start();
-    let console = Console::start(&server).await;
-    console.submit("default", &json!({"type": "test", "id": "order-7"})).await;
-    let address = console.address().strip_prefix("http://").unwrap().to_owned();
-    let bare = bare().await;
-    eprintln!("request                 per second  of a bare handler  at least  slowest");
-    for (what, least, asked) in requests() {
-        let (mut rates, mut shares, mut slowest) = (Vec::new(), Vec::new(), Duration::ZERO);
-        // By turns, so that both meet the same machine.
-        for _ in 0..ROUNDS {
-            let (beside, _) = measure(&bare, &request("GET", "/", "")).await;
-            let (rate, longest) = measure(&address, &asked).await;
-            rates.push(rate);
-            shares.push(rate / beside);
-            slowest = slowest.max(longest);
-        }
-        let (rate, share) = (median(rates), median(shares));
-        eprintln!("{what:<22} {rate:>11.0} {share:>18.3} {least:>9.3} {:>6} ms", slowest.as_millis());
-        assert!(share > least && slowest < SOON, "{what}: {rate} a second, {share} of a bare handler");
-    }
-}
-
 /// What is asked, and the least share of a bare handler's requests that the API answers: about a fifth of what two idle cores have shown in a build
 /// without optimization.
 fn requests() -> [(&'static str, f64, String); 4] {
@@ -169,4 +98,80 @@ fn requests() -> [(&'static str, f64, String); 4] {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn five_hundred_clients_get_every_event_and_take_little_memory() {
+        let server = RedisServer::start();
+        let console = Console::start(&server).await;
+        console.submit("default", &json!({"type": "test"})).await;
+        let before = console.memory();
+        let mut listeners = Vec::new();
+        for _ in 0..LISTENERS {
+            listeners.push(Listener::start(console.ask(Method::GET, "queues/default/events")).await);
+        }
+        // Nobody reads what these get.
+        let mut idle = Vec::new();
+        for _ in 0..20 {
+            idle.push(console.ask(Method::GET, "events").send().await);
+        }
+        let started = Instant::now();
+        let ids: Vec<String> = (0..20).map(|nth| format!("job-{nth}")).collect();
+        ids.iter().for_each(|id| publish(&server, "default", id));
+        for listener in &mut listeners {
+            for id in &ids {
+                assert_eq!(listener.next().await.data["id"], id.as_str());
+            }
+        }
+        let took = started.elapsed();
+        // More than what any of the idle ones is owed: it is cut off, and the others go on. Each part is sent before the next one comes.
+        drop(listeners);
+        let add = "for nth = 1, ARGV[1] do redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[1], '*', 'event', 'failed_handle', 'error', ARGV[2]) end";
+        let large = "x".repeat(20_000);
+        for part in 0..15 {
+            let mut listener = Listener::start(console.ask(Method::GET, "queues/default/events")).await;
+            server.cmd(&["EVAL", add, "1", "sf:{default}:events", "200", &large]);
+            let id = format!("part-{part}");
+            publish(&server, "default", &id);
+            while listener.next().await.data["id"] != id.as_str() {}
+        }
+        publish(&server, "default", "last");
+        let mut listener = Listener::start(console.ask(Method::GET, "queues/default/events?after=0-0")).await;
+        while listener.next().await.data["id"] != "last" {}
+        let grown = console.memory().saturating_sub(before);
+        eprintln!(
+            "{LISTENERS} listeners got {} events each in {took:?}; the peak of memory grew by {} KiB",
+            ids.len(),
+            grown >> 10
+        );
+        assert!(grown < MOST_MEMORY, "{grown} bytes");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_load_of_requests_gets_a_fair_share_of_a_bare_handlers_rate() {
+        let server = RedisServer::start();
+        let console = Console::start(&server).await;
+        console.submit("default", &json!({"type": "test", "id": "order-7"})).await;
+        let address = console.address().strip_prefix("http://").unwrap().to_owned();
+        let bare = bare().await;
+        eprintln!("request                 per second  of a bare handler  at least  slowest");
+        for (what, least, asked) in requests() {
+            let (mut rates, mut shares, mut slowest) = (Vec::new(), Vec::new(), Duration::ZERO);
+            // By turns, so that both meet the same machine.
+            for _ in 0..ROUNDS {
+                let (beside, _) = measure(&bare, &request("GET", "/", "")).await;
+                let (rate, longest) = measure(&address, &asked).await;
+                rates.push(rate);
+                shares.push(rate / beside);
+                slowest = slowest.max(longest);
+            }
+            let (rate, share) = (median(rates), median(shares));
+            eprintln!("{what:<22} {rate:>11.0} {share:>18.3} {least:>9.3} {:>6} ms", slowest.as_millis());
+            assert!(share > least && slowest < SOON, "{what}: {rate} a second, {share} of a bare handler");
+        }
+    }
 }

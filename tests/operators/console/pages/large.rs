@@ -129,25 +129,6 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[test]
-fn every_page_of_a_large_queue_is_quick() {
-    let (mut large, mut small) = (Stage::new(large()), Stage::new(SMALL));
-    eprintln!("{:?}\n{:<16} median  of a small queue", self::large(), "page");
-    let mut slow = Vec::new();
-    for nth in 0..large.pages.len() {
-        // By turns, so that both meet the same machine.
-        let (took, beside): (Vec<Duration>, Vec<Duration>) =
-            (0..TRIES).map(|_| (large.open(nth), small.open(nth))).unzip();
-        let (took, beside) = (median(took), median(beside));
-        let name = large.pages[nth].0;
-        eprintln!("{name:<16} {:>3} ms  {:>3} ms", took.as_millis(), beside.as_millis());
-        if took > MOST.max(beside * MOST_TIMES) {
-            slow.push(format!("{name}: {took:?}, and {beside:?} of a small queue"));
-        }
-    }
-    assert!(slow.is_empty(), "{slow:?}");
-}
-
-#[test]
 fn a_page_of_a_large_queue_is_small_and_leads_to_the_next() {
     let server = server(large());
     let mut browser = Browser::open(&server);
@@ -180,5 +161,29 @@ fn a_large_payload_is_cut() {
     for form in ["json", "msgpack", "text", "hex"] {
         let page = browser.get(&format!("/queues/mail/jobs/big-1?form={form}"));
         assert_eq!((page.status, faults(&page)), (200, Vec::new()), "{form}");
+    }
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[test]
+    fn every_page_of_a_large_queue_is_quick() {
+        let (mut large, mut small) = (Stage::new(large()), Stage::new(SMALL));
+        eprintln!("{:?}\n{:<16} median  of a small queue", self::large(), "page");
+        let mut slow = Vec::new();
+        for nth in 0..large.pages.len() {
+            // By turns, so that both meet the same machine.
+            let (took, beside): (Vec<Duration>, Vec<Duration>) =
+                (0..TRIES).map(|_| (large.open(nth), small.open(nth))).unzip();
+            let (took, beside) = (median(took), median(beside));
+            let name = large.pages[nth].0;
+            eprintln!("{name:<16} {:>3} ms  {:>3} ms", took.as_millis(), beside.as_millis());
+            if took > MOST.max(beside * MOST_TIMES) {
+                slow.push(format!("{name}: {took:?}, and {beside:?} of a small queue"));
+            }
+        }
+        assert!(slow.is_empty(), "{slow:?}");
     }
 }

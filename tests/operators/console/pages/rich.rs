@@ -132,50 +132,6 @@ fn next(page: &Page) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_of_a_rich_fleet_is_small() {
-    let (server, job) = fleet().await;
-    let mut browser = Browser::open(&server);
-    let jobs = format!("/queues/default/jobs/{job}");
-    let mut paths: Vec<String> = [
-        "/",
-        "/jobs",
-        "/jobs?state=dead",
-        "/running",
-        "/dead",
-        "/decisions",
-        "/campaigns",
-        "/gates",
-        "/recurring",
-        "/workers",
-        "/incidents",
-        "/audit",
-        "/submit",
-        "/queues/queue-000",
-        "/queues/default?tab=dead",
-        "/queues/default/dead",
-        "/queues/default/dead?letters=all",
-        "/queues/default/dead/1700000000000-3",
-    ]
-    .map(str::to_owned)
-    .into();
-    paths.extend(["", "?tab=headers", "?form=text"].map(|query| format!("{jobs}{query}")));
-    let mut findings = Vec::new();
-    for path in paths {
-        let mut path = Some(path);
-        // The first pages, and the last one.
-        for _ in 0..4 {
-            let Some(here) = path.take() else { break };
-            let page = browser.get(&here);
-            eprintln!("{:>7} bytes: {here}", page.body.len());
-            findings.extend(faults(&page).into_iter().map(|fault| format!("{here}: {fault}")));
-            assert_eq!(page.status, 200, "{here}");
-            path = next(&page).filter(|_| !here.starts_with("/queues"));
-        }
-    }
-    assert!(findings.is_empty(), "{}", findings.join("\n"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_a_page_leaves_out_is_on_the_next_one() {
     let (server, _) = fleet().await;
     let mut browser = Browser::open(&server);
@@ -245,4 +201,53 @@ async fn lists_are_narrowed_by_their_address() {
         assert!(differ.contains(text), "{text}: {differ}");
     }
     assert!(differ.contains("+50") && differ.contains("00000001"), "{differ}");
+}
+
+/// What `make test` leaves to `make long`.
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_page_of_a_rich_fleet_is_small() {
+        let (server, job) = fleet().await;
+        let mut browser = Browser::open(&server);
+        let jobs = format!("/queues/default/jobs/{job}");
+        let mut paths: Vec<String> = [
+            "/",
+            "/jobs",
+            "/jobs?state=dead",
+            "/running",
+            "/dead",
+            "/decisions",
+            "/campaigns",
+            "/gates",
+            "/recurring",
+            "/workers",
+            "/incidents",
+            "/audit",
+            "/submit",
+            "/queues/queue-000",
+            "/queues/default?tab=dead",
+            "/queues/default/dead",
+            "/queues/default/dead?letters=all",
+            "/queues/default/dead/1700000000000-3",
+        ]
+        .map(str::to_owned)
+        .into();
+        paths.extend(["", "?tab=headers", "?form=text"].map(|query| format!("{jobs}{query}")));
+        let mut findings = Vec::new();
+        for path in paths {
+            let mut path = Some(path);
+            // The first pages, and the last one.
+            for _ in 0..4 {
+                let Some(here) = path.take() else { break };
+                let page = browser.get(&here);
+                eprintln!("{:>7} bytes: {here}", page.body.len());
+                findings.extend(faults(&page).into_iter().map(|fault| format!("{here}: {fault}")));
+                assert_eq!(page.status, 200, "{here}");
+                path = next(&page).filter(|_| !here.starts_with("/queues"));
+            }
+        }
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+    }
 }

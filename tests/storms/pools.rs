@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use harness::alone::alone;
 use harness::pool::{SOON, Stage};
 use harness::rest::jobs_left;
 use harness::wait::until;
@@ -29,6 +30,7 @@ fn until_all_have_ended(stage: &Stage) {
 
 #[test]
 fn short_jobs_of_a_pool_are_not_put_off_because_another_type_has_no_bound() {
+    let _alone = alone();
     let types = "[types.act]\nhandler = { pool = \"py\" }\n[types.plain]\nhandler = \"noop\"";
     for prefetch in [0, 100] {
         let mut stage = Stage::new("processes = 2", types);
@@ -61,6 +63,7 @@ fn short_jobs_of_a_pool_are_not_put_off_because_another_type_has_no_bound() {
 
 #[test]
 fn jobs_behind_long_ones_of_a_pool_are_not_held_up() {
+    let _alone = alone();
     let types = "[types.act]\nhandler = { pool = \"py\" }\n[types.plain]\nhandler = \"noop\"";
     let stage = Stage::new("processes = 2\nstart = \"eager\"", types);
     let _worker = stage.start();

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use streamfleet::job::{Breaker, GateName, Limits};
 
-use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
+use harness::alone::alone;
 use harness::scene::Scene;
 use harness::scripts::{reply, source};
+use harness::yardstick::{Verdict, Yardstick, in_one_of_three, log_from};
 
 /// More rules than a queue may have.
 const TOO_MANY: usize = 4000;
@@ -58,6 +59,7 @@ async fn fill(add: impl AsyncFn(&Scene, &GateName) -> bool) -> Verdict {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_closed_gates_as_a_queue_may_have_hold_redis_up_for_a_short_time() {
+    let _alone = alone();
     let (by, why) = ("b".repeat(128), "w".repeat(512));
     in_one_of_three(async || {
         fill(async |scene, gate| scene.queue.gates().close(gate, &by, &why, None).await.is_ok()).await
@@ -67,6 +69,7 @@ async fn as_many_closed_gates_as_a_queue_may_have_hold_redis_up_for_a_short_time
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_breakers_as_a_queue_may_have_hold_redis_up_for_a_short_time() {
+    let _alone = alone();
     let minute = Duration::from_secs(60);
     let limits = Limits::default().breaker(Breaker::new(0.5, 20, minute, minute).unwrap());
     in_one_of_three(async || {

@@ -11,11 +11,12 @@ use streamfleet_engine::admin::{
     Action, CampaignRules, Evicted, Filter, JobSearch, LetterEdit, LetterLimits, Selection,
 };
 
-use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
+use harness::alone::alone;
 use harness::fleet::{Acts, Running, config, queue, quick, submit};
 use harness::redis_server::RedisServer;
 use harness::scene::{LONG, SOON, STREAM, Scene, job};
 use harness::wait::until_async;
+use harness::yardstick::{Verdict, Yardstick, in_one_of_three, log_from};
 
 const DEAD: &str = "sf:{default}:dead";
 const GROUPS: &str = "sf:{default}:dead:groups";
@@ -91,6 +92,7 @@ async fn read_groups(queue: &Queue, groups: usize) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_are_read_at_once_however_many_letters_there_are() {
+    let _alone = alone();
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let total = write(&server, 100);
@@ -100,6 +102,7 @@ async fn groups_are_read_at_once_however_many_letters_there_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_script_takes_longer_because_every_letter_died_of_another_error() {
+    let _alone = alone();
     in_one_of_three(async || many_letters().await).await;
 }
 
@@ -129,6 +132,7 @@ async fn many_letters() -> Verdict {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replays_by_xadd_take_no_longer_because_too_many_groups_exist() {
+    let _alone = alone();
     in_one_of_three(async || copied().await).await;
 }
 

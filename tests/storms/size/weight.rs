@@ -6,11 +6,12 @@ use streamfleet::job::FairShare;
 use streamfleet::{Broker, Producer, Queue, Submission};
 use streamfleet_engine::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter};
 
-use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
+use harness::alone::alone;
 use harness::fleet::{Acts, Running, config, quick};
 use harness::redis_server::RedisServer;
 use harness::scene::{SOON, Scene, job};
 use harness::wait::until_async;
+use harness::yardstick::{Verdict, Yardstick, in_one_of_three, log_from};
 
 const FIELDS: usize = 940;
 
@@ -83,5 +84,6 @@ async fn every_way() -> Verdict {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_many_fields_hold_redis_up_for_no_longer_than_others() {
+    let _alone = alone();
     in_one_of_three(async || every_way().await).await;
 }

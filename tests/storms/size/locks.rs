@@ -5,10 +5,11 @@ use std::time::Duration;
 use streamfleet::job::{BatchId, JobId, State};
 use streamfleet::{Accepted, Producer, Submission, UniqueMode, UniqueScope};
 
-use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
 use super::weight::heavy;
+use harness::alone::alone;
 use harness::fleet::{Acts, until_state};
 use harness::scene::{LONG, Scene, job};
+use harness::yardstick::{Verdict, Yardstick, in_one_of_three, log_from};
 
 /// As many jobs as one round trip would have by their own weight.
 const EACH: usize = 25;
@@ -49,6 +50,7 @@ async fn displaced(holder: fn() -> Submission, delay: Option<Duration>, mode: Un
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_holders_hold_redis_up_for_no_longer_than_small_ones() {
+    let _alone = alone();
     let soon = Some(LONG);
     let cases = [
         (broad as fn() -> Submission, soon, UniqueMode::Debounce),
@@ -104,6 +106,7 @@ async fn awaited_by_many() -> Verdict {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_of_as_many_batches_as_may_wait_for_it_is_replaced_in_time_or_not_at_all() {
+    let _alone = alone();
     in_one_of_three(async || awaited_by_many().await).await;
 }
 
@@ -134,6 +137,7 @@ async fn awaited_together(jobs: usize, bytes: usize) -> Verdict {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_for_which_many_batches_wait_end_in_calls_that_are_no_longer_than_others() {
+    let _alone = alone();
     for (jobs, bytes) in [(100, 2), (1, 60_000), (20, 4000)] {
         in_one_of_three(async || awaited_together(jobs, bytes).await).await;
     }

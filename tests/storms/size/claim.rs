@@ -1,11 +1,12 @@
 //! Taking over the large entries of a dead worker: few at a time, however many there are.
 
-use super::blocking::{Verdict, Yardstick, in_one_of_three, log_from};
+use harness::alone::alone;
 use harness::process::peak_memory;
 use harness::program::Program;
 use harness::redis_server::RedisServer;
 use harness::scene::{SOON, STREAM, Scene};
 use harness::wait::until_async;
+use harness::yardstick::{Verdict, Yardstick, in_one_of_three, log_from};
 
 const DELAYED: &str = "sf:{default}:delayed";
 const DEAD: &str = "sf:{default}:dead";
@@ -37,6 +38,7 @@ fn leave_large_entries(server: &RedisServer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_entries_of_a_dead_worker_are_taken_over_in_small_portions() {
+    let _alone = alone();
     in_one_of_three(async || take_over().await).await;
 }
 
