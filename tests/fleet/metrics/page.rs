@@ -11,7 +11,7 @@ const REWRITE: &str = "STREAMFLEET_TEST_REWRITE";
 const HEAD: &str = "\
 # Metrics
 
-This page lists the metrics that each worker serves at `/metrics`. It is generated from the catalogue in `src/telemetry/catalogue`;
+This page lists the metrics that each worker serves at `/metrics`. It is generated from the catalogue in `crates/service/src/telemetry/catalogue`;
 `STREAMFLEET_TEST_REWRITE=1 cargo test --test fleet metrics::page` writes it. `streamfleet metrics` lists the same metrics, with `--json` for programs.
 
 - All series exist from the start of the process, with the value 0. None appears or disappears later. Labels are closed sets: job ids, error texts and
