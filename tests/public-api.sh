@@ -24,13 +24,21 @@ trap 'rm -rf "$work"' EXIT
 target=$("$cargo" metadata --locked --no-deps --format-version 1 | sed -nE 's/.*"target_directory":"([^"]*)".*/\1/p')
 docs=${target:?cargo metadata does not name the target directory}/doc
 
-# items OPTION…: prints the items that users get with these options of cargo.
-items() {
+# describe PACKAGE OPTION…: writes the JSON of a crate.
+describe() {
+  local name=${1//-/_}
   # Cargo believes that rustdoc writes HTML, and starts it again only if the HTML is old or missing.
-  rm -rf "$docs/streamfleet" "$docs/streamfleet.json"
-  RUSTDOC=$PWD/$lists/rustdoc.sh "$cargo" rustdoc --quiet --locked --package streamfleet --lib "$@" -- \
+  rm -rf "${docs:?}/$name" "$docs/$name.json"
+  RUSTDOC=$PWD/$lists/rustdoc.sh "$cargo" rustdoc --quiet --locked --package "$1" --lib "${@:2}" -- \
     -Z unstable-options --output-format json --cap-lints allow >&2
-  "$cargo" run --quiet --locked --package streamfleet-public-api -- "$docs/streamfleet.json"
+}
+
+# items OPTION…: prints the items that users get with these options of cargo: those of the library, and those that it exports of the
+# crates below it.
+items() {
+  describe streamfleet "$@"
+  "$cargo" run --quiet --locked --package streamfleet-public-api -- \
+    "$docs/streamfleet.json" "$docs/streamfleet_domain.json" "$docs/streamfleet_engine.json"
 }
 
 # matches NAME: succeeds if the list is as it was checked in. Otherwise says what differs.
@@ -45,6 +53,8 @@ matches() {
   return 1
 }
 
+describe streamfleet-domain
+describe streamfleet-engine
 items >"$work/default.txt"
 items --all-features >"$work/all.txt"
 for name in default.txt all.txt; do
