@@ -362,6 +362,12 @@ fn bulk_jobs_are_judged_like_others() {
     assert_eq!(in_bulk(&[Reply::Unknown], &ONE).broken(), Vec::<&str>::new());
 }
 
+/// The workers of an audit are further processes of this program, which run only this test.
+#[test]
+fn audit() {
+    audit::worker::run_if_launched();
+}
+
 #[test]
 fn a_calm_audit_finds_each_job_done_once() {
     let report = audit::run(&options(400, Duration::from_secs(5), Dose::NONE), |_| {});

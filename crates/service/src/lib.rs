@@ -2,8 +2,8 @@
 //!
 //! ```no_run
 //! use streamfleet_service::config::Sources;
-//! use streamfleet_service::{Port, Process};
-//! use streamfleet::{Handler, Job, Shutdown};
+//! use streamfleet_service::{Port, Process, Signals};
+//! use streamfleet::{Handler, Job};
 //!
 //! # async fn example<H: Handler<Payload: Job>>(send_mail: H) -> Result<(), Box<dyn std::error::Error>> {
 //! let shutdown = Signals::shutdown()?;

@@ -255,4 +255,17 @@ mod tests {
             prop_assert_eq!(some_size::parse(&some_size::shown(bytes)), Some(bytes));
         }
     }
+
+    #[test]
+    fn names_of_variables_keep_their_case_in_a_configuration_file() {
+        use crate::config::Sources;
+
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let toml = "[types.a]\nhandler.exec = { command = [\"true\"], env = { API_Base = \"x\" } }\n";
+        std::io::Write::write_all(&mut file, toml.as_bytes()).unwrap();
+        let sources = Sources { files: vec![file.path().into()], ..Sources::default() };
+        let types = sources.read().unwrap().config.types;
+        let Some(streamfleet::handlers::Config::Exec(exec)) = &types["a"].handler else { panic!("not exec") };
+        assert_eq!(exec.env.keys().collect::<Vec<_>>(), ["API_Base"]);
+    }
 }
