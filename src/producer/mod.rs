@@ -256,10 +256,10 @@ impl Producer {
             let next = batches.next_if(|batch| failure.is_none() && may_start(batch, flying.len()));
             if let Some(batch) = next {
                 if flying.is_empty() {
-                    row = Some(Row::new());
+                    row = Some(Row::default());
                 }
                 row = row.filter(|_| can_take_turns(&batch));
-                let turn = row.as_mut().map(Row::next);
+                let turn = row.as_mut().map(Row::next_turn);
                 let may_be_followed = turn.is_some() || is_repeatable(&batch);
                 let mut answers: Answers = batch.iter().map(|_| None).collect();
                 let batch = self.prepare(batch).await;

@@ -218,15 +218,17 @@ pub struct Turn {
     has_failed: Arc<AtomicBool>,
 }
 
-impl Row {
+impl Default for Row {
     /// Begins a row whose first turn nothing precedes.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let (accepted, has_failed) = (Arc::default(), Arc::default());
         Self { last: Turn { row: drawn_call().into(), nth: 0, accepted, has_failed } }
     }
+}
 
+impl Row {
     /// Gives the next call its turn.
-    pub fn next(&mut self) -> Turn {
+    pub fn next_turn(&mut self) -> Turn {
         self.last.nth += 1;
         self.last.clone()
     }
