@@ -67,7 +67,8 @@ fn is_exported(line: &str, of: &str, exported: &BTreeSet<(String, String)>) -> b
 
 fn main() -> anyhow::Result<()> {
     let paths: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
-    let (first, others) = paths.split_first().context("usage: streamfleet-public-api FILE.json [FILE.json …]")?;
+    let (first, others) =
+        paths.split_first().context("usage: streamfleet-public-api FILE.json [FILE.json …]")?;
     let exported = Described::read(first)?.exported();
     let mut out = io::stdout().lock();
     for item in listed(first)?.items() {
