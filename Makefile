@@ -31,7 +31,7 @@ bench: redis
 	./target/release/streamfleet bench $(ARGS)
 
 # The tests wait more than they compute, so more run at once than there are cores.
-test long: export RUST_TEST_THREADS ?= 12
+test long: export RUST_TEST_THREADS ?= 10
 
 # What takes long is in modules with the name `long`, or in the test programs of $(LONG), which `cargo test` runs only if they are named.
 LONG := $(addprefix --test ,long storms audit)
