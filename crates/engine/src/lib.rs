@@ -45,10 +45,11 @@ pub use attempt::runs::{EndedRun, NewRun, StepBegun, StepEnded, StepReported, St
 pub use attempt::settle::{Applied, AttemptSummary, EndedAttempt, TakenJob};
 pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
 pub use attempt::take::{MAX_TAKEN, MAX_TYPES, Overdue};
-pub use bulk::carry_out::{BulkCursor, BulkError, BulkPage, BulkTally, BulkTerms};
+pub use bulk::carry_out::{BulkCursor, BulkError, BulkPage, BulkTally};
 pub use bulk::relocate::KeptBack;
 pub use bulk::remove::{DeletedPage, KeyCursor, QueueUse};
 pub use bulk::selection::{BulkAction, BulkJobs, BulkPlan, BulkSelection};
+pub use bulk::terms::BulkTerms;
 pub use client::address::Config;
 pub use client::decode::Entry;
 pub use client::error::{Class, Error};

@@ -7,6 +7,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::Lane;
 
+/// The field that names the key.
+pub(super) const OFFLOADED: &[u8] = b"offloaded";
+
 /// The flat fields of one stream entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Envelope {
@@ -50,7 +53,7 @@ impl Envelope {
         let at = |bytes: &BytesMut| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         for (name, value) in fields {
             let start = at(&bytes);
-            is_offloaded |= name == super::offload::FIELD;
+            is_offloaded |= name == OFFLOADED;
             bytes.put_slice(name);
             let middle = at(&bytes);
             bytes.put_slice(value);

@@ -167,7 +167,7 @@ impl Filter {
     /// [`FilterError`] if the name or the value is empty or not valid, or the filter gets too large.
     pub fn header(self, name: &str, value: &str) -> Result<Self, FilterError> {
         let condition = format!("h.{name}={value}");
-        if name.contains(comparison::ends_name) {
+        if name.contains(path::ends_name) {
             return Err(FilterError::Invalid {
                 name: "where".to_owned(),
                 value: condition.chars().take(condition::REPEATED_CHARS).collect(),

@@ -7,15 +7,12 @@
 
 use std::hash::Hasher;
 
-use super::envelope::pack_texts;
+use super::envelope::{OFFLOADED, pack_texts};
 use super::{Envelope, Life};
 
 /// The encoding of a light entry, so that a worker that does not know about offloaded fields rejects it loudly. The
 /// real encoding is among the large fields.
 const MARK: (&[u8], &[u8]) = (b"encoding", b"offloaded");
-
-/// The field that names the key.
-pub(super) const FIELD: &[u8] = b"offloaded";
 
 /// A longer value is offloaded, whatever its field is called.
 const MAX_VALUE_BYTES: usize = 4096;
@@ -65,7 +62,7 @@ impl Envelope {
     /// Returns where this entry's large fields are kept, if they are offloaded.
     #[doc(hidden)]
     pub fn offloaded(&self) -> Option<Offloaded> {
-        self.is_offloaded().then(|| Offloaded::read(self.get(FIELD)?)).flatten()
+        self.is_offloaded().then(|| Offloaded::read(self.get(OFFLOADED)?)).flatten()
     }
 
     /// Returns false if fields of this entry are kept elsewhere and have not been put back.
@@ -94,10 +91,10 @@ impl Envelope {
         let value = offloaded.value();
         let mut inline = InlineFields::new();
         let mut kept: Vec<_> =
-            self.fields().filter(|field| field.0 != FIELD && inline.keep(*field)).collect();
+            self.fields().filter(|field| field.0 != OFFLOADED && inline.keep(*field)).collect();
         // The second place: scripts expect the life in the first field.
         let second = kept.len().min(1);
-        kept.splice(second..second, [(FIELD, value.as_bytes()), MARK]);
+        kept.splice(second..second, [(OFFLOADED, value.as_bytes()), MARK]);
         Some(LightEnvelope { envelope: Self::new(kept.into_iter()), offloaded, fields })
     }
 
@@ -121,7 +118,7 @@ impl Envelope {
     }
 }
 
-/// The fields that the fleet or one of its scripts reads in a light entry, beside [`FIELD`]. Those of producers may have any
+/// The fields that the fleet or one of its scripts reads in a light entry, beside [`OFFLOADED`]. Those of producers may have any
 /// other name.
 const INLINE: [&[u8]; 50] = [
     b"type",
@@ -189,7 +186,7 @@ impl InlineFields {
 
     /// Returns true if this field, the next one of its entry, stays.
     fn keep(&mut self, (name, value): (&[u8], &[u8])) -> bool {
-        if name == FIELD {
+        if name == OFFLOADED {
             return true;
         }
         let known = INLINE.iter().position(|inline| *inline == name);
@@ -233,7 +230,7 @@ mod tests {
         let whole = large(300_000);
         let light = whole.without_large_fields(&life()).unwrap();
         let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
-        assert_eq!(names, [b"life".as_slice(), FIELD, b"encoding", b"type", b"attempt"]);
+        assert_eq!(names, [b"life".as_slice(), OFFLOADED, b"encoding", b"type", b"attempt"]);
         assert!(light.envelope.size() < 200 && !light.envelope.is_whole());
         let restored = light.envelope.with_large_fields(&light.fields).unwrap();
         for (name, value) in whole.fields() {
@@ -297,7 +294,7 @@ mod tests {
         let whole = Envelope::new(fields.map(|name| (name.as_bytes(), value.as_slice())));
         let light = whole.without_large_fields(&life()).unwrap();
         let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
-        assert_eq!(names, [b"life".as_slice(), FIELD, b"encoding", b"type", b"dead_error"]);
+        assert_eq!(names, [b"life".as_slice(), OFFLOADED, b"encoding", b"type", b"dead_error"]);
         let restored = light.envelope.with_large_fields(&light.fields).unwrap();
         assert_eq!((restored.len(), restored.is_whole()), (202, true));
         let count = |envelope: &Envelope, wanted: &[u8]| {

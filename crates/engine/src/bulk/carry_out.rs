@@ -2,13 +2,13 @@
 //! again: what is done is not found again.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 
 use super::hasten::Hastened;
 use super::relocate::{KeptBack, Relocated};
 use super::selection::{BulkAction, BulkJobs, BulkSelection};
+use super::terms::BulkTerms;
 use crate::client::error::Error;
 use crate::inspect::jobs::Spot;
 use crate::job::{Envelope, QueueName};
@@ -44,33 +44,6 @@ pub enum BulkError {
     /// Redis does not answer or refuses.
     #[error(transparent)]
     Redis(#[from] Error),
-}
-
-/// Who does something to many jobs, and what is kept of them; see the [example](BulkJobs).
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct BulkTerms {
-    /// Who does it, for the records of the jobs.
-    pub by: String,
-    /// How long the records of cancelled jobs are kept. By default a day.
-    pub retention: Duration,
-    /// The most jobs that the queue may have to which jobs are moved. What the fleet of that queue has agreed on counts too, if
-    /// it is lower. By default only that counts.
-    pub max_depth: Option<u64>,
-}
-
-impl BulkTerms {
-    /// Creates the terms of this person.
-    pub fn new(by: impl Into<String>) -> Self {
-        Self { by: by.into(), retention: Duration::from_secs(24 * 3600), max_depth: None }
-    }
-
-    setters! {
-        /// Sets how long the records of cancelled jobs are kept.
-        retention: Duration;
-        /// Sets the most jobs that the queue may have to which jobs are moved.
-        max_depth: impl Into<Option<u64>> => max_depth.into();
-    }
 }
 
 /// Where a page of the work begins; see the [example](BulkJobs). The default is the beginning.

@@ -8,3 +8,4 @@ pub(super) mod relocate;
 pub(super) mod remove;
 mod room;
 pub(super) mod selection;
+pub(super) mod terms;

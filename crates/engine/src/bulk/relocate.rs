@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
 
-use super::carry_out::BulkTerms;
+use super::terms::BulkTerms;
 use crate::attempt::settle::{TakenJob, flatten, identified, text};
 use crate::client::decode;
 use crate::client::error::Error;

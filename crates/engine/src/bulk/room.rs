@@ -10,7 +10,7 @@ use crate::job::QueueName;
 
 impl BulkJobs<'_> {
     /// Returns how many more jobs the queue `to` accepts, or `None` if any number. `max_depth` is the limit of
-    /// [`BulkTerms`](super::carry_out::BulkTerms); what the fleet of that queue has agreed on counts too, if it is lower.
+    /// [`BulkTerms`](super::terms::BulkTerms); what the fleet of that queue has agreed on counts too, if it is lower.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Effective;
 use super::pools::Pools;
-use super::problem::{Invalid, Problem};
+use super::problem::{Invalid, Problem, with_cause};
 use super::sections::{
     Config, CronSection, DeadSection, EventsSection, QueueSection, TypeSection, WorkerSection,
 };
@@ -222,10 +222,4 @@ fn build_steps(
         steps = steps.after(step, &section.after).limits(step, section.limits());
     }
     steps.build().map_err(|error| error.to_string())
-}
-
-pub(super) fn with_cause(error: &handlers::Error) -> String {
-    use std::error::Error as _;
-    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-    format!("{error}{cause}")
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 
-use super::problem::Problem;
+use super::Effective;
+use super::problem::{Problem, with_cause};
 use super::sections::{Config, TypeSection};
-use super::{Effective, assemble::with_cause};
 use crate::job::{JobType, PoolName};
 use streamfleet::handlers::{self, Pool, PoolChoice, PoolConfig};
 

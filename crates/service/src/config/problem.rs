@@ -128,6 +128,13 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     nearest::nearest(given, known)
 }
 
+/// Returns what is wrong with a handler, and why.
+pub(super) fn with_cause(error: &streamfleet::handlers::Error) -> String {
+    use std::error::Error as _;
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{error}{cause}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

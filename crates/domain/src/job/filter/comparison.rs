@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use super::path::{Path, Scalar};
+use super::path::{Path, Scalar, ends_name};
 use super::{Candidate, Filter, Match};
 
 /// What a valid condition looks like.
@@ -53,11 +53,6 @@ impl Operator {
             Self::Contains => "~",
         }
     }
-}
-
-/// Whether a character ends a name.
-pub(super) fn ends_name(c: char) -> bool {
-    "=!<>~".contains(c) || c.is_whitespace()
 }
 
 impl Comparison {

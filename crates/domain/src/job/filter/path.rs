@@ -5,7 +5,6 @@ use std::io::Cursor;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::comparison::ends_name;
 use crate::job::Encoding;
 
 /// The most steps of a path.
@@ -46,6 +45,11 @@ impl fmt::Display for Scalar {
             Self::Word(word) => out.write_str(word),
         }
     }
+}
+
+/// Whether a character ends a name.
+pub(super) fn ends_name(c: char) -> bool {
+    "=!<>~".contains(c) || c.is_whitespace()
 }
 
 impl Path {
