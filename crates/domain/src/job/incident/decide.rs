@@ -72,7 +72,7 @@ pub struct Checked {
 pub enum Transition {
     /// Write down the incident.
     Put {
-        /// As it is now.
+        /// The incident after the change.
         incident: Incident,
         /// Whether it has opened, or is resolved now.
         is_news: bool,
