@@ -31,7 +31,7 @@ impl Scripts {
         answers(reply(&self.server, source, keys, &jobs_args("me", "normal", jobs)))
     }
 
-    /// The same about one job. Returns the status and the rest of its answer.
+    /// Calls a script that handles several jobs about one of them. Returns the status and the rest of its answer.
     pub fn call_one(&self, source: &str, keys: &[&str], values: &[impl AsRef<[u8]>]) -> (i64, Vec<Value>) {
         only_answer(self.call_each(source, keys, &[values]))
     }
@@ -47,7 +47,8 @@ impl Scripts {
         self.same_twice(want, || self.call(source, keys, args).0);
     }
 
-    /// The same with a script that handles several jobs per call, about one job.
+    /// Calls a script that handles several jobs twice, about one job. The statuses must be these, and the second call must change
+    /// nothing.
     pub fn one_twice(&self, source: &str, keys: &[&str], values: &[impl AsRef<[u8]>], want: [i64; 2]) {
         self.same_twice(want, || self.call_one(source, keys, values).0);
     }
