@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::attempt::args::{created, flag, letter_of, text, time};
 use crate::attempt::call::JobsCall;
-use crate::attempt::settle::{created, flag, letter_of, text, time};
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::scripts;

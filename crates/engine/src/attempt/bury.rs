@@ -2,9 +2,11 @@
 
 use fred::types::{Key, Value};
 
+use crate::attempt::applied::Applied;
+use crate::attempt::args::{flag, flatten, letter_of, text};
 use crate::attempt::call::{JobsCall, only};
 use crate::attempt::followup::FollowUpArgs;
-use crate::attempt::settle::{Applied, AttemptSummary, TakenJob, edited, flag, flatten, letter_of, text};
+use crate::attempt::taken::{AttemptSummary, TakenJob, edited};
 use crate::client::error::Error;
 use crate::client::script::scripts;
 use crate::job::campaign::CampaignTag;
@@ -154,7 +156,7 @@ impl Queue {
         let burial = Burial { reason: DeadReason::Malformed, error: why.to_owned(), attempts: 0 };
         let mut call = self.burial_call(consumer, entry.lane);
         self.add_burial(&mut call, (letter, false), &burial, ran).await?;
-        let applied = self.applied(only("bury", self.run_each(call).await?)?)?;
+        let applied = Applied::of(only("bury", self.run_each(call).await?)?)?;
         Ok((applied == Applied::Moved).then_some(id))
     }
 

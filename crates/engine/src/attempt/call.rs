@@ -4,7 +4,7 @@
 use fred::types::{Key, Value};
 
 use crate::Queue;
-use crate::attempt::settle::text;
+use crate::attempt::args::text;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::{Answer, Script};

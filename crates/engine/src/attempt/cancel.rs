@@ -6,8 +6,9 @@ use std::time::Duration;
 use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
+use crate::attempt::args::text;
 use crate::attempt::followup::FollowUpArgs;
-use crate::attempt::settle::{TakenJob, text};
+use crate::attempt::taken::TakenJob;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::link::Link;

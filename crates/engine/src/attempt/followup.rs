@@ -3,7 +3,7 @@
 
 use fred::types::{Key, Value};
 
-use crate::attempt::settle::TakenJob;
+use crate::attempt::taken::TakenJob;
 use crate::client::keys::Keys;
 use crate::job::campaign::CampaignTag;
 use crate::job::{DeadReason, End, Envelope, FollowUps, Lane, Life, Policy, callback_of_type, fingerprint};

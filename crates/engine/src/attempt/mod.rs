@@ -1,6 +1,8 @@
 //! One attempt of a job, from the read of its entry to the script that settles it.
 
 pub(super) mod acknowledge;
+pub(super) mod applied;
+pub(super) mod args;
 pub(super) mod begin;
 pub(super) mod bury;
 pub(super) mod call;
@@ -14,3 +16,4 @@ pub(super) mod runs;
 pub(super) mod settle;
 pub(super) mod steps;
 pub(super) mod take;
+pub(super) mod taken;

@@ -57,7 +57,7 @@ impl Queue {
                 Value::Integer(job.created.as_ms().cast_signed()),
                 job.job_type.as_str().into(),
                 job.lane.as_str().into(),
-                crate::attempt::settle::text(&job.life),
+                crate::attempt::args::text(&job.life),
                 Value::Integer(nth.cast_signed()),
                 i64::from(percent).into(),
                 bytes(note.as_bytes()),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fred::types::Value;
 
+use crate::attempt::args::flag;
 use crate::attempt::call::JobsCall;
-use crate::attempt::settle::flag;
 use crate::attempt::steps::StepLedgers;
 use crate::client::decode;
 use crate::client::error::Error;

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use fred::types::{Key, Value};
 
+use crate::attempt::applied::Applied;
+use crate::attempt::args::{created, flag, flatten, text, time};
 use crate::attempt::bury::Letter;
 use crate::attempt::call::{JobsCall, only};
 use crate::attempt::followup::FollowUpArgs;
 use crate::attempt::keep::KeepRecord;
+use crate::attempt::taken::{AttemptSummary, TakenJob, identified, next_attempt};
 use crate::client::error::Error;
 use crate::client::script::{Script, scripts};
-use crate::job::{
-    ConsumerName, Deferral, End, Envelope, GateName, JobId, JobSpec, Lane, Parking, Policy, Settlement,
-    Timestamp, TraceContext,
-};
-use crate::sabotage::{self, Sabotage};
-use crate::submit::enqueue::optional;
+use crate::job::{ConsumerName, Deferral, End, JobId, Lane, Parking, Policy, Settlement};
 use crate::submit::offload::ScriptFields;
 use crate::{Answer, Queue, bytes, millis};
 
@@ -23,57 +21,6 @@ scripts! { CANCELLED "cancelled", COMPLETE "complete", DEFER "defer", PARK "park
 
 /// The answer about a job that the script left for another call; see `complete.lua`.
 const LATER: i64 = 5;
-
-/// The outcome of a settlement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Applied {
-    /// The settlement took effect.
-    Moved,
-    /// Another process settled this entry: nothing was changed.
-    Stale,
-    /// An attempt of the job succeeded after it had been given up; its retry never starts.
-    Late,
-    /// The job's cancellation was requested, so it is cancelled and does not run again.
-    Cancelled,
-    /// The entry was already settled, and no trace of this life is left: a plain acknowledgement settled it.
-    Untraced,
-}
-
-/// A job with the fields of the entry that carries it.
-#[derive(Debug, Clone, Copy)]
-pub struct TakenJob<'a> {
-    /// What its fields mean.
-    pub job: &'a JobSpec,
-    /// The fields.
-    pub envelope: &'a Envelope,
-    /// The span of the attempt that ended, if it had one.
-    pub trace: Option<&'a TraceContext>,
-}
-
-/// Returns the entry's fields with `add` in place of those that `replaced` selects. If the attempt had a span, the
-/// fields link to it.
-pub(crate) fn edited(
-    envelope: &Envelope,
-    trace: Option<&TraceContext>,
-    replaced: impl Fn(&[u8]) -> bool,
-    add: &[(&[u8], &[u8])],
-) -> Envelope {
-    const LINK: &[u8] = b"trace_link";
-    let Some(trace) = trace else { return envelope.edited(replaced, add) };
-    let add: Vec<_> = add.iter().copied().chain([(LINK, trace.as_str().as_bytes())]).collect();
-    envelope.edited(|name| name == LINK || replaced(name), &add)
-}
-
-/// What is noted about an attempt that ended.
-#[derive(Debug, Clone, Copy)]
-pub struct AttemptSummary<'a> {
-    /// How long it ran.
-    pub elapsed: Duration,
-    /// How it ended, in one word.
-    pub outcome: &'a str,
-    /// The consumer that ran it.
-    pub worker: &'a str,
-}
 
 /// An attempt that ended, and what is decided about it.
 #[derive(Debug, Clone, Copy)]
@@ -147,10 +94,10 @@ impl Queue {
             Ok(answer) if answer.status == 3 => {
                 let answer =
                     cancelled.next().unwrap_or_else(|| Err(Error::contract("cancelled", "no answer")))?;
-                let applied = self.applied(answer)?;
+                let applied = Applied::of(answer)?;
                 Ok(if applied == Applied::Moved { Applied::Cancelled } else { applied })
             }
-            answer => self.applied(answer?),
+            answer => Applied::of(answer?),
         };
         Ok(answers.into_iter().map(outcome).collect())
     }
@@ -355,113 +302,11 @@ impl Queue {
         ];
         call.add((job.entry, &job.life), keys, args);
     }
-
-    #[doc(hidden)]
-    pub fn applied(&self, answer: Answer) -> Result<Applied, Error> {
-        match answer.status {
-            0 => Ok(Applied::Stale),
-            1 => Ok(Applied::Moved),
-            2 => Ok(Applied::Late),
-            4 => Ok(Applied::Untraced),
-            _ => Err(Error::contract("settle", answer)),
-        }
-    }
-}
-
-/// The fields that an entry has in a room beside its own: its lane, and the gates that it has to pass, one per line.
-const HOME: &[u8] = b"lane";
-const ROOM_GATES: &[u8] = b"room_gates";
-
-/// Returns the fields of an entry that is moved as it is, with the identity that its first entry gave the job. In a room,
-/// they also say where the job has to go from there.
-pub(crate) fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Envelope {
-    let job = taken.job;
-    let (id, since, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
-    let gates =
-        parking.map(|parking| parking.gates.iter().map(GateName::as_str).collect::<Vec<_>>().join("\n"));
-    let mut add: Vec<(&[u8], &[u8])> =
-        vec![(b"id", id.as_bytes()), (b"created_ms", since.as_bytes()), (b"life", life.as_bytes())];
-    if let Some(gates) = &gates {
-        add.extend([(HOME, job.home.as_str().as_bytes()), (ROOM_GATES, gates.as_bytes())]);
-    }
-    let replaced = |name: &[u8]| {
-        matches!(name, b"id" | b"created_ms" | b"life")
-            || (gates.is_some() && (name == HOME || name == ROOM_GATES))
-    };
-    edited(taken.envelope, taken.trace, replaced, &add)
-}
-
-/// Returns the fields of the next attempt: counters updated, times that have passed removed, identity fixed.
-fn next_attempt(taken: TakenJob<'_>, to: &Deferral) -> Envelope {
-    let job = taken.job;
-    let id = job.id.to_string();
-    let life = job.life.to_string();
-    let failures = match &to.error {
-        Some(_) if sabotage::is(Sabotage::RetryNotCounted) => job.attempt,
-        None if sabotage::is(Sabotage::SnoozeCounted) => to.attempt + 1,
-        Some(_) | None => to.attempt,
-    };
-    let (attempt, lost, created) =
-        (failures.to_string(), to.lost.to_string(), job.created.as_ms().to_string());
-    let mut add: Vec<(&[u8], &[u8])> = vec![(b"id", id.as_bytes()), (b"created_ms", created.as_bytes())];
-    if failures > 0 {
-        add.push((b"attempt", attempt.as_bytes()));
-    }
-    if to.lost > 0 {
-        add.push((b"lost", lost.as_bytes()));
-    }
-    // A later dead letter shows the time that its producer set.
-    for (time, kept) in
-        [(b"delay_ms".as_slice(), b"was_delay_ms".as_slice()), (b"run_at_ms", b"was_run_at_ms")]
-    {
-        add.extend(taken.envelope.get(time).map(|time| (kept, time)));
-    }
-    let replaced = |name: &[u8]| {
-        matches!(name, b"id" | b"created_ms" | b"life" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
-            || name == UNROUTABLE
-            || name == HOME
-    };
-    // Scripts read the life from the beginning of the packed fields.
-    edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes())
-}
-
-/// The field in which older versions wrote since when no worker had known the job's type.
-const UNROUTABLE: &[u8] = b"unroutable_ms";
-
-/// Tells `begin` and `bury` about the dead letter whose fields a job has: which life ended in it, and when.
-pub(crate) fn letter_of(job: &JobSpec) -> [Value; 2] {
-    let former = job.former.as_deref();
-    let life = former.and_then(|former| former.life.as_ref()).map_or_else(|| Value::from(""), text);
-    let at = former.and_then(|former| former.dead_at);
-    [life, at.map_or_else(|| Value::from(""), |at| at.to_string().into())]
 }
 
 /// Returns how long an interrupted handler is noted to have run. Zero means that it did not run, which is not noted.
 fn noted_duration(elapsed: Duration) -> Duration {
     if elapsed.is_zero() { elapsed } else { elapsed.max(Duration::from_millis(1)) }
-}
-
-/// Converts any value to a text argument.
-pub(crate) fn text(shown: &impl ToString) -> Value {
-    shown.to_string().into()
-}
-
-pub(crate) fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {
-    args.extend(envelope.fields().flat_map(|(name, value)| [bytes(name), bytes(value)]));
-}
-
-/// Converts the start of a job's life to an argument.
-pub(crate) fn created(job: &JobSpec) -> Value {
-    Value::Integer(job.created.as_ms().cast_signed())
-}
-
-/// Converts a time to an argument; '' if there is none.
-pub(crate) fn time(time: Option<Timestamp>) -> Value {
-    optional(time.map(Timestamp::as_ms))
-}
-
-pub(crate) fn flag(set: bool) -> Value {
-    Value::from(if set { "1" } else { "0" })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use fred::types::Value;
 
 use crate::attempt::followup::FollowUpArgs;
-use crate::attempt::settle::TakenJob;
+use crate::attempt::taken::TakenJob;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::scripts;

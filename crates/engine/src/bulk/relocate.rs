@@ -9,7 +9,8 @@ use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
 
 use super::terms::BulkTerms;
-use crate::attempt::settle::{TakenJob, flatten, identified, text};
+use crate::attempt::args::{flatten, text};
+use crate::attempt::taken::{TakenJob, identified};
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::scripts;

@@ -10,7 +10,7 @@ use fred::interfaces::KeysInterface;
 use fred::types::Value;
 use serde_json::{Map, Value as Json, json};
 
-use crate::attempt::settle::flatten;
+use crate::attempt::args::flatten;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::scripts;

@@ -19,11 +19,13 @@ use bytes::Bytes;
 use fred::types::Key;
 
 use super::attempt::acknowledge::Acknowledged;
+use super::attempt::applied::Applied;
 use super::attempt::begin::{Begun, Candidate};
 use super::attempt::call::only;
 use super::attempt::keep::KeepRecord;
 use super::attempt::progress::UnsentReport;
-use super::attempt::settle::{Applied, AttemptSummary, EndedAttempt, TakenJob};
+use super::attempt::settle::EndedAttempt;
+use super::attempt::taken::{AttemptSummary, TakenJob};
 use super::client::decode;
 use super::client::error::Error;
 use super::client::keys::{self, Keys};

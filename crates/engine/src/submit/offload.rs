@@ -12,7 +12,7 @@ use bytes::Bytes;
 use fred::interfaces::KeysInterface;
 use fred::types::{Expiration, Key, SetOptions, Value};
 
-use crate::attempt::settle::TakenJob;
+use crate::attempt::taken::TakenJob;
 use crate::client::error::{Class, Error};
 use crate::client::link::Link;
 use crate::job::{Envelope, Life, LightEnvelope};
