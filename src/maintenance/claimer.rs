@@ -3,12 +3,13 @@
 
 mod lost;
 mod places;
+mod retry;
 
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-pub(super) use lost::retry;
+pub(super) use retry::retry;
 
 use super::Context;
 use crate::broker::{ClaimFrom, Error};

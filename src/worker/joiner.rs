@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use super::QueueConfig;
 use super::backoff::RedisBackoff;
 use super::heartbeat::JoinedQueues;
-use super::process::Served;
 use super::queue_worker::{QueueWorker, Shared};
 use crate::broker::{Error, Joined, Queue};
 use crate::event::Event;
@@ -34,6 +33,13 @@ pub(super) struct OnJoined {
     pub(super) queue_workers: Arc<QueueWorkers>,
     pub(super) queues: watch::Sender<JoinedQueues>,
     pub(super) served: mpsc::Sender<Served>,
+}
+
+/// A queue that the worker serves, for the task that maintains it.
+pub(crate) struct Served {
+    pub(crate) queue: Queue,
+    pub(crate) lease: Duration,
+    pub(crate) health: Arc<QueueHealth>,
 }
 
 /// The queue workers that are working.

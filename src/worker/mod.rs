@@ -52,8 +52,9 @@ pub use archive::DeadArchive;
 pub use handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload, RawPayload};
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Inline, InlineOptions, inline};
+pub(crate) use joiner::Served;
 pub use middleware::{Handled, Middleware, Next};
-pub(crate) use process::{Served, Worker};
+pub(crate) use process::Worker;
 pub(crate) use quota::Quota;
 pub(crate) use registry::Registry;
 pub use steps::{Steps, StepsBuilder};

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::Config;
 use super::clock::ServerClock;
 use super::heartbeat::{DescribeWorker, Heartbeat, JoinedQueues};
-use super::joiner::{Joiner, OnJoined, QueueWorkers};
+use super::joiner::{Joiner, OnJoined, QueueWorkers, Served};
 use super::queue_worker::{LEAVES_WITHIN, Shared};
 use super::quota::Quota;
 use super::registry::Registry;
@@ -34,13 +34,6 @@ pub(crate) struct Worker {
     heartbeat: std::thread::JoinHandle<()>,
     // Dropping a worker without stopping it ends its heartbeat too.
     heartbeat_stop: DropGuard,
-}
-
-/// A queue that the worker serves, for the task that maintains it.
-pub(crate) struct Served {
-    pub(crate) queue: Queue,
-    pub(crate) lease: Duration,
-    pub(crate) health: Arc<QueueHealth>,
 }
 
 impl Worker {

@@ -127,7 +127,6 @@ impl Registry {
     }
 
     /// Sets the schemas of types, also of types that have no handler here.
-    #[cfg(feature = "schema")]
     pub(crate) fn set_schemas(&mut self, schemas: Schemas) {
         self.schemas = schemas;
     }

@@ -287,6 +287,7 @@ impl Running {
 mod tests {
     use super::*;
     use crate::handlers::fixture::context_for;
+    use crate::handlers::pool::room::Starting;
     use crate::handlers::pool::slots::Slots;
     use bytes::Bytes;
     use tokio::sync::oneshot::{self, Receiver};
@@ -295,7 +296,7 @@ mod tests {
 
     /// Adds jobs to a pool, and to the program of this room.
     fn fill<'a>(slots: &'a Slots, most: usize, count: u64) -> (Jobs<'a>, Vec<Receiver<Answer>>) {
-        let mut jobs = Jobs::new(slots.starting(most).ready(most, 10));
+        let mut jobs = Jobs::new(Starting::new(&slots, most).ready(most, 10));
         let mut answers = Vec::new();
         for reference in 1..=count {
             let (answer, answered) = oneshot::channel();

@@ -10,8 +10,16 @@ pub(super) struct Starting<'a> {
 }
 
 impl<'a> Starting<'a> {
+    /// Notes that a program with room for `room` jobs starts.
     pub(super) fn new(slots: &'a Slots, room: usize) -> Self {
+        slots.change(|state| state.starting += room);
         Self { slots, room }
+    }
+
+    /// Waits until there are more jobs than the programs have room for, and notes that one starts.
+    pub(super) async fn wanted(slots: &'a Slots, room: usize) -> Self {
+        slots.wanted().await;
+        Self::new(slots, room)
     }
 
     /// Notes that the program is ready, begins up to `most` jobs at once, and takes up to `ahead` more.
@@ -138,7 +146,7 @@ mod tests {
     #[test]
     fn a_program_that_has_more_than_half_of_its_jobs_ahead_gets_no_more() {
         let slots = Slots::new(1);
-        let mut room = slots.starting(1).ready(1, 5);
+        let mut room = Starting::new(&slots, 1).ready(1, 5);
         room.take();
         let places = [5, 4, 3, 0, 0, 0].map(|want| {
             let places = room.places_ahead();

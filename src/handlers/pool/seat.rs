@@ -68,8 +68,9 @@ impl Seating {
     async fn wanted(&self, at_once: bool) -> Option<Starting<'_>> {
         let room = self.pool.config.inflight;
         let starting = async {
+            let slots = &self.pool.slots;
             let starting =
-                if at_once { self.pool.slots.starting(room) } else { self.pool.slots.wanted(room).await };
+                if at_once { Starting::new(slots, room) } else { Starting::wanted(slots, room).await };
             let not_before = self.pool.restarts().not_before();
             if let Some(at) = not_before {
                 sleep_until(at.into()).await;

@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use super::cuts::CutFlag;
 use super::message::Verdict;
 use super::reached;
-use super::room::Starting;
 use crate::JobContext;
 
 /// About what a line has besides the fields of its job.
@@ -319,23 +318,16 @@ impl Slots {
         taken
     }
 
-    /// Waits until there are more jobs than the programs have room for, and notes that one with room for `room` starts.
-    pub(super) async fn wanted(&self, room: usize) -> Starting<'_> {
+    /// Waits until there are more jobs than the programs have room for. More than one caller may learn of it.
+    pub(super) async fn wanted(&self) {
         loop {
             let mut wanted = pin!(self.wanted.notified());
             wanted.as_mut().enable();
             if self.lock().is_short() {
-                return self.starting(room);
+                return;
             }
             wanted.await;
         }
-    }
-
-    /// Notes that a program with room for `room` starts.
-    pub(super) fn starting(&self, room: usize) -> Starting<'_> {
-        // More than one may be wanted.
-        self.change(|state| state.starting += room);
-        Starting::new(self, room)
     }
 
     /// Accepts jobs again after [`Slots::close`].
@@ -368,6 +360,7 @@ impl Slots {
 mod tests {
     use super::*;
     use crate::handlers::fixture::context;
+    use crate::handlers::pool::room::Starting;
     use futures_util::FutureExt;
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -454,7 +447,7 @@ mod tests {
     #[test]
     fn a_program_takes_what_it_begins_and_its_share_of_the_rest_at_once() {
         let slots = Slots::new(2);
-        let (_one, _other) = (slots.starting(2).ready(2, 8), slots.starting(2).ready(2, 8));
+        let (_one, _other) = (Starting::new(&slots, 2).ready(2, 8), Starting::new(&slots, 2).ready(2, 8));
         let kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
         kept[1].2.raise();
         let places = Places { begin: 2, ahead: 8, ahead_bytes: 10_000 };
@@ -477,21 +470,21 @@ mod tests {
     #[test]
     fn programs_are_wanted_only_for_jobs_that_have_no_room() {
         let slots = Slots::new(2);
-        assert!(slots.wanted(2).now_or_never().is_none());
+        assert!(Starting::wanted(&slots, 2).now_or_never().is_none());
         let _kept: Vec<_> = (0..3).map(|_| push(&slots)).collect();
-        let one = slots.wanted(2).now_or_never().expect("three jobs and no program");
-        let two = slots.wanted(2).now_or_never().expect("three jobs and room for two");
-        assert!(slots.wanted(2).now_or_never().is_none());
+        let one = Starting::wanted(&slots, 2).now_or_never().expect("three jobs and no program");
+        let two = Starting::wanted(&slots, 2).now_or_never().expect("three jobs and room for two");
+        assert!(Starting::wanted(&slots, 2).now_or_never().is_none());
         let mut room = one.ready(2, 0);
         drop(two);
-        let again = slots.wanted(2).now_or_never().expect("the second failed to start");
+        let again = Starting::wanted(&slots, 2).now_or_never().expect("the second failed to start");
         drop(again);
         assert_eq!(taken(&slots), Some(0));
         room.take();
         assert!(room.is_free());
         room.close();
         assert!(!room.is_free());
-        assert!(slots.wanted(2).now_or_never().is_some());
+        assert!(Starting::wanted(&slots, 2).now_or_never().is_some());
     }
 
     fn soon() -> Instant {
@@ -505,7 +498,7 @@ mod tests {
     #[test]
     fn only_jobs_that_no_program_would_begin_are_taken_ahead() {
         let slots = Slots::new(1);
-        let (mut busy, _idle) = (slots.starting(1).ready(1, 2), slots.starting(1).ready(1, 2));
+        let (mut busy, _idle) = (Starting::new(&slots, 1).ready(1, 2), Starting::new(&slots, 1).ready(1, 2));
         let _kept: Vec<_> = (0..4).map(|_| push(&slots)).collect();
         assert_eq!(taken(&slots), Some(0));
         assert!(!busy.is_free_ahead());
@@ -524,7 +517,7 @@ mod tests {
     #[test]
     fn a_program_that_leaves_makes_its_share_a_surplus() {
         let slots = Slots::new(1);
-        let (mut busy, idle) = (slots.starting(1).ready(1, 2), slots.starting(1).ready(1, 2));
+        let (mut busy, idle) = (Starting::new(&slots, 1).ready(1, 2), Starting::new(&slots, 1).ready(1, 2));
         let _kept: Vec<_> = (0..2).map(|_| push(&slots)).collect();
         assert_eq!(taken(&slots), Some(0));
         busy.take();
@@ -539,15 +532,15 @@ mod tests {
     #[test]
     fn jobs_that_were_taken_ahead_want_one_more_program() {
         let slots = Slots::new(1);
-        let mut room = slots.starting(1).ready(1, 8);
+        let mut room = Starting::new(&slots, 1).ready(1, 8);
         let _kept: Vec<_> = (0..2).map(|_| push(&slots)).collect();
         assert_eq!((taken(&slots), taken_ahead(&slots)), (Some(0), Some(1)));
         room.take();
         room.take_ahead();
-        drop(slots.wanted(1).now_or_never().expect("one job could begin in another program"));
+        drop(Starting::wanted(&slots, 1).now_or_never().expect("one job could begin in another program"));
         room.follow();
         room.tell();
-        assert!(slots.wanted(1).now_or_never().is_none(), "it has begun in this one");
+        assert!(Starting::wanted(&slots, 1).now_or_never().is_none(), "it has begun in this one");
         room.end();
         assert!(room.is_free());
     }
@@ -555,7 +548,7 @@ mod tests {
     #[test]
     fn a_step_is_never_taken_ahead() {
         let slots = Slots::new(1);
-        let mut room = slots.starting(1).ready(1, 8);
+        let mut room = Starting::new(&slots, 1).ready(1, 8);
         let first = push(&slots);
         assert_eq!(taken(&slots), Some(first.0));
         room.take();

@@ -4,7 +4,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::lost::until_answered;
+use super::retry::until_answered;
 use crate::broker::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK};
 use crate::job::{Envelope, JobSpec, Rules};
 use crate::maintenance::Context;
