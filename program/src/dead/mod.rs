@@ -7,6 +7,7 @@ mod export;
 mod groups;
 mod list;
 mod plan;
+mod replay;
 mod show;
 mod sweep;
 mod watch;
@@ -75,7 +76,7 @@ enum Action {
     #[command(
         after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --reason exhausted --type mail.send\n  streamfleet dead replay --type mail.send --rate 50/s --canary 5 --stop-at 5%\n  streamfleet dead replay --all --yes --why 'the mail server is back'"
     )]
-    Replay(Box<sweep::Replay>),
+    Replay(Box<replay::Replay>),
     /// Delete dead letters and their jobs.
     #[command(override_usage = DROP)]
     #[command(

@@ -1,4 +1,4 @@
-//! `dead replay` and `dead drop`: for the named letters, or for those that a filter matches and that exist now. One script
+//! What `dead replay` and `dead drop` do: for the named letters, or for those that a filter matches and that exist now. One script
 //! handles each letter, so two concurrent sweeps never replay a letter twice. A letter that Redis refuses stays, and stops
 //! nothing.
 
@@ -11,7 +11,6 @@ use streamfleet::job::{EntryId, JobId, QueueName, State};
 use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{DeadLetter, Filter, Replayed, Selection};
 
-use super::campaign::{self, CampaignArgs};
 use super::{Letters, plan};
 use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
@@ -43,45 +42,6 @@ pub(super) struct Args {
     pub(super) actor: ActorArgs,
     #[command(flatten)]
     pub(super) letters: Letters,
-}
-
-/// The arguments of `dead replay`.
-#[derive(clap::Args)]
-pub(super) struct Replay {
-    /// Which steps of a job to run: those that have not succeeded, or all of them. With `all`, steps that are done
-    /// run again, including steps of the kind `once`.
-    #[arg(long, value_name = "WHICH", default_value = "failed")]
-    steps: Which,
-    #[command(flatten)]
-    campaign: CampaignArgs,
-    #[command(flatten)]
-    args: Args,
-}
-
-/// Which steps a replay runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Which {
-    /// Those that have not succeeded. A `once` step that has been started waits for a decision.
-    Failed,
-    /// All of them: the ledger is discarded.
-    All,
-}
-
-impl Replay {
-    /// Replays the letters, or begins a campaign that does.
-    pub(super) async fn run(self, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
-        let action = match self.steps {
-            Which::Failed => SweepAction::Replay,
-            Which::All => SweepAction::StartOver,
-        };
-        match self.campaign.rules() {
-            None => run(self.args, action, queue, context).await,
-            Some(_) if action == SweepAction::StartOver => {
-                Err(Wrong("--steps all does not work with a campaign".to_owned()).into())
-            }
-            Some(rules) => campaign::start(self.args, rules, queue, context).await,
-        }
-    }
 }
 
 /// What is done to each letter.
