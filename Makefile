@@ -20,7 +20,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check long bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check long long-programs long-modules packages bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
 # Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
 # Built once and seldom changed, so it needs nothing to build it again in parts, and no lines in traces.
@@ -42,19 +42,30 @@ LONG := $(addprefix --test ,long storms audit)
 test: redis
 	$(CARGO) test --locked --all-features --no-fail-fast -- --skip ::long::
 
-long: redis
+long: long-programs long-modules
+
+long-programs: redis
 	$(CARGO) test --locked --all-features --no-fail-fast $(LONG)
+
+long-modules: redis
 	$(CARGO) test --locked --all-features --no-fail-fast --tests -- ::long::
 
-check: lint lua public-api long sdk-check console-check servers-check deploy-check grafana-check
+# Four at a time, because they wait more than they compute, and what takes longest begins first. Each prints what it has to say when it has
+# ended. Nothing that is wrong keeps the others from being checked.
+check:
+	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
+	  long-programs packages lint long-modules servers-check deploy-check grafana-check public-api
+
+# One after the other: they install packages.
+packages:
+	+$(MAKE) --no-print-directory --jobs=1 lua sdk-check console-check
 
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	$(CARGO) clippy --locked --all-features $(LONG) -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet --lib -- -D warnings
-	$(CARGO) clippy --locked --package streamfleet-cli -- -D warnings
-	$(CARGO) clippy --locked --package streamfleet-public-api -- -D warnings
+	$(CARGO) clippy --locked --package streamfleet-cli --package streamfleet-public-api -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features --package streamfleet --package streamfleet-domain \
 	  --package streamfleet-engine --package streamfleet-service
 
