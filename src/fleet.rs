@@ -415,7 +415,6 @@ impl Builder {
 
     /// Buries jobs whose payload does not fit the schema of their type, before they start. Producers should have the same
     /// schemas; see the [example](crate::schema::Schemas).
-    #[cfg(feature = "schema")]
     #[must_use]
     pub fn schemas(mut self, schemas: crate::schema::Schemas) -> Self {
         self.registry.set_schemas(schemas);

@@ -89,10 +89,7 @@ pub mod job;
 mod maintenance;
 pub mod producer;
 mod recycle;
-#[cfg(feature = "schema")]
 pub mod schema;
-#[cfg(not(feature = "schema"))]
-mod schema;
 mod shutdown;
 mod statistics;
 #[cfg(feature = "testing")]

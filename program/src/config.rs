@@ -69,7 +69,6 @@ pub(super) fn check(
         Err(invalid) => (invalid.problems, Vec::new()),
         Ok(effective) => {
             let mut found = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
-            #[cfg(feature = "alerts")]
             found.extend(effective.alerts().err().into_iter().flat_map(|invalid| invalid.problems));
             found.extend(console::problem_with_accounts(&effective));
             let missing = effective.missing_programs();

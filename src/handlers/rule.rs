@@ -90,7 +90,7 @@ pub enum Code {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Exec,
-    #[cfg(feature = "http")]
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only the handler `http` has it"))]
     Http,
 }
 
@@ -163,7 +163,6 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::Exec => "exec",
-            #[cfg(feature = "http")]
             Self::Http => "http",
         }
     }
@@ -172,7 +171,6 @@ impl Kind {
     fn codes(self) -> (RangeInclusive<i64>, &'static str) {
         match self {
             Self::Exec => (0..=255, "exit"),
-            #[cfg(feature = "http")]
             Self::Http => (200..=999, "status"),
         }
     }
@@ -181,7 +179,6 @@ impl Kind {
     fn split(self, rule: &Rule) -> (Option<&Codes>, Option<&'static str>) {
         match self {
             Self::Exec => (rule.exit.as_ref(), rule.status.is_some().then_some("a program has no status")),
-            #[cfg(feature = "http")]
             Self::Http => {
                 (rule.status.as_ref(), rule.exit.is_some().then_some("an endpoint has no exit code"))
             }
@@ -380,7 +377,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "http")]
     #[test]
     fn an_endpoints_rules_are_bounded_by_what_an_endpoint_can_answer() {
         let wrong = |json| Kind::Http.validate(&rules(json!([json])));

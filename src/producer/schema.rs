@@ -26,7 +26,6 @@ impl Candidate {
     }
 }
 
-#[cfg(feature = "schema")]
 impl Producer {
     /// Refuses jobs whose payload does not fit the schema of its type, also where it replaces that of a delayed job, or is
     /// that of a job that follows another one. Other types take any payload. See the
@@ -37,7 +36,6 @@ impl Producer {
     }
 }
 
-#[cfg(feature = "schema")]
 impl Submission {
     /// Refuses a payload that does not fit the schema of the job's type, and the payloads of the jobs that
     /// [follow](Submission::then). [`Producer::schemas`] makes the same check before anything is sent. A large payload takes a

@@ -1,29 +1,35 @@
-//! Replaces schemas if the feature `schema` is not enabled: no type has one.
+//! Replaces the schema if the feature `schema` is not enabled: a type without values.
 
-use crate::job::{Encoding, InvalidPayload, JobType};
+use crate::job::{Encoding, InvalidPayload};
 
-/// The schemas of types, of which there are none.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Schemas {}
+/// A JSON Schema for payloads.
+#[derive(Debug, Clone, Copy)]
+pub enum Schema {}
 
-impl Schemas {
-    /// Returns true: no type has a schema.
-    pub(crate) fn is_empty(&self) -> bool {
-        true
+/// Why a text is not a schema that can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot be used: this program was built without the feature schema")]
+pub struct InvalidSchema;
+
+impl Schema {
+    /// The most bytes of a schema as JSON: 1 MiB.
+    pub const MAX_BYTES: usize = 1024 * 1024;
+
+    /// Refuses every schema.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSchema`].
+    pub fn parse(_json: &[u8]) -> Result<Self, InvalidSchema> {
+        Err(InvalidSchema)
     }
 
-    /// Returns false: the type has no schema.
-    pub(crate) fn has(&self, _job_type: &JobType) -> bool {
-        false
-    }
-
-    /// Checks nothing.
-    pub(crate) fn check(
-        &self,
-        _job_type: &JobType,
-        _payload: &[u8],
-        _encoding: Encoding,
-    ) -> Result<(), InvalidPayload> {
-        Ok(())
+    /// Checks a payload.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub fn check(&self, _payload: &[u8], _encoding: Encoding) -> Result<(), InvalidPayload> {
+        match *self {}
     }
 }

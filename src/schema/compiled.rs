@@ -1,5 +1,10 @@
 //! A JSON Schema, compiled once.
 
+mod decoded;
+mod problem;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -8,7 +13,6 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator};
 use serde_json::Value;
 
-use super::{decoded, problem};
 use crate::job::{Encoding, InvalidPayload, PayloadProblem};
 
 /// The largest payload in bytes of which all problems are collected. A larger one may have millions.
@@ -227,6 +231,3 @@ fn has_any(value: &Value, names: &[&str]) -> bool {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
-
-#[cfg(test)]
-mod tests;

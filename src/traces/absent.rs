@@ -24,6 +24,9 @@ pub enum Traces {}
 pub enum Exporting {}
 
 impl Traces {
+    /// Whether this build has the feature `otlp`.
+    pub const AVAILABLE: bool = false;
+
     /// Returns `None`: this build has no spans.
     ///
     /// # Errors
@@ -66,4 +69,9 @@ pub(super) fn start_linked(
 /// Returns the current trace context, which does not exist in this build.
 pub(crate) fn current() -> Option<TraceContext> {
     None
+}
+
+/// Refuses the address of a collector: this build sends nothing to one.
+pub(super) fn check_endpoint(_endpoint: &str) -> Result<(), String> {
+    Err("this build cannot export traces; it needs the feature otlp".to_owned())
 }

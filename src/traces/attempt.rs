@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use super::context::{self, Tracer};
+use super::export::{self, Tracer};
 use crate::event::Ending;
 use crate::job::{ConsumerName, Envelope, FailureKind, JobSpec, Outcome, QueueName, StepName, TraceContext};
 
@@ -60,7 +60,7 @@ impl Tracer {
         );
         let before = carried(b"trace_link");
         let parent = carried(b"traceparent").or(before);
-        let context = context::start_linked(&span, parent, before)?;
+        let context = export::start_linked(&span, parent, before)?;
         Some(AttemptSpan { span, context })
     }
 
@@ -75,7 +75,7 @@ impl Tracer {
             "streamfleet.attempt" = i64::from(attempts) + 1,
             "error.type" = Empty,
         );
-        let context = context::start_linked(&span, None, None)?;
+        let context = export::start_linked(&span, None, None)?;
         Some(AttemptSpan { span, context })
     }
 }

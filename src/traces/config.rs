@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::export;
+
 /// Where spans are exported to, and for which jobs.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -59,17 +61,9 @@ impl Config {
         self.endpoint.as_deref().filter(|endpoint| *endpoint != "off")
     }
 
-    #[cfg(feature = "otlp")]
     fn check_endpoint(&self) -> Result<(), String> {
         let Some(endpoint) = self.wanted() else { return Ok(()) };
-        super::destination::address(endpoint).map(drop).map_err(|reason| format!("endpoint: {reason}"))
-    }
-
-    #[cfg(not(feature = "otlp"))]
-    fn check_endpoint(&self) -> Result<(), String> {
-        let unable =
-            || Err("endpoint: this build cannot export traces; it needs the feature otlp".to_owned());
-        self.wanted().map_or(Ok(()), |_| unable())
+        export::check_endpoint(endpoint).map_err(|reason| format!("endpoint: {reason}"))
     }
 }
 

@@ -29,7 +29,6 @@ mod sentinel;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]
-#[cfg(feature = "otlp")]
 mod traces;
 
 /// Becomes a worker if [`Program::launch`](harness::program::Program::launch) started this process; otherwise returns at once.

@@ -2,7 +2,6 @@
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 #[cfg(test)]
-#[cfg(feature = "alerts")]
 mod alerts;
 #[cfg(test)]
 mod console;

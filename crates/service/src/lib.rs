@@ -33,7 +33,6 @@ use streamfleet_domain::{cron, job};
 use streamfleet_engine as broker;
 use tokio_util::sync::CancellationToken;
 
-#[cfg(feature = "alerts")]
 use crate::alerts::Alerts;
 use crate::config::Effective;
 use crate::telemetry::{Listen, Metrics, ServedQueue, logs};
@@ -86,7 +85,6 @@ pub struct Process {
     metrics: Metrics,
     listener: Option<Listener>,
     traces: Option<Traces>,
-    #[cfg(feature = "alerts")]
     alerts: Option<Alerts>,
     // Declared last, so that it is dropped last.
     _logs: logs::Flush,
@@ -105,7 +103,6 @@ impl Process {
         let telemetry = &effective.config.telemetry;
         let traces =
             Traces::configured(&telemetry.traces).map_err(|error| Error::Configuration(error.to_string()))?;
-        #[cfg(feature = "alerts")]
         let alerts = effective.alerts().map_err(|invalid| Error::Configuration(invalid.to_string()))?;
         let logs = logs::start(telemetry, traces.as_ref()).map_err(Error::Configuration)?;
         let builder = if traces.is_some() { builder.traced() } else { builder };
@@ -127,15 +124,7 @@ impl Process {
             &effective.config.pool_names(),
             &sinks,
         );
-        Ok(Self {
-            builder,
-            metrics,
-            listener,
-            traces,
-            #[cfg(feature = "alerts")]
-            alerts,
-            _logs: logs,
-        })
+        Ok(Self { builder, metrics, listener, traces, alerts, _logs: logs })
     }
 
     /// Returns the URL of the metrics, with the actual port if the configured one is 0.
@@ -158,7 +147,6 @@ impl Process {
         let events = Events::new(listeners);
         let exporting = self.traces.map(|traces| traces.start(events.clone())).transpose();
         let exporting = exporting.map_err(|error| Error::Configuration(error.to_string()))?;
-        #[cfg(feature = "alerts")]
         let alerts = self.alerts.map(|alerts| alerts.start(events.clone()));
         let fleet = self.builder.events(events).build();
         let stop = CancellationToken::new();
@@ -168,7 +156,6 @@ impl Process {
         let server_thread = serve(self.listener, answers, stop.clone())
             .map_err(|error| Error::Thread { thread: "telemetry", error })?;
         let ran = Box::pin(fleet.run(shutdown)).await;
-        #[cfg(feature = "alerts")]
         if let Some(alerts) = alerts {
             alerts.stop().await;
         }

@@ -2,12 +2,10 @@
 
 mod ack;
 mod list;
-#[cfg(feature = "alerts")]
 mod probe;
 
 pub(crate) use ack::{Report as Ack, acknowledge};
 pub(crate) use list::{Found, Page, Wanted, find};
-#[cfg(feature = "alerts")]
 pub(crate) use probe::{Report as Test, send};
 
 use super::Context;
@@ -35,7 +33,6 @@ enum Action {
     /// Send no reminders of an incident for a time. The message that it is resolved is sent all the same.
     Ack(ack::Args),
     /// Send a test message to a configured sink, and print what it answers. Exit code 0: it has taken the message. 1: it has not.
-    #[cfg(feature = "alerts")]
     Test(probe::Args),
 }
 
@@ -44,7 +41,6 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.action {
         Action::List(args) => list::run(args, context).await,
         Action::Ack(args) => ack::run(args, context).await,
-        #[cfg(feature = "alerts")]
         Action::Test(args) => probe::run(&args, context).await,
     }
 }

@@ -5,7 +5,6 @@
 //! one `site`.
 
 mod access;
-#[cfg(feature = "alerts")]
 mod alerting;
 mod api;
 mod directory;
@@ -84,10 +83,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let listen = args.listen.unwrap_or(context.effective.config.console.listen);
     let console = Console::open(context, listen).await?;
     context.output.line(&format!("console: {}", console.url()))?;
-    #[cfg(feature = "alerts")]
     tokio::join!(console.run(), alerting::run(context));
-    #[cfg(not(feature = "alerts"))]
-    console.run().await;
     Ok(Exit::Done)
 }
 

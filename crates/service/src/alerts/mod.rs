@@ -3,25 +3,14 @@
 //!
 //! Data passes through like this: `observe` reads the state of queues and servers, `job::incident` decides what follows, the
 //! checker writes that down, and a courier per sink sends what its sink has not got. Nothing here can hold up a job.
+//!
+//! Without the feature `alerts`, `absent` takes the place of all that sends.
 
-#[cfg(feature = "alerts")]
-mod checker;
 mod config;
-#[cfg(feature = "alerts")]
-mod courier;
-#[cfg(feature = "alerts")]
-mod message;
-#[cfg(feature = "alerts")]
-mod observe;
-#[cfg(feature = "alerts")]
-mod pace;
-#[cfg(feature = "alerts")]
-mod sender;
-#[cfg(feature = "alerts")]
-mod sinks;
+#[cfg_attr(not(feature = "alerts"), path = "absent.rs")]
+mod sending;
 
 pub use config::{Config, SinkConfig, SinkKind, SmtpTls};
+pub use sending::{Alerts, Running};
 #[cfg(feature = "alerts")]
-pub use sender::{Alerts, Running, TestError, Watched};
-#[cfg(feature = "alerts")]
-pub use sinks::Error;
+pub use sending::{Error, TestError, Watched};

@@ -1,14 +1,8 @@
-//! The section `[alerts]`: which secrets may not stand in a file, and the alerts that it describes.
+//! The section `[alerts]`: which secrets may not stand in a file.
 
 use super::problem::Problem;
 use super::source::PREFIX;
 use super::tree::{Kind, Node};
-#[cfg(feature = "alerts")]
-use super::{Effective, Invalid, TypeAlert};
-#[cfg(feature = "alerts")]
-use crate::alerts::{Alerts, Watched};
-#[cfg(feature = "alerts")]
-use crate::telemetry::Objectives;
 
 /// Keys of a sink that are secrets.
 const SECRETS: [&str; 2] = ["url", "secret"];
@@ -39,26 +33,4 @@ pub(super) fn secrets_in_files(tree: &Node) -> Vec<Problem> {
         }
     }
     problems
-}
-
-#[cfg(feature = "alerts")]
-impl Effective {
-    /// Returns the alerts that the section `[alerts]` describes; `None` without the section.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`] if a sink cannot be used: a file with a secret cannot be read, or an address is wrong.
-    pub fn alerts(&self) -> Result<Option<Alerts>, Invalid> {
-        let Some(config) = &self.config.alerts else { return Ok(None) };
-        let queues = &self.config.queues;
-        let latencies = queues.iter().map(|(name, queue)| (name.clone(), queue.objectives.latency));
-        let each = self.config.types.iter().filter(|(_, section)| section.alert == Some(TypeAlert::Each));
-        let watched = Watched::new(Objectives::default().latency)
-            .latencies(latencies)
-            .each(each.map(|(name, _)| name.clone()));
-        Alerts::new(config.clone(), self.config.redis.clone(), watched).map(Some).map_err(|error| {
-            let path = ["alerts", "sinks", error.sink.as_str()].map(str::to_owned);
-            Invalid { problems: vec![Problem::at(&path, error.reason, &self.tree)] }
-        })
-    }
 }

@@ -144,12 +144,9 @@ impl Effective {
                 problems.push(Problem::at(&path, reason, &self.tree));
             }
         }
-        #[cfg(feature = "schema")]
-        {
-            let (schemas, wrong) = self.read_schemas();
-            builder = builder.schemas(schemas);
-            problems.extend(wrong);
-        }
+        let (schemas, wrong) = self.read_schemas();
+        builder = builder.schemas(schemas);
+        problems.extend(wrong);
         for (name, section) in &self.config.cron {
             match section.entry(name) {
                 Ok(entry) => builder = builder.cron(entry),

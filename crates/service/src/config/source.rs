@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
+use streamfleet::traces::Traces;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
@@ -83,7 +84,7 @@ impl Sources {
     pub(super) fn merged(&self) -> (Node, Vec<Problem>) {
         let mut tree = Node::table(&Arc::from(""));
         let mut problems = Vec::new();
-        if cfg!(feature = "otlp") {
+        if Traces::AVAILABLE {
             self.set_shared(&mut tree);
         }
         let standard = [PathBuf::from(DEFAULT_FILE)];

@@ -183,7 +183,6 @@ fn variables_win_over_files_and_flags_over_variables() {
     assert_eq!((config.worker.lease, config.worker.prefetch), (Duration::from_secs(1), 7));
 }
 
-#[cfg(feature = "otlp")]
 #[test]
 fn opentelemetry_variables_apply_if_nothing_else_is_configured() {
     let shared = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://shared:4318");
@@ -203,7 +202,6 @@ fn opentelemetry_variables_apply_if_nothing_else_is_configured() {
     assert!(problems[0].ends_with("(OTEL_EXPORTER_OTLP_ENDPOINT)"), "{problems:?}");
 }
 
-#[cfg(feature = "otlp")]
 #[test]
 fn a_wrong_trace_endpoint_is_reported_without_secrets() {
     let toml = "[telemetry.traces]\nendpoint = \"http://u:canary@host\"\nratio = 1.5\nservice_name = \"\"\n";

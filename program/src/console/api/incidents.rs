@@ -22,12 +22,10 @@ use crate::console::site::Site;
 use crate::enqueue::Length;
 
 pub(super) fn routes() -> Routes {
-    let routes = Routes::default()
+    Routes::default()
         .describe(routes!(list_incidents), Needs::Role(Role::Viewer))
-        .describe(routes!(ack_incident), Needs::Role(Role::Operator));
-    #[cfg(feature = "alerts")]
-    let routes = routes.describe(routes!(test_sink), Needs::Role(Role::Operator));
-    routes
+        .describe(routes!(ack_incident), Needs::Role(Role::Operator))
+        .describe(routes!(test_sink), Needs::Role(Role::Operator))
 }
 
 #[derive(utoipa::IntoParams)]
@@ -114,7 +112,6 @@ async fn ack_incident(
 ///
 /// It needs the role on all queues, since everybody who reads the sink gets the message. If the sink has not taken it, `accepted` is
 /// false, and `answer` says why.
-#[cfg(feature = "alerts")]
 #[utoipa::path(post, path = "/api/v1/alerts/sinks/{sink}/test", tag = "incidents",
     responses((status = 200, description = "What the sink answered", body = alerts::Test)))]
 async fn test_sink(

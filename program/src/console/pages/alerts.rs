@@ -4,20 +4,21 @@
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::response::Response;
 use streamfleet::job::format_duration;
 use streamfleet_service::alerts::Config;
 
-use super::frame::Frame;
+use super::action::Done;
+use super::frame::{Frame, lead_to};
 use super::incident;
 use super::job::Fact;
 use super::section::Section;
-use crate::console::access::Role;
+use super::target;
+use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-#[cfg(feature = "alerts")]
 use crate::{Wrong, alerts};
 
 /// The least that a configuration needs.
@@ -57,20 +58,14 @@ pub(super) async fn show(State(site): State<Site>, frame: Frame) -> Result<Respo
     Ok(frame.page(frame.t("nav.alerts"), Some(Section::Alerts), &page))
 }
 
-#[cfg(feature = "alerts")]
 fn wrong(site: &Site) -> Option<String> {
     site.effective().alerts().err().map(|invalid| invalid.to_string())
-}
-
-#[cfg(not(feature = "alerts"))]
-fn wrong(_: &Site) -> Option<String> {
-    None
 }
 
 impl Settings {
     fn of(frame: &Frame, config: &Config) -> Self {
         // A message concerns everybody who reads the sink, not one queue.
-        let may = cfg!(feature = "alerts") && frame.may_about(Role::Operator, None);
+        let may = frame.may_about(Role::Operator, None);
         let sinks = config.sinks.iter().map(|(name, sink)| Sink {
             name: name.to_string(),
             kind: sink.kind.as_str(),
@@ -104,18 +99,14 @@ fn facts(frame: &Frame, config: &Config) -> Vec<Fact> {
 }
 
 /// Sends a test message to a sink, and says what it answered.
-#[cfg(feature = "alerts")]
 pub(super) async fn test(
     State(site): State<Site>,
     frame: Frame,
-    person: crate::console::access::Person,
-    axum::extract::Path(name): axum::extract::Path<String>,
+    person: Person,
+    Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    use super::action::Done;
-    use super::frame::lead_to;
-
     person.check_about(Role::Operator, None)?;
-    let sink = super::target::part("sink", &name)?;
+    let sink = target::part("sink", &name)?;
     let sent = alerts::send(site.effective(), &sink).await;
     let done = match sent {
         Ok(Some(report)) => {

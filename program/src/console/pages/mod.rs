@@ -107,15 +107,13 @@ fn of_queues() -> Routes {
 
 /// The pages of incidents, and of where messages about them go.
 fn of_incidents() -> Routes {
-    let routes = Routes::default()
+    Routes::default()
         .add(Method::GET, "/incidents", VIEWER, incidents::show)
         .add(Method::GET, "/incidents/{incident}", VIEWER, incident::show)
         .add(Method::GET, "/incidents/{incident}/ack", OPERATOR, incidents::ask)
         .add(Method::POST, "/incidents/{incident}/ack", OPERATOR, incidents::act)
-        .add(Method::GET, "/alerts", OPERATOR, alerts::show);
-    #[cfg(feature = "alerts")]
-    let routes = routes.add(Method::POST, "/alerts/{sink}/test", OPERATOR, alerts::test);
-    routes
+        .add(Method::GET, "/alerts", OPERATOR, alerts::show)
+        .add(Method::POST, "/alerts/{sink}/test", OPERATOR, alerts::test)
 }
 
 /// The pages of one job.

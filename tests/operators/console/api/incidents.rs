@@ -65,7 +65,6 @@ async fn an_incident_is_acknowledged_by_those_who_may() {
     console.post(&path(GROUP), &json!({"for": "2h"})).await.problem(422);
 }
 
-#[cfg(feature = "alerts")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sink_is_tested_by_those_who_may_use_all_queues() {
     use crate::alerts::stand_in::Robot;

@@ -1,7 +1,6 @@
 //! The pages of the console.
 
 mod actions;
-#[cfg(feature = "alerts")]
 mod alerts;
 mod edited;
 mod every;

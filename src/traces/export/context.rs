@@ -19,7 +19,7 @@ impl Tracer {
 
 /// Sets the parent and the link of a span that has not started, starts it, and returns its trace context. Returns
 /// `None` if no layer of this process's subscriber creates OpenTelemetry spans.
-pub(super) fn start_linked(
+pub(in crate::traces) fn start_linked(
     span: &tracing::Span,
     parent: Option<TraceContext>,
     link: Option<TraceContext>,

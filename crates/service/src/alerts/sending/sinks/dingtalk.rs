@@ -33,7 +33,7 @@ pub(super) fn judge(body: &[u8]) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alerts::message::tests::{incident, now, sender};
+    use crate::alerts::sending::message::tests::{incident, now, sender};
 
     #[test]
     fn the_signature_is_the_documented_one() {

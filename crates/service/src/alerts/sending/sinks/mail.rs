@@ -149,7 +149,7 @@ fn mailbox(key: &str, address: &str) -> Result<Mailbox, String> {
 mod tests {
     use super::*;
     use crate::alerts::config::SinkKind;
-    use crate::alerts::message::tests::{incident, now, sender};
+    use crate::alerts::sending::message::tests::{incident, now, sender};
 
     fn config() -> SinkConfig {
         SinkConfig::new(SinkKind::Mail)

@@ -11,8 +11,8 @@ use prost::Message;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::{Config, Error};
 use crate::http_client::{HttpClient, Response};
+use crate::traces::{Config, Error};
 
 /// If the collector has not answered by then, it has not accepted the spans.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -18,8 +18,8 @@ use tracing_subscriber::{Layer, Registry};
 use super::destination::Destination;
 use super::exporter::{self, Exporter};
 use super::funnel::Funnel;
-use super::{Config, Error};
 use crate::event::Events;
+use crate::traces::{Config, Error};
 
 /// How many ended spans may wait for the collector.
 const WAITING_MAX: usize = 4096;
@@ -68,6 +68,9 @@ pub struct Exporting {
 }
 
 impl Traces {
+    /// Whether this build has the feature `otlp`.
+    pub const AVAILABLE: bool = true;
+
     /// Sets up what the configuration asks for. Returns `None` if it names no endpoint.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ pub(super) fn judge(body: &[u8]) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alerts::message::tests::{incident, now, sender};
+    use crate::alerts::sending::message::tests::{incident, now, sender};
 
     #[test]
     fn nothing_that_a_job_wrote_is_markup() {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::config::Config;
 use super::observe::Observer;
+use crate::alerts::config::Config;
 use crate::broker::{Error, IncidentChange, Incidents, KnownIncident, OpenIncidents};
 use crate::job::SinkName;
 use crate::job::incident::decide::{Standing, Timing, Transition, decide};

@@ -9,13 +9,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::checker::{Checker, LEASE, Shown, report_none};
-use super::config::{Config, SinkConfig};
 use super::courier::Courier;
 use super::message::Sender;
 use super::observe::Observer;
-pub use super::observe::Watched;
+use super::observe::Watched;
 use super::pace::Pace;
 use super::sinks::{Answer, Error, Sink};
+use crate::alerts::config::{Config, SinkConfig};
 use crate::broker::{self, Broker, Incidents};
 use crate::job::{SinkName, Timestamp};
 use streamfleet::event::Events;

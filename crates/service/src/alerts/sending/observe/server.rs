@@ -1,6 +1,6 @@
 //! How full the servers are.
 
-use super::super::config::Config;
+use crate::alerts::config::Config;
 use crate::broker::{Broker, Error};
 use crate::job::Timestamp;
 use crate::job::incident::decide::Checked;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::config::Config;
+use crate::alerts::config::Config;
 use crate::broker::{Broker, IncidentChange, OpenIncidents};
 use crate::job::incident::decide::Checked;
 use crate::job::incident::{Incident, IncidentKind, IncidentState};

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::{Message, Request, exposed, hmac};
-use crate::alerts::message::{Item, Reason, shown};
+use crate::alerts::sending::message::{Item, Reason, shown};
 use crate::job::incident::IncidentState;
 
 /// What stands in place of the time when something ended that has not.
@@ -80,7 +80,7 @@ fn alert(message: &Message, item: &Item) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alerts::message::tests::{incident, now, sender};
+    use crate::alerts::sending::message::tests::{incident, now, sender};
 
     #[test]
     fn the_signature_covers_time_and_body() {

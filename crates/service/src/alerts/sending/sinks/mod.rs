@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use self::mail::Mail;
 use self::post::Post;
-use super::config::{SinkConfig, SinkKind};
 use super::message::Message;
+use crate::alerts::config::{SinkConfig, SinkKind};
 use crate::job::SinkName;
 use crate::job::incident::line::plain_line;
 
