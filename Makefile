@@ -22,12 +22,8 @@ CARGO ?= cargo
 
 .PHONY: demo test check long long-programs long-modules packages bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
-# Not a release build, which takes longer: the jobs compute little, and the tests use most of what this compiles.
-# Built once and seldom changed, so it needs nothing to build it again in parts, and no lines in traces.
-demo: export CARGO_INCREMENTAL := 0
-demo: export CARGO_PROFILE_DEV_DEBUG := 0
 demo: redis
-	$(CARGO) run --locked --package streamfleet-demo -- $(ARGS)
+	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
 
 bench: redis
 	$(CARGO) build --release --locked --bin streamfleet
