@@ -25,6 +25,7 @@ pub enum Exporting {}
 
 impl Traces {
     /// Whether this build has the feature `otlp`.
+    #[doc(hidden)]
     pub const AVAILABLE: bool = false;
 
     /// Returns `None`: this build has no spans.

@@ -69,6 +69,7 @@ pub struct Exporting {
 
 impl Traces {
     /// Whether this build has the feature `otlp`.
+    #[doc(hidden)]
     pub const AVAILABLE: bool = true;
 
     /// Sets up what the configuration asks for. Returns `None` if it names no endpoint.
