@@ -98,15 +98,22 @@ fn module(file: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the files of a crate that no `mod` declares: the compiler never sees them.
+/// Returns the name that a line declares: `mod name;`, or a file that takes the place of one, `path = "name.rs"`.
+fn declaration(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let instead = line.split_once("path = \"").and_then(|(_, rest)| rest.split_once(".rs\""));
+    let (before, name) = match instead {
+        Some((name, _)) => ("", name),
+        None => line.split_once("mod ").and_then(|(before, rest)| Some((before, rest.strip_suffix(';')?)))?,
+    };
+    (!before.contains("//")).then_some(name)
+}
+
+/// Returns the files of a crate that no line declares: the compiler never sees them.
 fn undeclared(sources: &[Source]) -> Vec<String> {
     let mut declared: BTreeSet<Vec<String>> = BTreeSet::from([Vec::new()]);
     for source in sources {
-        let names = source.lines.iter().filter_map(|line| {
-            let (_, rest) =
-                line.trim_start().split_once("mod ").filter(|(before, _)| !before.contains("//"))?;
-            rest.strip_suffix(';')
-        });
+        let names = source.lines.iter().filter_map(|line| declaration(line));
         declared.extend(names.map(|name| [module(&source.path), vec![name.to_owned()]].concat()));
     }
     let strays = sources.iter().filter(|source| !declared.contains(&module(&source.path)));
