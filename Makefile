@@ -40,21 +40,25 @@ test: redis
 
 long: long-programs long-modules
 
-long-programs: redis
+long-programs:
+	@$(MAKE) --no-print-directory redis
 	$(CARGO) test --locked --all-features --no-fail-fast $(LONG)
 
-long-modules: redis
+long-modules:
+	@$(MAKE) --no-print-directory redis
 	$(CARGO) test --locked --all-features --no-fail-fast --tests -- ::long::
 
-# Four at a time, because they wait more than they compute, and what takes longest begins first. Each prints what it has to say when it has
-# ended. Nothing that is wrong keeps the others from being checked.
-check:
+# Four at a time, because they wait more than they compute. What takes longest comes first, and none of the first four has a prerequisite,
+# which would let others begin before it. Each prints what it has to say when it has ended. Nothing that is wrong ends the others.
+check: redis
 	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
-	  long-programs packages lint long-modules servers-check deploy-check grafana-check public-api
+	  long-programs long-modules packages lint servers-check deploy-check grafana-check public-api
 
 # One after the other: they install packages.
 packages:
-	+$(MAKE) --no-print-directory --jobs=1 lua sdk-check console-check
+	+$(MAKE) --no-print-directory lua
+	+$(MAKE) --no-print-directory sdk-check
+	+$(MAKE) --no-print-directory console-check
 
 lint:
 	$(CARGO) fmt --all --check
@@ -77,7 +81,8 @@ public-api-update:
 
 # By default, tests run on redis-server or valkey-server from the PATH. STREAMFLEET_TEST_REDIS selects another server. The targets below
 # download other servers, install none, and report which ones are not available on this machine.
-servers-check: redis
+servers-check:
+	@$(MAKE) --no-print-directory redis
 	./tests/servers.sh $(SERVERS)
 
 servers: redis
