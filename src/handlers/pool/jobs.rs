@@ -296,7 +296,7 @@ mod tests {
 
     /// Adds jobs to a pool, and to the program of this room.
     fn fill<'a>(slots: &'a Slots, most: usize, count: u64) -> (Jobs<'a>, Vec<Receiver<Answer>>) {
-        let mut jobs = Jobs::new(Starting::new(&slots, most).ready(most, 10));
+        let mut jobs = Jobs::new(Starting::new(slots, most).ready(most, 10));
         let mut answers = Vec::new();
         for reference in 1..=count {
             let (answer, answered) = oneshot::channel();
