@@ -49,10 +49,12 @@ long-modules:
 	$(CARGO) test --locked --all-features --no-fail-fast --tests -- ::long::
 
 # Four at a time, because they wait more than they compute. What takes longest comes first, and none of the first four has a prerequisite,
-# which would let others begin before it. Each prints what it has to say when it has ended. Nothing that is wrong ends the others.
+# which would let others begin before it. Each prints what it has to say when it has ended. Nothing that is wrong ends the others. At the end,
+# alone, comes what looks at rates of a fleet.
 check: redis
 	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
-	  long-programs long-modules packages lint servers-check deploy-check grafana-check public-api
+	  long-programs long-modules packages lint servers-check deploy-check public-api
+	+$(MAKE) --no-print-directory grafana-check
 
 # One after the other: they install packages.
 packages:
