@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fred::types::Value;
 
+use crate::attempt::args::{created, text};
 use crate::client::error::Error;
 use crate::client::script::scripts;
 use crate::job::{ConsumerName, JobSpec};
@@ -54,10 +55,10 @@ impl Queue {
                 progress.as_ref().map_or((0, 0, ""), |(nth, percent, note)| (*nth, *percent, note));
             args.extend([
                 job.entry.to_string().into(),
-                Value::Integer(job.created.as_ms().cast_signed()),
+                created(job),
                 job.job_type.as_str().into(),
                 job.lane.as_str().into(),
-                crate::attempt::args::text(&job.life),
+                text(&job.life),
                 Value::Integer(nth.cast_signed()),
                 i64::from(percent).into(),
                 bytes(note.as_bytes()),
