@@ -67,7 +67,9 @@ lint:
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	$(CARGO) clippy --locked --all-features $(LONG) -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet --lib -- -D warnings
-	$(CARGO) clippy --locked --package streamfleet-cli --package streamfleet-public-api -- -D warnings
+	$(CARGO) clippy --locked --package streamfleet-cli -- -D warnings
+	$(CARGO) clippy --locked --package streamfleet-public-api -- -D warnings
+	$(CARGO) clippy --locked --package streamfleet-demo -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features --package streamfleet --package streamfleet-domain \
 	  --package streamfleet-engine --package streamfleet-service
 
