@@ -12,6 +12,10 @@ pub enum Schema {}
 pub struct InvalidSchema;
 
 impl Schema {
+    /// Whether this build has the feature `schema`.
+    #[doc(hidden)]
+    pub const AVAILABLE: bool = false;
+
     /// The most bytes of a schema as JSON: 1 MiB.
     pub const MAX_BYTES: usize = 1024 * 1024;
 

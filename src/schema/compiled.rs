@@ -73,6 +73,10 @@ fn place(pointer: &str) -> String {
 }
 
 impl Schema {
+    /// Whether this build has the feature `schema`.
+    #[doc(hidden)]
+    pub const AVAILABLE: bool = true;
+
     /// The most bytes of a schema as JSON: 1 MiB.
     pub const MAX_BYTES: usize = 1024 * 1024;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::limits::LimitsSection;
 use super::sections::{Config, CronSection, DeadSection, EventsSection, TypeSection, WorkerSection};
-use super::{nearest, objectives, steps};
+use super::{nearest, objectives, schemas, steps};
 use crate::alerts;
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::format_duration;
@@ -89,6 +89,8 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
         wrong.extend(callbacks(name, section));
         wrong.extend(process_limits(name, section));
+        let unsupported = schemas::unsupported(section);
+        wrong.extend(unsupported.map(|reason| (path(&["types", name.as_str(), schemas::KEY]), reason)));
     }
     for (name, section) in &config.cron {
         wrong.extend(recurring(name, section));

@@ -8,6 +8,7 @@ use serde_json::Value;
 use streamfleet::schema::{Schema, Schemas};
 
 use super::problem::{Invalid, Problem};
+use super::sections::TypeSection;
 use super::tree::{Kind, Node};
 use super::{Config, Effective};
 
@@ -28,6 +29,12 @@ pub(super) fn anchor(layer: &mut Node, file: &Path) {
             *path = anchored.to_owned();
         }
     }
+}
+
+/// Returns why the schema of a type cannot be used in this build, if the type has one.
+pub(super) fn unsupported(section: &TypeSection) -> Option<String> {
+    let is_ignored = section.payload_schema.is_some() && !Schema::AVAILABLE;
+    is_ignored.then(|| "has no effect: this program was built without the feature schema".to_owned())
 }
 
 impl Effective {
