@@ -92,10 +92,10 @@ fn links_of_the_packages_work_in_registries() {
     assert_none(findings);
 }
 
-/// Returns the names of the test programs in the manifest of the program, and whether `cargo test` runs each.
+/// Returns the names of the test programs of the library and of the program, and whether `cargo test` runs each.
 fn test_programs() -> Vec<(String, bool)> {
-    let manifest = read("program/Cargo.toml");
-    let sections = manifest.split("[[test]]\n").skip(1).map(|rest| rest.split("\n\n").next().unwrap());
+    let manifests = ["Cargo.toml", "program/Cargo.toml"].map(read).concat();
+    let sections = manifests.split("[[test]]\n").skip(1).map(|rest| rest.split("\n\n").next().unwrap());
     let name = |section: &str| section.split('"').nth(1).unwrap().to_owned();
     sections.map(|section| (name(section), !section.contains("test = false"))).collect()
 }

@@ -13,6 +13,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test awaits the tasks it spawns by their handles")]
 
 pub mod alone;
+pub mod callbacks;
 pub mod campaigns;
 pub mod certificates;
 pub mod checker;
@@ -20,6 +21,7 @@ pub mod clock;
 pub mod cluster;
 mod connection;
 pub mod cron;
+pub mod dead;
 pub mod desk;
 pub mod fleet;
 pub mod history;
@@ -39,6 +41,7 @@ pub mod resp;
 pub mod rest;
 pub mod samples;
 pub mod scene;
+pub mod schema;
 pub mod scrape;
 pub mod scripts;
 pub mod sentinel;

@@ -15,8 +15,10 @@ use tempfile::TempDir;
 use tokio::runtime::{self, Runtime};
 
 use super::clock::Shift;
+use super::wait::until;
 
 const ANSWERED: Duration = Duration::from_secs(10);
+const SYNCED: Duration = Duration::from_secs(20);
 /// The ports to choose from: many, so that another test rarely takes the port of a server that is down. They are below the range
 /// that most systems use for outgoing connections. A port inside that range could even become the client end of a connection that
 /// tries to reconnect to it, and then talks to itself.
@@ -152,6 +154,19 @@ impl RedisServer {
             args: Vec::new(),
             shifts: false,
         }
+    }
+
+    /// Starts a replica of this server, and waits until it is in sync.
+    pub fn replica(&self) -> Self {
+        let port = self.port.to_string();
+        let follow = ["--replicaof", "127.0.0.1", &port, "--repl-diskless-sync-delay", "0"];
+        let login = ["--masteruser", HARNESS_USER, "--masterauth", HARNESS_PASSWORD];
+        self.cmd(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+        let replica = Self::builder().args(&follow).args(&login).start();
+        // There must be something to sync: before the first write, every replica is in sync.
+        self.cmd(&["SET", "in-step", "1"]);
+        until("the replica to be in sync", SYNCED, || self.cmd(&["WAIT", "1", "10"]) == Value::Int(1));
+        replica
     }
 
     /// Returns the URL for the user `default`, with its password if it has one.

@@ -2,4 +2,3 @@
 
 mod load;
 mod scripts;
-mod slots;

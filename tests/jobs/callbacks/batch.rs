@@ -5,7 +5,6 @@ use streamfleet::{JobError, Producer, Submission, UniqueMode, UniqueScope};
 use streamfleet_engine::admin::Batch;
 
 use harness::fleet::{Acts, until_state};
-use harness::process::run;
 use harness::proxy::Mode;
 use harness::scene::{LONG, Scene, job};
 
@@ -71,10 +70,7 @@ async fn a_batch_waits_for_a_dead_member_until_its_replay_succeeds() {
     let ids = producer.submit_batch(&name(), follow(), [job("well"), job("dies")]).await.unwrap();
     let dead = until_state(&scene.queue, &ids[1], State::Dead).await.dead.unwrap();
     until_state(&scene.queue, &ids[0], State::Done).await;
-    let shown = run(&["--redis", &scene.server.url(), "batch", "invoices-2026-11"], b"");
-    assert!(shown.stdout.ends_with("waiting for: invoices-2026-11.1 (dead)\n"), "{shown:?}");
-    let unknown = run(&["--redis", &scene.server.url(), "batch", "of-nobody", "--json"], b"");
-    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(4), ""));
+    assert!(scene.queue.batch_status(&"of-nobody".parse().unwrap()).await.unwrap().is_none());
     let batch = scene.queue.batch_status(&name()).await.unwrap().unwrap();
     assert_eq!((batch.left, awaited(&batch)), (1, vec![of(&ids[1], &ids[1], State::Dead)]));
     let letter = scene.queue.dead_letters().get(dead).await.unwrap().unwrap();
@@ -173,8 +169,6 @@ async fn members_with_a_held_key_wait_for_the_holder_or_its_replacement() {
         waiting.sort_by(|one, other| one.0.cmp(&other.0));
         let member = |nth: usize| id(&format!("invoices-2026-11.{nth}"));
         assert_eq!(waiting, [0, 1, 2].map(|nth| of(&member(nth), &there, State::Scheduled)));
-        let shown = run(&["--redis", &scene.server.url(), "batch", "invoices-2026-11"], b"");
-        assert!(shown.stdout.contains(&format!("(replaced by {there}: scheduled)")), "{shown:?}");
         producer.run_now(&there).await.unwrap();
         let fleet = scene.sound_fleet(LONG, handler.clone());
         let total = id("total");

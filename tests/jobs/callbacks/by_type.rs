@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use streamfleet::job::{JobId, JobType, Policy, State};
 use streamfleet::{Fleet, FleetConfig};
 
-use super::follow::{Seen, xadd};
+use super::follow::xadd;
+use harness::callbacks::Seen;
 use harness::fleet::{Running, config, quick, until_state};
-use harness::process::run;
 use harness::proxy::Mode;
 use harness::scene::{LONG, SOON, STREAM, Scene};
 use harness::wait::until_async;
@@ -99,16 +99,4 @@ async fn a_plain_success_whose_reply_was_lost_is_followed_once() {
     scene.until_at_rest().await;
     assert_eq!(states(&seen, &job), ["done"]);
     again.stop().await;
-}
-
-#[test]
-fn a_type_that_names_itself_is_refused_by_config_check() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("a.toml");
-    let toml = "[types.\"mail.send\"]\nhandler = \"noop\"\non_failure = \"mail.send\"\non_success = \"ok\"\n";
-    std::fs::write(&file, toml).unwrap();
-    let output = run(&["--config", file.to_str().unwrap(), "config", "check"], b"");
-    assert_eq!(output.code, Some(2), "{output:?}");
-    let want = "types.\"mail.send\".on_failure: is the type itself";
-    assert!(output.stdout.contains(want) && !output.stdout.contains("on_success"), "{output:?}");
 }

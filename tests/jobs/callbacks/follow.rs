@@ -1,45 +1,13 @@
 //! Callbacks and chains: submitted once, by the script that settles the job.
 
-use std::sync::{Arc, Mutex};
-
 use serde_json::{Value, json};
-use streamfleet::JobError;
 use streamfleet::job::{JobId, State};
 
-use harness::fleet::{Acts, until_state};
-use harness::process::run;
+use harness::callbacks::Seen;
+use harness::fleet::until_state;
 use harness::proxy::Mode;
 use harness::scene::{LONG, SOON, STREAM, Scene};
 use harness::wait::until_async;
-
-/// The payloads of all jobs of the type `test`, in the order in which they ran. The payload says what the job does.
-#[derive(Clone, Default)]
-pub(super) struct Seen(Arc<Mutex<Vec<(String, Value)>>>);
-
-impl Seen {
-    pub(super) fn handler(&self) -> Acts {
-        let seen = self.clone();
-        Acts::new(move |context, payload| {
-            let payload: Value = serde_json::from_slice(payload).unwrap();
-            seen.0.lock().unwrap().push((context.id().to_string(), payload.clone()));
-            match payload["act"].as_str() {
-                Some("die") if context.header("cured").is_none() => Err(JobError::fatal("out of stock")),
-                _ => Ok(json!({ "said": payload["say"] })),
-            }
-        })
-    }
-
-    /// Returns the payloads of the callbacks of this job.
-    pub(super) fn of(&self, job: &JobId) -> Vec<Value> {
-        let seen = self.0.lock().unwrap();
-        let facts = seen.iter().map(|(_, payload)| payload.clone());
-        facts.filter(|payload| payload["id"] == job.to_string().as_str()).collect()
-    }
-
-    fn said(&self) -> Vec<Value> {
-        self.0.lock().unwrap().iter().map(|(_, payload)| payload["say"].clone()).collect()
-    }
-}
 
 /// Submits by one `XADD`, as any language would.
 pub(super) fn xadd(scene: &Scene, fields: &[&str]) -> JobId {
@@ -153,32 +121,6 @@ async fn a_success_whose_reply_was_lost_calls_back_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_death_whose_reply_was_lost_calls_back_once() {
     calls_back_once_despite_a_lost_reply(r#"{"act":"die"}"#, "out of stock").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn callbacks_and_chains_can_be_set_by_flags_and_in_bulk_lines() {
-    let (scene, seen) = (Scene::new().await, Seen::default());
-    let fleet = scene.sound_fleet(LONG, seen.handler());
-    let url = scene.server.url();
-    let then = r#"[{"type":"test","payload":{"say":2}}]"#;
-    let flags = ["--on-success", "test", "--then", then];
-    let head = ["--redis", &url, "enqueue", "test", r#"{"say":1}"#];
-    let one = run(&[&head[..], &flags].concat(), b"");
-    let line = r#"{"type":"test","payload":{"act":"die","say":3},"on_failure":"test"}"#;
-    let many = run(&["--redis", &url, "enqueue", "--bulk"], line.as_bytes());
-    assert_eq!((one.code, many.code), (Some(0), Some(0)), "{one:?} {many:?}");
-    scene.until_at_rest().await;
-    let mut said = seen.said();
-    said.sort_by_key(ToString::to_string);
-    assert_eq!(said, [json!(1), json!(2), json!(3), Value::Null, Value::Null]);
-    let wrong = run(&[&head[..], &["--then", r#"[{"type":"Test"}]"#]].concat(), b"");
-    assert_eq!(wrong.code, Some(2));
-    assert!(
-        wrong.stderr.contains("--then") && wrong.stderr.contains("a type must match"),
-        "{}",
-        wrong.stderr
-    );
-    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,10 +3,10 @@
 use redis::Value;
 use streamfleet_engine::admin::{CampaignError, CampaignRules, CampaignState, Filter};
 
-use super::{DEAD, SOON, bury, letters};
+use super::{SOON, bury};
 use harness::campaigns::{ann, begin, until_campaign, write};
+use harness::dead::{DEAD, letters};
 use harness::fleet::{Acts, Running, queue, quick};
-use harness::process::Launch;
 use harness::redis_server::RedisServer;
 use harness::scripts::{Scripts, sha, source};
 use harness::wait::{until, until_async};
@@ -100,30 +100,6 @@ async fn a_paused_campaign_replays_nothing_until_it_is_resumed() {
     let done = until_campaign(&queue, &id, CampaignState::Done).await;
     assert_eq!((done.counts.replayed, done.counts.succeeded), (100, 100));
     fleet.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_campaign_goes_on_though_its_leaders_are_killed() {
-    let server = RedisServer::start();
-    let queue = queue(&server).await;
-    write(&server, 400, "noop");
-    let id = begin(&queue, CampaignRules::default().rate(100.0)).await;
-    let config = "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.noop]\nhandler = \"noop\"\n";
-    let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
-    for most in [330, 200] {
-        let worker = launch.start();
-        until(
-            "some to be replayed",
-            2 * SOON,
-            || matches!(server.cmd(&["XLEN", DEAD]), Value::Int(left) if left <= most),
-        );
-        worker.kill9();
-    }
-    let worker = launch.start();
-    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
-    worker.kill9();
-    assert_eq!((campaign.counts.replayed, campaign.counts.succeeded, campaign.counts.skipped), (400, 400, 0));
-    assert_eq!(letters(&queue).await.len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,8 @@ use streamfleet::job::{EntryId, JobId, State};
 use streamfleet::{Producer, Queue};
 use streamfleet_engine::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
 
-use super::{DEAD, bury, counts, letters};
+use super::bury;
+use harness::dead::{DEAD, counts, letters};
 use harness::fleet::{Acts, Running, queue, quick, until_state};
 use harness::redis_server::RedisServer;
 use harness::scene::{LONG, Scene, job};

@@ -1,16 +1,16 @@
-//! The counts of the groups are exact, whatever is done to the letters, and whatever dies meanwhile.
+//! The counts of the groups are exact, whatever is done to the letters.
 
 use redis::Value;
 use streamfleet_engine::admin::{Action, Evicted, LetterEdit, LetterLimits};
 
-use super::{DEAD, GROUPS, SOON, bury, counts, deadly, letters};
+use super::{GROUPS, SOON, bury, deadly};
+use harness::dead::{DEAD, counts, letters};
 use harness::fleet::{queue, submit};
-use harness::process::Launch;
 use harness::redis_server::RedisServer;
 use harness::scripts::Scripts;
 use harness::scripts::attempts::{Attempt, BEGIN_KEYS, BURY_KEYS};
 use harness::scripts::source;
-use harness::wait::{until, until_async};
+use harness::wait::until_async;
 
 /// Three groups: one has two letters, because numbers do not count.
 const ERRORS: [&str; 4] = [r#""no user 1""#, r#"{"a":17}"#, r#"{"a":18}"#, "[true]"];
@@ -250,36 +250,6 @@ async fn a_recount_gives_letters_of_other_a_group_if_there_is_room() {
         assert!(queue.dead_letters().drop(letter.entry, &letter.job()).await.unwrap());
         assert_eq!(counts(&queue).await.iter().sum::<u64>(), left);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn groups_stay_exact_while_workers_are_killed() {
-    let server = RedisServer::start();
-    let queue = queue(&server).await;
-    for nth in 0..400 {
-        let (id, job_type) = (format!("j{nth}"), ["one", "two"][nth % 2]);
-        server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", job_type, "id", &id, "max_attempts", "1"]);
-    }
-    let config = "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.one]\nhandler = { exec = { command = [\"false\"] } }\n\
-        [types.two]\nhandler = { exec = { command = [\"false\"] } }\n";
-    let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
-    for least in [50, 150, 250] {
-        let worker = launch.start();
-        until(
-            "some to be dead",
-            SOON,
-            || matches!(server.cmd(&["XLEN", DEAD]), Value::Int(dead) if dead >= least),
-        );
-        worker.kill9();
-    }
-    let worker = launch.start();
-    until("all to be dead", 3 * SOON, || server.cmd(&["XLEN", DEAD]) == Value::Int(400));
-    worker.kill9();
-    let total: u64 = counts(&queue).await.iter().sum();
-    assert_eq!(total, 400);
-    let ids: std::collections::BTreeSet<String> =
-        letters(&queue).await.iter().map(|letter| letter.job().to_string()).collect();
-    assert_eq!(ids.len(), 400);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,12 +9,10 @@ use std::time::Duration;
 
 use streamfleet::job::State;
 use streamfleet::{JobError, Queue};
-use streamfleet_engine::admin::{DeadLetter, Filter};
 
 use harness::fleet::{Acts, Running, quick, submit, until_state};
 use harness::redis_server::RedisServer;
 
-const DEAD: &str = "sf:{default}:dead";
 const GROUPS: &str = "sf:{default}:dead:groups";
 const SOON: Duration = Duration::from_secs(20);
 
@@ -32,23 +30,4 @@ async fn bury(server: &RedisServer, queue: &Queue, payloads: &[&str]) {
         until_state(queue, &job, State::Dead).await;
     }
     fleet.stop().await;
-}
-
-/// Returns all letters, oldest first.
-async fn letters(queue: &Queue) -> Vec<DeadLetter> {
-    queue.dead_letters().page(None, 1000).await.unwrap()
-}
-
-/// Returns how many letters each group has, in ascending order. They must match the letters that exist.
-async fn counts(queue: &Queue) -> Vec<u64> {
-    let dead = queue.dead_letters();
-    let selection = dead.select(Filter::new()).await.unwrap();
-    let plan = dead.plan(&selection, |_| ()).await.unwrap();
-    let sorted = |mut counts: Vec<u64>| {
-        counts.sort_unstable();
-        counts
-    };
-    let counted = sorted(dead.groups().await.unwrap().groups.iter().map(|group| group.count).collect());
-    assert_eq!(counted, sorted(plan.groups.iter().map(|group| group.count).collect()));
-    counted
 }

@@ -4,8 +4,9 @@ use redis::Value;
 use streamfleet::job::State;
 use streamfleet_engine::admin::{CampaignRules, CampaignState, Filter, JobSearch, PastAction};
 
-use super::{DEAD, SOON, bury};
+use super::{SOON, bury};
 use harness::campaigns::{ann, begin, until_campaign, write};
+use harness::dead::DEAD;
 use harness::fleet::{Acts, Running, queue, quick, until_empty};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;

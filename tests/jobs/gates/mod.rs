@@ -1,9 +1,9 @@
 //! Gates: pausing, limits over the whole fleet, shares of values, and the rooms of the jobs that wait.
 
 mod aside;
-mod kills;
 mod limits;
 mod pause;
+mod places;
 mod refused;
 mod scripts;
 mod share;

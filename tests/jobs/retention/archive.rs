@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use redis::Value;
 use streamfleet::worker::DeadArchive;
 
-use super::{DAY_MS, DEAD, SOON, bury, days, left, start_with};
+use super::{DAY_MS, SOON, days, start_with};
+use harness::dead::{DEAD, bury, left};
 use harness::fleet::config;
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;

@@ -11,47 +11,13 @@ use streamfleet::job::{EntryId, JobId};
 use streamfleet::{Fleet, FleetConfig, Queue};
 use streamfleet_engine::admin::{Evicted, LetterLimits};
 
+use harness::dead::{bury, left};
 use harness::fleet::{Acts, Running, config, queue};
-use harness::process::Launch;
 use harness::redis_server::RedisServer;
-use harness::wait::{until, until_async};
+use harness::wait::until_async;
 
-const DEAD: &str = "sf:{default}:dead";
 const DAY_MS: u64 = 24 * 3600 * 1000;
 const SOON: Duration = Duration::from_secs(20);
-
-/// Buries these jobs, the oldest first, with records and ledgers, one second apart, the newest this long ago.
-fn bury(server: &RedisServer, jobs: std::ops::Range<u64>, ago_ms: u64) {
-    let mut connection = server.client();
-    let now = server.now_ms();
-    let mut all = redis::pipe();
-    for nth in jobs.clone() {
-        let letter = format!("{}-0", now - ago_ms - (jobs.end - nth) * 1000);
-        let (job, record) = (format!("j{nth}"), format!("sf:{{default}}:job:j{nth}"));
-        all.cmd("XADD").arg(&[DEAD, &letter, "type", "test", "id", &job, "dead_reason", "fatal"]).ignore();
-        all.cmd("HSET").arg(&[&record, "state", "dead", "dead_id", &letter]).ignore();
-        all.cmd("HSET").arg(&[&format!("sf:{{default}}:steps:j{nth}"), "charge", "failed"]).ignore();
-    }
-    all.exec(&mut connection).unwrap();
-}
-
-/// Returns the numbers of the jobs that have letters. All that belongs to them must exist, and nothing else.
-fn left(server: &RedisServer) -> Vec<u64> {
-    let script = "local ids = {} \
-        for _, letter in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do ids[#ids + 1] = letter[2][4] end \
-        return { ids, redis.call('KEYS', 'sf:{default}:job:*'), redis.call('KEYS', 'sf:{default}:steps:*') }";
-    let mut connection = server.client();
-    let found: [Vec<String>; 3] =
-        redis::cmd("EVAL").arg(&[script, "1", DEAD]).query(&mut connection).unwrap();
-    let [letters, records, ledgers] = found.map(|names| {
-        let number = |name: String| name.rsplit('j').next().unwrap().parse::<u64>().unwrap();
-        let mut numbers: Vec<_> = names.into_iter().map(number).collect();
-        numbers.sort_unstable();
-        numbers
-    });
-    assert_eq!((&records, &ledgers), (&letters, &letters), "records and ledgers must match the letters");
-    letters
-}
 
 /// Starts a fleet with these limits on dead letters. Returns it with the number of letters that it reports as dropped.
 fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>) {
@@ -172,32 +138,4 @@ async fn the_record_of_a_job_that_is_alive_again_stays() {
     server.cmd(&["HDEL", "sf:{default}:job:j0", "dead_id"]);
     assert_eq!(evict(&queue(&server).await, 0, newest(0)).await, Evicted::Dropped);
     assert_eq!(server.cmd(&["EXISTS", "sf:{default}:job:j0", "sf:{default}:steps:j0"]), redis::Value::Int(2));
-}
-
-#[test]
-fn a_worker_killed_while_trimming_leaves_whole_letters() {
-    let server = RedisServer::start();
-    let config = "telemetry.listen = \"off\"\ntelemetry.log_format = \"json\"\n[queues.default]\ndead_max = 7\n\
-        [types.test]\nhandler = \"noop\"\n[worker]\nlease = \"1s\"\n";
-    let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
-    // On a busy machine, the work may be finished before this test sees that it has begun.
-    let mut tries = (0..5).map(|_| {
-        server.cmd(&["FLUSHALL"]);
-        bury(&server, 0..3000, 0);
-        let first = launch.start();
-        until("some letters are gone", SOON, || server.cmd(&["XLEN", DEAD]) != redis::Value::Int(3000));
-        first.kill9();
-        left(&server)
-    });
-    let rest = tries.find(|rest| rest.len() > 7).expect("one of five was killed in the middle");
-    assert_eq!(rest, (3000 - rest.len() as u64..3000).collect::<Vec<_>>(), "the oldest must go first");
-    let second = launch.start();
-    // A cheap question: each letter that is dropped waits for its answer.
-    until("all others to be dropped", 3 * SOON, || server.cmd(&["XLEN", DEAD]) == redis::Value::Int(7));
-    until("their records to go with them", SOON, || left(&server) == (2993..3000).collect::<Vec<_>>());
-    until("it to log that", SOON, || {
-        let log = second.stderr();
-        log.contains("\"level\":\"WARN\"") && log.contains("retention dropped dead letters")
-    });
-    second.kill9();
 }

@@ -4,9 +4,11 @@ use streamfleet::job::{Encoding, JobId, State};
 use streamfleet::{Producer, Submission, SubmitError};
 use streamfleet_engine::admin::{Amended, DelayedEdit, Due};
 
-use super::{BAD, GOOD, WRONG, schemas};
+use super::schemas;
 use harness::fleet::queue;
 use harness::redis_server::RedisServer;
+use harness::scene::STREAM;
+use harness::schema::{BAD, GOOD, WRONG};
 
 fn job(payload: &str) -> Submission {
     Submission::new("test").unwrap().payload(payload.to_owned(), Encoding::Json).unwrap()
@@ -45,7 +47,7 @@ async fn nothing_of_a_refused_call_is_submitted() {
     // Another type takes any payload.
     let other = Submission::new("other").unwrap().payload(BAD, Encoding::Json).unwrap();
     producer.submit_all([job(GOOD), other]).await.unwrap();
-    assert_eq!(server.cmd(&["XLEN", super::STREAM]), redis::Value::Int(3));
+    assert_eq!(server.cmd(&["XLEN", STREAM]), redis::Value::Int(3));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -309,3 +309,30 @@ async fn soon_frees_its_slot(is_known: bool) {
     others.until_ended(&plain).await;
     fleet.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_smaller_limit_of_job_and_step_bounds_auto_steps() {
+    let scene = Scene::new().await;
+    let handler = Walks::but("render");
+    let own = StepLimits::default().max_attempts(2);
+    let steps = Steps::builder().auto("render", handler.clone()).limits("render", own).build().unwrap();
+    let bounded = scene.fleet(quick(3), steps);
+    let submit = |id: &str, most: &str| {
+        scene.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", id, "max_attempts", most]);
+    };
+    for (id, most, want) in [("smaller", "1", 1), ("greater", "9", 2)] {
+        let before = handler.runs("render");
+        submit(id, most);
+        assert_eq!(scene.reason(&id.parse().unwrap()).await, "exhausted");
+        assert_eq!(handler.runs("render") - before, want, "{id}");
+    }
+    bounded.stop().await;
+    let steps = Steps::builder().auto("render", handler.clone()).build().unwrap();
+    let unbounded = scene.fleet(quick(3), steps);
+    let before = handler.runs("render");
+    submit("instead-of-its-types", "5");
+    assert_eq!(scene.reason(&"instead-of-its-types".parse().unwrap()).await, "exhausted");
+    assert_eq!(handler.runs("render") - before, 5);
+    until_state(&scene.queue, &"smaller".parse().unwrap(), State::Dead).await;
+    unbounded.stop().await;
+}

@@ -1,6 +1,5 @@
 //! Jobs made of steps: what runs, what runs again, and what never does.
 
-mod answers;
 mod attempts;
 mod decide;
 mod halfway;
@@ -10,4 +9,3 @@ mod once;
 mod overlap;
 mod replay;
 mod scripts;
-mod toml;

@@ -6,29 +6,13 @@ use streamfleet::{Durability, Producer, RedisError, Submission, SubmitError, Uni
 
 use super::ids::own;
 use harness::fleet::queue;
-use harness::process::{Launch, run};
 use harness::proxy::{Direction, Mode};
 use harness::redis_server::{Aof, RedisServer};
 use harness::scene::{SOON, STREAM, Scene, job};
 use harness::server_program::skip;
-use harness::wait::{until, until_async};
+use harness::wait::until_async;
 
 const SHORT: Duration = Duration::from_secs(2);
-
-/// Starts a replica of the server, and waits until it is in sync.
-fn replica(server: &RedisServer) -> RedisServer {
-    let port = server.port().to_string();
-    let auth = ["--masteruser", "harness", "--masterauth", "harness-only", "--repl-diskless-sync-delay", "0"];
-    server.cmd(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
-    let args = [&["--replicaof", "127.0.0.1", &port][..], &auth].concat();
-    let replica = RedisServer::builder().args(&args).start();
-    // There must be something to sync: before the first write, every replica is in sync.
-    server.cmd(&["SET", "in-step", "1"]);
-    until("the replica to be in sync", SOON, || {
-        redis::from_redis_value::<i64>(server.cmd(&["WAIT", "1", "10"])).unwrap() == 1
-    });
-    replica
-}
 
 fn is_unconfirmed<T: std::fmt::Debug>(answer: Result<T, SubmitError>) {
     let is = matches!(&answer, Err(SubmitError::Unconfirmed { accepted, .. }) if accepted.len() == 1);
@@ -42,7 +26,7 @@ fn length(server: &RedisServer) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_for_a_replica_is_on_it_when_its_submission_returns() {
     let server = RedisServer::start();
-    let replica = replica(&server);
+    let replica = server.replica();
     let producer = Producer::new(queue(&server).await);
     for nth in 1..=20 {
         producer.submit(job("{}").durability(Durability::Replicas(1))).await.unwrap();
@@ -56,7 +40,7 @@ async fn a_job_for_a_replica_is_on_it_when_its_submission_returns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_on_too_few_replicas_in_time_is_accepted_as_unconfirmed() {
     let server = RedisServer::start();
-    let _replica = replica(&server);
+    let _replica = server.replica();
     let producer = Producer::new(queue(&server).await).confirm_within(SHORT);
     let answer = producer.submit(own("{}").durability(Durability::Replicas(2))).await;
     let Err(SubmitError::Unconfirmed { accepted, why }) = answer else { panic!("{answer:?}") };
@@ -71,7 +55,7 @@ async fn a_job_on_too_few_replicas_in_time_is_accepted_as_unconfirmed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_confirmed_only_over_the_connection_that_wrote_it() {
     let scene = Scene::new().await;
-    let _replica = replica(&scene.server);
+    let _replica = scene.server.replica();
     let producer = scene.producer().await;
     producer.submit(job("{}").durability(Durability::Replicas(1))).await.unwrap();
     let waits = Mode::drop_reply_to("WAIT", 1);
@@ -91,7 +75,7 @@ async fn a_durable_job_with_an_id_outlasts_a_server_that_is_away_for_a_while() {
 
 async fn outlasts_an_absence(comes_back: bool) {
     let scene = Scene::new().await;
-    let _replica = replica(&scene.server);
+    let _replica = scene.server.replica();
     let producer = scene.producer().await;
     let durable = |submission: Submission| submission.durability(Durability::Replicas(1));
     producer.submit(durable(job("first").id("warm-up".parse().unwrap()))).await.unwrap();
@@ -167,7 +151,7 @@ async fn a_job_that_was_resent_after_a_lost_reply_waits_for_the_disk() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_known_job_waits_for_its_replica_again() {
     let server = RedisServer::start();
-    let replica = replica(&server);
+    let replica = server.replica();
     let producer = Producer::new(queue(&server).await).confirm_within(SHORT);
     let again = || producer.submit_or_find(own("{}").durability(Durability::Replicas(1)));
     replica.freeze();
@@ -235,45 +219,10 @@ async fn a_job_not_on_the_disk_in_time_is_accepted_as_unconfirmed() {
     assert_eq!(length(&server), 1);
 }
 
-#[test]
-fn exit_codes_distinguish_refused_from_unconfirmed() {
-    let server = RedisServer::start();
-    let url = server.url();
-    let enqueue = |durability: &str| {
-        let args = ["--redis", &url, "enqueue", "a", "--durability", durability, "--confirm-within", "2s"];
-        Launch::new(&args).output(SOON)
-    };
-    let output = enqueue("aof");
-    assert_eq!(output.code, Some(2), "{output:?}");
-    assert!(output.stderr.contains("nothing was submitted"), "{output:?}");
-    assert_eq!(enqueue("disk").code, Some(2));
-    assert_eq!(length(&server), 0);
-    let output = enqueue("replicas:1");
-    assert_eq!(output.code, Some(8), "{output:?}");
-    assert!(
-        output.stderr.contains("is accepted, but not confirmed to be durable: after 2s, 0 of 1 replicas"),
-        "{output:?}"
-    );
-    assert_eq!(length(&server), 1);
-    let durable = ["--redis", &url, "enqueue", "--durability", "replicas:1", "--confirm-within", "1s"];
-    let output = Launch::new(&[&durable[..], &["a", "--wait"]].concat()).output(SOON);
-    assert_eq!(output.code, Some(8), "{output:?}");
-    let accepted = output.stderr.contains("is accepted") && !output.stderr.contains("not submitted");
-    assert!(accepted, "{output:?}");
-    let line = r#"{"type": "a", "durability": "replicas:1"}"#;
-    let output = run(&["--redis", &url, "enqueue", "--bulk", "--confirm-within", "1s"], line.as_bytes());
-    assert_eq!(output.code, Some(8), "{output:?}");
-    let accepted = "1 jobs were accepted, all up to line 1: the job";
-    assert!(output.stderr.contains(accepted), "{output:?}");
-    let _replica = replica(&server);
-    let output = enqueue("replicas:1");
-    assert_eq!(output.code, Some(0), "{output:?}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_producer_of_a_replacement_whose_reply_was_lost_sees_its_own_job() {
     let scene = Scene::new().await;
-    let _replica = replica(&scene.server);
+    let _replica = scene.server.replica();
     let producer = scene.producer().await.confirm_within(SOON);
     let unique = |mode| {
         let job = job("{}").unique("k".parse().unwrap(), UniqueScope::Running, mode);

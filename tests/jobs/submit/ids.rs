@@ -8,11 +8,10 @@ use streamfleet::job::{JobId, State, Tracking};
 use streamfleet::{Accepted, JobError, Producer, Queue, Submission, SubmitError};
 
 use harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
-use harness::process::Launch;
-use harness::proxy::{Mode, Scope};
+use harness::proxy::Mode;
 use harness::redis_server::RedisServer;
 use harness::scene::{Gate, LONG, SOON, STREAM, Scene, job};
-use harness::wait::{until, until_async};
+use harness::wait::until_async;
 
 const RECORD: &str = "sf:{default}:job:order-7";
 
@@ -220,33 +219,6 @@ async fn a_bulk_sent_twice_is_stored_once_and_each_job_has_its_answer() {
     assert!(known.eq((0..700).map(|nth| nth < 400)), "answers must come in the order of the jobs");
     assert_eq!(answers[699].id.to_string(), "row-699");
     assert_eq!(queue.snapshot().await.unwrap().waiting(), 700);
-}
-
-#[test]
-fn a_producer_killed_around_the_call_and_run_again_leaves_one_job() {
-    // Its request never arrives, or its reply does not. Then it is killed.
-    for replies in [false, true] {
-        let scene = tokio::runtime::Runtime::new().unwrap().block_on(Scene::new());
-        let url = scene.server.url_through(scene.proxy.addr());
-        let args = ["--redis", &url, "enqueue", "test", "{}", "--id", "order-7"];
-        // Loads the script, so that the fault hits the actual call.
-        let warm_up = ["--redis", &url, "enqueue", "test", "{}", "--id", "warm-up", "--delay", "1h"];
-        assert_eq!(Launch::new(&warm_up).output(SOON).code, Some(0));
-        let mode = if replies {
-            Mode::drop_reply_to("order-7", usize::MAX)
-        } else {
-            Mode::Blackhole { scope: Scope::All, direction: harness::proxy::Direction::Requests }
-        };
-        scene.proxy.set(mode);
-        let producer = Launch::new(&args).start();
-        until("the fault to hit the call", SOON, || scene.proxy.hits() > 0);
-        producer.kill9();
-        assert_eq!(scene.int(&["XLEN", STREAM]), i64::from(replies));
-        scene.proxy.set(Mode::Pass);
-        let output = Launch::new(&args).output(SOON);
-        assert_eq!((output.code, output.stdout.trim()), (Some(0), "order-7"), "{output:?}");
-        assert_eq!(scene.int(&["XLEN", STREAM]), 1);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

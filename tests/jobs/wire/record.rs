@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use streamfleet::job::{JobId, State};
-use streamfleet::{Fleet, JobError};
+use streamfleet::job::{Encoding, JobId, State, Tracking};
+use streamfleet::{Fleet, JobError, Producer, Submission};
 
 use harness::fleet::{Acts, Running, config, queue, quick};
-use harness::process::run;
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
 
@@ -22,7 +21,7 @@ type Record = BTreeMap<String, String>;
 
 /// The section of the page about records.
 fn section() -> String {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md")).unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/wire.md")).unwrap();
     let (_, rest) = page.split_once("\n## A job's record\n").unwrap();
     rest.split("\n## ").next().unwrap().to_owned()
 }
@@ -170,16 +169,16 @@ async fn the_documented_commands_show_how_a_job_ended() {
     assert_record(&retrying, &[("error", "busy"), ("state", "retrying"), ("type", "mail.send")]);
     assert!(ms(&retrying, "due_ms") >= accepted + 3_600_000);
 
-    let (url, accepted) = (server.url(), dead["created_ms"].parse::<u64>().unwrap());
-    let delayed = ["--id", "cancel-7", "--delay", "1h", "--track", "mail.send", "{}"];
-    let submitted = run(&[&["--redis", &url, "enqueue"][..], &delayed].concat(), b"");
-    assert_eq!(submitted.code, Some(0), "{}", submitted.stderr);
+    let (id, accepted): (JobId, u64) = ("cancel-7".parse().unwrap(), ms(&dead, "created_ms"));
+    let delayed = Submission::new("mail.send").unwrap().payload("{}", Encoding::Json).unwrap();
+    let delayed = delayed.id(id.clone()).delay(HOUR).tracking(Tracking::All);
+    let queue = queue(&server).await;
+    Producer::new(queue.clone()).submit(delayed).await.unwrap();
     let scheduled = until_state(&server, "cancel-7", State::Scheduled).await;
     assert_record(&scheduled, &[("state", "scheduled"), ("type", "mail.send")]);
     assert!(ms(&scheduled, "created_ms") > accepted);
     assert_eq!(ms(&scheduled, "due_ms"), ms(&scheduled, "created_ms") + 3_600_000);
-    let id: JobId = "cancel-7".parse().unwrap();
-    queue(&server).await.cancel(&id, "ann", HOUR).await.unwrap();
+    queue.cancel(&id, "ann", HOUR).await.unwrap();
     let cancelled = until_state(&server, "cancel-7", State::Cancelled).await;
     let facts = [("error", "cancelled by ann"), ("cancelled_by", "ann"), ("type", "mail.send")];
     assert_record(&cancelled, &[&facts[..], &[("state", "cancelled")]].concat());

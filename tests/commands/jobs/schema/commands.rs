@@ -1,14 +1,18 @@
 //! Commands refuse what does not fit the configured schemas.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{BAD, GOOD, SOON, STREAM, TEXT, WRONG};
 use harness::process::{Launch, Output};
 use harness::redis_server::RedisServer;
+use harness::scene::STREAM;
+use harness::schema::{BAD, GOOD, TEXT, WRONG};
 use harness::wait::until;
+
+const SOON: Duration = Duration::from_secs(30);
 
 /// A configuration with the schema of the type `test` beside it.
 struct Desk {
@@ -111,6 +115,11 @@ fn a_worker_buries_a_raw_job_and_its_letter_is_edited_to_fit() {
     let status = || desk.json(&["status", "order-7"]);
     until("the job to be dead", SOON, || (desk.length("sf:{default}:dead") == 1).then_some(()));
     assert_eq!((&status()["state"], &status()["error"]), (&"dead".into(), &WRONG.into()));
+    let listed = |reason: &[&str]| {
+        let page = desk.json(&[&["dead", "list", "--reason"], reason].concat());
+        page["items"].as_array().unwrap().len()
+    };
+    assert_eq!((listed(&["invalid", "--kind", "invalid"]), listed(&["fatal"])), (1, 0));
     let refused = "the payload does not fit the schema of test: /to: 7 is not of type \"string\"";
     desk.refuses(&["dead", "edit", "order-7", "--payload-file", &file(&desk, r#"{"to":7}"#)], refused);
     // The payload is as it was, so only the header changes.

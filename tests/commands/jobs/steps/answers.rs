@@ -1,17 +1,12 @@
-//! The state of a `once` step whose handler answered, or whose answer was lost; and how a job limits its `auto` steps.
+//! The state of a `once` step whose handler answered, or whose answer was lost.
 
 use std::io::Read;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use streamfleet::Steps;
-use streamfleet::job::StepLimits;
-
 use harness::desk::json;
-use harness::fleet::{quick, until_state};
 use harness::process::Launch;
 use harness::redis_server::RedisServer;
-use harness::steps::{Scene, Walks};
 use harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -82,31 +77,4 @@ fn a_once_step_fails_on_an_answer_and_is_unknown_without_one() {
         let letter = json(&server, &["dead", "show", id]);
         assert_eq!((&letter["reason"], &letter["kind"]), (&"needs_decision".into(), &kind.into()), "{id}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_smaller_limit_of_job_and_step_bounds_auto_steps() {
-    let scene = Scene::new().await;
-    let handler = Walks::but("render");
-    let own = StepLimits::default().max_attempts(2);
-    let steps = Steps::builder().auto("render", handler.clone()).limits("render", own).build().unwrap();
-    let bounded = scene.fleet(quick(3), steps);
-    let submit = |id: &str, most: &str| {
-        scene.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", id, "max_attempts", most]);
-    };
-    for (id, most, want) in [("smaller", "1", 1), ("greater", "9", 2)] {
-        let before = handler.runs("render");
-        submit(id, most);
-        assert_eq!(scene.reason(&id.parse().unwrap()).await, "exhausted");
-        assert_eq!(handler.runs("render") - before, want, "{id}");
-    }
-    bounded.stop().await;
-    let steps = Steps::builder().auto("render", handler.clone()).build().unwrap();
-    let unbounded = scene.fleet(quick(3), steps);
-    let before = handler.runs("render");
-    submit("instead-of-its-types", "5");
-    assert_eq!(scene.reason(&"instead-of-its-types".parse().unwrap()).await, "exhausted");
-    assert_eq!(handler.runs("render") - before, 5);
-    until_state(&scene.queue, &"smaller".parse().unwrap(), streamfleet::job::State::Dead).await;
-    unbounded.stop().await;
 }

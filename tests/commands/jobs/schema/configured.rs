@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use super::{SOON, TEXT};
 use harness::process::{Launch, Output};
+use harness::schema::TEXT;
+
+const SOON: Duration = Duration::from_secs(30);
 
 /// Writes these files, the last of which is the configuration, and runs a command with it.
 fn run(folder: &Path, files: &[(&str, &str)], args: &[&str]) -> Output {

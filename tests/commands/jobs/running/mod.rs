@@ -1,0 +1,4 @@
+//! Commands about running jobs: they watch, await and cancel them.
+
+mod cancel_command;
+mod watch;

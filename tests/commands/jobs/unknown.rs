@@ -1,0 +1,46 @@
+//! What commands say about types that no live worker knows.
+
+use streamfleet::Fleet;
+
+use harness::desk::{json, sf, sf_with};
+use harness::fleet::{Acts, Running, quick};
+use harness::scene::{LONG, SOON, STREAM, Scene};
+use harness::wait::until_async;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_name_the_types_that_no_live_worker_knows() {
+    let scene = Scene::new().await;
+    let builder = Fleet::builder(scene.config(LONG)).handler_with("tests", quick(3), Acts::well());
+    let fleet = Running::of(builder.unwrap().build());
+    scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "odd"]);
+    let room = ["XLEN", "sf:{default}:room:unknown:test"];
+    until_async("the job to be in its room", SOON, async || scene.int(&room) == 1).await;
+    let listed = until_async("the type to be listed", SOON, async || {
+        let items = json(&scene.server, &["queues"])["items"].take();
+        let types = items[0]["unserved_types"].clone();
+        types[0]["did_you_mean"].is_string().then_some(types)
+    })
+    .await;
+    assert_eq!((&listed[0]["type"], &listed[0]["jobs"]), (&"test".into(), &1.into()));
+    assert_eq!(listed[0]["did_you_mean"], "tests");
+    let table = sf(&scene.server, &["queues"]).stdout;
+    let line = "1 job waits in the queue default: no live worker knows the type test; did you mean tests?";
+    assert!(table.contains(line), "{table}");
+    let warned = sf(&scene.server, &["enqueue", "test"]);
+    let remark = "no live worker of the queue default knows the type test; did you mean tests?";
+    assert!(warned.code == Some(0) && warned.stderr.contains(remark), "{warned:?}");
+    assert_eq!(sf(&scene.server, &["enqueue", "tests"]).stderr, "");
+    let status = json(&scene.server, &["status", "odd"]);
+    assert!(status["unserved"].as_str().is_some_and(|told| told.contains(remark)), "{status}");
+    // Once for each type of many jobs.
+    let lines = "{\"type\":\"test\"}\n".repeat(300) + "{\"type\":\"tests\"}\n{\"type\":\"mail\"}\n";
+    let warned = sf_with(&scene.server, &["enqueue", "--bulk"], lines.as_bytes());
+    let other = "jobs wait: no live worker of the queue default knows the type mail\n";
+    assert_eq!(
+        (warned.code, warned.stderr.as_str()),
+        (Some(0), format!("{other}jobs wait: {remark}\n").as_str())
+    );
+    let known = sf_with(&scene.server, &["enqueue", "--bulk"], b"{\"type\":\"tests\"}\n");
+    assert_eq!((known.code, known.stderr.as_str()), (Some(0), ""));
+    fleet.stop().await;
+}
