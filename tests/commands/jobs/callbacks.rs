@@ -53,7 +53,8 @@ async fn a_batch_is_shown_with_the_jobs_that_it_waits_for() {
     let producer = Producer::new(scene.queue.clone());
     let unknown = sf(&scene.server, &["batch", "of-nobody", "--json"]);
     assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(4), ""));
-    let (held, dead): (BatchId, BatchId) = ("rents-2026-11".parse().unwrap(), "invoices-2026-11".parse().unwrap());
+    let (held, dead): (BatchId, BatchId) =
+        ("rents-2026-11".parse().unwrap(), "invoices-2026-11".parse().unwrap());
     let unique = |mode| job("{}").unique("ann".parse().unwrap(), UniqueScope::Running, mode).delay(LONG);
     let shows = |holder: &JobId| {
         let shown = sf(&scene.server, &["batch", "rents-2026-11"]);
