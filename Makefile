@@ -20,7 +20,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check long long-programs long-modules packages bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check check-code check-fleets long long-programs long-modules packages bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -48,12 +48,19 @@ long-modules:
 	@$(MAKE) --no-print-directory redis
 	$(CARGO) test --locked --all-features --no-fail-fast --tests -- ::long::
 
-# Four at a time, because they wait more than they compute. What takes longest comes first, and none of the first four has a prerequisite,
-# which would let others begin before it. Each prints what it has to say when it has ended. Nothing that is wrong ends the others. At the end,
-# alone, comes what looks at rates of a fleet.
 check: redis
+	+$(MAKE) --no-print-directory check-code
+	+$(MAKE) --no-print-directory check-fleets
+
+# What only compiles. `.ci/run` runs it beside `make test`.
+check-code: lint public-api
+
+# What starts servers, fleets and other programs. Four at a time, because they wait more than they compute. What takes longest comes first, and
+# none of the first three has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
+# that is wrong ends the others. At the end, alone, comes what looks at rates of a fleet.
+check-fleets:
 	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
-	  long-programs long-modules packages lint servers-check deploy-check public-api
+	  long-programs long-modules packages servers-check deploy-check
 	+$(MAKE) --no-print-directory grafana-check
 
 # One after the other: they install packages.
@@ -71,7 +78,8 @@ lint:
 	$(CARGO) clippy --locked --package streamfleet-public-api -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet-demo -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features --package streamfleet --package streamfleet-domain \
-	  --package streamfleet-engine --package streamfleet-service
+	  --package streamfleet-engine
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --lib --package streamfleet-cli --package streamfleet-service
 
 lua:
 	@command -v luacheck >/dev/null || $(MAKE) --no-print-directory install-luacheck
