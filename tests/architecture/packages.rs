@@ -92,9 +92,20 @@ fn links_of_the_packages_work_in_registries() {
     assert_none(findings);
 }
 
-/// Returns the names of the test programs of the library and of the program, and whether `cargo test` runs each.
+#[test]
+fn the_image_is_built_from_every_package() {
+    let ignored = read("deploy/docker/Dockerfile.dockerignore");
+    let kept: BTreeSet<&str> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
+    let manifest = read("Cargo.toml");
+    let members = manifest.split_once("\nmembers = [").unwrap().1.split(']').next().unwrap();
+    let folders = members.split('"').skip(1).step_by(2).filter(|member| *member != ".");
+    let lost = folders.filter(|member| !kept.contains(member.split('/').next().unwrap()));
+    assert_none(lost.map(|member| format!("Dockerfile.dockerignore leaves out {member}")).collect());
+}
+
+/// Returns the names of the test programs of all packages, and whether `cargo test` runs each.
 fn test_programs() -> Vec<(String, bool)> {
-    let manifests = ["Cargo.toml", "program/Cargo.toml"].map(read).concat();
+    let manifests = ["Cargo.toml", "program/Cargo.toml", "tests/jobs/Cargo.toml"].map(read).concat();
     let sections = manifests.split("[[test]]\n").skip(1).map(|rest| rest.split("\n\n").next().unwrap());
     let name = |section: &str| section.split('"').nth(1).unwrap().to_owned();
     sections.map(|section| (name(section), !section.contains("test = false"))).collect()

@@ -21,7 +21,7 @@ type Record = BTreeMap<String, String>;
 
 /// The section of the page about records.
 fn section() -> String {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/wire.md")).unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wire.md")).unwrap();
     let (_, rest) = page.split_once("\n## A job's record\n").unwrap();
     rest.split("\n## ").next().unwrap().to_owned()
 }
