@@ -42,7 +42,9 @@ mod watch;
 mod worker;
 mod workers;
 
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -327,7 +329,9 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
         runtime.worker_threads(bench::threads());
     }
     let runtime = runtime.enable_all().build()?;
-    let done = runtime.block_on(cli.command.run(&context));
+    // The runtime polls in several places. Each would have a copy of all commands, if it knew the future's type.
+    let running: Pin<Box<dyn Future<Output = _>>> = Box::pin(cli.command.run(&context));
+    let done = runtime.block_on(running);
     // A handler that blocks its thread must not keep the process alive.
     runtime.shutdown_background();
     done

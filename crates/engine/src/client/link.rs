@@ -11,6 +11,7 @@ use fred::clients::Client;
 use fred::interfaces::{ClientInterface, ClientLike, EventInterface, ListInterface};
 use fred::types::config::{Config, Server, ServerConfig};
 use fred::types::{ClientUnblockFlag, ConnectHandle, Key, Value};
+use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
@@ -137,23 +138,25 @@ impl Link {
         }
     }
 
-    async fn connect(&self, client: Client) -> Result<(), Error> {
-        let task = setup::connect_first(&client).await?;
-        self.refuse_replica(&client).await?;
-        let mut live = self.live();
-        if live.client.id() != client.id() {
-            // The server has changed in the meantime.
-            return Err(changes::moved(None));
-        }
-        if self.shared.locator.sentinels().is_some() {
-            live.tasks.spawn(changes::follow_changes(self.downgrade()));
-        }
-        live.reconnections = live.client.reconnect_rx();
-        live.task = Some(task.detach());
-        live.last_answer = Instant::now();
-        drop(live);
-        self.shared.is_open.store(true, Ordering::Release);
-        Ok(())
+    fn connect(&self, client: Client) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(async move {
+            let task = setup::connect_first(&client).await?;
+            self.refuse_replica(&client).await?;
+            let mut live = self.live();
+            if live.client.id() != client.id() {
+                // The server has changed in the meantime.
+                return Err(changes::moved(None));
+            }
+            if self.shared.locator.sentinels().is_some() {
+                live.tasks.spawn(changes::follow_changes(self.downgrade()));
+            }
+            live.reconnections = live.client.reconnect_rx();
+            live.task = Some(task.detach());
+            live.last_answer = Instant::now();
+            drop(live);
+            self.shared.is_open.store(true, Ordering::Release);
+            Ok(())
+        })
     }
 
     /// Opens another connection to the same server.
@@ -229,7 +232,7 @@ impl Link {
         command: &'static str,
         reply: impl Future<Output = Result<T, fred::error::Error>> + Send + 'a,
     ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
-        let reply = Box::pin(reply);
+        let reply: BoxFuture<'a, _> = Box::pin(reply);
         self.watch(
             Some(command),
             async move { reply.await.map_err(|error| Error::from_client(command, &error)) },
@@ -242,47 +245,50 @@ impl Link {
         command: &'static str,
         reply: impl Future<Output = Result<T, fred::error::Error>> + Send + 'a,
     ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
-        let reply = Box::pin(reply);
+        let reply: BoxFuture<'a, _> = Box::pin(reply);
         self.watch(None, async move { reply.await.map_err(|error| Error::from_client(command, &error)) })
     }
 
     /// Runs a script.
-    pub(crate) async fn run(
-        &self,
-        script: &Script,
+    pub(crate) fn run<'a>(
+        &'a self,
+        script: &'a Script,
         keys: Vec<Key>,
         args: Vec<Value>,
-    ) -> Result<Answer, Error> {
-        self.ready().await?;
-        self.await_change().await;
-        if !self.is_clustered() {
-            let (client, may_only_read) = (self.client(), &self.shared.may_only_read);
-            return self.watch(Some(script.name), script.run(&client, keys, args, may_only_read)).await;
-        }
-        let mut moves = 0;
-        loop {
-            let (client, server) = self.current();
-            let answer = script.run(&client, keys.clone(), args.clone(), &self.shared.may_only_read);
-            let result = self.watch(Some(script.name), answer).await;
-            let moved = result.as_ref().err().and_then(|error| Doubt::of(error, &server));
-            match moved {
-                Some(Doubt::Moved(_)) if moves < MAX_MOVES => moves += 1,
-                _ => return result,
+    ) -> BoxFuture<'a, Result<Answer, Error>> {
+        Box::pin(async move {
+            self.ready().await?;
+            self.await_change().await;
+            if !self.is_clustered() {
+                let (client, may_only_read) = (self.client(), &self.shared.may_only_read);
+                return self.watch(Some(script.name), script.run(&client, keys, args, may_only_read)).await;
             }
-            // The server that was named may not know yet that it has the keys.
-            tokio::time::sleep(changes::FIRST_LOOKUP.mul_f64(rand::random::<f64>() * moves as f64 / 4.0))
-                .await;
-        }
+            let mut moves = 0;
+            loop {
+                let (client, server) = self.current();
+                let answer = script.run(&client, keys.clone(), args.clone(), &self.shared.may_only_read);
+                let result = self.watch(Some(script.name), answer).await;
+                let moved = result.as_ref().err().and_then(|error| Doubt::of(error, &server));
+                match moved {
+                    Some(Doubt::Moved(_)) if moves < MAX_MOVES => moves += 1,
+                    _ => return result,
+                }
+                // The server that was named may not know yet that it has the keys.
+                tokio::time::sleep(changes::FIRST_LOOKUP.mul_f64(rand::random::<f64>() * moves as f64 / 4.0))
+                    .await;
+            }
+        })
     }
 
     /// Awaits one reply, and notes if it fails to come; measures the round trip of a command that has a name. The
-    /// client's futures have tens of kilobytes, so they are boxed here and burden no stack.
+    /// client's futures have tens of kilobytes of state and of code, so they are boxed here: they burden no stack, and are not compiled again
+    /// wherever something awaits them.
     pub fn watch<'a, T: 'a>(
         &'a self,
         command: Option<&'static str>,
         answer: impl Future<Output = Result<T, Error>> + Send + 'a,
     ) -> impl Future<Output = Result<T, Error>> + Send + 'a {
-        let answer = Box::pin(answer);
+        let answer: BoxFuture<'a, _> = Box::pin(answer);
         async move {
             if !self.shared.is_open.load(Ordering::Acquire) {
                 self.first_use(command).await?;
