@@ -61,9 +61,9 @@ impl Tale {
     }
 
     fn letter(mut self, mark: &str, reason: &str) -> Self {
-        let (mark, id) = (mark.to_owned(), mark.to_owned());
+        let (entry, mark, id) = (format!("letter of {mark}"), mark.to_owned(), mark.to_owned());
         let (reason, error, offloaded) = (reason.to_owned(), String::new(), String::new());
-        self.facts.letters.push(Letter { mark, id, reason, error, offloaded, is_whole: true });
+        self.facts.letters.push(Letter { entry, mark, id, reason, error, offloaded, is_whole: true });
         self
     }
 
@@ -176,6 +176,16 @@ fn a_once_step_that_started_twice_is_always_found() {
     };
     assert_eq!(twice().broken(), ["a once step starts once"]);
     assert_eq!(twice().deed(Deed::RunAgain { id: "a".to_owned() }).broken(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_letter_of_an_exhausted_step_stays_only_if_its_replay_may_have_failed() {
+    let fatal = ["start a mail a 1 new 1-0 7 100ms 100", "end a mail 1-0 7 200ms fatal"];
+    let dead = || Tale::of(&[("a", Kind::Gift)], &fatal).letter("a", "exhausted");
+    let broken = ["attempts stay within their bounds", "only expected jobs leave dead letters"];
+    assert_eq!(dead().broken(), broken);
+    assert_eq!(dead().deed(Deed::Left { letter: "another".to_owned() }).broken(), broken);
+    assert_eq!(dead().deed(Deed::Left { letter: "letter of a".to_owned() }).broken(), Vec::<&str>::new());
 }
 
 #[test]

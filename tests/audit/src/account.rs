@@ -25,6 +25,8 @@ pub struct Record {
 /// A dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
+    /// Its own id in the dead stream.
+    pub entry: String,
     pub mark: String,
     pub id: String,
     pub reason: String,
@@ -164,6 +166,7 @@ fn letters(server: &RedisServer) -> Vec<Letter> {
             let Some(last) = page.last() else { return letters };
             next = Some(streamfleet::job::EntryId::new(last.entry.ms, last.entry.seq + 1));
             letters.extend(page.iter().map(|letter| Letter {
+                entry: letter.entry.to_string(),
                 mark: mark_of(letter),
                 id: letter.job().to_string(),
                 reason: letter.text("dead_reason"),

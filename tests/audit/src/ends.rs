@@ -78,10 +78,10 @@ pub(crate) fn letters(view: &View) -> Found {
         let life = view.case.entries.life(&letter.mark, &letter.id);
         let kind = view.kind(life);
         let is_meant = match letter.reason.as_str() {
-            // Another life of the id may have used up the attempts of a step.
+            // Another life of the id may have used up the attempts of a step. A step that was not fixed in time failed for good.
             "exhausted" => {
-                matches!(kind, Some(Kind::Exhausted | Kind::Hanging))
-                    || kind == Some(Kind::Gift) && view.is_twin(life)
+                let is_left = view.is_twin(life) || view.case.entries.was_left(&letter.entry);
+                matches!(kind, Some(Kind::Exhausted | Kind::Hanging)) || kind == Some(Kind::Gift) && is_left
             }
             // A step of a job may have been given up.
             "fatal" => matches!(kind, Some(Kind::Fatal | Kind::Gift)),
@@ -148,7 +148,7 @@ pub(crate) fn bounds(view: &View) -> Found {
         let life = view.case.entries.life(&letter.mark, &letter.id);
         let spans = view.of_id(&letter.id);
         let had = spans.iter().map(|span| span.attempt).max().unwrap_or(0);
-        if had < allowed(life) && !view.is_twin(life) {
+        if had < allowed(life) && !view.is_twin(life) && !view.case.entries.was_left(&letter.entry) {
             found.add(|| format!("{life} is exhausted after attempt {had}{}", view.describe(spans)));
         }
     }

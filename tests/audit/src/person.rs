@@ -218,8 +218,10 @@ impl Person {
         let Some(fields) = self.entry_of(letter).await else { return Left::LookAgain };
         std::fs::write(self.mended.join(mark), "").unwrap();
         self.register.did(replayed);
-        if add(&self.server, lane_of(letter), fields).await.0 == Reply::Accepted {
-            queue.dead_letters().drop(letter.entry, &letter.job()).await.ok();
+        let is_replayed = add(&self.server, lane_of(letter), fields).await.0 == Reply::Accepted;
+        // Whether Redis has the new entry, if that is unknown, only a second life would show.
+        if !is_replayed || queue.dead_letters().drop(letter.entry, &letter.job()).await.is_err() {
+            self.register.did(Deed::Left { letter: letter.entry.to_string() });
         }
         Left::Nothing
     }
