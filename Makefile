@@ -20,7 +20,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check check-code check-fleets long long-programs long-modules packages bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -29,7 +29,8 @@ bench: redis
 	$(CARGO) build --release --locked --bin streamfleet
 	./target/release/streamfleet bench $(ARGS)
 
-# The tests wait more than they compute, so more run at once than there are cores.
+# The tests wait more than they compute, so more run at once than there are cores. `make check` runs other things beside those of `make long`,
+# which then have a thread for each core.
 test long: export RUST_TEST_THREADS ?= 10
 
 # What takes long is in modules with the name `long`, or in the test programs of $(LONG), which `cargo test` runs only if they are named.
@@ -38,11 +39,15 @@ LONG := $(addprefix --test ,long storms audit)
 test: redis
 	$(CARGO) test --locked --all-features --no-fail-fast -- --skip ::long::
 
-long: long-programs long-modules
+long: long-programs storms long-modules
 
 long-programs:
 	@$(MAKE) --no-print-directory redis
-	$(CARGO) test --locked --all-features --no-fail-fast $(LONG)
+	$(CARGO) test --locked --all-features --no-fail-fast --test long --test audit
+
+storms:
+	@$(MAKE) --no-print-directory redis
+	$(CARGO) test --locked --all-features --test storms
 
 long-modules:
 	@$(MAKE) --no-print-directory redis
@@ -55,12 +60,12 @@ check: redis
 # What only compiles. `.ci/run` runs it beside `make test`.
 check-code: lint public-api
 
-# What starts servers, fleets and other programs. Four at a time, because they wait more than they compute. What takes longest comes first, and
-# none of the first three has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
+# What starts servers, fleets and other programs. Five at a time, because they wait more than they compute. What takes longest comes first, and
+# none of the first four has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
 # that is wrong ends the others. At the end, alone, comes what looks at rates of a fleet.
 check-fleets:
-	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
-	  long-programs long-modules packages servers-check deploy-check
+	+$(MAKE) --no-print-directory --jobs=5 --keep-going --output-sync=target \
+	  storms long-modules long-programs packages servers-check deploy-check
 	+$(MAKE) --no-print-directory grafana-check
 
 # One after the other: they install packages.
