@@ -33,9 +33,11 @@ fn config() -> String {
 fn offer(client: &mut redis::Connection, next: &mut u64) {
     let mut pipe = redis::pipe();
     for _ in 0..ROUND {
-        // A stride that is coprime to the number of types reaches all of them.
-        let job_type =
-            if *next < STRANGE { format!("stranger{next}") } else { format!("t{}", *next * 7919 % KNOWN) };
+        // A stride that is coprime to the number of types reaches all of them. The first is t1, which has a series of its own.
+        let job_type = match next.checked_sub(STRANGE) {
+            Some(known) => format!("t{}", (known * 7919 + 1) % KNOWN),
+            None => format!("stranger{next}"),
+        };
         pipe.cmd("XADD").arg(&["sf:{default}:jobs", "*", "type", &job_type]).ignore();
         *next += 1;
     }
