@@ -60,11 +60,11 @@ check: redis
 # What only compiles. `.ci/run` runs it beside `make test`.
 check-code: lint public-api
 
-# What starts servers, fleets and other programs. Five at a time, because they wait more than they compute. What takes longest comes first, and
-# none of the first four has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
+# What starts servers, fleets and other programs. Four at a time, because they wait more than they compute. What takes longest comes first, and
+# none of the first three has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
 # that is wrong ends the others. At the end, alone, comes what looks at rates of a fleet.
 check-fleets:
-	+$(MAKE) --no-print-directory --jobs=5 --keep-going --output-sync=target \
+	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
 	  storms long-modules long-programs packages servers-check deploy-check
 	+$(MAKE) --no-print-directory grafana-check
 
