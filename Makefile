@@ -34,7 +34,7 @@ bench: redis
 test long: export RUST_TEST_THREADS ?= 10
 
 # What takes long is in modules with the name `long`, or in the test programs of $(LONG), which `cargo test` runs only if they are named.
-LONG := $(addprefix --test ,long storms audit)
+LONG := $(addprefix --test=,long storms audit)
 
 test: redis
 	$(CARGO) test --locked --all-features --no-fail-fast -- --skip ::long::
@@ -43,18 +43,17 @@ long: long-programs storms long-modules
 
 long-programs:
 	@$(MAKE) --no-print-directory redis
-	$(CARGO) test --locked --all-features --no-fail-fast --test long --test audit
+	$(CARGO) test --locked --all-features --no-fail-fast $(filter-out --test=storms,$(LONG))
 
 storms:
 	@$(MAKE) --no-print-directory redis
-	$(CARGO) test --locked --all-features --test storms
+	$(CARGO) test --locked --all-features --test=storms
 
 long-modules:
 	@$(MAKE) --no-print-directory redis
 	$(CARGO) test --locked --all-features --no-fail-fast --tests -- ::long::
 
-check: redis
-	+$(MAKE) --no-print-directory check-code
+check: redis check-code
 	+$(MAKE) --no-print-directory check-fleets
 
 # What only compiles. `.ci/run` runs it beside `make test`.
