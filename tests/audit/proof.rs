@@ -184,8 +184,11 @@ fn a_letter_of_an_exhausted_step_stays_only_if_its_replay_may_have_failed() {
     let dead = || Tale::of(&[("a", Kind::Gift)], &fatal).letter("a", "exhausted");
     let broken = ["attempts stay within their bounds", "only expected jobs leave dead letters"];
     assert_eq!(dead().broken(), broken);
-    assert_eq!(dead().deed(Deed::Left { letter: "another".to_owned() }).broken(), broken);
-    assert_eq!(dead().deed(Deed::Left { letter: "letter of a".to_owned() }).broken(), Vec::<&str>::new());
+    assert_eq!(dead().deed(Deed::Abandoned { letter: "another".to_owned() }).broken(), broken);
+    assert_eq!(
+        dead().deed(Deed::Abandoned { letter: "letter of a".to_owned() }).broken(),
+        Vec::<&str>::new()
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::account::Letter;
 use super::diary::Span;
 use super::register::Kind;
 use super::rules::SETTLED;
@@ -71,6 +72,11 @@ pub(crate) fn follows(view: &View) -> Found {
     found
 }
 
+/// Another life of the id may have used up the attempts of a step. Or a step failed for good, and its letter stayed when it was replayed.
+fn may_be_exhausted_early(view: &View, life: &str, letter: &Letter) -> bool {
+    view.is_twin(life) || view.case.entries.was_abandoned(&letter.entry)
+}
+
 /// A letter states the intended cause of death, or that workers were lost too often, and has the complete payload.
 pub(crate) fn letters(view: &View) -> Found {
     let mut found = Found::default();
@@ -78,10 +84,9 @@ pub(crate) fn letters(view: &View) -> Found {
         let life = view.case.entries.life(&letter.mark, &letter.id);
         let kind = view.kind(life);
         let is_meant = match letter.reason.as_str() {
-            // Another life of the id may have used up the attempts of a step. A step that was not fixed in time failed for good.
             "exhausted" => {
-                let is_left = view.is_twin(life) || view.case.entries.was_left(&letter.entry);
-                matches!(kind, Some(Kind::Exhausted | Kind::Hanging)) || kind == Some(Kind::Gift) && is_left
+                matches!(kind, Some(Kind::Exhausted | Kind::Hanging))
+                    || kind == Some(Kind::Gift) && may_be_exhausted_early(view, life, letter)
             }
             // A step of a job may have been given up.
             "fatal" => matches!(kind, Some(Kind::Fatal | Kind::Gift)),
@@ -148,7 +153,7 @@ pub(crate) fn bounds(view: &View) -> Found {
         let life = view.case.entries.life(&letter.mark, &letter.id);
         let spans = view.of_id(&letter.id);
         let had = spans.iter().map(|span| span.attempt).max().unwrap_or(0);
-        if had < allowed(life) && !view.is_twin(life) && !view.case.entries.was_left(&letter.entry) {
+        if had < allowed(life) && !may_be_exhausted_early(view, life, letter) {
             found.add(|| format!("{life} is exhausted after attempt {had}{}", view.describe(spans)));
         }
     }

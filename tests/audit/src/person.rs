@@ -219,9 +219,9 @@ impl Person {
         std::fs::write(self.mended.join(mark), "").unwrap();
         self.register.did(replayed);
         let is_replayed = add(&self.server, lane_of(letter), fields).await.0 == Reply::Accepted;
-        // Whether Redis has the new entry, if that is unknown, only a second life would show.
+        // If Redis did not answer, only a second life shows that it has the new entry.
         if !is_replayed || queue.dead_letters().drop(letter.entry, &letter.job()).await.is_err() {
-            self.register.did(Deed::Left { letter: letter.entry.to_string() });
+            self.register.did(Deed::Abandoned { letter: letter.entry.to_string() });
         }
         Left::Nothing
     }

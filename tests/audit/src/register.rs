@@ -88,8 +88,8 @@ pub enum Deed {
     Dropped {
         life: String,
     },
-    /// Left a letter that was replayed: Redis did not say that it got the new entry, or did not delete the letter.
-    Left {
+    /// A letter stayed although it was replayed: Redis did not say that it got the new entry, or that it deleted the letter.
+    Abandoned {
         letter: String,
     },
 }
@@ -102,7 +102,7 @@ impl Deed {
             Self::Replayed { life } | Self::Dropped { life } => {
                 life == own || spans.iter().any(|span| span.mark == *life)
             }
-            Self::Left { .. } => false,
+            Self::Abandoned { .. } => false,
         }
     }
 }
@@ -226,15 +226,16 @@ impl Entries {
     pub fn dropped(&self) -> BTreeSet<&str> {
         let dropped = self.deeds.iter().filter_map(|deed| match deed {
             Deed::Dropped { life } => Some(life.as_str()),
-            Deed::Cancelled { .. } | Deed::Replayed { .. } | Deed::RunAgain { .. } | Deed::Left { .. } => {
-                None
-            }
+            Deed::Cancelled { .. }
+            | Deed::Replayed { .. }
+            | Deed::RunAgain { .. }
+            | Deed::Abandoned { .. } => None,
         });
         dropped.collect()
     }
 
     /// Whether a letter may be there although its job was replayed.
-    pub fn was_left(&self, letter: &str) -> bool {
-        self.deeds.contains(&Deed::Left { letter: letter.to_owned() })
+    pub fn was_abandoned(&self, letter: &str) -> bool {
+        self.deeds.contains(&Deed::Abandoned { letter: letter.to_owned() })
     }
 }
