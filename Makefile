@@ -53,19 +53,20 @@ long-modules:
 	@$(MAKE) --no-print-directory redis
 	$(CARGO) test --locked --all-features --no-fail-fast --tests -- ::long::
 
+# At the end, alone, comes what looks at rates of a fleet.
 check: redis check-code
 	+$(MAKE) --no-print-directory check-fleets
+	+$(MAKE) --no-print-directory grafana-check
 
-# What only compiles. `.ci/run` runs it beside `make test`.
+# What only compiles. `.ci/run` runs it beside `make test` and `make grafana-check`.
 check-code: lint public-api
 
 # What starts servers, fleets and other programs. Four at a time, because they wait more than they compute. What takes longest comes first, and
 # none of the first three has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
-# that is wrong ends the others. At the end, alone, comes what looks at rates of a fleet.
+# that is wrong ends the others.
 check-fleets:
 	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
 	  storms long-modules long-programs packages servers-check deploy-check
-	+$(MAKE) --no-print-directory grafana-check
 
 # One after the other: they install packages.
 packages:

@@ -24,21 +24,19 @@ trap 'rm -rf "$work"' EXIT
 target=$("$cargo" metadata --locked --no-deps --format-version 1 | sed -nE 's/.*"target_directory":"([^"]*)".*/\1/p')
 docs=${target:?cargo metadata does not name the target directory}/doc
 
-# describe PACKAGE OPTION…: writes the JSON of a crate.
-describe() {
-  local name=${1//-/_}
-  # Cargo believes that rustdoc writes HTML, and starts it again only if the HTML is old or missing.
-  rm -rf "${docs:?}/$name" "$docs/$name.json"
-  RUSTDOC=$PWD/$lists/rustdoc.sh "$cargo" rustdoc --quiet --locked --package "$1" --lib "${@:2}" -- \
-    -Z unstable-options --output-format json --cap-lints allow >&2
-}
-
 # items OPTION…: prints the items that users get with these options of cargo: those of the library, and those that it exports of the
 # crates below it.
 items() {
-  describe streamfleet "$@"
-  "$cargo" run --quiet --locked --package streamfleet-public-api -- \
-    "$docs/streamfleet.json" "$docs/streamfleet_domain.json" "$docs/streamfleet_engine.json"
+  local each packages=() described=()
+  for each in streamfleet streamfleet-domain streamfleet-engine; do
+    packages+=(--package "$each")
+    described+=("$docs/${each//-/_}.json")
+    # Cargo believes that rustdoc writes HTML, and starts it again only if the HTML is old or missing.
+    rm -rf "${docs:?}/${each//-/_}" "$docs/${each//-/_}.json"
+  done
+  RUSTDOC=$PWD/$lists/rustdoc.sh RUSTDOCFLAGS="-Z unstable-options --output-format json --cap-lints allow" \
+    "$cargo" doc --quiet --locked --no-deps --lib "${packages[@]}" "$@" >&2
+  "$cargo" run --quiet --locked --package streamfleet-public-api -- "${described[@]}"
 }
 
 # matches NAME: succeeds if the list is as it was checked in. Otherwise says what differs.
@@ -53,8 +51,6 @@ matches() {
   return 1
 }
 
-describe streamfleet-domain
-describe streamfleet-engine
 items >"$work/default.txt"
 items --all-features >"$work/all.txt"
 for name in default.txt all.txt; do

@@ -25,14 +25,14 @@ fn large() -> Size {
     Size { waiting, dead: waiting.div_ceil(10) }
 }
 
-/// The most time that a page may take, in the median …
+/// The most time that a page may take, the quickest of [`TRIES`] times: whatever else the machine does can only add to it …
 const MOST: Duration = Duration::from_millis(100);
 
 /// … unless the machine is so busy that the page of a small queue takes long, too: then this many times as long.
 const MOST_TIMES: u32 = 4;
 
 /// How often each page is opened.
-const TRIES: usize = 15;
+const TRIES: usize = 9;
 
 /// How many jobs one script adds.
 const AT_ONCE: usize = 10_000;
@@ -123,11 +123,6 @@ fn pages(job: &str, letter: &str, campaign: &str) -> Vec<(&'static str, String)>
     ]
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
-}
-
 #[test]
 fn a_page_of_a_large_queue_is_small_and_leads_to_the_next() {
     let server = server(large());
@@ -171,13 +166,14 @@ mod long {
     #[test]
     fn every_page_of_a_large_queue_is_quick() {
         let (mut large, mut small) = (Stage::new(large()), Stage::new(SMALL));
-        eprintln!("{:?}\n{:<16} median  of a small queue", self::large(), "page");
+        eprintln!("{:?}\n{:<16} took   of a small queue", self::large(), "page");
         let mut slow = Vec::new();
         for nth in 0..large.pages.len() {
             // By turns, so that both meet the same machine.
-            let (took, beside): (Vec<Duration>, Vec<Duration>) =
-                (0..TRIES).map(|_| (large.open(nth), small.open(nth))).unzip();
-            let (took, beside) = (median(took), median(beside));
+            let quickest = |quickest: (Duration, Duration), _| {
+                (large.open(nth).min(quickest.0), small.open(nth).min(quickest.1))
+            };
+            let (took, beside) = (0..TRIES).fold((Duration::MAX, Duration::MAX), quickest);
             let name = large.pages[nth].0;
             eprintln!("{name:<16} {:>3} ms  {:>3} ms", took.as_millis(), beside.as_millis());
             if took > MOST.max(beside * MOST_TIMES) {
