@@ -74,6 +74,7 @@ packages:
 	+$(MAKE) --no-print-directory sdk-check
 	+$(MAKE) --no-print-directory console-check
 
+# With the examples, `cargo doc` gives the dependencies the features that they have already been compiled with.
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
@@ -82,9 +83,7 @@ lint:
 	$(CARGO) clippy --locked --package streamfleet-cli -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet-public-api -- -D warnings
 	$(CARGO) clippy --locked --package streamfleet-demo -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features --package streamfleet --package streamfleet-domain \
-	  --package streamfleet-engine
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --lib --package streamfleet-cli --package streamfleet-service
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features --lib --examples
 
 lua:
 	@command -v luacheck >/dev/null || $(MAKE) --no-print-directory install-luacheck

@@ -24,18 +24,17 @@ trap 'rm -rf "$work"' EXIT
 target=$("$cargo" metadata --locked --no-deps --format-version 1 | sed -nE 's/.*"target_directory":"([^"]*)".*/\1/p')
 docs=${target:?cargo metadata does not name the target directory}/doc
 
-# items OPTION…: prints the items that users get with these options of cargo: those of the library, and those that it exports of the
-# crates below it.
+# items OPTION…: prints the items that users get of the library with these options of cargo doc, and those that it exports of the crates
+# below it.
 items() {
-  local each packages=() described=()
-  for each in streamfleet streamfleet-domain streamfleet-engine; do
-    packages+=(--package "$each")
-    described+=("$docs/${each//-/_}.json")
+  local each described=()
+  for each in streamfleet streamfleet_domain streamfleet_engine; do
+    described+=("$docs/$each.json")
     # Cargo believes that rustdoc writes HTML, and starts it again only if the HTML is old or missing.
-    rm -rf "${docs:?}/${each//-/_}" "$docs/${each//-/_}.json"
+    rm -rf "${docs:?}/$each" "$docs/$each.json"
   done
   RUSTDOC=$PWD/$lists/rustdoc.sh RUSTDOCFLAGS="-Z unstable-options --output-format json --cap-lints allow" \
-    "$cargo" doc --quiet --locked --no-deps --lib "${packages[@]}" "$@" >&2
+    "$cargo" doc --quiet --locked --no-deps --lib "$@" >&2
   "$cargo" run --quiet --locked --package streamfleet-public-api -- "${described[@]}"
 }
 
@@ -51,8 +50,9 @@ matches() {
   return 1
 }
 
-items >"$work/default.txt"
-items --all-features >"$work/all.txt"
+items --package streamfleet --package streamfleet-domain --package streamfleet-engine >"$work/default.txt"
+# With the features that the dependencies have in `make lint`, so that none is compiled again.
+items --all-features --examples >"$work/all.txt"
 for name in default.txt all.txt; do
   # A list without the crate's root was not made from this library.
   grep -qx 'pub mod streamfleet' "$work/$name" || {
