@@ -1,4 +1,4 @@
-//! What the program's exit codes mean. Scripts rely on them, so they are documented in the README and tested.
+//! What the program's exit codes mean. Scripts rely on them, so they are documented in docs/exit-codes.md and tested.
 
 use std::process::ExitCode;
 

@@ -94,5 +94,5 @@ fn build(library: &Path) {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock_shift.c");
     let mut compile = Command::new("cc");
     compile.args(["-shared", "-fPIC", "-O1", "-o"]).arg(library).arg(source);
-    assert!(compile.status().expect("a C compiler is needed, as the README says").success());
+    assert!(compile.status().expect("a C compiler is needed, as docs/install.md says").success());
 }
