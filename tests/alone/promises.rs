@@ -1,4 +1,4 @@
-//! Promises of the README, each by its name. Other tests try harder to break them; these show what they mean.
+//! Promises of docs/promises.md, each by its name. Other tests try harder to break them; these show what they mean.
 
 use std::time::{Duration, Instant};
 
