@@ -11,7 +11,7 @@ const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 const { Producer } = require('..');
 const { SDK } = require('./program.js');
-const { PROJECT, blocks, quickStart } = require('./readme.js');
+const { HANDLERS_PAGE, blocks, quickStart } = require('./readme.js');
 const { freePort, startRedis, until } = require('./server.js');
 
 const BIN = process.env.STREAMFLEET_BIN;
@@ -245,7 +245,7 @@ test('the example of the project runs', { skip }, async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
   const server = await startRedis();
   quickStart(folder, server.port);
-  const code = (name) => blocks(`node ${name}`, PROJECT)[0].code;
+  const code = (name) => blocks(`node ${name}`, HANDLERS_PAGE)[0].code;
   fs.writeFileSync(path.join(folder, 'worker.js'), code('worker.js'));
   fs.writeFileSync(path.join(folder, 'streamfleet.toml'), `${code('streamfleet.toml')}tracking = "all"\n`);
   const program = `(async () => {

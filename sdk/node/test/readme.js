@@ -1,12 +1,16 @@
 'use strict';
 
-// The code blocks of the README, each with how it is run.
+// The code blocks of the README and of the project's pages, each with how it is run.
 
 const fs = require('node:fs');
 const path = require('node:path');
 const { SDK } = require('./program.js');
 
-const PROJECT = path.join(SDK, '..', '..', 'README.md');
+const ROOT = path.join(SDK, '..', '..');
+const SUBMIT_PAGE = path.join(ROOT, 'docs', 'submit.md');
+const HANDLERS_PAGE = path.join(ROOT, 'docs', 'handlers-in-your-language.md');
+// The project's pages with blocks for users of this package.
+const PROJECT = [path.join(ROOT, 'README.md'), SUBMIT_PAGE, HANDLERS_PAGE];
 
 function blocks(how, page = path.join(SDK, 'README.md')) {
   const text = fs.readFileSync(page, 'utf8');
@@ -27,4 +31,4 @@ function quickStart(folder, port) {
   }
 }
 
-module.exports = { PROJECT, blocks, quickStart };
+module.exports = { HANDLERS_PAGE, PROJECT, SUBMIT_PAGE, blocks, quickStart };

@@ -1,6 +1,7 @@
 'use strict';
 
-// Runs every code block of the README: here, in fleet.test.js (the quick start with a real worker), and in check.sh (apt, npm, tsc).
+// Runs every code block of the README, and those of the project's pages that are for Node: here, in fleet.test.js (with a real worker), and in
+// check.sh (apt, npm, tsc).
 
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
@@ -10,7 +11,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
 const { Program, SDK } = require('./program.js');
-const { PROJECT, blocks, quickStart } = require('./readme.js');
+const { PROJECT, SUBMIT_PAGE, blocks, quickStart } = require('./readme.js');
 const { startRedis, until } = require('./server.js');
 
 const CLIENTS = process.env.STREAMFLEET_NODE_CLIENTS;
@@ -112,7 +113,7 @@ test('the raw submission of the project runs', { skip }, async () => {
   const redis = new (load('ioredis-5'))(server.url);
   const client = await load('redis-5').createClient({ url: server.url }).connect();
   try {
-    const [{ code }] = blocks('node xadd', PROJECT);
+    const [{ code }] = blocks('node xadd', SUBMIT_PAGE);
     const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
     for (const other of ['// node-redis', '// ioredis']) {
       // A program has one of the clients, and one of the lines.
@@ -129,7 +130,8 @@ test('the raw submission of the project runs', { skip }, async () => {
 });
 
 test('every block of the project in this language is run', () => {
-  const named = blocks(undefined, PROJECT).filter(({ language }) => language === 'js').map(({ how }) => how);
+  const all = PROJECT.flatMap((page) => blocks(undefined, page));
+  const named = all.filter(({ language }) => language === 'js').map(({ how }) => how);
   assert.deepEqual(named, ['node xadd', 'node worker.js', 'node enqueue']);
 });
 

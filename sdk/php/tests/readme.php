@@ -1,6 +1,6 @@
 <?php
 
-// Every code block of README.md is run. A comment before each says how.
+// Every code block of README.md is run, and those of the project's pages that are for PHP. A comment before each says how.
 
 declare(strict_types=1);
 
@@ -26,12 +26,20 @@ function code(string $kind, string $name): string
     return implode("\n", array_column($found, 2));
 }
 
-/** A block of the README of the project, which a comment names. */
+/** The pages of the project with blocks for users of this package. */
+const PAGES = ['README.md', 'docs/submit.md', 'docs/handlers-in-your-language.md'];
+
+function page(string $page): string
+{
+    return file_get_contents(dirname(__DIR__, 3) . "/$page");
+}
+
+/** A block of one of the project's pages, which a comment names. */
 function projectCode(string $name): string
 {
-    $text = file_get_contents(dirname(__DIR__, 3) . '/README.md');
-    same(1, preg_match('/^<!-- run: php ' . preg_quote($name, '/') . ' -->\n```\w+\n(.*?)^```$/ms', $text, $found), "a block php $name");
-    return $found[1];
+    $text = implode("\n", array_map('page', PAGES));
+    same(1, preg_match_all('/^<!-- run: php ' . preg_quote($name, '/') . ' -->\n```\w+\n(.*?)^```$/ms', $text, $found), "a block php $name");
+    return $found[1][0];
 }
 
 /** Runs a command in a folder, and returns its output. */
@@ -229,9 +237,17 @@ test('the_raw_submission_of_the_project_runs', function (): void {
 });
 
 test('every_block_of_the_project_in_this_language_is_run', function (): void {
-    $text = file_get_contents(dirname(__DIR__, 3) . '/README.md');
-    preg_match_all('/^(?:<!-- run: (.*) -->\n)?```php$/m', $text, $found);
-    same(['php xadd', 'php worker.php', 'php enqueue'], $found[1]);
+    $text = implode("\n", array_map('page', PAGES));
+    preg_match_all('/^(?:<!-- (.*) -->\n)?```php$/m', $text, $found);
+    same(['file: worker.php', 'file: submit.php', 'run: php xadd', 'run: php worker.php', 'run: php enqueue'], $found[1]);
+});
+
+test('the_quick_start_of_the_project_is_that_of_the_package', function (): void {
+    preg_match_all('/^<!-- (run|file): (\S+) -->\n```\w+\n(.*?)^```$/ms', page('README.md'), $found, PREG_SET_ORDER);
+    same(['composer', 'worker.php', 'streamfleet.toml', 'submit.php', 'dev', 'submit'], array_column($found, 2));
+    foreach ($found as [, $kind, $name, $code]) {
+        same(code($kind, $name), $code, "$kind: $name");
+    }
 });
 
 test('the_example_of_the_project_runs', function (): void {

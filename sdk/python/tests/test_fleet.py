@@ -20,7 +20,7 @@ except ImportError:
 from streamfleet import JobFailed, Producer
 from tests.pool import SDK
 from tests.server import Server, free_port
-from tests.test_readme import PROJECT, blocks, files
+from tests.test_readme import HANDLERS_PAGE, blocks, files
 
 BIN = os.environ.get("STREAMFLEET_BIN")
 DEADLINE = 60.0
@@ -231,11 +231,11 @@ class Fleet(unittest.TestCase):
 
 
 @unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the tests with the real program are skipped")
-class ProjectReadme(unittest.TestCase):
+class ProjectPage(unittest.TestCase):
     def test_the_example_of_the_project_runs(self):
         server = Server()
         self.addCleanup(server.stop)
-        code = {how: blocks(f"python {how}", PROJECT)[0]["code"] for how in ("my_jobs.py", "streamfleet.toml", "enqueue")}
+        code = {how: blocks(f"python {how}", HANDLERS_PAGE)[0]["code"] for how in ("my_jobs.py", "streamfleet.toml", "enqueue")}
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "my_jobs.py"), "w") as file:
                 file.write(code["my_jobs.py"])

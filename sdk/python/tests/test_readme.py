@@ -1,4 +1,4 @@
-"""Runs every code block of the README."""
+"""Runs every code block of the README, and those of the project's pages that are for Python."""
 
 import json
 import os
@@ -24,7 +24,11 @@ from tests.server import Server
 FENCE = re.compile(r"^(?:<!-- run: (?P<how>[^\n]*) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
 
 
-PROJECT = os.path.join(SDK, "..", "..", "README.md")
+ROOT = os.path.join(SDK, "..", "..")
+SUBMIT_PAGE = os.path.join(ROOT, "docs", "submit.md")
+HANDLERS_PAGE = os.path.join(ROOT, "docs", "handlers-in-your-language.md")
+# The project's pages with blocks for users of this package.
+PROJECT = (os.path.join(ROOT, "README.md"), SUBMIT_PAGE, HANDLERS_PAGE)
 
 
 def blocks(how=None, page=os.path.join(SDK, "README.md")):
@@ -83,17 +87,17 @@ class Readme(unittest.TestCase):
     def test_the_raw_submission_of_the_project_runs(self):
         server = Server()
         self.addCleanup(server.stop)
-        (block,) = blocks("python xadd", PROJECT)
+        (block,) = blocks("python xadd", SUBMIT_PAGE)
         for decode in (False, True):
             with redis.Redis(port=server.port, decode_responses=decode) as client:
                 names = {"r": client, "json": json}
-                exec(compile(block["code"], "README.md", "exec"), names)
+                exec(compile(block["code"], "submit.md", "exec"), names)
                 ((entry, fields),) = client.xrevrange("sf:{default}:jobs", count=1)
                 self.assertEqual(names["id"], entry)
                 self.assertEqual({_text(name): _text(value) for name, value in fields.items()}, JOB)
 
     def test_every_block_of_the_project_in_this_language_is_run(self):
-        named = [block["how"] for block in blocks(page=PROJECT) if block["language"] == "python"]
+        named = [block["how"] for page in PROJECT for block in blocks(page=page) if block["language"] == "python"]
         self.assertEqual(named, ["python xadd", "python my_jobs.py", "python enqueue"])
 
     @unittest.skipUnless(os.environ.get("STREAMFLEET_BIN"), "STREAMFLEET_BIN is not set")

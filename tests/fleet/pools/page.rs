@@ -33,8 +33,9 @@ for line in sys.stdin:
 print(of("bye")[0], flush=True)
 "#;
 
+/// The blocks without a mark. The tests of the packages run those with one.
 fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
-    let fence = format!("```{language}\n");
+    let fence = format!("\n\n```{language}\n");
     page.split(&fence).skip(1).filter_map(|rest| rest.split("\n```").next()).collect()
 }
 
