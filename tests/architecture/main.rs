@@ -325,10 +325,10 @@ fn no_unfinished_code_and_no_machine_specific_path() {
     assert_none(findings);
 }
 
-/// The last cell of each row of `docs/coming-from-php.md` names a test.
+/// The last cell of each row of `docs/source-systems.md` names a test.
 #[test]
 fn tests_named_in_documents_exist() {
-    let page = fs::read_to_string(root().join("docs/coming-from-php.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/source-systems.md")).unwrap();
     let rows = page.lines().filter(|line| {
         let head = line.strip_prefix("| ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
         head.len() > 1 && head[1..].bytes().all(|byte| byte.is_ascii_digit())
