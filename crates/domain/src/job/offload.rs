@@ -2,8 +2,9 @@
 //! copies and hashes it. That takes about a millisecond per MiB. So the entries that scripts move carry only the name
 //! of a key that holds the large fields (the claim check pattern).
 //!
-//! The value of the field `offloaded` is `<token> <bytes>`: the last part of that key's name, and the total bytes of
-//! the names and values kept there. They are packed like a delayed job.
+//! The value of the field `offloaded` is `<token> <bytes>`: the last part of that key's name, and the total bytes of the names and
+//! values of all fields that the fleet does not read in a light entry. Those that are not in the entry are in the key, packed
+//! like a delayed job.
 
 use std::hash::Hasher;
 
@@ -14,8 +15,18 @@ use super::{Envelope, Life};
 /// real encoding is among the large fields.
 const MARK: (&[u8], &[u8]) = (b"encoding", b"offloaded");
 
-/// A longer value is offloaded, whatever its field is called.
+/// A longer value of a producer is offloaded, whatever its field is called.
 const MAX_VALUE_BYTES: usize = 4096;
+
+/// The same for what only scripts write. The longest is `dead_steps`, with the names and states of 64 steps.
+const MAX_WRITTEN_BYTES: usize = 16 * 1024;
+
+/// So many bytes of a producer's other fields stay in a light entry, if they are short, because a header may decide where a job
+/// waits: `fair_by` and the keys of gates.
+const MAX_HEADERS_BYTES: usize = 4096;
+
+/// The longest name and value of such a field.
+const MAX_HEADER_BYTES: usize = 512;
 
 /// The longest valid token. The fleet writes no longer ones.
 const MAX_TOKEN_BYTES: usize = 160;
@@ -25,7 +36,7 @@ const MAX_TOKEN_BYTES: usize = 160;
 pub struct Offloaded {
     /// The last part of the key's name.
     pub token: String,
-    /// The total bytes of the names and values kept there.
+    /// The total bytes of the names and values of all fields that a light entry may lack.
     pub bytes: usize,
 }
 
@@ -80,18 +91,23 @@ impl Envelope {
     /// The same if more bytes than these make an entry large.
     #[doc(hidden)]
     pub fn lighter_than(&self, most: usize, life: &Life) -> Option<LightEnvelope> {
-        let bytes = if self.size() > most { self.large_bytes() } else { 0 };
-        if bytes == 0 {
+        if self.size() <= most {
             return None;
         }
-        let fields = pack_texts(self.large_fields().flat_map(|(name, value)| [name, value]));
+        let mut headers = Headers::default();
+        let (mut inline, mut kept, mut large) = (InlineFields::new(), Vec::new(), Vec::new());
+        for field in self.fields().filter(|field| *field != MARK && field.0 != OFFLOADED) {
+            if inline.keep(field) || headers.keep(field) { kept.push(field) } else { large.push(field) }
+        }
+        if large.is_empty() {
+            return None;
+        }
+        let fields = pack_texts(large.into_iter().flat_map(|(name, value)| [name, value]));
         let mut hasher = rustc_hash::FxHasher::default();
         hasher.write(&fields);
-        let offloaded = Offloaded { token: format!("{life}-{:016x}", hasher.finish()), bytes };
+        let offloaded =
+            Offloaded { token: format!("{life}-{:016x}", hasher.finish()), bytes: self.large_bytes() };
         let value = offloaded.value();
-        let mut inline = InlineFields::new();
-        let mut kept: Vec<_> =
-            self.fields().filter(|field| field.0 != OFFLOADED && inline.keep(*field)).collect();
         // The second place: scripts expect the life in the first field.
         let second = kept.len().min(1);
         kept.splice(second..second, [(OFFLOADED, value.as_bytes()), MARK]);
@@ -107,20 +123,19 @@ impl Envelope {
         Some(Self::new(all.into_iter())).filter(Self::is_whole)
     }
 
-    /// Returns the fields that a light entry lacks.
-    fn large_fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
-        let mut inline = InlineFields::new();
-        self.fields().filter(move |field| *field != MARK && !inline.keep(*field))
-    }
-
+    /// The bytes of all fields that a light entry may lack. No script adds or removes such a field, so an entry has all of them if and
+    /// only if it has as many bytes of them as it was written with. Short headers count, though they stay in the entry: workers that
+    /// keep none there count them, too.
     fn large_bytes(&self) -> usize {
-        self.large_fields().map(|(name, value)| name.len() + value.len()).sum()
+        let mut inline = InlineFields::new();
+        let large = self.fields().filter(|field| *field != MARK && !inline.keep(*field));
+        large.map(|(name, value)| name.len() + value.len()).sum()
     }
 }
 
 /// The fields that the fleet or one of its scripts reads in a light entry, beside [`OFFLOADED`]. Those of producers may have any
 /// other name.
-const INLINE: [&[u8]; 50] = [
+const INLINE: [&[u8]; 51] = [
     b"type",
     b"id",
     b"attempt",
@@ -149,6 +164,7 @@ const INLINE: [&[u8]; 50] = [
     b"campaign",
     b"lane",
     b"room_gates",
+    b"room_moves",
     b"traceparent",
     b"trace_link",
     b"dead_reason",
@@ -189,9 +205,32 @@ impl InlineFields {
         if name == OFFLOADED {
             return true;
         }
+        let most = if name.starts_with(b"dead_") { MAX_WRITTEN_BYTES } else { MAX_VALUE_BYTES };
         let known = INLINE.iter().position(|inline| *inline == name);
-        let Some(nth) = known.filter(|_| value.len() <= MAX_VALUE_BYTES) else { return false };
+        let Some(nth) = known.filter(|_| value.len() <= most) else { return false };
         !std::mem::replace(&mut self.seen[nth], true)
+    }
+}
+
+/// Selects the fields of a producer that stay in a light entry, too.
+#[derive(Debug, Default)]
+struct Headers<'a> {
+    bytes: usize,
+    /// The names of those that do not stay. What follows under such a name must not come before it.
+    large: rustc_hash::FxHashSet<&'a [u8]>,
+}
+
+impl<'a> Headers<'a> {
+    /// Returns true if this field, the next one that scripts do not read, stays.
+    fn keep(&mut self, (name, value): (&'a [u8], &[u8])) -> bool {
+        let bytes = name.len() + value.len();
+        let is_short = bytes <= MAX_HEADER_BYTES && self.bytes + bytes <= MAX_HEADERS_BYTES;
+        if name == b"payload" || !is_short || self.large.contains(name) {
+            self.large.insert(name);
+            return false;
+        }
+        self.bytes += bytes;
+        true
     }
 }
 
@@ -230,7 +269,7 @@ mod tests {
         let whole = large(300_000);
         let light = whole.without_large_fields(&life()).unwrap();
         let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
-        assert_eq!(names, [b"life".as_slice(), OFFLOADED, b"encoding", b"type", b"attempt"]);
+        assert_eq!(names, [b"life".as_slice(), OFFLOADED, b"encoding", b"type", b"h.tenant", b"attempt"]);
         assert!(light.envelope.size() < 200 && !light.envelope.is_whole());
         let restored = light.envelope.with_large_fields(&light.fields).unwrap();
         for (name, value) in whole.fields() {
@@ -316,5 +355,32 @@ mod tests {
             light.envelope.with_large_fields(&light.fields).unwrap().get(b"type"),
             Some(long.as_slice())
         );
+    }
+
+    #[test]
+    fn short_headers_stay_where_scripts_look_for_them_up_to_a_bound() {
+        let (payload, long) = (vec![b'x'; 300_000], vec![b'y'; MAX_HEADER_BYTES]);
+        let names: Vec<String> = (0..20).map(|nth| format!("h.{nth}")).collect();
+        let mut fields = vec![("h.long", long.as_slice()), ("payload", &payload), ("h.long", b"short")];
+        fields.extend(names.iter().map(|name| (name.as_str(), &long[..400])));
+        let whole = envelope(&fields);
+        let light = whole.without_large_fields(&life()).unwrap();
+        assert_eq!(light.envelope.get(b"h.long"), None, "what is short would come before what is long");
+        assert_eq!(light.envelope.get(b"h.0"), Some(&long[..400]));
+        assert!(light.envelope.get(b"h.19").is_none() && light.envelope.size() < 2 * MAX_HEADERS_BYTES);
+        let restored = light.envelope.with_large_fields(&light.fields).unwrap();
+        assert_eq!((restored.len(), restored.get(b"h.long")), (24, Some(long.as_slice())));
+        assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
+    }
+
+    #[test]
+    fn what_scripts_write_leaves_an_entry_as_whole_as_it_was() {
+        let light = large(300_000).without_large_fields(&life()).unwrap();
+        let steps = vec![b's'; 5000];
+        for added in [(b"room_moves".as_slice(), b"3".as_slice()), (b"dead_steps", &steps)] {
+            let moved = light.envelope.edited(|_| false, &[added]);
+            assert!(!moved.is_whole());
+            assert_eq!(moved.with_large_fields(&light.fields).unwrap().get(added.0), Some(added.1));
+        }
     }
 }
