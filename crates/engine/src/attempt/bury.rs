@@ -11,7 +11,7 @@ use crate::client::error::Error;
 use crate::client::script::scripts;
 use crate::job::campaign::CampaignTag;
 use crate::job::{
-    Burial, ConsumerName, DeadReason, EntryId, Envelope, JobId, Lane, Life, TraceContext, fingerprint,
+    Burial, ConsumerName, DeadReason, End, EntryId, Envelope, JobId, Lane, Life, TraceContext, fingerprint,
 };
 use crate::submit::offload::ScriptFields;
 use crate::{Entry, Queue, bytes, millis};
@@ -131,13 +131,18 @@ impl Queue {
         ran: &AttemptSummary<'_>,
     ) -> Result<Option<JobId>, Error> {
         let empty = Envelope::default();
-        let id = JobId::derived(entry.id, entry.lane);
-        let envelope = entry.envelope.as_ref().unwrap_or(&empty);
-        let life = Life::of_entry(entry.id, entry.lane);
-        // A campaign knows it by its first entry, which it names if it has waited for its turn; see `share.lua`.
-        let named =
-            envelope.get(b"life").and_then(|life| std::str::from_utf8(life).ok()?.parse::<Life>().ok());
-        let counted = named.as_ref().unwrap_or(&life);
+        let given = entry.envelope.as_ref().unwrap_or(&empty);
+        let text = |name: &[u8]| given.get(name).and_then(|value| std::str::from_utf8(value).ok());
+        // The fleet has written a life into entries of jobs that it knows: those that a script accepted or moved.
+        let named = text(b"life").and_then(|life| life.parse::<Life>().ok());
+        let known = named.clone().and_then(|life| Some((text(b"id")?.parse().ok()?, life)));
+        let (id, life) = known
+            .unwrap_or_else(|| (JobId::derived(entry.id, entry.lane), Life::of_entry(entry.id, entry.lane)));
+        // `share.lua` names a job without an id by its first entry. What it adds is not its producer's.
+        let is_added = |name: &[u8]| matches!(name, b"id" | b"life" | b"created_ms" | b"lane");
+        let was_shared = text(b"id").is_some() && text(b"id") == text(b"life");
+        let envelope = &given.edited(|name| was_shared && is_added(name), &[]);
+        let end = End::Dead(DeadReason::Malformed, why);
         let letter = Letter {
             entry: entry.id,
             home: entry.lane,
@@ -146,7 +151,7 @@ impl Queue {
             created_ms: entry.id.ms,
             envelope,
             trace: None,
-            follow_up: FollowUpArgs::of_malformed(&self.keys, envelope, counted, why),
+            follow_up: FollowUpArgs::of_malformed(&self.keys, envelope, named.as_ref().unwrap_or(&life), end),
             life,
             root: None,
             former: ["".into(), "".into()],

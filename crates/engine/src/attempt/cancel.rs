@@ -162,22 +162,30 @@ impl Queue {
         (by, at_last): (&str, bool),
         retention: Duration,
     ) -> Result<Answer, Error> {
-        let entry = found.entry.unwrap_or(EntryId::new(0, 0));
-        let job = JobSpec::parse(&found.envelope, entry, found.lane).ok();
-        let FollowUpArgs { keys: [lock, batch], ends } = match &job {
-            Some(job) => FollowUpArgs::of(
+        let job = found.job();
+        let life = found.life();
+        let FollowUpArgs { keys: [lock, batch], ends } = match (&job, &life) {
+            (Some(job), _) => FollowUpArgs::of(
                 &self.keys,
                 TakenJob { job, envelope: &found.envelope, trace: None },
                 None,
                 End::Cancelled,
             ),
-            None => FollowUpArgs::none(&self.keys),
+            (None, Some(life)) => {
+                FollowUpArgs::of_malformed(&self.keys, &found.envelope, life, End::Cancelled)
+            }
+            (None, None) => FollowUpArgs::none(&self.keys),
         };
-        // Without an entry, only the fields themselves can name the life.
-        let life = job.as_ref().filter(|_| found.entry.is_some() || found.names_life());
-        let life = life.map(|job| job.life.to_string()).unwrap_or_default();
+        let life = life.map(|life| life.to_string()).unwrap_or_default();
         // Its producer may know it by its entry, even if it has an id of its own.
         let id = job.as_ref().map_or(id, |job| &job.id);
+        let offloaded = match &job {
+            Some(job) => self.offloaded_of(TakenJob { job, envelope: &found.envelope, trace: None }),
+            None => {
+                let offloaded = found.envelope.offloaded();
+                self.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token))
+            }
+        };
         let keys = vec![
             self.keys.delayed.clone(),
             self.keys.delayed_fields.clone(),
@@ -189,10 +197,7 @@ impl Queue {
             self.keys.ledger(id),
             self.keys.cancel_places.clone(),
             self.keys.endings.clone(),
-            job.as_ref().map_or_else(
-                || self.keys.offloaded(""),
-                |job| self.offloaded_of(TakenJob { job, envelope: &found.envelope, trace: None }),
-            ),
+            offloaded,
             self.keys.place(found.lane, found.room.as_deref()),
             self.keys.room_places.clone(),
         ];
@@ -301,11 +306,21 @@ impl Queue {
 }
 
 impl Found {
-    /// Its life, if its entry or its fields tell.
-    fn life(&self) -> Option<Life> {
+    /// The job, unless its fields are broken or not known.
+    fn job(&self) -> Option<JobSpec> {
         let entry = self.entry.unwrap_or(EntryId::new(0, 0));
-        let job = JobSpec::parse(&self.envelope, entry, self.lane).ok();
-        job.filter(|_| self.entry.is_some() || self.names_life()).map(|job| job.life)
+        JobSpec::parse(&self.envelope, entry, self.lane).ok()
+    }
+
+    /// Its life, if its entry or its fields tell, even if they do not form a job.
+    fn life(&self) -> Option<Life> {
+        if self.entry.is_none() && !self.names_life() {
+            return None;
+        }
+        let named =
+            || self.envelope.get(b"life").and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
+        let of_entry = || self.entry.map(|entry| Life::of_entry(entry, self.lane));
+        self.job().map(|job| job.life).or_else(named).or_else(of_entry)
     }
 
     fn names_life(&self) -> bool {

@@ -41,14 +41,17 @@ impl FollowUpArgs {
         Self { keys: [keys.lock(lock), keys.batch(batch)], ends: Value::Bytes(packed.into()) }
     }
 
-    /// For the death of bytes that are not a job: only the campaign that replayed them depends on it.
-    pub(crate) fn of_malformed(keys: &Keys, envelope: &Envelope, life: &Life, why: &str) -> Self {
-        let Some(tag) = envelope.get(b"campaign").and_then(CampaignTag::read) else {
+    /// For the end of fields that do not form a job: the lock and the campaign that they name learn of it, if they know its life.
+    pub(crate) fn of_malformed(keys: &Keys, envelope: &Envelope, life: &Life, end: End<'_>) -> Self {
+        let text = |name: &[u8]| envelope.get(name).and_then(|value| std::str::from_utf8(value).ok());
+        let unique = text(b"unique").and_then(|unique| unique.parse().ok());
+        let tag = envelope.get(b"campaign").and_then(CampaignTag::read);
+        if unique.is_none() && tag.is_none() {
             return Self::none(keys);
-        };
-        let end = End::Dead(DeadReason::Malformed, why);
-        let packed = pack((end, None, Some(counted(&tag, life, "", end).as_str())), life, &[], None);
-        Self { ends: Value::Bytes(packed.into()), ..Self::none(keys) }
+        }
+        let counted = tag.map(|tag| counted(&tag, life, "", end));
+        let packed = pack((end, None, counted.as_deref()), life, &[], None);
+        Self { keys: [keys.lock(unique.as_ref()), keys.batch(None)], ends: Value::Bytes(packed.into()) }
     }
 
     /// For a job on which nothing depends.
