@@ -911,11 +911,14 @@ end
 
 -- The steps of an id that have begun, each with its name, its kind, and its state.
 local function begun_steps(ledger)
-  local begun = {}
+  local plan, states, begun = {}, {}, {}
   for line in string.gmatch(redis.call('HGET', ledger, 'plan') or '', '[^\n]+') do
     local name, kind = string.match(line, '^(%S+) (%S+)')
-    local state = name and redis.call('HGET', ledger, name .. ':state')
-    if state and state ~= 'pending' then begun[#begun + 1] = { name, kind, state } end
+    if name then plan[#plan + 1], states[#states + 1] = { name, kind }, name .. ':state' end
+  end
+  if not plan[1] then return begun end
+  for nth, state in ipairs(redis.call('HMGET', ledger, unpack(states))) do
+    if state and state ~= 'pending' then begun[#begun + 1] = { plan[nth][1], plan[nth][2], state } end
   end
   return begun
 end
@@ -1123,9 +1126,13 @@ local function forget_place(places, id, life, entry, room)
   redis.pcall('HDEL', places, is_first and id or second_name(id, life))
 end
 
+-- How long the end of an entry is waited for that is gone but holds a place: the worker reports it a moment after the job's end.
+local GONE_MS = 2000
+
 -- Forgets those of some entries that hold a place in a gate, but have ended: their processes died before they gave it
--- back. An entry that is not pending is waiting to be read, or has ended. Returns how many.
-local function forget_ended(held, most, lanes)
+-- back. An entry that is not pending is waiting to be read, or has ended. With `now`, one that is gone is noted in place of
+-- the time of its start, and forgotten once it has been gone for GONE_MS. Returns how many were forgotten.
+local function forget_ended(held, most, lanes, now)
   local forgotten = 0
   most = math.min(most, checks_left)
   if most <= 0 then return forgotten end
@@ -1133,7 +1140,14 @@ local function forget_ended(held, most, lanes)
   for _, member in ipairs(redis.call('HRANDFIELD', held, most)) do
     local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
     local stream = lane and lanes[lane]
-    if not stream or not is_alive(stream, entry) then forgotten = forgotten + redis.call('HDEL', held, member) end
+    if not stream or not is_alive(stream, entry) then
+      local gone = now and tonumber(string.match(redis.call('HGET', held, member), '^gone (%d+)$'))
+      if not now or gone and now - gone >= GONE_MS then
+        forgotten = forgotten + redis.call('HDEL', held, member)
+      elseif not gone or gone > now then
+        redis.call('HSET', held, member, 'gone ' .. ms_text(now))
+      end
+    end
   end
   return forgotten
 end
@@ -1163,17 +1177,14 @@ local function open_gate(gates, name, lanes, now)
     local is_full = gate.concurrency and held >= gate.concurrency
     -- A breaker counts the ends of those that hold a place, which may be given back a moment after the job's end.
     local is_patient = gate.breaker and not is_full and held < 1000
-    gate.taken = held - (is_patient and 0 or forget_ended(gate.held, is_full and 4 or 1, lanes))
+    gate.taken = held - forget_ended(gate.held, is_full and 4 or 1, lanes, is_patient and now or nil)
     gate.claim = claim_of(gates, name)
   end
   return gate
 end
 
--- How long a breaker waits for the end of a trial whose entry is gone: the worker reports it a moment after the job's end.
-local TRIAL_GONE_MS = 2000
-
 -- True while a job is tried. If its process died, or if somebody cancelled or moved it, nobody gives its place back, and another
--- job is tried after TRIAL_GONE_MS.
+-- job is tried after GONE_MS.
 local function is_trying(gate, trial, now)
   if gate.is_trying then return true end
   if redis.call('HEXISTS', gate.held, trial) == 0 then return false end
@@ -1186,7 +1197,7 @@ local function is_trying(gate, trial, now)
     redis.call('HSET', gate.breaker.key, 'gone_ms', ms_text(now))
     return true
   end
-  if now - gone < TRIAL_GONE_MS then return true end
+  if now - gone < GONE_MS then return true end
   gate.is_trying = false
   gate.taken = gate.taken - redis.call('HDEL', gate.held, trial)
   return false
