@@ -241,6 +241,8 @@ local function add(job)
   if job.scope == 'window' then redis.call('PEXPIRE', job.lock, math.max(1, tonumber(job.lock_ms))) end
   return state
 end
+-- How long the record of a job stays that another one replaced. Producers do not know the retention of the queue.
+local REPLACED_KEPT_MS = 259200000
 local function take_out(job, place)
   local life, campaign = redis.call('HGET', job.held, 'life') or ''
   if type(place) == 'table' then
@@ -254,7 +256,7 @@ local function take_out(job, place)
     unpark(delayed, packs, place, life, job.held)
   end
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id)
-  expire(job.held, now, 0, job.ledger, facts_of(job.held))
+  expire(job.held, now, REPLACED_KEPT_MS, job.ledger, facts_of(job.held))
   -- The list lies beside the delayed set.
   leave_word(string.gsub(delayed, 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
   if campaign then count_end(string.gsub(delayed, 'delayed$', 'campaign:') .. campaign, life, 'cancelled') end
