@@ -5,12 +5,13 @@ use std::time::Duration;
 use streamfleet::job::{Lane, QueueName};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Broker, Producer};
+use streamfleet_engine::Role;
 
 use harness::fleet::{Acts, Running, config, quick, submit};
 use harness::proxy::{Direction, Mode, Scope};
 use harness::scene::{Claims, Gate, LONG, SOON, Scene, job};
 use harness::scripts::{sha, source};
-use harness::wait::until_async;
+use harness::wait::{until, until_async};
 
 /// Long enough that no page of a takeover is settled too slowly.
 const LEASE: Duration = Duration::from_secs(6);
@@ -135,4 +136,28 @@ async fn a_second_signal_ends_handlers_though_another_queue_waits_for_redis() {
     handler.until_started(&id).await;
     until_async("the idle queue to be read", SOON, async || is_read(&scene)).await;
     a_second_signal_cuts(&scene, fleet, &handler).await;
+}
+
+/// Redis 7.0 crashes if a client is unblocked whose write command waits for the end of a pause.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_a_pause_of_writes_holds_back_is_not_unblocked() {
+    let scene = Scene::new().await;
+    scene.queue.join(LONG).await.unwrap();
+    let link = scene.queue.open(Role::Blocking).await.unwrap();
+    scene.server.cmd(&["CLIENT", "PAUSE", "3000", "WRITE"]);
+    let (queue, reading) = (scene.queue.clone(), link.clone());
+    let read = tokio::spawn(async move {
+        let consumer = "reader".parse().unwrap();
+        queue.read_waiting(&reading, &consumer, &Lane::ALL, (1, LONG)).await
+    });
+    let sent = || format!("{:?}", scene.server.cmd(&["CLIENT", "LIST"])).contains("cmd=xreadgroup");
+    until("the read to be sent", SOON, sent);
+    scene.queue.unblock(&link).await;
+    scene.server.cmd(&["PING"]);
+    until_async("the read to be unblocked after the pause", SOON, async || {
+        scene.queue.unblock(&link).await;
+        read.is_finished()
+    })
+    .await;
+    assert!(read.await.unwrap().unwrap().is_empty());
 }

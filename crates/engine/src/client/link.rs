@@ -217,8 +217,8 @@ impl Link {
     }
 
     /// Ends the blocking command in flight, if there is one, with an empty answer. Best effort: if the server does not
-    /// know the command, the block ends at its timeout.
-    pub async fn unblock(&self) {
+    /// know the command, the block ends at its timeout. The server must carry out writes; see `Queue::unblock`.
+    pub(crate) async fn unblock(&self) {
         let client = self.client();
         let unblock = Box::pin(client.unblock_self(Some(ClientUnblockFlag::Timeout)));
         if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), unblock).await {
