@@ -402,12 +402,16 @@ impl Heartbeat {
     }
 
     fn note_renewed(&self, joined: &JoinedQueue, held: &[Arc<Delivery>], lost: &[EntryId], asked: Instant) {
-        // An entry that was settled while we asked has left the table, and is not lost.
+        // An entry that was settled while we asked has left the table, and is not lost. One whose settlement is on its way may have been
+        // ended by it: if somebody else has it, the settlement's answer says so.
         let still = if lost.is_empty() { HashSet::new() } else { joined.held_leases.known() };
         for delivery in held {
             if !lost.contains(&delivery.job.entry) {
                 delivery.held_lease.renew(asked);
-            } else if still.contains(&delivery.key()) && delivery.held_lease.lose() {
+            } else if still.contains(&delivery.key())
+                && delivery.held_lease.lose()
+                && !delivery.held_lease.is_settling()
+            {
                 self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
             }
         }

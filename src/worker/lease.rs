@@ -23,6 +23,8 @@ pub(crate) struct HeldLease {
     /// The time that does not count, because the attempt could not use it.
     pauses: Mutex<Pauses>,
     lost: AtomicBool,
+    /// Whether the attempt has an outcome.
+    is_settling: AtomicBool,
     /// Whether the attempt was cut short, and why.
     cut: AtomicU8,
     /// Whether the handler knows, or may know, that its attempt is cut short.
@@ -59,6 +61,7 @@ impl HeldLease {
             begun: AtomicU64::new(u64::MAX),
             pauses: Mutex::default(),
             lost: AtomicBool::new(false),
+            is_settling: AtomicBool::new(false),
             cut: AtomicU8::new(UNCUT),
             aware: AtomicBool::new(false),
             token: OnceLock::new(),
@@ -90,11 +93,13 @@ impl HeldLease {
     }
 
     pub(crate) fn renew_until(&self, deadline: Instant) {
+        self.is_settling.store(false, Ordering::Relaxed);
         self.renew_until.store(self.ms_since_read(deadline), Ordering::Relaxed);
     }
 
     /// Notes that the attempt has an outcome, which this process holds until Redis has it.
     pub(crate) fn renew_until_settled(&self) {
+        self.is_settling.store(true, Ordering::Relaxed);
         self.renew_until.store(u64::MAX, Ordering::Relaxed);
     }
 
@@ -132,6 +137,11 @@ impl HeldLease {
         let first = !self.lost.swap(true, Ordering::Relaxed);
         self.cut();
         first
+    }
+
+    /// Returns true if the attempt has an outcome, so that Redis may have ended the entry at any time.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.is_settling.load(Ordering::Relaxed)
     }
 
     /// Returns true if the lease is lost.
@@ -241,6 +251,16 @@ mod tests {
         assert!(!held_lease.lose());
         assert!(held_lease.is_cut());
         assert!(!held_lease.is_renewable(Instant::now()));
+    }
+
+    #[test]
+    fn a_lease_is_settling_from_its_outcome_until_another_step_begins() {
+        let held_lease = HeldLease::new(Instant::now());
+        assert!(!held_lease.is_settling());
+        held_lease.renew_until_settled();
+        assert!(held_lease.is_settling());
+        held_lease.renew_until(Instant::now());
+        assert!(!held_lease.is_settling());
     }
 
     #[test]
