@@ -182,6 +182,7 @@ impl Fleet {
         tracing::info!("stopping: taking no new jobs, letting running ones finish");
         self.events.emit(&Event::Stopping);
         self.probe.set_stopping();
+        self.pools.iter().for_each(Pool::drain);
         stop.cancel();
         ending::stop(worker, maintained, shutdown.hurry()).await;
         pools.stop().await;

@@ -8,6 +8,10 @@ use super::session::Session;
 use super::slots::Answer;
 use crate::event::PoolEnding;
 
+/// What stands in an error in place of the end of standard error if nobody knows which of several jobs it is about.
+pub(super) const MIXED: &str =
+    "it had several jobs, so what it wrote on standard error is only in the worker's log";
+
 /// How a session ended.
 pub(super) struct Ended {
     pub(super) ending: PoolEnding,
@@ -27,6 +31,8 @@ impl Session<'_> {
         let said_bye = self.said_bye && status.is_some_and(ExitStatus::success);
         let is_begun = |running: &Running| running.sent && (running.heard || (running.begun && !said_bye));
         let ending = ending(self.closing, status, self.jobs.any(is_begun));
+        // A job must not get what the program wrote about another one.
+        let own = if self.jobs.count(|running| running.begun) > 1 { MIXED } else { &words.own };
         // The first one to go back comes first again.
         for running in self.jobs.drain().into_iter().rev() {
             let is_begun = is_begun(&running);
@@ -46,12 +52,12 @@ impl Session<'_> {
                 }
                 (None, None) => format!("the program ended without an answer ({shown})"),
             };
-            let error = error_text(&how, &words);
+            let error = error_text(&how, own);
             request.answer.send(Answer::Ended { error, by_itself }).ok();
         }
         self.seat.set_memory(0);
         let why = self.nonsense.as_deref().map(|why| format!("nonsense: {why}")).unwrap_or(shown);
-        Ended { ending, why: error_text(&why, &words), answered: self.answered }
+        Ended { ending, why: error_text(&why, &words.all), answered: self.answered }
     }
 }
 

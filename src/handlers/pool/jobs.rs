@@ -248,6 +248,11 @@ impl<'a> Jobs<'a> {
         self.running.values().any(is_wanted)
     }
 
+    /// Returns how many of the jobs are these.
+    pub(super) fn count(&self, is_wanted: impl Fn(&Running) -> bool) -> usize {
+        self.running.values().filter(|running| is_wanted(running)).count()
+    }
+
     /// Takes out all jobs, in the order in which the program got them.
     pub(super) fn drain(&mut self) -> Vec<Running> {
         let mut all: Vec<u64> = self.running.keys().copied().collect();

@@ -22,6 +22,7 @@ mod room;
 mod seat;
 mod session;
 mod slots;
+mod words;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -202,6 +203,11 @@ impl Pool {
     pub(crate) fn set_running(&self) {
         self.shared.slots.open();
         self.shared.runs.store(true, Ordering::Release);
+    }
+
+    /// Gives back the jobs that no program has begun, and those that still come: a fleet that stops waits only for the others.
+    pub(crate) fn drain(&self) {
+        self.shared.slots.close();
     }
 
     /// Returns the outcome of what became of the job.

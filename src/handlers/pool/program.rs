@@ -1,28 +1,21 @@
-//! One program of a pool: its start, the greeting, its lines, and the end of its standard error.
+//! One program of a pool: its start, the greeting, its lines, and its end.
 
 use std::future::pending;
 use std::io;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Shared;
 use super::message::{self, Message, PROTOCOL, Ready, excerpt};
-use crate::handlers::output;
+use super::words::{LastWords, Words};
 use crate::handlers::process::{Leader, on_the_thread};
-use crate::job::PoolName;
-
-/// How many of the last bytes of standard error go into an error.
-const STDERR_BYTES: usize = 2048;
-
-/// How much of a line of standard error goes into the log.
-const LOGGED_BYTES: usize = 4096;
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -39,8 +32,8 @@ pub(super) struct Program {
     /// `None` once it was told that nothing more will come.
     pub(super) stdin: Option<ChildStdin>,
     pub(super) lines: Lines<ChildStdout>,
-    last_words: Arc<Mutex<Tail>>,
-    /// Reads standard error.
+    pub(super) words: Arc<Words>,
+    /// Reads its words.
     reading: JoinSet<()>,
 }
 
@@ -68,12 +61,15 @@ impl Program {
         let (Some(stdin), Some((stdout, stderr))) = (leader.take_stdin(), outputs) else {
             return Err(Fault::Failed("the program has no pipes".to_owned()));
         };
-        let last_words = Arc::<Mutex<Tail>>::default();
-        let mut reading = JoinSet::new();
-        reading.spawn(read_stderr(stderr, Arc::clone(&last_words), name.clone()));
+        let words = Words::new(stderr, name.clone());
+        let words =
+            words.map_err(|error| Fault::Failed(format!("its standard error cannot be read: {error}")))?;
+        let (words, mut reading) = (Arc::new(words), JoinSet::new());
+        let read = Arc::clone(&words);
+        reading.spawn(async move { read.read_all().await });
         let longest = usize::try_from(config.max_line).unwrap_or(usize::MAX);
         let lines = Lines { pipe: stdout, buffer: BytesMut::new(), searched: 0, longest };
-        let mut program = Self { leader, stdin: Some(stdin), lines, last_words, reading };
+        let mut program = Self { leader, stdin: Some(stdin), lines, words, reading };
         let by = Instant::now() + config.start_timeout;
         let greeted = match timeout_at(by, program.greet(pool)).await {
             Ok(greeted) => greeted,
@@ -110,7 +106,7 @@ impl Program {
     async fn given_up(self, fault: Fault) -> Fault {
         let (status, words) = self.end().await;
         let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        let with = |text: String| error_text(&format!("{text} ({status})"), &words);
+        let with = |text: String| error_text(&format!("{text} ({status})"), &words.all);
         match fault {
             Fault::Failed(text) => Fault::Failed(with(text)),
             Fault::Refused(text) => Fault::Refused(text),
@@ -118,15 +114,14 @@ impl Program {
     }
 
     /// Kills what is left of the program. Returns how it ended, and the end of its standard error.
-    pub(super) async fn end(self) -> (io::Result<ExitStatus>, String) {
-        let Self { mut leader, stdin, lines, last_words, mut reading } = self;
+    pub(super) async fn end(self) -> (io::Result<ExitStatus>, LastWords) {
+        let Self { mut leader, stdin, lines, words, mut reading } = self;
         drop((stdin, lines));
         let status = leader.reap().await;
         // A process that has left the group may hold the pipe.
         let read = async { while reading.join_next().await.is_some() {} };
         timeout(LAST_WORDS, read).await.ok();
-        let tail = last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        (status, output::tail(&tail.bytes, STDERR_BYTES))
+        (status, words.last())
     }
 
     /// Returns how many bytes of RAM it uses; `None` if the system does not tell.
@@ -225,42 +220,6 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 
     fn too_long(&self) -> String {
         format!("a line of more than {} bytes", self.longest)
-    }
-}
-
-/// The end of what a program wrote on standard error.
-#[derive(Default)]
-struct Tail {
-    bytes: Vec<u8>,
-}
-
-/// Reads standard error to its end, so that the program never waits for us. Keeps the end, and logs the lines.
-async fn read_stderr(mut pipe: ChildStderr, last_words: Arc<Mutex<Tail>>, pool: PoolName) {
-    let (mut chunk, mut line) = (vec![0; CHUNK_BYTES], Vec::new());
-    while let Ok(length @ 1..) = pipe.read(&mut chunk).await {
-        let read = &chunk[..length];
-        {
-            let mut tail = last_words.lock().unwrap_or_else(PoisonError::into_inner);
-            tail.bytes.extend_from_slice(read);
-            let surplus = tail.bytes.len().saturating_sub(STDERR_BYTES);
-            tail.bytes.drain(..surplus);
-        }
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            log_lines(read, &mut line, &pool);
-        }
-    }
-}
-
-/// Logs the lines that end in these bytes, and keeps the beginning of the last one.
-fn log_lines(read: &[u8], line: &mut Vec<u8>, pool: &PoolName) {
-    for piece in read.split_inclusive(|byte| *byte == b'\n') {
-        let room = LOGGED_BYTES - line.len();
-        line.extend_from_slice(&piece[..piece.len().min(room)]);
-        if piece.ends_with(b"\n") {
-            let text = output::line(line);
-            tracing::debug!(%pool, text, "a program of a pool wrote on standard error");
-            line.clear();
-        }
     }
 }
 

@@ -281,6 +281,9 @@ impl<'a> Session<'a> {
         let numbers = (reference, *max_attempts);
         let write = |line: &mut Vec<u8>| message::job(line, (context, payload), numbers, now.into_std());
         let bytes = self.outgoing.push(Some(reference), write);
+        if self.jobs.is_empty() {
+            self.program.words.forget_job();
+        }
         if is_ahead {
             self.jobs.queue(reference, request, bytes, now);
         } else {
@@ -413,6 +416,7 @@ impl<'a> Session<'a> {
     }
 
     fn on_result(&mut self, Running { request, cut, .. }: Running, verdict: Verdict, now: Instant) {
+        self.program.words.forget_job();
         let by_itself = cut.is_none_or(|cut| !cut.asked);
         // Nobody may wait for it any more.
         request.answer.send(Answer::Said { verdict, by_itself }).ok();

@@ -129,6 +129,37 @@ for job in jobs():
     stage.stop().await;
 }
 
+const CHATTY: &str = "ready(inflight=hello['inflight'])
+for job in jobs():
+    what = job['payload']
+    sys.stderr.write(f'{what} has card 4242\\n' * (4000 if what == 'much' else 1))
+    sys.stderr.flush()
+    if what == 'wait': continue
+    if what == 'kill': os.kill(os.getpid(), 9)
+    answer(job, result=what)";
+
+#[tokio::test]
+async fn an_error_has_nothing_that_was_written_about_another_job() {
+    let stage = Stage::new(CHATTY);
+    for other in ["one", "much"] {
+        assert_eq!(stage.run(&format!("\"{other}\"")).await, Ok(json!(other)));
+    }
+    let failed = failure(stage.run("\"kill\"").await);
+    let expected = "the program ended without an answer (signal: 9 (SIGKILL)): kill has card 4242";
+    assert_eq!(failed.error, expected);
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn an_error_has_no_words_if_the_program_had_several_jobs() {
+    let stage = Stage::with(CHATTY, |config| config.inflight(2));
+    let (other, killed) = tokio::join!(stage.run("\"wait\""), stage.run("\"kill\""));
+    for failed in [failure(other), failure(killed)] {
+        assert!(failed.error.ends_with(ended::MIXED) && !failed.error.contains("4242"), "{failed:?}");
+    }
+    stage.stop().await;
+}
+
 #[tokio::test]
 async fn endless_output_does_not_delay_the_deadline() {
     for endless in ["say(type='log', ref=job['ref'], message='x' * 100)", "sys.stdout.write('x' * 100000)"] {

@@ -1,10 +1,14 @@
 //! Programs that crash, hang or talk nonsense, and workers that end.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use harness::desk::{json, sf};
 use harness::pool::{SOON, Stage};
 use harness::wait::until;
+
+/// A job waits for a program for twice as long.
+const LONGEST_STOP: Duration = Duration::from_secs(5);
 
 #[test]
 fn a_program_that_fails_costs_its_job_one_attempt_and_nothing_else() {
@@ -40,6 +44,23 @@ fn a_hanging_job_holds_up_no_neighbor_in_its_program() {
         assert_eq!(stage.until_over(&nth.to_string()), "done");
     }
     assert_eq!(stage.until_over("hang"), "dead");
+}
+
+#[test]
+fn a_worker_does_not_wait_for_a_program_that_cannot_start() {
+    let stage = Stage::acting("processes = 1", "");
+    let banner = "open('pids', 'a').write('1\\n')\nprint('Welcome!', flush=True)\n";
+    fs::write(stage.dir.path().join("worker.py"), banner).unwrap();
+    let worker = stage.start();
+    stage.submit("waits", "null");
+    until("a program to be tried for the job", SOON, || !stage.lines("pids").is_empty());
+    let asked = Instant::now();
+    worker.term();
+    assert_eq!(worker.wait_exit(SOON).code(), Some(0));
+    assert!(asked.elapsed() < LONGEST_STOP, "{:?}", asked.elapsed());
+    let status = json(&stage.server, &["status", "waits"]);
+    assert!(["waiting", "scheduled"].contains(&status["state"].as_str().unwrap()), "{status}");
+    assert_eq!(stage.runs("waits"), 0);
 }
 
 #[test]

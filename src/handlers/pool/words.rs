@@ -1,0 +1,111 @@
+//! What a program writes on standard error: logged line by line, and its end kept for errors.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::ChildStderr;
+
+use crate::handlers::output;
+use crate::job::PoolName;
+
+/// How many of the last bytes go into an error.
+const KEPT_BYTES: usize = 2048;
+
+/// How much of a line goes into the log.
+const LOGGED_BYTES: usize = 4096;
+
+/// How much is read at once. A pipe holds four times as much.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// How often a program that writes without end is read before others have their turn.
+const READS_AT_ONCE: usize = 8;
+
+/// The standard error of a program.
+pub(super) struct Words {
+    pipe: Receiver,
+    pool: PoolName,
+    tail: Mutex<Tail>,
+}
+
+#[derive(Default)]
+struct Tail {
+    /// The last that the program wrote.
+    bytes: Vec<u8>,
+    /// How many of these bytes it wrote since it last began or ended a job.
+    own: usize,
+    /// The beginning of a line for the log.
+    line: Vec<u8>,
+}
+
+/// The end of what a program wrote, as text.
+#[derive(Debug, Default)]
+pub(super) struct LastWords {
+    /// Whichever job it was about.
+    pub(super) all: String,
+    /// Since the program last began or ended a job.
+    pub(super) own: String,
+}
+
+impl Words {
+    pub(super) fn new(pipe: ChildStderr, pool: PoolName) -> io::Result<Self> {
+        let pipe = Receiver::from_owned_fd(pipe.into_owned_fd()?)?;
+        Ok(Self { pipe, pool, tail: Mutex::default() })
+    }
+
+    /// Reads to the end, so that the program never waits for us.
+    pub(super) async fn read_all(&self) {
+        while self.pipe.readable().await.is_ok() && self.read() {}
+    }
+
+    /// Notes that the program begins or ends a job. What it has written is not about the next job.
+    pub(super) fn forget_job(&self) {
+        self.read();
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).own = 0;
+    }
+
+    pub(super) fn last(&self) -> LastWords {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = &tail.bytes[tail.bytes.len() - tail.own..];
+        LastWords { all: output::tail(&tail.bytes, KEPT_BYTES), own: output::tail(own, KEPT_BYTES) }
+    }
+
+    /// Reads what there is. Returns false at the end.
+    fn read(&self) -> bool {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunk = [0; CHUNK_BYTES];
+        for _ in 0..READS_AT_ONCE {
+            match self.pipe.try_read(&mut chunk) {
+                Ok(0) => return false,
+                Ok(length) => tail.add(&chunk[..length], &self.pool),
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}
+
+impl Tail {
+    fn add(&mut self, read: &[u8], pool: &PoolName) {
+        self.bytes.extend_from_slice(read);
+        let surplus = self.bytes.len().saturating_sub(KEPT_BYTES);
+        self.bytes.drain(..surplus);
+        self.own = (self.own + read.len()).min(self.bytes.len());
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            self.log(read, pool);
+        }
+    }
+
+    /// Logs the lines that end in these bytes, and keeps the beginning of the last one.
+    fn log(&mut self, read: &[u8], pool: &PoolName) {
+        for piece in read.split_inclusive(|byte| *byte == b'\n') {
+            let room = LOGGED_BYTES - self.line.len();
+            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                let text = output::line(&self.line);
+                tracing::debug!(%pool, text, "a program of a pool wrote on standard error");
+                self.line.clear();
+            }
+        }
+    }
+}
