@@ -53,8 +53,8 @@ use exit::Exit;
 use output::{Format, Output};
 use streamfleet::schema::Schemas;
 use streamfleet::{Broker, Shutdown};
-use streamfleet_service::Signals;
 use streamfleet_service::config::{Effective, Flags, Sources};
+use streamfleet_service::{Signals, hide_memory};
 use times::Clock;
 
 /// Every job makes many small allocations, and this allocator handles them faster than the system's.
@@ -265,12 +265,24 @@ impl Context {
     pub(crate) async fn broker(&self) -> anyhow::Result<Broker> {
         let redis = &self.effective.config.redis;
         let broker = Broker::connect(redis.clone()).await;
-        broker.with_context(|| format!("cannot reach redis at {}", redis.shown()))
+        broker.with_context(|| format!("cannot reach redis at {}{}", redis.shown(), hint(&redis.shown())))
     }
 
     /// Reads and compiles the configured schemas of types.
     pub(crate) fn schemas(&self) -> Result<Schemas, Wrong> {
         self.effective.schemas().map_err(|invalid| Wrong(invalid.to_string()))
+    }
+}
+
+/// What to do if nobody has said where Redis is, and `streamfleet dev` has left one of its own in this folder.
+fn hint(shown: &str) -> String {
+    let port = || std::fs::read_to_string(".streamfleet/port").ok()?.trim().parse::<u16>().ok();
+    match port().filter(|_| shown == streamfleet_engine::Config::default().shown()) {
+        Some(port) => format!(
+            ", and redis.url is not set; for the one of `streamfleet dev` in this folder: export \
+             STREAMFLEET__REDIS__URL=redis://127.0.0.1:{port} STREAMFLEET__REDIS__PASSWORD_FILE=.streamfleet/password"
+        ),
+        None => String::new(),
     }
 }
 
@@ -293,10 +305,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts to catch signals if an argument names a command that they stop gracefully. Everything that takes time comes
+/// Hides secrets and starts to catch signals if an argument names a command that serves. Everything that takes time comes
 /// afterwards: an earlier signal would end the process, and its sender would see a worker that failed.
 fn early_signals() -> Option<Signals> {
     let serves = std::env::args_os().skip(1).any(|arg| SERVING.iter().any(|name| arg == *name));
+    if serves {
+        hide_memory();
+    }
     serves.then(Signals::catch).and_then(Result::ok)
 }
 

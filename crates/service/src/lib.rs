@@ -20,6 +20,7 @@ pub mod alerts;
 pub mod config;
 mod connections;
 mod listener;
+mod memory;
 mod scale;
 mod signals;
 mod systemd;
@@ -43,6 +44,7 @@ use streamfleet::traces::Traces;
 
 pub use listener::NotListening;
 use listener::{Answers, Listener};
+pub use memory::hide_memory;
 pub use signals::Signals;
 use systemd::Notifier;
 
@@ -100,6 +102,7 @@ impl Process {
     /// [`Error::Configuration`] if the logs or traces cannot be used as configured, [`Error::Port`] if the port is
     /// [required](Port::Required) and cannot be opened.
     pub async fn prepare(builder: Builder, effective: &Effective, port: Port) -> Result<Self, Error> {
+        hide_memory();
         let telemetry = &effective.config.telemetry;
         let traces =
             Traces::configured(&telemetry.traces).map_err(|error| Error::Configuration(error.to_string()))?;

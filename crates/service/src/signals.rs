@@ -1,11 +1,12 @@
 //! SIGTERM, SIGINT and SIGHUP as requests to stop. A process that is PID 1 of a container ignores all three unless it
 //! catches them.
 
+use std::sync::Arc;
 use std::thread;
 use std::{fs, io};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Caught;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
 
@@ -18,7 +19,8 @@ pub struct Signals(Caught);
 
 impl Signals {
     /// Starts to catch the signals. Those that arrive from now on wait for [`Signals::request`] or
-    /// [`Signals::release`]. SIGHUP stays ignored if it is, as under `nohup`.
+    /// [`Signals::release`]. SIGHUP stays ignored if it is, as under `nohup`. SIGCHLD does not: the system would tell nobody how a
+    /// program has ended.
     ///
     /// # Errors
     ///
@@ -31,6 +33,9 @@ impl Signals {
         let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
         let caught = Caught::new([SIGTERM, SIGINT].into_iter().chain(hangup));
         before.thread_set_mask()?;
+        if is_ignored(SIGCHLD) {
+            signal_hook::flag::register(SIGCHLD, Arc::default())?;
+        }
         Ok(Self(caught?))
     }
 

@@ -100,7 +100,9 @@ impl Start<'_> {
     fn prepare(&self) -> Result<(), Errno> {
         // First of all: from here on, a terminal sends it no signals.
         setpgid(None, None)?;
-        for signal in 1..=LAST_SIGNAL {
+        // For SIGABRT, libraries take the lock of `abort`, which a child that is killed would keep locked for the worker. Nobody
+        // sends it to a child that is no program yet, and becoming the program ends its handler.
+        for signal in (1..=LAST_SIGNAL).filter(|signal| *signal != libc::SIGABRT) {
             make_default(signal);
         }
         tie_to(self.parent)?;

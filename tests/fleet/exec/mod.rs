@@ -1,4 +1,5 @@
 //! Programs run by the real binary whose worker dies or is frozen.
 
 mod frozen;
+mod ignored;
 mod killed;
