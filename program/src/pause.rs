@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::job::{GateName, JobType, QueueName};
+use streamfleet::job::{GateName, InvalidName, JobType, QueueName};
 use streamfleet_engine::admin::Action;
 
 use super::actor::{ActorArgs, note};
@@ -86,8 +86,10 @@ pub(crate) struct Changed {
 
 /// Reads the gate of a field, or of one of its values.
 pub(crate) fn key(text: &str) -> Result<GateName, String> {
-    format!("key:{text}").parse().map_err(|_| {
-        "expected a field and a value of at most 128 bytes, such as h.tenant=9 or limit_key=a".to_owned()
+    format!("key:{text}").parse().map_err(|error: InvalidName| {
+        format!(
+            "{error}; expected a field and a value of at most 128 bytes, such as h.tenant=9 or limit_key=a"
+        )
     })
 }
 

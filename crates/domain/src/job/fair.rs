@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::gate::is_field;
+use super::gate::{IN_PAYLOAD, is_field, is_in_payload};
 use super::{GateName, InvalidLimit};
 
 /// How a queue is shared between the values of a field or header, such as its tenants.
@@ -41,6 +41,9 @@ impl FairShare {
     ///
     /// [`InvalidLimit`] if this is not the name of a field that gates can depend on.
     pub fn new(field: &str) -> Result<Self, InvalidLimit> {
+        if is_in_payload(field) {
+            return Err(InvalidLimit::new(IN_PAYLOAD.to_owned()));
+        }
         if !is_field(field) {
             let most = GateName::MAX_FIELD_BYTES;
             let why = format!(

@@ -81,7 +81,19 @@ pub(super) fn is_value(value: &str) -> bool {
     (1..=GateName::MAX_VALUE_BYTES).contains(&value.len()) && !value.chars().any(char::is_control)
 }
 
+/// Why a field of the payload has no gate. Filters look into payloads, but scripts and gates see only the fields of an entry.
+pub(super) const IN_PAYLOAD: &str =
+    "nothing in a payload has a gate; send the value as a header of the job, and use h.<name>";
+
+/// Returns true if this names the payload, or something in it as filters do.
+pub(super) fn is_in_payload(field: &str) -> bool {
+    field == "payload" || field.starts_with("payload.")
+}
+
 pub(super) fn is_field(field: &str) -> bool {
+    if is_in_payload(field) {
+        return false;
+    }
     let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
     (1..=GateName::MAX_FIELD_BYTES).contains(&field.len()) && field.bytes().all(fits)
 }
@@ -105,7 +117,13 @@ impl FromStr for GateName {
             },
             Some(_) => false,
         };
-        let rule = "a gate must be queue, type:<type>, key:<field> or key:<field>=<value>";
+        let is_payload = text
+            .strip_prefix("key:")
+            .is_some_and(|key| is_in_payload(key.split_once('=').map_or(key, |(field, _)| field)));
+        let rule = match is_payload {
+            true => IN_PAYLOAD,
+            false => "a gate must be queue, type:<type>, key:<field> or key:<field>=<value>",
+        };
         fits.then(|| Self(text.into())).ok_or_else(|| InvalidName::new("gate", text, rule))
     }
 }
@@ -396,6 +414,15 @@ mod tests {
         for text in wrong.into_iter().chain([long.as_str()]) {
             assert!(text.parse::<GateName>().is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_gate_of_something_in_the_payload_is_refused_with_the_way_that_works() {
+        for text in ["key:payload", "key:payload.tenant", "key:payload.tenant=9"] {
+            let error = text.parse::<GateName>().unwrap_err().to_string();
+            assert!(error.contains("send the value as a header"), "{error}");
+        }
+        assert!("key:payload_kind=a".parse::<GateName>().is_ok());
     }
 
     #[test]
