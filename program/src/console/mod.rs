@@ -7,6 +7,7 @@
 mod access;
 mod alerting;
 mod api;
+mod connections;
 mod directory;
 mod link;
 mod pages;

@@ -47,19 +47,29 @@ impl Routes {
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).expect("the methods in use can be filtered");
-        self.add_methods(method, path, needs, on(filter, handler))
+        self.add_methods(method, path, (needs, access::MAX_FORM_BYTES), on(filter, handler))
     }
 
-    /// Adds what answers one method of a path.
-    pub(super) fn add_methods(
+    /// Adds a form that may have the payload of a job.
+    pub(super) fn add_payload_form<H, T>(self, path: &str, needs: Needs, handler: H) -> Self
+    where
+        H: Handler<T, Site>,
+        T: 'static,
+    {
+        let answers = on(MethodFilter::POST, handler);
+        self.add_methods(Method::POST, path, (needs, access::MAX_PAYLOAD_FORM_BYTES), answers)
+    }
+
+    /// Adds what answers one method of a path, with the most bytes of its form.
+    fn add_methods(
         mut self,
         #[cfg_attr(not(test), expect(unused_variables, reason = "only tests list the routes"))]
         method: Method,
         path: &str,
-        needs: Needs,
+        (needs, most): (Needs, usize),
         answers: MethodRouter<Site>,
     ) -> Self {
-        self.router = self.router.route(path, access::guarded(needs, answers));
+        self.router = self.router.route(path, access::guarded(needs, most, answers));
         #[cfg(test)]
         self.table.push(Route { method, path: path.to_owned(), needs });
         self
@@ -71,7 +81,7 @@ impl Routes {
         self.described.schemas.extend(schemas);
         for (path, item) in paths.paths {
             for method in methods(&item) {
-                self = self.add_methods(method, &path, needs, answers.clone());
+                self = self.add_methods(method, &path, (needs, access::MAX_FORM_BYTES), answers.clone());
             }
             self.described.operations.push((path, item, needs));
         }

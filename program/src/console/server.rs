@@ -7,19 +7,22 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use streamfleet::Shutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
-/// How many connections may be open. Those that come later wait to be accepted.
+use super::connections::{Connection, Connections};
+
+/// How many connections may be open. Beyond that, silent ones make room.
 const MAX_CONNECTIONS: usize = 2048;
 
 /// How long the console waits for a client that sends or reads slowly.
@@ -51,6 +54,7 @@ pub(super) struct Server {
     listener: TcpListener,
     address: SocketAddr,
     patience: Patience,
+    most: usize,
 }
 
 impl Server {
@@ -66,7 +70,7 @@ impl Server {
             )
         })?;
         let address = listener.local_addr().context("failed to read the listener's address")?;
-        Ok(Self { listener, address, patience: PATIENCE })
+        Ok(Self { listener, address, patience: PATIENCE, most: MAX_CONNECTIONS })
     }
 
     /// The address, with the port that the system chose for port 0.
@@ -77,25 +81,21 @@ impl Server {
     /// Answers requests until it is asked to stop. Then it finishes those in progress.
     pub(super) async fn run(self, routes: Router, shutdown: Shutdown) {
         let routes = routes.layer(RequestBodyTimeoutLayer::new(self.patience.body_pause));
-        let (permits, stopping) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), CancellationToken::new());
+        let (mut open, stopping) = (Connections::new(self.most), CancellationToken::new());
         let mut connections = JoinSet::new();
         loop {
-            let accepting = async {
-                let permit =
-                    Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
-                (self.listener.accept().await, permit)
-            };
             tokio::select! {
                 biased;
                 () = shutdown.requested() => break,
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                (accepted, permit) = accepting => match accepted {
-                    Ok((stream, peer)) => {
-                        let serving = serve((stream, peer), self.patience, routes.clone(), stopping.clone());
-                        connections.spawn(async move {
-                            serving.await;
-                            drop(permit);
-                        });
+                accepted = self.listener.accept() => match accepted {
+                    Ok(client) => {
+                        let place = tokio::select! {
+                            () = shutdown.requested() => break,
+                            place = open.place() => place,
+                        };
+                        let place = (place, open.is_crowded());
+                        connections.spawn(serve(client, place, self.patience, routes.clone(), stopping.clone()));
                     }
                     Err(error) => {
                         tracing::warn!(%error, "the console cannot accept a connection");
@@ -115,6 +115,7 @@ impl Server {
 
 async fn serve(
     (stream, peer): (TcpStream, SocketAddr),
+    (place, is_crowded): (Arc<Connection>, bool),
     patience: Patience,
     routes: Router,
     stopping: CancellationToken,
@@ -123,9 +124,17 @@ async fn serve(
     if let Err(error) = sockopt::set_tcp_user_timeout(&stream, patience.unread_ms) {
         tracing::debug!(%error, "the console cannot bound how long a client may read nothing");
     }
+    let noted = Arc::clone(&place);
     let service = routes.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
         request.map(axum::body::Body::new)
+    });
+    let service = service.map_response(move |mut answer: Response| {
+        noted.note_answer();
+        if is_crowded {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(patience.head).max_buf_size(MAX_HEAD_BYTES);
@@ -133,6 +142,7 @@ async fn serve(
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = place.must_end() => return tracing::debug!(%peer, "a silent connection to the console made room for another"),
         () = stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -173,7 +183,7 @@ mod tests {
     }
 
     /// Serves an answer without end, and one about a whole body, until it is stopped.
-    async fn start(dropped: Arc<Notify>) -> (SocketAddr, Shutdown, JoinSet<()>) {
+    async fn start(dropped: Arc<Notify>, patience: Patience) -> (SocketAddr, Shutdown, JoinSet<()>) {
         let endless = move || {
             let answer = Dropped(Arc::clone(&dropped));
             let chunks = stream::repeat_with(move || {
@@ -186,7 +196,7 @@ mod tests {
             .route("/endless", get(endless))
             .route("/body", post(|body: Bytes| async move { body.len().to_string() }));
         let mut server = Server::open("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        server.patience = SHORT;
+        (server.patience, server.most) = (patience, 4);
         let (address, shutdown) = (server.address(), Shutdown::new());
         let mut running = JoinSet::new();
         running.spawn(server.run(routes, shutdown.clone()));
@@ -206,7 +216,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_too_slowly_is_cut_off() {
-        let (address, shutdown, mut running) = start(Arc::default()).await;
+        let (address, shutdown, mut running) = start(Arc::default(), SHORT).await;
         for half in ["", "POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le"] {
             let answer = answer_to(address, half).await;
             assert!(!answer.contains(" 200 "), "{half}: {answer}");
@@ -223,12 +233,31 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_reads_nothing_is_cut_off() {
         let dropped = Arc::<Notify>::default();
-        let (address, shutdown, mut running) = start(Arc::clone(&dropped)).await;
+        let (address, shutdown, mut running) = start(Arc::clone(&dropped), SHORT).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /endless HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await.unwrap();
         let cut = tokio::time::timeout(SOON, dropped.notified()).await;
         cut.expect("the console gives up the answer");
         drop(stream);
+        shutdown.request();
+        running.join_next().await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn those_who_say_nothing_keep_nobody_out() {
+        let patience = Patience { head: SOON, body_pause: SOON, unread_ms: 60_000 };
+        let (address, shutdown, mut running) = start(Arc::default(), patience).await;
+        let mut silent = Vec::new();
+        for _ in 0..20 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let asked =
+            "POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc";
+        for _ in 0..8 {
+            let answer = answer_to(address, asked).await;
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        }
+        drop(silent);
         shutdown.request();
         running.join_next().await.unwrap().unwrap();
     }

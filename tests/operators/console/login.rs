@@ -147,6 +147,32 @@ fn guessing_passwords_becomes_slow() {
 }
 
 #[test]
+fn nobody_is_locked_out_by_the_guesses_of_others() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let toml =
+        accounts(directory.path(), &hash("correct horse")) + "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\n";
+    let console = Console::start(&server, &toml);
+    let from = |address: &str, password: &str| {
+        let form = format!("name=ann&password={password}");
+        console.post("/login", &[("X-Forwarded-For", address)], &form).status
+    };
+    for nth in 1..=20 {
+        let guessed: Vec<u16> = (0..5).map(|_| from(&format!("10.0.0.{nth}"), "wrong")).collect();
+        assert_eq!(guessed, [422; 5]);
+    }
+    assert_eq!(from("10.0.1.1", "correct+horse"), 303);
+}
+
+#[test]
+fn a_right_token_is_taken_from_an_address_that_sent_many_wrong_ones() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &tokens(directory.path()));
+    let asked: Vec<u16> = (0..30).map(|_| console.get_as("stale", "/api/v1/queues").status).collect();
+    assert!(asked[0] == 401 && asked.contains(&429), "{asked:?}");
+    assert_eq!(console.get_as("admin", "/api/v1/queues").status, 200);
+}
+
+#[test]
 fn another_sites_name_leads_nowhere() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");

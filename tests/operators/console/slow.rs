@@ -47,6 +47,26 @@ fn a_body_without_end_is_refused() {
 }
 
 #[test]
+fn a_form_is_not_read_from_somebody_who_may_not_send_it() {
+    let server = RedisServer::start();
+    let toml = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \"X-User\"\n\
+                [console.proxy.roles]\n\"*\" = \"viewer\"\n";
+    let console = Console::start(&server, toml);
+    for (path, status) in [("/queues/default/gates/pause", 403), ("/nowhere", 404)] {
+        let mut stream = console.connected();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-User: ann\r\nContent-Length: 26000000\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut answer = [0; 12];
+        // None of the body was sent.
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"), "{path}");
+    }
+}
+
+#[test]
 fn nonsense_is_refused() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");

@@ -16,14 +16,19 @@ use serde::Deserialize;
 use super::accounts::MAX_NAME_BYTES;
 use super::gatekeeper::{Gatekeeper, foreign};
 use super::limiter::Limiter;
+use super::origin;
+use super::person::Binding;
 use super::session::Way;
 use crate::console::link::Link;
 use crate::console::pages;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
-/// The largest form. A job's payload may be in it, with every byte written as three.
-const MAX_FORM_BYTES: usize = 26 * 1024 * 1024;
+/// The largest form …
+pub(in crate::console) const MAX_FORM_BYTES: usize = 64 * 1024;
+
+/// … and the largest with a job's payload, which may have every byte written as three.
+pub(in crate::console) const MAX_PAYLOAD_FORM_BYTES: usize = 26 * 1024 * 1024;
 
 /// The header that a script of our pages sends in place of a form's field.
 const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
@@ -35,14 +40,13 @@ const NOBODY: &str =
 /// The bytes of a salt, as RFC 9106 recommends.
 const SALT_BYTES: usize = 16;
 
-/// How often logins may fail.
+/// How often logins may fail. Nothing bounds how often they fail for one name from anywhere: with such a bound, anybody could lock
+/// out the person who has that name.
 pub(super) struct Limits {
     /// For one name from one address.
     pair: Limiter<(String, IpAddr)>,
     /// For all names from one address.
     address: Limiter<IpAddr>,
-    /// For one name from anywhere. Many, so that nobody can lock others out easily.
-    name: Limiter<String>,
 }
 
 impl Default for Limits {
@@ -50,7 +54,6 @@ impl Default for Limits {
         Self {
             pair: Limiter::new(5, Duration::from_secs(60)),
             address: Limiter::new(20, Duration::from_secs(30)),
-            name: Limiter::new(100, Duration::from_secs(30)),
         }
     }
 }
@@ -60,8 +63,7 @@ impl Limits {
     fn take(&self, name: &str, client: IpAddr) -> Result<(), Duration> {
         let client = network_of(client);
         self.address.take(client)?;
-        self.pair.take((name.to_owned(), client))?;
-        self.name.take(name.to_owned())
+        self.pair.take((name.to_owned(), client))
     }
 
     /// Gives it back: it was right.
@@ -69,7 +71,6 @@ impl Limits {
         let client = network_of(client);
         self.pair.give_back(&(name.to_owned(), client));
         self.address.give_back(&client);
-        self.name.give_back(&name.to_owned());
     }
 }
 
@@ -223,8 +224,14 @@ pub(super) async fn log_out(State(site): State<Site>, headers: HeaderMap) -> Res
     with_cookie(gatekeeper, &headers, "", 0, Redirect::to("/login").into_response())
 }
 
-/// Checks the token of a change that a browser asks for: it is in a header, or in the field `csrf` of a form.
-pub(super) async fn with_csrf(request: Request, is_right: impl Fn(&str) -> bool) -> Result<Request, Problem> {
+/// Checks the token of a change that a browser asks for: it is in a header, or in the field `csrf` of a form of at most so many bytes.
+pub(super) async fn from_our_page(request: Request, most: usize) -> Result<Request, Problem> {
+    let (binding, site) = (request.extensions().get::<Binding>(), request.extensions().get::<Site>());
+    let (Some(Binding(binding)), Some(site)) = (binding.cloned(), site.cloned()) else { return Ok(request) };
+    if origin::is_safe(request.method()) {
+        return Ok(request);
+    }
+    let is_right = |token: &str| site.gatekeeper().sessions.is_csrf(&binding, token);
     let refused = || foreign("the form has expired; load the page again");
     if let Some(token) = request.headers().get(CSRF_HEADER) {
         return if token.to_str().is_ok_and(is_right) { Ok(request) } else { Err(refused()) };
@@ -234,7 +241,7 @@ pub(super) async fn with_csrf(request: Request, is_right: impl Fn(&str) -> bool)
         return Err(refused());
     }
     let (parts, sent) = request.into_parts();
-    let bytes = body::to_bytes(sent, MAX_FORM_BYTES).await.map_err(|_| {
+    let bytes = body::to_bytes(sent, most).await.map_err(|_| {
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large", "send large payloads to the API")
     })?;
     let token = form_urlencoded::parse(&bytes).find(|(name, _)| name == "csrf").map(|(_, token)| token);
@@ -264,7 +271,7 @@ mod tests {
     fn an_address_that_is_refused_leaves_no_names_behind() {
         let (limits, client) = (Limits::default(), "2001:db8::1".parse().unwrap());
         let taken = (0..100).filter(|nth| limits.take(&nth.to_string(), client).is_ok()).count();
-        assert_eq!((taken, limits.pair.keys(), limits.name.keys()), (20, 20, 20));
+        assert_eq!((taken, limits.pair.keys()), (20, 20));
         let neighbor = "2001:db8::ffff:2".parse().unwrap();
         assert!(limits.take("ann", neighbor).is_err(), "the same network");
         assert!(limits.take("ann", "2001:db8:0:1::1".parse().unwrap()).is_ok());

@@ -10,6 +10,17 @@ const HIDDEN: &str = "***";
 /// What precedes a value of a header, a payload or an error in the name of a gate, or in a filter as the command line has it.
 const BEFORE_VALUES: [&str; 4] = ["=", "--where ", "--text ", "--error "];
 
+/// The keys of texts that may have values of jobs in them: names of gates, filters, and what actions were about.
+pub(in crate::console) const ABOUT_JOBS: [&str; 3] = ["gate", "filter", "target"];
+
+/// The field that this begins with, as the name of a gate or a condition has it; `None` if no value follows.
+fn field_of(text: &str) -> Option<&str> {
+    let text = text.trim_start_matches('\'');
+    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let end = text.find(|c| !is_of_name(c)).filter(|end| *end > 0)?;
+    Some(&text[..end])
+}
+
 /// The name of a gate, a filter, or what an action was about, without the values of jobs in it.
 pub(in crate::console) fn without_values(text: &str) -> Cow<'_, str> {
     let ends = BEFORE_VALUES.iter().filter_map(|mark| text.find(mark).map(|at| at + mark.len()));
@@ -37,12 +48,16 @@ impl Mask {
         !self.names.is_empty() && self.names.contains(&name.to_lowercase())
     }
 
-    /// The name of a gate without its value, if that is the value of a hidden field.
+    /// The name of a gate, a filter, or what an action was about, without its values if one of them may be that of a hidden field.
+    /// Nobody knows what a text to search for is about.
     pub(in crate::console) fn about<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let field = text.strip_prefix("key:").and_then(|key| key.split_once('=')).map(|(field, _)| field);
+        let named = |mark: &'static str| text.split(mark).skip(1).filter_map(field_of);
         let is_hidden =
             |field: &str| self.hides(field) || field.rsplit('.').next().is_some_and(|name| self.hides(name));
-        if field.is_some_and(is_hidden) { without_values(text) } else { text.into() }
+        let is_searched = || ["--text ", "--error "].iter().any(|mark| text.contains(mark));
+        let is_about_hidden =
+            !self.is_empty() && (named("key:").chain(named("--where ")).any(is_hidden) || is_searched());
+        if is_about_hidden { without_values(text) } else { text.into() }
     }
 
     /// Returns true if nothing is hidden. A value in a format that cannot be read must not be shown otherwise.
@@ -57,7 +72,8 @@ impl Mask {
                 for (name, value) in fields {
                     if self.hides(name) {
                         *value = HIDDEN.into();
-                    } else if let (true, Value::String(text)) = (name == "gate", &*value) {
+                    } else if let (true, Value::String(text)) = (ABOUT_JOBS.contains(&name.as_str()), &*value)
+                    {
                         *value = self.about(text).into();
                     } else {
                         self.apply(value);
@@ -98,6 +114,27 @@ mod tests {
         let want =
             json!({"items": [{"gate": "key:h.Card=***"}, {"gate": "key:h.tenant=9"}, {"gate": "queue"}]});
         assert_eq!(listed, want);
+    }
+
+    #[test]
+    fn filters_and_targets_are_shown_without_the_values_of_hidden_fields() {
+        let mask = Mask::new(["password", "token"]);
+        for (text, shown) in [
+            ("--type a --where payload.password=canary", "--type a --where ***"),
+            ("--where 'payload.user.Token>=canary'", "--where ***"),
+            ("--where h.tenant=9 --where h.token=canary", "--where ***"),
+            ("--where h.tenant=9", "--where h.tenant=9"),
+            ("--text canary", "--text ***"),
+            ("key:h.token=canary", "key:h.token=***"),
+            ("key:h.tenant=9", "key:h.tenant=9"),
+            ("type:token", "type:token"),
+        ] {
+            assert_eq!(mask.about(text), shown, "{text}");
+            assert_eq!(Mask::default().about(text), text);
+        }
+        let mut listed = json!({"filter": "--where payload.password=canary", "target": "key:h.token=canary"});
+        mask.apply(&mut listed);
+        assert_eq!(listed, json!({"filter": "--where ***", "target": "key:h.token=***"}));
     }
 
     #[test]

@@ -27,8 +27,8 @@ use streamfleet::job::QueueName;
 
 pub(super) use self::accounts::{Accounts, InvalidAccounts, digest};
 pub(super) use self::gatekeeper::Gatekeeper;
-pub(super) use self::login::hash_password;
-pub(super) use self::mask::{Mask, without_values};
+pub(super) use self::login::{MAX_FORM_BYTES, MAX_PAYLOAD_FORM_BYTES, hash_password};
+pub(super) use self::mask::{ABOUT_JOBS, Mask, without_values};
 pub(super) use self::person::{Csrf, Grants, HasSession, Person};
 pub(super) use self::role::{Needs, Role};
 pub(super) use self::session::random_text;
@@ -49,32 +49,33 @@ pub(super) fn protected(router: Router<Site>, site: &Site) -> Router<Site> {
     router.layer(from_fn_with_state(site.clone(), gatekeeper::identified))
 }
 
-/// Puts the rule of a route in front of it.
-pub(super) fn guarded(needs: Needs, answers: MethodRouter<Site>) -> MethodRouter<Site> {
+/// Puts the rule of a route in front of it. Its form has at most so many bytes.
+pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) -> MethodRouter<Site> {
     answers.route_layer(axum::middleware::from_fn(move |request: Request, next: Next| {
-        guard(needs, request, next)
+        guard((needs, most), request, next)
     }))
 }
 
-/// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names. What operators
-/// change goes on after a client is gone: it would otherwise be done in part, or be missing in the audit.
-async fn guard(needs: Needs, request: Request, next: Next) -> Response {
+/// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names. Only then is a form read,
+/// to see whether it is one of ours. What operators change goes on after a client is gone: it would otherwise be done in part, or be missing in the audit.
+async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let queue = match queue_of(&mut parts).await {
         Ok(queue) => queue,
         Err(problem) => return problem.into_response(),
     };
-    match may(parts.extensions.get::<Person>(), needs, queue.as_ref()) {
-        Ok(()) => {
-            let is_change = needs >= Needs::Role(Role::Operator) && !origin::is_safe(&parts.method);
-            let site = parts.extensions.get::<Site>().filter(|_| is_change).cloned();
-            let answer = next.run(Request::from_parts(parts, body));
-            match site {
-                Some(site) => site.desk().complete(answer).await.into_response(),
-                None => answer.await,
-            }
-        }
-        Err(problem) => problem.into_response(),
+    if let Err(problem) = may(parts.extensions.get::<Person>(), needs, queue.as_ref()) {
+        return problem.into_response();
+    }
+    let is_change = needs >= Needs::Role(Role::Operator) && !origin::is_safe(&parts.method);
+    let site = parts.extensions.get::<Site>().filter(|_| is_change).cloned();
+    let answer = match login::from_our_page(Request::from_parts(parts, body), most).await {
+        Ok(request) => next.run(request),
+        Err(problem) => return problem.into_response(),
+    };
+    match site {
+        Some(site) => site.desk().complete(answer).await.into_response(),
+        None => answer.await,
     }
 }
 

@@ -111,6 +111,10 @@ impl Grants {
 #[derive(Debug, Clone, Default)]
 pub(in crate::console) struct Csrf(pub(in crate::console) String);
 
+/// What the token of this browser's forms is bound to. Programs have none, and need no token.
+#[derive(Debug, Clone)]
+pub(super) struct Binding(pub(super) Vec<u8>);
+
 /// Marks the request of a browser with a session of this console, which a logout ends. Neither a proxy's login nor a token has
 /// one.
 #[derive(Debug, Clone, Copy)]

@@ -57,9 +57,11 @@ impl Proxy {
         listed.rsplit(',').next()?.trim().parse().ok()
     }
 
-    /// The person whom the proxy has logged in; `None` if there is none, or if no group gives a role.
+    /// The person whom the proxy has logged in; `None` if there is none, if no group gives a role, or if two headers name one: the
+    /// proxy then has passed on what the client invented.
     pub(super) fn person(&self, headers: &HeaderMap) -> Option<(String, Grants)> {
-        let name = headers.get(self.user.as_ref()?)?.to_str().ok()?.trim();
+        let mut names = headers.get_all(self.user.as_ref()?).iter();
+        let name = names.next().filter(|_| names.next().is_none())?.to_str().ok()?.trim();
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             return None;
         }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use streamfleet_engine::admin::Filter;
 
 use super::asked::Conditions;
-use crate::console::access::{Mask, Person, without_values};
+use crate::console::access::{ABOUT_JOBS, Mask, Person, without_values};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::times::Clock;
@@ -19,9 +19,6 @@ const HIDDEN: &str = "***";
 /// The keys whose values come from producers or handlers.
 const PRIVATE: [&str; 9] =
     ["payload", "headers", "result", "error", "errors", "example_error", "text", "note", "fields"];
-
-/// The keys of texts that may have such values in them: names of gates, filters, and what actions were about.
-const ABOUT_JOBS: [&str; 3] = ["gate", "filter", "target"];
 
 /// What a person may see.
 pub(super) struct View<'a> {
@@ -139,7 +136,10 @@ pub(super) fn hide(value: &mut Value) {
 fn hide_members(members: &mut Map<String, Value>) {
     for (name, value) in members {
         if name == "payload" || name == "result" {
-            *value = Value::Null;
+            // A null would say that there is none.
+            if !value.is_null() {
+                *value = HIDDEN.into();
+            }
         } else if ABOUT_JOBS.contains(&name.as_str()) {
             hide_values(value);
         } else if !PRIVATE.contains(&name.as_str()) {
@@ -197,7 +197,7 @@ mod tests {
         });
         hide(&mut job);
         let want = json!({
-            "id": "order-7", "payload": null, "headers": {}, "result": null, "error": "***",
+            "id": "order-7", "payload": "***", "headers": {}, "result": "***", "error": "***",
             "attempts": [{"worker": "w", "error": "***"}], "log": [{"text": "***", "at_ms": 1}],
             "progress": {"percent": 40, "note": "***"}, "fields": [], "gate": "key:h.email=***",
             "filter": "--type a --where ***",

@@ -1,7 +1,7 @@
 //! Who sees what.
 
 use hyper::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::{Console, send, values};
 use harness::redis_server::RedisServer;
@@ -16,7 +16,7 @@ async fn nothing_of_a_payload_is_told_to_those_who_may_not_see_it() {
     console.submit("default", &job).await;
     let get = |path: &'static str| send(console.ask_as("viewer", Method::GET, path));
     let shown = get("queues/default/jobs/one").await;
-    assert_eq!(shown.ok(200)["payload"], Value::Null);
+    assert_eq!(shown.ok(200)["payload"], "***");
     assert!(!shown.text.contains(SECRET), "{shown:?}");
     for path in ["queues/default/jobs", "queues/default/dead", "jobs"] {
         let list = get(path).await;
