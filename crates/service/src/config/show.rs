@@ -45,6 +45,12 @@ fn mask(section: &mut Value) {
         let values = section.pointer_mut(secrets).and_then(Value::as_object_mut);
         values.into_iter().flat_map(Map::values_mut).for_each(|value| *value = MASK.into());
     }
+    // The query may have a key. The URL has no user and no password.
+    if let Some(Value::String(url)) = section.pointer_mut("/handler/http/url")
+        && let Some((address, _)) = url.split_once('?')
+    {
+        *url = format!("{address}?{MASK}");
+    }
 }
 
 impl Effective {
