@@ -13,8 +13,8 @@ use harness::scene::SOON;
 use harness::server_program;
 
 /// Every login, in the order of the file.
-pub(super) const LOGINS: [&str; 7] =
-    ["worker", "operator", "console", "submitter", "producer", "monitor", "viewer"];
+pub(super) const LOGINS: [&str; 8] =
+    ["worker", "operator", "console", "submitter", "producer", "monitor", "viewer", "admin"];
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/redis");
 

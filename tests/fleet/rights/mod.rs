@@ -5,5 +5,6 @@ mod life;
 mod logins;
 mod matrix;
 mod operator;
+mod runbooks;
 mod submitter;
 mod viewer;
