@@ -218,7 +218,9 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
             format!("a test job went through its whole life in {} steps and {}", steps.len(), short(took));
         return Finding::ok(CHECK, found);
     };
-    let remedy = if error.class() == Some(ErrorClass::Configuration) {
+    let remedy = if let Some(known) = of_a_service(&error.to_string()) {
+        known.to_owned()
+    } else if error.class() == Some(ErrorClass::Configuration) {
         format!("ACL SETUSER <user> ~{namespace}:* {RIGHTS}")
     } else if cannot_write(error) {
         DISK.to_owned()
@@ -229,6 +231,34 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
     };
     let done = steps.iter().take_while(|step| step.result.is_ok()).count();
     Finding::error(CHECK, format!("after {done} steps, \"{name}\" failed: {error}"), remedy)
+}
+
+/// What to do about a refusal that a managed service or a compatible server is known for; see docs/managed-redis.md.
+fn of_a_service(error: &str) -> Option<&'static str> {
+    const KNOWN: [(&str, &str); 5] = [
+        (
+            "bad lua script for redis cluster",
+            "set script_check_enable to 0 in the parameters of the instance, or use one without a proxy or a cluster; see docs/managed-redis.md",
+        ),
+        (
+            "accessing undeclared key",
+            "start Dragonfly with --cluster_mode=emulated --lock_on_hashtags, or with --default_lua_flags=allow-undeclared-keys; see \
+             docs/managed-redis.md",
+        ),
+        (
+            "Dynamic keys are not allowed in Lua scripts",
+            "create the database without allow-key-locking; see docs/managed-redis.md",
+        ),
+        (
+            "access a non local key in a cluster node",
+            "name the servers by redis-cluster://; see docs/topologies.md",
+        ),
+        (
+            "access keys that do not hash to the same slot",
+            "use a service that runs scripts with keys of one hash tag; see docs/managed-redis.md",
+        ),
+    ];
+    KNOWN.iter().find(|(text, _)| error.contains(text)).map(|(_, remedy)| *remedy)
 }
 
 fn show(report: &Report) -> View {
@@ -250,6 +280,17 @@ fn show(report: &Report) -> View {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_managed_services_refuse_is_recognised() {
+        let refused = "redis refused evalsha: ERR bad lua script for redis cluster, all the keys that the script uses should be \
+                       passed using the KEYS array";
+        assert!(of_a_service(refused).unwrap().contains("script_check_enable"));
+        let refused =
+            "redis refused evalsha: ERR Error running script: script tried accessing undeclared key";
+        assert!(of_a_service(refused).unwrap().contains("allow-undeclared-keys"));
+        assert_eq!(of_a_service("redis refused xadd: OOM"), None);
+    }
 
     #[test]
     fn the_remedy_for_a_server_that_cannot_write_is_about_its_disk() {
