@@ -16,11 +16,12 @@
 # make servers        all tests on each of these; takes half an hour
 # make soak    ten minutes with jobs of ten thousand types, while neither series nor memory may grow (make long runs 36 s of it)
 # make audit   every kind of job under every kind of fault, and checks that every promise held; see make audit ARGS=--help
+# make advisories     looks for known vulnerabilities of the dependencies; needs cargo-deny
 # make image-check    builds and runs both images; needs root and several minutes
 
 CARGO ?= cargo
 
-.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench lint lua public-api public-api-update redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench lint lua public-api public-api-update advisories redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -59,7 +60,7 @@ check: redis check-code
 	+$(MAKE) --no-print-directory grafana-check
 
 # What only compiles. `.ci/run` runs it beside `make test` and `make grafana-check`.
-check-code: lint public-api
+check-code: lint public-api advisories
 
 # What starts servers, fleets and other programs. Four at a time, because they wait more than they compute. What takes longest comes first, and
 # none of the first three has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
@@ -91,6 +92,11 @@ lua:
 
 public-api:
 	./tests/public-api.sh
+
+# Known vulnerabilities of the dependencies. The database is a download, which a tool of its own makes: cargo install cargo-deny
+advisories:
+	@if command -v cargo-deny >/dev/null; then cargo-deny --all-features check advisories; \
+	  else echo "skip  advisories: cargo-deny is not installed"; fi
 
 public-api-update:
 	./tests/public-api.sh --update

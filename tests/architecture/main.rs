@@ -2,6 +2,7 @@
 //! finding names the place and the rule.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources fails")]
 
+mod dependencies;
 mod packages;
 
 use std::collections::BTreeSet;
