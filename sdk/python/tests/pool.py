@@ -51,8 +51,9 @@ class Program:
             except OSError:
                 pass
 
-    def send(self, message):
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+    def send(self, *messages):
+        """Writes all of them at once."""
+        self.process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
         self.process.stdin.flush()
 
     def hello(self, inflight=1, **more):
@@ -64,6 +65,17 @@ class Program:
         return ready
 
     def job(self, job_type, payload=None, **more):
+        message = self._job(job_type, payload, **more)
+        self.send(message)
+        return message["ref"]
+
+    def jobs(self, count, job_type, payload=None):
+        """Sends so many before the program can end because of one of them."""
+        messages = [self._job(job_type, payload) for _ in range(count)]
+        self.send(*messages)
+        return [message["ref"] for message in messages]
+
+    def _job(self, job_type, payload=None, **more):
         self.refs += 1
         ref = str(self.refs)
         message = {
@@ -84,8 +96,7 @@ class Program:
         }
         if "payload_base64" in more:
             del message["payload"]
-        self.send(message)
-        return ref
+        return message
 
     def read(self):
         """The next line, parsed; None at the end of the output."""

@@ -263,7 +263,7 @@ class Sync(unittest.TestCase):
     def test_jobs_ahead_begin_in_order_and_the_last_one_leaves_the_others(self):
         program = self.program(tail="streamfleet.run(max_jobs=3)")
         self.assertEqual(program.hello(ahead=8)["ahead"], 8)
-        refs = [program.job("return", "list") for _ in range(5)]
+        refs = program.jobs(5, "return", "list")
         lines, code = program.end()
         self.assertEqual([line.get("ref") for line in lines], [*refs[:3], None])
         self.assertEqual((lines[-1], code), ({"type": "bye"}, 0))
