@@ -123,15 +123,20 @@ fn what_cargo_test_leaves_out_is_what_make_check_runs() {
 
 #[test]
 fn every_folder_of_tests_is_a_program_that_a_manifest_names() {
-    let manifests =
-        ["Cargo.toml", "program/Cargo.toml", "program/demo/Cargo.toml", "tests/public-api/Cargo.toml"];
+    let manifests = [
+        "Cargo.toml",
+        "program/Cargo.toml",
+        "program/demo/Cargo.toml",
+        "tests/jobs/Cargo.toml",
+        "tests/public-api/Cargo.toml",
+    ];
     let named: String = manifests.iter().map(|path| read(path)).collect();
     let mut findings = Vec::new();
     for folder in fs::read_dir(root().join("tests")).unwrap() {
         let path = folder.unwrap().path().join("main.rs");
         let own = path.with_file_name("Cargo.toml");
         let end = path.strip_prefix(root()).unwrap().display().to_string();
-        let is_named = named.contains(&format!("{end}\""))
+        let is_named = named.contains(&format!("{}\"", end.trim_start_matches("tests")))
             || fs::read_to_string(own).is_ok_and(|own| own.contains("\"main.rs\""));
         if path.exists() && !is_named {
             findings.push(format!("no manifest names {end}"));

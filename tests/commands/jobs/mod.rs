@@ -1,4 +1,4 @@
-//! What becomes of a job that the program submits, runs or shows. `tests/jobs` tests the same themes without the program.
+//! What becomes of a job that the program submits, runs or shows. `tests/jobs` and `tests/control` test the same themes without the program.
 
 mod bulk;
 mod callbacks;

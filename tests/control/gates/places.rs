@@ -1,7 +1,9 @@
 //! How long gates keep the places of jobs.
 
 use super::scripts::{admit, limit};
+use harness::scene::SOON;
 use harness::scripts::Scripts;
+use harness::wait::until;
 
 #[test]
 fn the_places_of_a_value_expire_a_month_after_the_last_start_and_those_of_a_type_do_not() {
@@ -27,4 +29,25 @@ fn the_places_of_a_value_expire_a_month_after_the_last_start_and_those_of_a_type
     for gate in ["key:h.slow=1", "key:h.rated=1"] {
         assert!(ttl(gate) > 29 * DAY_MS, "each start begins the month again");
     }
+}
+
+#[test]
+fn a_job_that_is_gone_keeps_no_place_in_a_gate_that_only_counts_failures() {
+    const GATE: &str = "type:test";
+    let scripts = Scripts::start();
+    limit(&scripts, GATE, r#"{"breaker":{"ratio":0.5,"min":20,"window_ms":60000,"cooldown_ms":30000}}"#);
+    let (gone, runs) = (scripts.delivered(), scripts.delivered());
+    for entry in [&gone, &runs] {
+        assert_eq!(admit(&scripts, entry, &[GATE]).0, 1);
+    }
+    scripts.server.cmd(&["XACK", "sf:{q}:jobs", "fleet", &gone]);
+    scripts.server.cmd(&["XDEL", "sf:{q}:jobs", &gone]);
+    let held = || scripts.int(&["HLEN", "sf:{q}:held:type:test"]);
+    assert_eq!(admit(&scripts, &runs, &[GATE]).0, 1);
+    assert_eq!(held(), 2, "its worker may still say how it ended");
+    until("the place to be forgotten", SOON, || {
+        assert_eq!(admit(&scripts, &runs, &[GATE]).0, 1);
+        held() == 1
+    });
+    assert_eq!(scripts.int(&["HEXISTS", "sf:{q}:held:type:test", &format!("normal {runs}")]), 1);
 }
