@@ -30,7 +30,7 @@ pub(super) struct Connection {
 }
 
 impl Connections {
-    /// At most so many.
+    /// Allows at most `most` open connections.
     pub(super) fn new(most: usize) -> Self {
         Self { most, places: Arc::new(Semaphore::new(most)), open: VecDeque::new() }
     }
@@ -59,7 +59,7 @@ impl Connections {
         Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// Whether so many are open that none should stay open without need.
+    /// Returns true if more than half of the places are taken: then none should stay open without need.
     pub(super) fn is_crowded(&self) -> bool {
         self.places.available_permits() < self.most / 2
     }

@@ -18,11 +18,11 @@ const MARK: (&[u8], &[u8]) = (b"encoding", b"offloaded");
 /// A longer value of a producer is offloaded, whatever its field is called.
 const MAX_VALUE_BYTES: usize = 4096;
 
-/// The same for what only scripts write. The longest is `dead_steps`, with the names and states of 64 steps.
+/// A longer value that only scripts write is offloaded, too. The longest is `dead_steps`, with the names and states of 64 steps.
 const MAX_WRITTEN_BYTES: usize = 16 * 1024;
 
-/// So many bytes of a producer's other fields stay in a light entry, if they are short, because a header may decide where a job
-/// waits: `fair_by` and the keys of gates.
+/// The most bytes of a producer's other short fields that stay in a light entry: a header may decide where a job waits, by
+/// `fair_by` or as the key of a gate.
 const MAX_HEADERS_BYTES: usize = 4096;
 
 /// The longest name and value of such a field.

@@ -224,7 +224,7 @@ pub(super) async fn log_out(State(site): State<Site>, headers: HeaderMap) -> Res
     with_cookie(gatekeeper, &headers, "", 0, Redirect::to("/login").into_response())
 }
 
-/// Checks the token of a change that a browser asks for: it is in a header, or in the field `csrf` of a form of at most so many bytes.
+/// Checks the token of a change that a browser asks for: it is in a header, or in the field `csrf` of a form. `most` bounds the form's bytes.
 pub(super) async fn from_our_page(request: Request, most: usize) -> Result<Request, Problem> {
     let (binding, site) = (request.extensions().get::<Binding>(), request.extensions().get::<Site>());
     let (Some(Binding(binding)), Some(site)) = (binding.cloned(), site.cloned()) else { return Ok(request) };

@@ -49,7 +49,7 @@ pub(super) fn protected(router: Router<Site>, site: &Site) -> Router<Site> {
     router.layer(from_fn_with_state(site.clone(), gatekeeper::identified))
 }
 
-/// Puts the rule of a route in front of it. Its form has at most so many bytes.
+/// Puts the rule of a route in front of it. `most` bounds the bytes of its form.
 pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) -> MethodRouter<Site> {
     answers.route_layer(axum::middleware::from_fn(move |request: Request, next: Next| {
         guard((needs, most), request, next)
