@@ -61,7 +61,7 @@ struct Args {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Extra time that each report takes, in milliseconds, so that there is something to see.
-    #[arg(long, value_name = "MS", default_value_t = 400, value_parser = clap::value_parser!(u64).range(..=2000))]
+    #[arg(long, value_name = "MS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(..=2000))]
     pace: u64,
     /// Be one worker of the demo whose folder is the current directory.
     #[arg(long, hide = true)]
