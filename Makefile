@@ -12,6 +12,7 @@
 # make console-check  api-check, and browser-check with each page once instead of at every width; skips what cannot be installed
 # make console-large  opens every page of the console while a million jobs wait and 100,000 are dead
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
+# make bench-bullmq   jobs per second beside BullMQ and raw Redis commands: the table of the README; needs node and npm
 # make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
 # make servers        all tests on each of these; takes half an hour
 # make soak    ten minutes with jobs of ten thousand types, while neither series nor memory may grow (make long runs 36 s of it)
@@ -21,7 +22,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench lint lua public-api public-api-update advisories redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -29,6 +30,10 @@ demo: redis
 bench: redis
 	$(CARGO) build --release --locked --bin streamfleet
 	./target/release/streamfleet bench $(ARGS)
+
+bench-bullmq: redis
+	$(CARGO) build --release --locked --bin streamfleet
+	./tests/bullmq/compare.sh $(ARGS)
 
 # The tests wait more than they compute, so more run at once than there are cores. `make check` runs other things beside those of `make long`,
 # which then have a thread for each core.

@@ -12,7 +12,7 @@ use crate::output;
 
 /// How to read the table.
 const READING: &str = "\
-The ratio is that to the raw drain of the same round; the spread is its least and its greatest value in all rounds.
+The ratio is that to the raw baseline of the same round; the spread is its least and its greatest value in all rounds.
 CPU times are per job. A budget with `noise` is undecided: the ratio is closer to it than the spread is wide.";
 
 /// The figures of all ways.
@@ -65,7 +65,7 @@ impl Figures {
 
     /// Returns the table for people and how to read it; `None` if no way was measured.
     pub(super) fn table(&self) -> Option<String> {
-        let headings = ["way", "jobs", "per second", "ratio", "spread", "redis CPU", "worker CPU", "budget"];
+        let headings = ["job", "jobs", "per second", "ratio", "spread", "redis CPU", "worker CPU", "budget"];
         let mut table = output::table(&headings);
         for row in self.rows(self.raw.as_ref()?) {
             table.add_row(row);
@@ -82,7 +82,7 @@ impl Figures {
     fn rows(&self, raw: &RawDrain) -> Vec<[String; 8]> {
         let none = String::new;
         let cpu = us(raw.redis_us_per_job);
-        let first = ["raw drain".to_owned(), none(), rate(raw.per_s), none(), none(), cpu, none(), none()];
+        let first = ["raw baseline".to_owned(), none(), rate(raw.per_s), none(), none(), cpu, none(), none()];
         std::iter::once(first).chain(self.ways.iter().map(|(way, figures)| figures.row(*way))).collect()
     }
 }
@@ -172,7 +172,7 @@ pub(super) mod tests {
         let rows = figures.rows(figures.raw.as_ref().unwrap());
         let rows: Vec<String> = rows.iter().map(|row| row.join(" | ").trim_end().to_owned()).collect();
         insta::assert_snapshot!(rows.join("\n"), @r"
-        raw drain |  | 500,000 /s |  |  | 2.00 µs |  |
+        raw baseline |  | 500,000 /s |  |  | 2.00 µs |  |
         plain | 20,000 | 476,190 /s | 0.952 | 0.943 to 0.962 | 2.10 µs | 3.00 µs | ≥ 0.90 (met)
         retried | 20,000 | 11,364 /s | 0.023 | 0.020 to 0.025 | 88.00 µs | 3.00 µs | ≥ 0.11 (missed)
         tracked | 20,000 | 166,667 /s | 0.333 | 0.250 to 0.400 | 6.00 µs | 3.00 µs | ≥ 0.30 (noise)

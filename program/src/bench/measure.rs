@@ -36,16 +36,18 @@ pub(super) struct Bench {
     pub(super) raw: Raw,
     pub(super) jobs: usize,
     pub(super) rounds: usize,
+    /// How many handlers of a way run at once, at most.
+    pub(super) concurrency: usize,
     pub(super) payload: Vec<u8>,
 }
 
 impl Bench {
     /// Starts the server.
-    pub(super) async fn start(jobs: usize, rounds: usize) -> Result<Self> {
+    pub(super) async fn start(jobs: usize, rounds: usize, concurrency: usize) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let server = DevServer::builder().arguments(["--appendonly", "no"]).start(folder.path()).await?;
         let raw = Raw::connect(&server)?;
-        Ok(Self { server, _folder: folder, raw, jobs, rounds, payload: vec![b'x'; 200] })
+        Ok(Self { server, _folder: folder, raw, jobs, rounds, concurrency, payload: vec![b'x'; 200] })
     }
 
     /// Returns the server's name and version.

@@ -41,20 +41,23 @@ const QUEUE: &str = "default";
 /// With fewer jobs, a measurement shows how a fleet starts, not how it works.
 const LEAST_JOBS: usize = 500;
 
-/// Measure the ways that a job can take, enqueue, latency, memory and backlog against raw Redis.
+/// Measure each kind of job, bulk enqueue, latency, memory and backlogs against raw Redis.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// How many jobs are enqueued and drained. Slower ways get a part of them, at most 100,000; the table says how many.
+    /// How many jobs are enqueued and drained. Slower kinds get a part of them, at most 100,000; the table says how many.
     #[arg(long, default_value_t = 200_000)]
     jobs: usize,
-    /// How many times enqueue and each way are measured, each time after the same work as raw commands. The medians are
+    /// How many times enqueue and each kind of job are measured, each time after the same work as raw commands. The medians are
     /// reported.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// How many handlers run at once while a kind of job is measured, at most 4000.
+    #[arg(long, default_value_t = ways::SLOTS)]
+    concurrency: usize,
     /// Measure only these.
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Subject>,
-    /// Show what Redis executed for a job of each way, by command.
+    /// Show what Redis executed for a job of each kind, by command.
     #[arg(long)]
     explain: bool,
 }
@@ -164,7 +167,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     progress.set_style(ProgressStyle::with_template(
         "{spinner} measuring {msg} ({pos} of {len} done, {elapsed})",
     )?);
-    let mut bench = Bench::start(args.jobs, args.rounds.max(1)).await?;
+    let mut bench = Bench::start(args.jobs, args.rounds.max(1), args.concurrency.max(1)).await?;
     let mut report = Report::new(bench.server().await?);
     for subject in subjects {
         progress.set_message(subject.name());

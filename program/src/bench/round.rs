@@ -94,7 +94,8 @@ impl Bench {
         let waiting = self.memory_used()?;
         let handler = MeasuringHandler::new(spec.behavior);
         let tally = Tally::new(spec.goal, jobs * spec.goals_per_job);
-        let running = Running::start(&self.server, (spec.slots, crowd), &handler, &tally)?;
+        let slots = spec.slots.min(self.concurrency);
+        let running = Running::start(&self.server, (slots, crowd), &handler, &tally)?;
         let took = submitting + tally.took().await?;
         let after = self.usage()?;
         running.stop().await;

@@ -14,12 +14,12 @@ use super::ratio::Budget;
 use super::tally::Goal;
 
 /// How many handlers run at once; no-op jobs need no more.
-const SLOTS: usize = 4000;
+pub(super) const SLOTS: usize = 4000;
 
 /// The most jobs of a way other than the plain one.
 const MOST: usize = 100_000;
 
-/// A way that a job can take. The comments are also the help of `--only`.
+/// A way that a job can take, from its submission to its end. The comments are also the help of `--only`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[value(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -58,7 +58,7 @@ pub(super) enum Way {
 pub(super) struct Spec {
     /// The way has one of this many `--jobs`.
     pub(super) share: usize,
-    /// How many handlers run at once.
+    /// How many handlers run at once, at most.
     pub(super) slots: usize,
     pub(super) behavior: Behavior,
     pub(super) goal: Goal,
