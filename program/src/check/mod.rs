@@ -144,6 +144,8 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
         let steps = broker.rehearse(node).await;
         of_server.push(rights(&steps, started.elapsed(), broker.namespace().as_str()));
         of_server.extend(one_command(broker, server).await);
+        of_server.extend(unblock(broker, server).await);
+        of_server.extend(arguments(broker, server).await);
         findings
             .extend(of_server.into_iter().map(|finding| Finding { node: server.node.clone(), ..finding }));
     }
@@ -204,9 +206,25 @@ async fn listing(broker: &Broker) -> Option<Finding> {
 
 /// Reports a right that makes workers cheaper for Redis, if only that right is missing.
 async fn one_command(broker: &Broker, server: &Server) -> Option<Finding> {
-    let found = "this login may not run XACKDEL, so workers settle plain successes by XDEL and XACK, which costs Redis more; \
+    let found = "this login may not run XACKDEL, so workers end plain jobs by XDEL and XACK, which costs Redis more; \
         grant it by +xackdel";
     broker.is_refused_xackdel(server).await.then(|| Finding::ok("xackdel", found))
+}
+
+/// Warns if a worker cannot end its own blocking read, if the server answers at all.
+async fn unblock(broker: &Broker, server: &Server) -> Option<Finding> {
+    let found = "CLIENT UNBLOCK is refused, so a worker that stops or reconnects waits up to 12 s for its last read to end";
+    let remedy =
+        "grant +client|unblock; if the service does not have the command, give workers 12 s more to stop";
+    broker.is_refused_unblock(server).await.then(|| Finding::warning("unblock", found, remedy))
+}
+
+/// Warns if the server bounds the arguments of a call to fewer than a bulk submission may have.
+async fn arguments(broker: &Broker, server: &Server) -> Option<Finding> {
+    let found =
+        "the server refuses a call with 4000 arguments, so it refuses many jobs that are submitted at once";
+    let remedy = "submit fewer jobs at a time: 100 jobs of 15 fields each have about 3000 arguments";
+    broker.is_refused_many_arguments(server).await.then(|| Finding::warning("arguments", found, remedy))
 }
 
 /// Derives the login's rights from the rehearsal of a job's life.

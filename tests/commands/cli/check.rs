@@ -5,6 +5,7 @@ use serde_json::Value;
 use harness::desk::sf;
 use harness::fleet::uses_xackdel;
 use harness::process::{Output, run};
+use harness::proxy::{Commands, Mode, Proxy};
 use harness::redis_server::{Aof, RedisServer};
 
 fn level(output: &Output, check: &str) -> String {
@@ -91,7 +92,9 @@ fn a_missing_right_of_the_login_is_detected() {
     let users = "user short on >pw ~sf:* +@all -xautoclaim\nuser shorter on >pw ~sf:* +@all -xadd -info\n\
                  user outside on >pw ~other:* +@all\n";
     let server = RedisServer::builder().users_acl(users).start();
-    for (user, step) in [("short", "claim and bury"), ("shorter", "enqueue"), ("outside", "heartbeat")] {
+    for (user, step) in
+        [("short", "take over, dead-letter"), ("shorter", "enqueue"), ("outside", "heartbeat")]
+    {
         let output = run(&["--redis", &as_user(&server, &format!("{user}:pw")), "check", "--json"], b"");
         assert_eq!((output.code, level(&output, "rights").as_str()), (Some(5), "error"), "{output:?}");
         assert!(output.stdout.contains(step) && output.stdout.contains("ACL SETUSER"), "{}", output.stdout);
@@ -111,6 +114,20 @@ async fn a_right_that_workers_can_do_without_is_no_error() {
     let output = run(&["--redis", &as_user(&server, "thrifty:pw"), "check", "--json"], b"");
     assert_eq!((output.code, level(&output, "xackdel").as_str()), (Some(0), "ok"), "{output:?}");
     assert!(output.stdout.contains("+xackdel"), "{}", output.stdout);
+    assert_eq!(server.cmd(&["DBSIZE"]), redis::Value::Int(0));
+}
+
+#[test]
+fn what_managed_services_refuse_is_a_warning() {
+    let server = RedisServer::start();
+    server.cmd(&["ACL", "SETUSER", "patient", "on", ">pw", "~sf:*", "+@all", "-client|unblock"]);
+    let output = run(&["--redis", &as_user(&server, "patient:pw"), "check", "--json"], b"");
+    assert_eq!((output.code, level(&output, "unblock").as_str()), (Some(0), "warning"), "{output:?}");
+    let proxy = Proxy::start(server.addr());
+    let to = Commands::Only(vec!["EXISTS".to_owned()]);
+    proxy.set(Mode::Inject { error: "ERR too many arguments".to_owned(), to });
+    let output = run(&["--redis", &format!("redis://{}/0", proxy.addr()), "check", "--json"], b"");
+    assert_eq!((output.code, level(&output, "arguments").as_str()), (Some(0), "warning"), "{output:?}");
     assert_eq!(server.cmd(&["DBSIZE"]), redis::Value::Int(0));
 }
 

@@ -1,11 +1,18 @@
 //! What a fleet can do without, at some cost.
 
+use fred::interfaces::ClientLike;
+use fred::types::{ClusterHash, CustomCommand, Value};
+
+use super::super::client::error::{Class, Error};
 use super::super::client::keys::Keys;
-use super::super::{Broker, Server};
+use super::super::{Broker, Queue, Server};
+
+/// A call that submits 500 plain jobs of four fields has more arguments than this.
+const MANY_ARGUMENTS: usize = 4000;
 
 impl Broker {
-    /// Returns true if this server has a sound `XACKDEL`, and this login may not run it. Workers then settle plain
-    /// successes by `XDEL` and `XACK`, which costs Redis a little more.
+    /// Returns true if this server has a sound `XACKDEL`, and this login may not run it. Workers then end plain jobs by
+    /// `XDEL` and `XACK`, which costs Redis a little more.
     ///
     /// Changes nothing. If the server does not answer, returns false.
     ///
@@ -20,7 +27,43 @@ impl Broker {
     /// # Ok(()) }
     /// ```
     pub async fn is_refused_xackdel(&self, server: &Server) -> bool {
-        let name = || self.name_on(server.node.as_deref(), |name| Keys::new(self.namespace(), name).control);
-        server.has_xackdel() && self.queue(name()).is_refused_xackdel().await
+        server.has_xackdel() && self.queue_on(server).is_refused_xackdel().await
+    }
+
+    /// Returns true if this server or the rights of this login refuse `CLIENT UNBLOCK`. A worker then waits up to 12 s
+    /// for the end of its last read when it stops or reconnects.
+    ///
+    /// Changes nothing. If the server does not answer, returns false. For an example, see
+    /// [`is_refused_xackdel`](Self::is_refused_xackdel).
+    pub async fn is_refused_unblock(&self, server: &Server) -> bool {
+        // No connection has this id.
+        let answer = self.queue_on(server).send("CLIENT", vec!["UNBLOCK".into(), "0".into()]).await;
+        matches!(answer, Err(Error::Refused { class: Class::Configuration | Class::Other, .. }))
+    }
+
+    /// Returns true if this server refuses a call because it has 4000 arguments. It then refuses to take many jobs at
+    /// once.
+    ///
+    /// Changes nothing. If the server does not answer, or this login may not run `EXISTS`, returns false. For an example,
+    /// see [`is_refused_xackdel`](Self::is_refused_xackdel).
+    pub async fn is_refused_many_arguments(&self, server: &Server) -> bool {
+        let queue = self.queue_on(server);
+        let arguments = vec![queue.keys.control.clone().into(); MANY_ARGUMENTS];
+        let answer = queue.send("EXISTS", arguments).await;
+        matches!(answer, Err(Error::Refused { class: Class::Other, .. }))
+    }
+
+    /// Returns a queue of this server that does not exist.
+    fn queue_on(&self, server: &Server) -> Queue {
+        self.queue(self.name_on(server.node.as_deref(), |name| Keys::new(self.namespace(), name).control))
+    }
+}
+
+impl Queue {
+    /// Sends a command that changes nothing.
+    async fn send(&self, command: &'static str, arguments: Vec<Value>) -> Result<Value, Error> {
+        let (link, custom) = (self.link(), CustomCommand::new_static(command, ClusterHash::Random, false));
+        let client = link.client();
+        link.ask("check", client.custom::<Value, Value>(custom, arguments)).await
     }
 }
