@@ -7,12 +7,14 @@ use std::path::PathBuf;
 
 use super::{assert_none, files, root};
 
-/// Where the program and each package state their version, and what stands before it.
-const VERSIONS: [(&str, &str); 4] = [
+/// Where the program, each package and a page state the version, and what stands before it.
+const VERSIONS: [(&str, &str); 6] = [
     ("Cargo.toml", "[workspace.package]\nversion = \""),
     ("sdk/node/package.json", "\"version\": \""),
     ("sdk/php/src/Worker.php", "const VERSION = '"),
     ("sdk/python/streamfleet/_version.py", "VERSION = \""),
+    ("docs/pools.md", "\"streamfleet\":\""),
+    ("docs/pools.md", "\"sdk\":\"streamfleet-php "),
 ];
 
 const PACKAGES: [&str; 3] = ["sdk/node", "sdk/php", "sdk/python"];
