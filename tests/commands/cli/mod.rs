@@ -18,6 +18,7 @@ mod metrics;
 mod on_call;
 mod on_call_jobs;
 mod on_call_page;
+mod pages;
 mod rehearsal;
 mod repeat;
 mod secrets;

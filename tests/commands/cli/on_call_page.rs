@@ -15,7 +15,7 @@ fn commands() -> Vec<(Vec<String>, String)> {
 }
 
 /// Splits a line as a shell does, and returns the comment at its end.
-fn words(line: &str) -> (Vec<String>, String) {
+pub(super) fn words(line: &str) -> (Vec<String>, String) {
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     for (at, letter) in line.char_indices() {
         match letter {
