@@ -73,7 +73,7 @@ GATES = [
     lines("Closed gates", "short", "Gates that somebody has closed, the whole queue's included, and gates that their breakers have closed.",
           (f"sum by (queue) ({newest('queue_gates_closed')})", "{{queue}} paused"),
           (f"sum by (queue) ({newest('queue_breakers_open')})", "{{queue}} breakers open")),
-    lines("Waiting for gates", "short", "Jobs in rooms: those that a gate does not let pass, and those that wait for the turn of their value.",
+    lines("Waiting for gates", "short", "Jobs in waiting lists: those that a gate does not let pass, and those that wait for the turn of their value.",
           (f"sum by (queue) ({newest('queue_rooms_jobs')})", "{{queue}} gate"), (f"sum by (queue) ({newest('queue_fair_jobs')})", "{{queue}} turn")),
     lines("Granted and refused", "ops", "Jobs that passed their gates, and jobs that a gate refused, per second. A refused job asks again after it has waited.",
           (rate("gates_granted_total", "queue"), "{{queue}} granted"), (rate("gates_refused_total", "queue"), "{{queue}} refused")),

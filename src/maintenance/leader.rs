@@ -171,7 +171,7 @@ impl Term {
         tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("campaigner", Box::pin(campaigner::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch("rooms", Box::pin(rooms::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("waiting lists", Box::pin(rooms::run(context.clone(), stop.clone()))));
         tasks.spawn(watch(
             "watch over unserved types",
             Box::pin(unserved::run(context.clone(), stop.clone())),

@@ -87,7 +87,7 @@ impl Shared {
         Settler {
             tracking: worker.queue(queue.name()).tracking,
             retention: worker.retention_of(queue.name()),
-            monitor: self.liveness.monitor("the settler", Some(queue.name())),
+            monitor: self.liveness.monitor("the recorder", Some(queue.name())),
             queue,
             consumer: self.consumer.clone(),
             held_leases: Arc::clone(&parts.held_leases),
@@ -145,7 +145,7 @@ impl Shared {
         tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
         let (ledgers, writes) = Ledgers::new(slots);
         let writing = ledgers::write(queue.clone(), self.consumer.clone(), writes);
-        tasks.spawn(self.liveness.watch(format!("the step ledgers of {name}"), writing));
+        tasks.spawn(self.liveness.watch(format!("the step states of {name}"), writing));
         if parts.dispatcher.is_limited() {
             let (dispatcher, outbox) = (Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
             let relieving = relieve(dispatcher, outbox, name.clone(), self.events.clone());
@@ -161,7 +161,7 @@ impl Shared {
             slots,
             events: self.events.clone(),
         };
-        tasks.spawn(self.liveness.watch(format!("the sharer of {name}"), sharer.run()));
+        tasks.spawn(self.liveness.watch(format!("the fair share of {name}"), sharer.run()));
         (tasks, reporter, Asking { beginner, ledgers })
     }
 
@@ -278,7 +278,7 @@ impl QueueWorker {
         let (mut settler, mut executors) = (JoinSet::new(), JoinSet::new());
         let (liveness, name) = (&shared.liveness, queue.name().clone());
         let settling_loop = shared.settler(settling.clone(), &parts, lease).run(Arc::clone(&parts.outbox));
-        settler.spawn(liveness.watch(format!("the settler of {name}"), settling_loop));
+        settler.spawn(liveness.watch(format!("the recorder of {name}"), settling_loop));
         let (serving, reporter, asking) = shared.serving(&settling, (&parts, own.concurrency));
         let executor = Arc::new(shared.executor(settling, (&parts, lease), (own, &reporter, asking)));
         for _ in 0..own.concurrency {

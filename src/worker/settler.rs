@@ -131,7 +131,7 @@ impl Settler {
         while let Err(error) = self.queue.forget_receipts(self.queue.link(), &self.consumer, &answered).await
         {
             if !error.is_transient() {
-                tracing::debug!(%error, "failed to delete receipts of settlements; they stay until the worker stops");
+                tracing::debug!(%error, "failed to delete receipts of outcomes; they stay until the worker stops");
                 return;
             }
             backoff.wait(&error).await;
@@ -155,7 +155,7 @@ impl Settler {
             });
         }
         if aside.is_closed() {
-            tracing::warn!(queue = %self.queue.name(), %job, %error, "a job was not settled before the worker stopped; it is taken over when its lease expires");
+            tracing::warn!(queue = %self.queue.name(), %job, %error, "the end of a job was not recorded before the worker stopped; the job is taken over when its lease expires");
             return self.held_leases.remove(std::iter::once(&task.key()));
         }
         aside.push(task);

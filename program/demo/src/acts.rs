@@ -165,8 +165,8 @@ impl Stage<'_> {
         self.endpoint.mend();
         let command = letters::replay(letter)?;
         self.screen.print(&format!(
-            "\nThe mailbox of {} has room again, so its letter is replayed with an XADD of all its fields\n\
-             (`streamfleet dead replay` does the same for many letters):\n\n  {}\n",
+            "\nThe mailbox of {} has room again, so its dead letter is replayed with an XADD of all its fields\n\
+             (`streamfleet dead replay` does the same for many of them):\n\n  {}\n",
             plan::REFUSED,
             command.shell(self.sender.port)
         ))?;
@@ -177,7 +177,7 @@ impl Stage<'_> {
         let census = self.watch(Some(census), is_done).await?;
         self.screen.end();
         if is_done(&census) {
-            self.screen.print("The job is done. Its letter was deleted when the replay began.\n")?;
+            self.screen.print("The job is done. Its dead letter was deleted when the replay began.\n")?;
         }
         Ok(())
     }

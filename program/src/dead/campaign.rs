@@ -87,7 +87,9 @@ pub(super) async fn start(
     let filter = args.letters.filter(&context.clock)?;
     args.check(&filter, SweepAction::Replay)?;
     if !args.ids.is_empty() {
-        return Err(Wrong("a campaign selects letters by a filter or --all, not by ids".to_owned()).into());
+        return Err(
+            Wrong("a campaign selects dead letters by a filter or --all, not by ids".to_owned()).into()
+        );
     }
     let queue = context.broker().await?.queue(queue);
     let selection = queue.dead_letters().select(filter).await.context("failed to read the dead letters")?;

@@ -32,7 +32,7 @@ const FILE: &str = "payload.json";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The id of the letter, or of its job.
+    /// The id of the dead letter, or of its job.
     id: JobId,
     /// Change one value: payload.email=ann@example.com, payload.items[0].count=3, h.tenant=9, `max_attempts=5`,
     /// `timeout_ms=60000` or tracking=all. In a payload, the value stays text if it is text; otherwise the new one is JSON, or

@@ -11,7 +11,7 @@ use crate::{Context, Wrong};
 /// How `dead export` is used.
 const EXAMPLES: &str = "\
 Examples:
-  streamfleet dead export --all --queue mail > letters.ndjson
+  streamfleet dead export --all --queue mail > dead.ndjson
   streamfleet dead export --type mail.send --reason fatal";
 
 /// What the error says if Redis fails.
@@ -26,7 +26,7 @@ streamfleet dead export [OPTIONS] --all
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub(super) struct Args {
-    /// All letters that exist now.
+    /// All dead letters that exist now.
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -37,7 +37,9 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
     let filter = args.letters.filter(&context.clock)?;
     if filter.is_empty() && !args.all {
-        return Err(Wrong("select the letters by a filter, or add --all for all of them".to_owned()).into());
+        return Err(
+            Wrong("select the dead letters by a filter, or add --all for all of them".to_owned()).into()
+        );
     }
     let selection = queue.dead_letters().select(filter).await.context(FAILED)?;
     let (mut after, mut undecided) = (None, 0);

@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// The maximum number of groups.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_001))]
     limit: u64,
-    /// Count all letters again first: also those of older versions, and without those deleted by hand.
+    /// Count all dead letters again first: also those of older versions, and without those deleted by hand.
     #[arg(long, conflicts_with = "watch")]
     recount: bool,
     #[command(flatten)]
@@ -163,7 +163,7 @@ fn remarks(page: &Page) -> Vec<String> {
     }
     if page.items.iter().any(|group| group.group == OTHER) {
         remarks.push(format!(
-            "there are too many groups: the group {OTHER} has the letters of all further ones"
+            "there are too many groups: the group {OTHER} has the dead letters of all further ones"
         ));
     }
     remarks

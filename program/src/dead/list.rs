@@ -27,13 +27,13 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The maximum number of letters.
+    /// The maximum number of dead letters.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// Start after this letter, to get the next page.
+    /// Start after this dead letter, to get the next page.
     #[arg(long, value_name = "LETTER")]
     after: Option<EntryId>,
-    /// List the oldest letters first.
+    /// List the oldest dead letters first.
     #[arg(long)]
     oldest_first: bool,
     #[command(flatten)]

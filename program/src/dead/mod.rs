@@ -66,12 +66,12 @@ enum Action {
         after_help = "Examples:\n  streamfleet dead show 1700000000000-0\n  streamfleet dead show order-7 --queue mail"
     )]
     Show {
-        /// The id of the letter, or of its job.
+        /// The id of the dead letter, or of its job.
         id: JobId,
     },
     /// Write dead letters with all their fields as JSON, one per line, oldest first.
     Export(Box<export::Args>),
-    /// Run jobs again, with their counters at zero. Each letter is replayed once, even if several people replay it.
+    /// Run jobs again, with their counters at zero. Each dead letter is replayed once, even if several people replay it.
     #[command(override_usage = REPLAY)]
     #[command(
         after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --reason exhausted --type mail.send\n  streamfleet dead replay --type mail.send --rate 50/s --canary 5 --stop-at 5%\n  streamfleet dead replay --all --yes --why 'the mail server is back'"

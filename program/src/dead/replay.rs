@@ -25,7 +25,7 @@ pub(super) struct Replay {
 enum Which {
     /// Those that have not succeeded. A `once` step that has been started waits for a decision.
     Failed,
-    /// All of them: the ledger is discarded.
+    /// All of them: the states of all steps are discarded.
     All,
 }
 

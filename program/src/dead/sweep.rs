@@ -29,10 +29,10 @@ const HOPELESS: usize = 20;
 /// The arguments of `dead replay` and `dead drop`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The ids of the letters, or of their jobs.
+    /// The ids of the dead letters, or of their jobs.
     #[arg(value_name = "ID", conflicts_with = "all")]
     pub(super) ids: Vec<JobId>,
-    /// All letters that exist now and that the filter matches. Letters that arrive meanwhile are left alone.
+    /// All dead letters that exist now and that the filter matches. Those that arrive meanwhile are left alone.
     #[arg(long)]
     all: bool,
     /// Do not ask for confirmation.
@@ -129,7 +129,9 @@ pub(super) async fn run(
     let filter = args.letters.filter(&context.clock)?;
     args.check(&filter, action)?;
     if action == SweepAction::StartOver {
-        output::print_stderr("the ledgers are discarded: steps of the kind `once` that are done run again");
+        output::print_stderr(
+            "the states of all steps are discarded: those of the kind `once` that are done run again",
+        );
     }
     let mut sweep = Sweep::new(context.broker().await?.queue(queue), action);
     if args.ids.is_empty() {
@@ -151,12 +153,12 @@ impl Args {
     /// Refuses what nobody can have meant.
     pub(super) fn check(&self, filter: &Filter, action: SweepAction) -> Result<(), Wrong> {
         if !self.ids.is_empty() {
-            let why = "a filter selects letters by itself: it does not work with ids";
+            let why = "a filter selects dead letters by itself: it does not work with ids";
             return if filter.is_empty() { Ok(()) } else { Err(Wrong(why.to_owned())) };
         }
         if filter.is_empty() && !self.all {
             return Err(Wrong(
-                "name letters, or select them by a filter, or add --all for all of them".to_owned(),
+                "name dead letters, or select them by a filter, or add --all for all of them".to_owned(),
             ));
         }
         if self.yes || confirm::can_ask() {
@@ -265,7 +267,7 @@ impl Sweep {
                 Ok(true) => self.swept.dropped += 1,
                 Err(error) => {
                     let goes_on = is_of_one(&error);
-                    let named = format!("the letter {} of the job {}", letter.entry, letter.job());
+                    let named = format!("the dead letter {} of the job {}", letter.entry, letter.job());
                     let error = anyhow::Error::from(error).context(named);
                     if goes_on {
                         self.swept.fail(&error);

@@ -191,7 +191,7 @@ async fn must_be_unchanged(
     }
     let more = after - before;
     anyhow::bail!(
-        "the queue {} has {more} more jobs and letters than before the confirmation: stop its producers first, or add --force",
+        "the queue {} has {more} more jobs and dead letters than before the confirmation: stop its producers first, or add --force",
         args.name
     )
 }

@@ -79,7 +79,7 @@ const STATES: [Figure; 5] = [
     ("running", |sample| sample.running),
     ("delayed", |sample| sample.delayed),
     ("dead", |sample| sample.dead),
-    ("in rooms", |sample| sample.in_rooms),
+    ("at gates", |sample| sample.in_rooms),
 ];
 
 /// Figures that add up.

@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// done: its work is done. run: run it again. give-up: it will not be done, and neither will the steps after it.
     #[arg(value_name = "done|run|give-up")]
     verdict: Verdict,
-    /// The reason; the ledger keeps it together with your name.
+    /// The reason; it is kept with the state of the step, together with your name.
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     /// The queue.

@@ -108,13 +108,13 @@ async fn show_steps(id: &JobId, queue: QueueName, context: &Context) -> anyhow::
     let queue = context.broker().await?.queue(queue);
     let Some((id, steps)) = find(&queue, id).await? else {
         output::print_stderr(&format!(
-            "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or the ledger has \
+            "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or their states have \
              expired",
             queue.name()
         ));
         return Ok(Exit::NotFound);
     };
-    let plan = steps.ledger.plan.clone().context("the ledger has no plan")?;
+    let plan = steps.ledger.plan.clone().context("the states of the steps lack their plan")?;
     let report = report(&queue, &id, (&steps, &plan));
     let names = |report: &Report| report.steps.iter().map(|line| line.step.clone()).collect();
     context.output.print_named(&report, names, |report| show(report, (&steps, &plan), &context.clock))?;
@@ -124,7 +124,7 @@ async fn show_steps(id: &JobId, queue: QueueName, context: &Context) -> anyhow::
 /// Returns the steps of a job; `None` if it has none, or if its ledger has expired.
 pub(crate) async fn look_up(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Report>> {
     let Some((id, steps)) = find(queue, id).await? else { return Ok(None) };
-    let plan = steps.ledger.plan.clone().context("the ledger has no plan")?;
+    let plan = steps.ledger.plan.clone().context("the states of the steps lack their plan")?;
     Ok(Some(report(queue, &id, (&steps, &plan))))
 }
 

@@ -31,7 +31,7 @@ impl Reader {
         let taken = tokio::time::timeout(2 * LATE, self.monitor.ask(Duration::ZERO, taking)).await;
         let taken = taken.unwrap_or_else(|_late| {
             self.link.reconnect();
-            let detail = "taking jobs from a room timed out".to_owned();
+            let detail = "taking jobs from a waiting list timed out".to_owned();
             Err(Error::Unknown { command: "take", detail })
         });
         self.note(taken.as_ref().ok().map(|taken| taken.entries.len()));

@@ -184,10 +184,10 @@ impl Settler {
         match self.queue.steps().resume_decided(job, self.retention).await {
             Ok(false) => {}
             Ok(true) => {
-                tracing::info!(%job, "a step reported its end before its job was buried for it; the job continues")
+                tracing::info!(%job, "a step reported its end before its job became a dead letter for it; the job continues")
             }
             Err(error) => {
-                tracing::warn!(%job, %error, "failed to look whether a job that was buried needs a decision")
+                tracing::warn!(%job, %error, "failed to check whether a dead job needs a decision")
             }
         }
     }

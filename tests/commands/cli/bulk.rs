@@ -273,7 +273,7 @@ fn a_queue_that_is_used_or_grows_while_its_name_is_typed_is_not_deleted() {
         assert_eq!(command.wait_exit(SOON).code(), Some(1), "{}", command.stdout());
         assert!(command.stdout().contains(why), "{}", command.stdout());
     };
-    refused(&|| submit(&server, 3..4), "1 more jobs and letters");
+    refused(&|| submit(&server, 3..4), "1 more jobs and dead letters");
     let read = ["XREADGROUP", "GROUP", "fleet", "w", "COUNT", "1", "STREAMS", STREAM, ">"];
     refused(&|| drop(server.cmd(&read)), "1 jobs run");
     assert_eq!(int(&server, &["XLEN", STREAM]), 4);

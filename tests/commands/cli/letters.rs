@@ -115,7 +115,7 @@ fn a_letter_that_redis_refuses_stays_and_the_others_are_replayed() {
     for args in [&["--all", "--yes"][..], &[&letters[5]]] {
         let shown = sf(&server, &[&["dead", "replay"], args].concat());
         assert_eq!((shown.code, shown.stdout.as_str()), (Some(3), "0 replayed, 1 failed\n"), "{shown:?}");
-        let want = format!("the letter {} of the job D005: redis refused replay", letters[5]);
+        let want = format!("the dead letter {} of the job D005: redis refused replay", letters[5]);
         assert!(shown.stderr.starts_with(&want), "{want}: {shown:?}");
     }
     server.cmd(&["DEL", "sf:{default}:job:D005"]);

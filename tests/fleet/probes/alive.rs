@@ -150,7 +150,7 @@ mod long {
         let later = WITHIN + Duration::from_secs(15);
         let scenes = [
             (&reader, "the reader of default", WITHIN),
-            (&settler, "the settler of default", WITHIN),
+            (&settler, "the recorder of default", WITHIN),
             (&heartbeat, "the heartbeat", later),
             (&leader, "the leader election of default", later),
         ];

@@ -53,7 +53,7 @@ impl Queue {
         };
         match self.xackdel(link, &client, lane, ids).await {
             Err(error) if is_unavailable(&error) => {
-                tracing::info!(%error, "redis refuses XACKDEL; settling jobs by XDEL and XACK instead");
+                tracing::info!(%error, "redis refuses XACKDEL; ending jobs by XDEL and XACK instead");
                 link.note_no_xackdel(&client);
                 self.xdel_and_xack(link, consumer, lane, ids).await
             }

@@ -53,7 +53,7 @@ pub enum Decided {
 #[non_exhaustive]
 pub enum DecideError {
     /// No worker has started a step of this job.
-    #[error("the queue {queue} has no step ledger for the job {job}")]
+    #[error("the queue {queue} has no states of steps for the job {job}")]
     NoLedger {
         /// The queue.
         queue: String,

@@ -86,13 +86,15 @@ pub enum EditError {
     #[error(transparent)]
     Patch(#[from] PatchError),
     /// The payload does not have the encoding that the letter names, or is nested deeper than workers read.
-    #[error("the new payload is not valid {0}, which is the letter's encoding, or is nested too deep")]
+    #[error(
+        "the new payload is not valid {0}, which is the encoding of the dead letter, or is nested too deep"
+    )]
     Encoding(&'static str),
     /// The payload is too large.
     #[error("the new payload has {0} bytes, but at most {max} are allowed", max = MAX_PAYLOAD_BYTES)]
     TooLarge(usize),
     /// The letter would not be a job.
-    #[error("the edited letter would not be a job: {0}")]
+    #[error("the edited dead letter would not be a job: {0}")]
     Malformed(Malformed),
     /// Redis does not answer or refuses.
     #[error(transparent)]

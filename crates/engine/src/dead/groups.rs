@@ -167,7 +167,7 @@ impl DeadLetters<'_> {
     pub async fn recount(self, mut progress: impl FnMut(u64)) -> Result<Option<u64>, Error> {
         let call = format!("{:032x}", rand::random::<u128>());
         let Some(bound) = self.count_page(&call, None, &[]).await?.flatten() else {
-            return Err(Error::contract("recount", "no letter to count up to"));
+            return Err(Error::contract("recount", "no dead letter to count up to"));
         };
         let (mut from, mut counted) = (EntryId::new(0, 0), 0);
         let mut portion = Portion::new(1, LETTERS_PAGE, PORTION_BYTES);

@@ -153,7 +153,7 @@ impl Gates {
         let was_closed = self.put(&[(format!("p:{gate}"), String::new())], "").await?;
         if was_closed && let Err(error) = self.let_out_first(gate).await {
             // The leader does it.
-            tracing::debug!(queue = %self.queue.name(), %error, "failed to let jobs out of the room of a gate");
+            tracing::debug!(queue = %self.queue.name(), %error, "failed to release jobs from the waiting list of a gate");
         }
         Ok(was_closed)
     }

@@ -49,7 +49,7 @@ struct Wanted {
     /// Which dead letters.
     #[serde(default)]
     filter: Selection,
-    /// All letters that exist now, if there is no filter.
+    /// All dead letters that exist now, if there is no filter.
     #[serde(default)]
     all: bool,
     /// How many jobs per second; 100 unless told otherwise, at most 10,000.
@@ -72,15 +72,15 @@ struct Wanted {
     reason: String,
 }
 
-/// The letters that a campaign would replay.
+/// The dead letters that a campaign would replay.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = CampaignPlan)]
 struct Plan {
     queue: String,
     filter: String,
-    /// How many letters the queue has.
+    /// How many dead letters the queue has.
     total: u64,
-    /// How many letters match; null if that takes too long to count.
+    /// How many dead letters match; null if that takes too long to count.
     planned: Option<u64>,
     /// How many are left alone, because the filter cannot read their payloads; null if that takes too long to count.
     undecided: Option<u64>,
@@ -90,7 +90,7 @@ struct Plan {
 
 /// Begins a campaign, or makes its plan.
 ///
-/// The plan counts for 10 s at most. A campaign begins even if its letters were not counted in that time.
+/// The plan counts for 10 s at most. A campaign begins even if its dead letters were not counted in that time.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/campaigns", tag = "campaigns", request_body = Wanted,
     responses((status = 200, description = "The plan, with `dry_run`", body = Plan),
         (status = 201, description = "The campaign has begun", body = CampaignBegun)))]

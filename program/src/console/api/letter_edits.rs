@@ -38,7 +38,7 @@ pub(super) fn routes() -> Routes {
 #[serde(deny_unknown_fields)]
 #[schema(as = LetterEdit, examples(json!({"set": ["payload.email=ann@example.com"], "reason": "the customer moved"})))]
 struct Edit {
-    /// The whole new payload, in the encoding that the letter has: JSON, which is converted for MessagePack, or a string for
+    /// The whole new payload, in the encoding that the dead letter has: JSON, which is converted for MessagePack, or a string for
     /// raw bytes.
     #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
@@ -59,12 +59,12 @@ struct Edit {
 
 /// Changes the payload, the type or other fields of a dead letter.
 ///
-/// The edited letter takes the place of the other one, and has a new id. With `If-Match`, the letter is only changed if nobody has
+/// The edited dead letter takes the place of the other one, and has a new id. With `If-Match`, it is only changed if nobody has
 /// edited it since its `ETag` was read.
 #[utoipa::path(patch, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters", request_body = Edit,
-    params(("If-Match" = Option<String>, Header, description = "The ETag of the letter")),
-    responses((status = 200, description = "The letter that took its place", body = LetterEdited),
-        (status = 412, description = "Somebody else edited, replayed or dropped the letter")))]
+    params(("If-Match" = Option<String>, Header, description = "The ETag of the dead letter")),
+    responses((status = 200, description = "The dead letter that took its place", body = LetterEdited),
+        (status = 412, description = "Somebody else edited, replayed or dropped the dead letter")))]
 async fn edit_letter(
     State(site): State<Site>,
     person: Person,
@@ -87,7 +87,7 @@ async fn edit_letter(
     let action = actor::action(person.name(), "dead edit", &sent.reason);
     let edited = queue.dead_letters().edit(&letter, &edit, &action).await.map_err(|error| refused(&error))?;
     if let Some(why) = &edited.unnoted {
-        tracing::warn!(why, "an edited letter is not noted in the audit");
+        tracing::warn!(why, "an edited dead letter is not noted in the audit");
     }
     let report = LetterEdited {
         letter: edited.value.to_string(),
@@ -134,12 +134,12 @@ fn gone(detail: &str) -> Problem {
 fn refused(error: &EditError) -> Problem {
     let text = error.to_string();
     match error {
-        EditError::Redis(error) => Problem::redis("the letter may or may not be edited", error),
+        EditError::Redis(error) => Problem::redis("the dead letter may or may not be edited", error),
         EditError::Gone(_) | EditError::Edited(_) => gone(&text),
         EditError::Field(name) => Problem::field(format!("/fields/{name}"), text),
         EditError::Patch(_) => Problem::field("/set", text),
         EditError::Encoding(_) | EditError::TooLarge(_) => Problem::field("/payload", text),
         EditError::Unchanged | EditError::Lost | EditError::Packed => Problem::conflict(text),
-        _ => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the letter is not valid", text),
+        _ => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the dead letter is not valid", text),
     }
 }

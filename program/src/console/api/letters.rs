@@ -40,7 +40,7 @@ pub(super) fn routes() -> Routes {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "it only describes parameters")]
 struct OrderParams {
-    /// List the oldest letters first.
+    /// List the oldest dead letters first.
     oldest_first: Option<bool>,
 }
 
@@ -104,8 +104,8 @@ struct GroupParams {
 ///
 /// Its `ETag` changes when somebody edits it.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters",
-    responses((status = 200, description = "The letter", body = LetterReport,
-        headers(("ETag" = String, description = "The revision of the letter, for If-Match")))))]
+    responses((status = 200, description = "The dead letter", body = LetterReport,
+        headers(("ETag" = String, description = "The revision of the dead letter, for If-Match")))))]
 async fn get_letter(
     State(site): State<Site>,
     person: Person,
@@ -187,9 +187,9 @@ struct ReplayParams {
 
 /// Runs the job of a dead letter again, with its counters at zero.
 ///
-/// The letter is replayed once, even if several people replay it.
+/// The dead letter is replayed once, even if several people replay it.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/dead/{letter}/replay", tag = "dead letters", request_body = Reason,
-    params(ReplayParams), responses((status = 200, description = "How many letters were replayed: one", body = Swept)))]
+    params(ReplayParams), responses((status = 200, description = "How many dead letters were replayed: one", body = Swept)))]
 async fn replay_letter(
     State(site): State<Site>,
     person: Person,
@@ -214,7 +214,7 @@ async fn replay_letter(
     } else {
         letters.replay(letter.entry, &job).await
     };
-    match replayed.map_err(redis("the letter may or may not be replayed"))? {
+    match replayed.map_err(redis("the dead letter may or may not be replayed"))? {
         Replayed::As(_) => {}
         Replayed::Edited(edited) => {
             return Err(Problem::conflict(format!("{id} was edited: its dead letter is now {edited}")));
@@ -229,7 +229,7 @@ async fn replay_letter(
 
 /// Deletes a dead letter and its job for good.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/dead/{letter}/drop", tag = "dead letters", request_body = Reason,
-    responses((status = 200, description = "How many letters were dropped: one", body = Swept)))]
+    responses((status = 200, description = "How many dead letters were dropped: one", body = Swept)))]
 async fn drop_letter(
     State(site): State<Site>,
     person: Person,
@@ -242,7 +242,7 @@ async fn drop_letter(
     let letter = found(&site, &queue, &id).await?;
     actor::note(&queue, &actor::action(person.name(), "dead drop", &reason).ids(&[letter.entry])).await;
     let dropped = queue.dead_letters().drop(letter.entry, &letter.job()).await;
-    if !dropped.map_err(redis("the letter may or may not be dropped"))? {
+    if !dropped.map_err(redis("the dead letter may or may not be dropped"))? {
         return Err(Problem::conflict(format!("somebody else replayed, edited or dropped {id} meanwhile")));
     }
     View::of(&person, &site).json(&Swept::dropped(&queue))

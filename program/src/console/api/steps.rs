@@ -40,7 +40,7 @@ async fn get_steps(
     let steps = steps::look_up(&queue, &id).await.map_err(failed)?;
     let none = || {
         Problem::not_found(format!(
-            "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or the ledger has expired",
+            "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or their states have expired",
             queue.name()
         ))
     };
@@ -54,7 +54,7 @@ async fn get_steps(
 struct Sentence {
     /// `done`: its work is done. `run`: run it again. `give-up`: it will not be done, and neither will the steps after it.
     verdict: String,
-    /// Why; the ledger keeps it.
+    /// Why; it is kept with the state of the step.
     #[serde(default)]
     reason: String,
 }

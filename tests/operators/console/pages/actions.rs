@@ -128,7 +128,7 @@ fn letters_are_dropped_one_by_one_or_by_a_filter_with_the_name_of_the_queue() {
     done(&mut browser, &format!("/queues/mail/dead/{LETTER}/drop"), &[]);
     assert_eq!(json(&server, &["dead", "list", "--queue", "mail"])["total"], 1);
     let form = browser.get("/queues/mail/dead-drop?type=other");
-    assert!(form.text("main").contains("1 of 1 letters match now"), "{}", form.text("main"));
+    assert!(form.text("main").contains("1 of 1 dead letters match now"), "{}", form.text("main"));
     let refused = browser.send(&form, &[("queue", "male"), ("reason", "x")]);
     assert_eq!(refused.status, 422);
     done(&mut browser, "/queues/mail/dead-drop?type=other", &[("queue", "mail")]);

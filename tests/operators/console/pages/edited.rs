@@ -63,5 +63,5 @@ fn letters_below_many_newer_ones_are_on_the_page_of_their_group() {
     server.cmd(&["EVAL", BURY, "1", "sf:{mail}:dead"]);
     let page = browser.get(&group);
     assert!(page.text("tbody").contains("d-1"), "{}", page.text("main"));
-    assert!(page.text("main").contains("Not all newer letters were looked at"), "{}", page.text("main"));
+    assert!(page.text("main").contains("Not all newer dead letters were looked at"), "{}", page.text("main"));
 }

@@ -98,7 +98,7 @@ catalogue! {
         OLDEST_RUNNING = gauge("streamfleet_jobs_running_oldest_seconds", &[QUEUE],
             "How long the longest-running attempt in this process has been running; 0 if none is.").max();
         LIMITED = gauge("streamfleet_worker_limited_jobs", &[QUEUE],
-            "Jobs that wait in this process because as many of their type or key run as may. Jobs that are put off are not included.");
+            "Jobs that wait in this process because as many of their type or key run as may. Jobs that went back to Redis meanwhile are not included.");
         CONCURRENCY = gauge("streamfleet_worker_concurrency", &[QUEUE],
             "Slots of the queue in this process: its concurrency, or what all types together may use, if that is less.");
         DRAINING = gauge("streamfleet_worker_draining", &[], "1 while this process is stopping.");
@@ -117,11 +117,11 @@ catalogue! {
         REFUSED = counter("streamfleet_gates_refused_total", &[QUEUE],
             "Jobs that a gate refused, because it is closed or its limit is reached.");
         PARKED = counter("streamfleet_jobs_parked_total", &[QUEUE],
-            "Jobs moved to a room: a gate refused them, because it is closed or its limit is reached, or this process does not know their type.");
+            "Jobs moved to a waiting list: a gate refused them, because it is closed or its limit is reached, or this process does not know their type.");
         SORTED = counter("streamfleet_jobs_sorted_total", &[QUEUE],
-            "Jobs moved to the room of their value, because a flood waits in a queue that is shared between the values of a field.");
+            "Jobs moved to the waiting list of their value, because a flood waits in a queue that is shared between the values of a field.");
         LET_OUT = counter("streamfleet_jobs_let_out_total", &[QUEUE],
-            "Jobs that the leader let out of rooms, or whose turn came in a shared queue. Workers let out others when their own jobs end.");
+            "Jobs that the leader moved from waiting lists back to their lanes, or whose turn came in a shared queue. Workers move others when their own jobs end.");
         SET_ASIDE = counter("streamfleet_jobs_set_aside_total", &[QUEUE],
             "Jobs set aside because Redis refuses what they need: a key has the wrong type, or a permission is missing. Other jobs continue.");
         SERVED = gauge("streamfleet_worker_queue_served", &[QUEUE],
@@ -146,7 +146,7 @@ catalogue! {
         GATES_CLOSED = gauge("streamfleet_queue_gates_closed", &[QUEUE],
             "Gates that somebody has closed, the whole queue's included.").of_leader();
         BREAKERS_OPEN = gauge("streamfleet_queue_breakers_open", &[QUEUE],
-            "Gates that their breakers have closed after failures. Breakers of single values of a field count while jobs wait for them, in up to 1000 rooms.").of_leader();
+            "Gates that their breakers have closed after failures. Breakers of single values of a field count while jobs wait for them, in up to 1000 waiting lists.").of_leader();
         IN_FAIR_ROOMS = gauge("streamfleet_queue_fair_jobs", &[QUEUE],
             "Those of the waiting jobs that wait for the turn of their value, in a queue that is shared between the values of a field.").of_leader();
         PAUSED = gauge("streamfleet_queue_paused_seconds", &[QUEUE],
@@ -173,7 +173,7 @@ catalogue! {
         ARCHIVED = counter("streamfleet_dead_jobs_archived_total", &[QUEUE],
             "Dead letters written to the archive before retention drops them.");
         ARCHIVE_FAILURES = counter("streamfleet_dead_archive_failures_total", &[QUEUE],
-            "Failed attempts to write the archive; the letters stay until it can be written.");
+            "Failed attempts to write the archive; the dead letters stay until it can be written.");
         CAMPAIGNS = gauge("streamfleet_campaigns_running", &[QUEUE],
             "Campaigns that replay dead letters, or wait for the ends of their jobs.").of_leader();
         CAMPAIGN_REPLAYED = counter("streamfleet_campaign_jobs_replayed_total", &[QUEUE],
