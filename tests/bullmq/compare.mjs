@@ -99,15 +99,15 @@ const of = (who, kind) => {
   return all[0] === undefined ? undefined : median(all);
 };
 const ROWS = {
-  enqueue: "submitted in bulk",
-  plain: "run, from a backlog",
-  delayed: "due at once, and run",
-  retried: "fail once, then succeed",
+  enqueue: "submitted",
+  plain: "run",
+  delayed: "delayed",
+  retried: "fail once",
 };
 const cpu = os.cpus()[0].model;
 const counts = results[0].counts;
-console.log(`${cpu}, ${os.cpus().length} cores, ${results[0].server}, Node ${process.version}; ${concurrency} handlers at a time.
-Medians of ${rounds} rounds, each of ${counts.plain} plain jobs, ${counts.delayed} delayed ones, and ${counts.retried} that fail once.
+console.log(`${cpu}, ${os.cpus().length} cores, ${results[0].server}, Node ${process.version}; ${concurrency} handlers at a time;
+medians of ${rounds} rounds with ${shown(counts.plain)} plain jobs, ${shown(counts.delayed)} delayed ones and ${shown(counts.retried)} that fail once:
 
 | jobs per second | raw commands | streamfleet | BullMQ ${version} | streamfleet / raw | streamfleet / BullMQ |
 |---|---|---|---|---|---|`);
