@@ -83,7 +83,7 @@ impl CommandStats {
 
 /// Returns the table for people, and how to read it.
 pub(super) fn table(explained: &BTreeMap<Way, Vec<Command>>) -> String {
-    let mut table = output::table(&["job", "command", "calls per job", "µs per job"]);
+    let mut table = output::table(&["kind", "command", "calls per job", "µs per job"]);
     for (way, commands) in explained {
         for (at, command) in commands.iter().enumerate() {
             table.add_row(command.row(if at == 0 { way.name() } else { String::new() }));

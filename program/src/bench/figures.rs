@@ -65,7 +65,7 @@ impl Figures {
 
     /// Returns the table for people and how to read it; `None` if no way was measured.
     pub(super) fn table(&self) -> Option<String> {
-        let headings = ["job", "jobs", "per second", "ratio", "spread", "redis CPU", "worker CPU", "budget"];
+        let headings = ["kind", "jobs", "per second", "ratio", "spread", "redis CPU", "worker CPU", "budget"];
         let mut table = output::table(&headings);
         for row in self.rows(self.raw.as_ref()?) {
             table.add_row(row);

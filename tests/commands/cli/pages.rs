@@ -24,7 +24,7 @@ fn commands(page: &str) -> Vec<Vec<String>> {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = blocks.flat_map(str::lines).filter_map(|line| line.trim_start().strip_prefix("streamfleet "));
     lines
-        .map(|line| words(line).0.into_iter().take_while(|word| !SHELL.contains(&&**word)).collect())
+        .map(|line| words(line).0.into_iter().take_while(|word| !SHELL.contains(&word.as_str())).collect())
         .collect()
 }
 
