@@ -176,7 +176,7 @@ enum Command {
     Config(config::Args),
     /// Compare streamfleet's performance with the same work done by raw Redis commands, on a private Redis.
     #[command(
-        after_help = "Examples:\n  streamfleet bench\n  streamfleet bench --only enqueue,drain --jobs 50000 --rounds 3"
+        after_help = "Examples:\n  streamfleet bench\n  streamfleet bench --only enqueue,plain --jobs 50000 --rounds 3"
     )]
     Bench(bench::Args),
     #[command(flatten)]

@@ -24,14 +24,14 @@ const MOST: usize = 100_000;
 #[value(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Way {
-    /// No-op jobs; also called drain.
+    /// No-op jobs.
     #[value(alias = "drain")]
     Plain,
     /// Delayed jobs that are all due at once, from then until they are done.
     Delayed,
     /// The promotion of such jobs alone, while no handler is free; and how late it is at 200 jobs/s.
     Promotion,
-    /// Jobs that fail once and then succeed; also called retry.
+    /// Jobs that fail once and then succeed.
     #[value(alias = "retry")]
     Retried,
     /// Jobs that leave a record with a small result.

@@ -16,12 +16,13 @@ fn commands() -> Vec<(Vec<String>, String)> {
 
 /// Splits a line as a shell does, and returns the comment at its end.
 pub(super) fn words(line: &str) -> (Vec<String>, String) {
-    let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None::<char>);
     for (at, letter) in line.char_indices() {
         match letter {
-            '\'' => (quoted, word) = (!quoted, Some(word.unwrap_or_default())),
-            ' ' if !quoted => words.extend(word.take()),
-            '#' if !quoted && word.is_none() => return (words, line[at..].to_owned()),
+            other if quote == Some(other) => quote = None,
+            '\'' | '"' if quote.is_none() => (quote, word) = (Some(letter), Some(word.unwrap_or_default())),
+            ' ' if quote.is_none() => words.extend(word.take()),
+            '#' if quote.is_none() && word.is_none() => return (words, line[at..].to_owned()),
             other => word.get_or_insert_default().push(other),
         }
     }
@@ -75,4 +76,5 @@ fn words_are_split_as_a_shell_does() {
     assert_eq!(split, ["cancel", "--type", "report.*", "--why", "it is # gone"]);
     assert_eq!(comment, "# not this");
     assert_eq!(words("enqueue ''").0, ["enqueue", ""]);
+    assert_eq!(words("cancel --why \"it's gone\" 7").0, ["cancel", "--why", "it's gone", "7"]);
 }
