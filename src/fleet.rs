@@ -23,6 +23,7 @@ use crate::job::QueueName;
 use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, type_of};
 use crate::maintenance;
 use crate::recycle::Recycler;
+use crate::reload::Reload;
 use crate::shutdown::Shutdown;
 use crate::statistics::{self, Counter};
 use crate::traces::Tracer;
@@ -83,6 +84,7 @@ pub struct Builder {
     tracer: Option<Tracer>,
     /// Each with the group of places that its types share.
     pools: Vec<(Pool, usize)>,
+    reload: Reload,
 }
 
 /// A process of the fleet, ready to run; see the [example](Builder).
@@ -94,6 +96,7 @@ pub struct Fleet {
     cron: Vec<Entry>,
     tracer: Option<Tracer>,
     pools: Vec<Pool>,
+    reload: Reload,
     consumer: ConsumerName,
     probe: Probe,
     scale: Autoscale,
@@ -110,6 +113,7 @@ impl Fleet {
             cron: Vec::new(),
             tracer: None,
             pools: Vec::new(),
+            reload: Reload::new(),
         }
     }
 
@@ -143,7 +147,7 @@ impl Fleet {
         let counter = Counter::new(self.config.worker.queues.keys(), &self.registry.types());
         let events = events.and(counter.listener());
         // Before the worker, so that programs are ready when jobs come.
-        let mut pools = Pools::start(&self.pools, &events);
+        let mut pools = Pools::start(&self.pools, &events, &self.reload);
         let Some(mut worker) = self.start(&shutdown, &events).await? else {
             pools.stop().await;
             return Ok(());
@@ -481,6 +485,7 @@ impl Builder {
             cron: self.cron,
             tracer: self.tracer,
             pools: self.pools.into_iter().map(|(pool, _)| pool).collect(),
+            reload: self.reload,
             consumer: consumer_name(),
             probe: Probe::default(),
         }

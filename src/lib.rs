@@ -66,7 +66,7 @@
 //! jobs, workers, servers.
 //!
 //! [`Broker`] is a connection to one Redis, and [`Queue`] is one of its queues. [`Fleet`] assembles a process,
-//! [`Shutdown`] stops it, [`Probe`] reports its health, and [`Autoscale`] reports its load.
+//! [`Shutdown`] stops it, [`Reload`] replaces the programs of its pools, [`Probe`] reports its health, and [`Autoscale`] reports its load.
 
 // On docs.rs, each item says which feature it needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -89,6 +89,7 @@ pub mod job;
 mod maintenance;
 pub mod producer;
 mod recycle;
+mod reload;
 pub mod schema;
 mod shutdown;
 mod statistics;
@@ -114,6 +115,7 @@ pub use producer::{
     Accepted, Durability, Ended, Enqueue, Producer, Submission, SubmitError, Submitted, UniqueMode,
     UniqueScope, WaitError,
 };
+pub use reload::Reload;
 pub use shutdown::Shutdown;
 pub use worker::{
     Handled, Handler, JobContext, JobError, Middleware, Next, Payload, RawPayload, Steps, StepsBuilder,

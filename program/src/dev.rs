@@ -91,8 +91,8 @@ async fn open_console(context: &Context, listen: SocketAddr) -> anyhow::Result<C
 
 /// The same context with another configuration.
 fn with_effective(context: &Context, effective: Effective) -> Context {
-    let (shutdown, clock) = (context.shutdown.clone(), context.clock.clone());
-    Context { shutdown, output: context.output, clock, effective }
+    let (shutdown, reload) = (context.shutdown.clone(), context.reload.clone());
+    Context { shutdown, reload, output: context.output, clock: context.clock.clone(), effective }
 }
 
 async fn work(
@@ -101,7 +101,7 @@ async fn work(
     folder: &Path,
     listen: Option<SocketAddr>,
 ) -> anyhow::Result<Exit> {
-    let process = worker::prepare(&context.effective, Port::IfFree).await?;
+    let process = worker::prepare(context, Port::IfFree).await?;
     let console = match listen {
         Some(listen) => Some(open_console(context, listen).await?),
         None => None,

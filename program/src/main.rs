@@ -52,7 +52,7 @@ use clap::{Parser, Subcommand};
 use exit::Exit;
 use output::{Format, Output};
 use streamfleet::schema::Schemas;
-use streamfleet::{Broker, Shutdown};
+use streamfleet::{Broker, Reload, Shutdown};
 use streamfleet_service::config::{Effective, Flags, Sources};
 use streamfleet_service::{Signals, hide_memory};
 use times::Clock;
@@ -113,7 +113,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run jobs until SIGTERM, SIGINT or SIGHUP; a second signal cancels the running jobs at once.
+    /// Run jobs until SIGTERM or SIGINT; a second signal cancels the running jobs at once. SIGHUP replaces the programs of pools.
     Worker(worker::Args),
     /// Start a private Redis and a worker to try things out, with --console also the console.
     Dev(dev::Args),
@@ -254,6 +254,8 @@ impl Command {
 pub(crate) struct Context {
     /// The stop that signals request, if the command is one that they stop gracefully.
     pub(crate) shutdown: Shutdown,
+    /// Replaces the programs of the pools, if the command runs a worker.
+    pub(crate) reload: Reload,
     pub(crate) output: Output,
     /// How times are shown to people.
     pub(crate) clock: Clock,
@@ -316,9 +318,12 @@ fn early_signals() -> Option<Signals> {
 }
 
 fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
-    let shutdown = Shutdown::new();
+    let (shutdown, reload) = (Shutdown::new(), Reload::new());
     if cli.command.serves() {
-        let signals = signals.map_or_else(Signals::catch, Ok).context("failed to catch signals")?;
+        let mut signals = signals.map_or_else(Signals::catch, Ok).context("failed to catch signals")?;
+        if matches!(cli.command, Command::Worker(_)) {
+            signals = signals.reloading(&reload);
+        }
         signals.request(shutdown.clone()).context("failed to watch for signals")?;
     } else if let Some(signals) = signals {
         signals.release();
@@ -338,7 +343,7 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     }
     let effective = read.map_err(|invalid| Wrong(invalid.to_string()))?;
     let clock = if cli.utc { Clock::utc() } else { Clock::local() };
-    let context = Context { shutdown, output, clock, effective };
+    let context = Context { shutdown, reload, output, clock, effective };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if matches!(cli.command, Command::Bench(_)) {
         runtime.worker_threads(bench::threads());

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use streamfleet::job::QueueName;
-use streamfleet_service::config::Effective;
 use streamfleet_service::{Port, Process};
 
 use super::exit::Exit;
@@ -47,9 +46,9 @@ struct Serving {
 }
 
 /// Creates the configured handlers, and prepares the process that runs them.
-pub(super) async fn prepare(effective: &Effective, port: Port) -> anyhow::Result<Process> {
-    let fleet = effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
-    Ok(Process::prepare(fleet, effective, port).await?)
+pub(super) async fn prepare(context: &Context, port: Port) -> anyhow::Result<Process> {
+    let fleet = context.effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
+    Ok(Process::prepare(fleet.reload(&context.reload), &context.effective, port).await?)
 }
 
 /// Runs until stopped.
@@ -61,7 +60,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
         return Err(Wrong(why.to_owned()).into());
     }
     let process = tokio::select! {
-        prepared = prepare(&context.effective, Port::Required) => prepared?,
+        prepared = prepare(context, Port::Required) => prepared?,
         () = context.shutdown.requested() => return Ok(Exit::Done),
     };
     let serving = Serving {

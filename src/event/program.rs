@@ -27,6 +27,8 @@ pub enum PoolEnding {
     MaxMemory,
     /// It had no job for a while.
     Idle,
+    /// It was replaced because somebody asked for new programs.
+    Reload,
     /// The worker stops.
     Stopped,
     /// It ended on its own, with exit code 0 and no job.
@@ -43,11 +45,12 @@ pub enum PoolEnding {
 
 impl PoolEnding {
     /// Every way to end.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::MaxJobs,
         Self::MaxLifetime,
         Self::MaxMemory,
         Self::Idle,
+        Self::Reload,
         Self::Stopped,
         Self::Exited,
         Self::Crashed,
@@ -64,6 +67,7 @@ impl PoolEnding {
             | Self::MaxLifetime
             | Self::MaxMemory
             | Self::Idle
+            | Self::Reload
             | Self::Stopped
             | Self::Exited => false,
         }
@@ -76,6 +80,7 @@ impl PoolEnding {
             Self::MaxLifetime => "max_lifetime",
             Self::MaxMemory => "max_memory",
             Self::Idle => "idle",
+            Self::Reload => "reload",
             Self::Stopped => "stopped",
             Self::Exited => "exited",
             Self::Crashed => "crashed",

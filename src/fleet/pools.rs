@@ -8,6 +8,7 @@ use super::Builder;
 use crate::event::Events;
 use crate::handlers::Pool;
 use crate::job::{InvalidName, JobType, Policy};
+use crate::reload::Reload;
 
 /// The pools of a process while they run.
 pub(super) struct Pools {
@@ -18,12 +19,13 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    pub(super) fn start(pools: &[Pool], events: &Events) -> Self {
+    pub(super) fn start(pools: &[Pool], events: &Events, reload: &Reload) -> Self {
         let (sender, refusals) = mpsc::channel(1);
         let (mut running, stop) = (JoinSet::new(), CancellationToken::new());
         for pool in pools {
             pool.set_running();
-            running.spawn(pool.clone().supervise(events.clone(), sender.clone(), stop.clone()));
+            let orders = (reload.requests(), stop.clone());
+            running.spawn(pool.clone().supervise(events.clone(), sender.clone(), orders));
         }
         Self { running, stop, refusals }
     }
@@ -52,6 +54,13 @@ impl Builder {
     #[must_use]
     pub fn pool(mut self, pool: &Pool) -> Self {
         self.run_pool(pool);
+        self
+    }
+
+    /// Replaces the programs of the pools whenever that is requested.
+    #[must_use]
+    pub fn reload(mut self, reload: &Reload) -> Self {
+        self.reload = reload.clone();
         self
     }
 

@@ -1,5 +1,5 @@
-//! SIGTERM, SIGINT and SIGHUP as requests to stop. A process that is PID 1 of a container ignores all three unless it
-//! catches them.
+//! SIGTERM and SIGINT as requests to stop, and SIGHUP as one to stop or to reload. A process that is PID 1 of a container
+//! ignores all three unless it catches them.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,12 +10,16 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Caught;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
 
-use streamfleet::Shutdown;
+use streamfleet::{Reload, Shutdown};
 
 /// SIGTERM, SIGINT and SIGHUP, caught since [`Signals::catch`].
 ///
 /// Most programs need only [`Signals::shutdown`].
-pub struct Signals(Caught);
+pub struct Signals {
+    caught: Caught,
+    /// What SIGHUP asks for, if not to stop.
+    reload: Option<Reload>,
+}
 
 impl Signals {
     /// Starts to catch the signals. Those that arrive from now on wait for [`Signals::request`] or
@@ -36,18 +40,30 @@ impl Signals {
         if is_ignored(SIGCHLD) {
             signal_hook::flag::register(SIGCHLD, Arc::default())?;
         }
-        Ok(Self(caught?))
+        Ok(Self { caught: caught?, reload: None })
+    }
+
+    /// Makes SIGHUP replace the programs of the pools, as daemons do, instead of stopping the process. If the process has a
+    /// terminal, SIGHUP still stops it: that is what a terminal sends when it closes.
+    #[must_use]
+    pub fn reloading(self, reload: &Reload) -> Self {
+        Self { reload: (!has_terminal()).then(|| reload.clone()), ..self }
     }
 
     /// Turns signals into requests to stop: the first gracefully, the second at once. SIGHUP only asks for the former,
-    /// because a closing terminal may send it twice.
+    /// because a closing terminal may send it twice, or for new programs after [`Signals::reloading`].
     ///
     /// # Errors
     ///
     /// If the system cannot start a thread.
     pub fn request(mut self, shutdown: Shutdown) -> io::Result<()> {
         let follow = move || {
-            for signal in &mut self.0 {
+            for signal in &mut self.caught {
+                if let Some(reload) = self.reload.as_ref().filter(|_| signal == SIGHUP) {
+                    tracing::info!(signal = "SIGHUP", "asked to replace the programs of the pools");
+                    reload.request();
+                    continue;
+                }
                 let again = shutdown.is_requested();
                 if again && signal == SIGHUP {
                     continue;
@@ -63,7 +79,7 @@ impl Signals {
     /// Gives the signals their usual meaning again, including those that have arrived.
     pub fn release(mut self) {
         let follow = move || {
-            for signal in &mut self.0 {
+            for signal in &mut self.caught {
                 // It fails only for signals that do not exist.
                 emulate_default_handler(signal).ok();
             }
@@ -71,6 +87,11 @@ impl Signals {
         // If no thread can be started, the program continues, and only SIGKILL ends it early.
         thread::Builder::new().name("signals".to_owned()).spawn(follow).ok();
     }
+}
+
+/// Returns true if this process has a terminal that sends SIGHUP when it closes.
+fn has_terminal() -> bool {
+    fs::File::open("/dev/tty").is_ok()
 }
 
 /// Returns true if this process ignores the signal. Such a setting is inherited: `nohup` makes it for SIGHUP.

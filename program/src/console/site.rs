@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use streamfleet::job::QueueName;
 use streamfleet::schema::Schemas;
-use streamfleet::{Broker, Producer, Queue, Shutdown};
+use streamfleet::{Broker, Producer, Queue, Reload, Shutdown};
 use streamfleet_service::config::Effective;
 
 use super::access::{Gatekeeper, Mask};
@@ -87,7 +87,7 @@ impl Site {
     /// What the functions of the command line receive. They stop when `stop` is requested.
     pub(super) fn context(&self, stop: Shutdown) -> Context {
         let (output, clock) = (Output::new(Format::Json), Clock::utc());
-        Context { shutdown: stop, output, clock, effective: self.effective().clone() }
+        Context { shutdown: stop, reload: Reload::new(), output, clock, effective: self.effective().clone() }
     }
 
     /// The configuration in effect.

@@ -1,23 +1,25 @@
 //! What the programs of a pool are doing now, for the metrics.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
-const NONE: u8 = 0;
-const STARTING: u8 = 1;
-const IDLE: u8 = 2;
-const BUSY: u8 = 3;
+use super::lock;
 
-/// What the program of one place is doing.
+const STARTING: u8 = 0;
+const IDLE: u8 = 1;
+const BUSY: u8 = 2;
+
+/// What one program is doing; it starts.
 #[derive(Debug, Default)]
 pub(super) struct Seat {
     state: AtomicU8,
     memory: AtomicU64,
 }
 
-/// The places of a pool.
-#[derive(Debug)]
+/// The programs of a pool.
+#[derive(Debug, Default)]
 pub(super) struct Board {
-    pub(super) seats: Vec<Seat>,
+    seats: Mutex<Vec<Weak<Seat>>>,
 }
 
 /// How many programs of a pool do what.
@@ -30,10 +32,6 @@ pub(super) struct Tally {
 }
 
 impl Seat {
-    pub(super) fn set_starting(&self) {
-        self.state.store(STARTING, Ordering::Relaxed);
-    }
-
     pub(super) fn set_busy(&self, busy: bool) {
         self.state.store(if busy { BUSY } else { IDLE }, Ordering::Relaxed);
     }
@@ -41,28 +39,26 @@ impl Seat {
     pub(super) fn set_memory(&self, bytes: u64) {
         self.memory.store(bytes, Ordering::Relaxed);
     }
-
-    /// Notes that there is no program.
-    pub(super) fn clear(&self) {
-        self.state.store(NONE, Ordering::Relaxed);
-        self.set_memory(0);
-    }
 }
 
 impl Board {
-    pub(super) fn new(seats: usize) -> Self {
-        Self { seats: (0..seats).map(|_| Seat::default()).collect() }
+    /// Adds a program that starts, until the seat is dropped.
+    pub(super) fn add(&self) -> Arc<Seat> {
+        let seat = Arc::<Seat>::default();
+        let mut seats = lock(&self.seats);
+        seats.retain(|seat| seat.strong_count() > 0);
+        seats.push(Arc::downgrade(&seat));
+        seat
     }
 
     pub(super) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
-        for seat in &self.seats {
+        for seat in lock(&self.seats).iter().filter_map(Weak::upgrade) {
             tally.memory += seat.memory.load(Ordering::Relaxed);
             match seat.state.load(Ordering::Relaxed) {
-                STARTING => tally.starting += 1,
                 IDLE => tally.idle += 1,
                 BUSY => tally.busy += 1,
-                _ => {}
+                _ => tally.starting += 1,
             }
         }
         tally
@@ -75,14 +71,17 @@ mod tests {
 
     #[test]
     fn programs_are_counted_by_what_they_do() {
-        let board = Board::new(4);
-        board.seats[0].set_starting();
-        board.seats[1].set_busy(true);
-        board.seats[1].set_memory(5);
-        board.seats[2].set_busy(false);
-        board.seats[2].set_memory(7);
+        let board = Board::default();
+        let [_starting, busy, idle] = [(); 3].map(|()| board.add());
+        busy.set_busy(true);
+        busy.set_memory(5);
+        idle.set_busy(false);
+        idle.set_memory(7);
         assert_eq!(board.tally(), Tally { busy: 1, idle: 1, starting: 1, memory: 12 });
-        board.seats[1].clear();
+        drop(busy);
         assert_eq!(board.tally(), Tally { busy: 0, idle: 1, starting: 1, memory: 7 });
+        drop(board.add());
+        let _another = board.add();
+        assert_eq!(lock(&board.seats).len(), 3);
     }
 }

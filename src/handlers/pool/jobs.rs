@@ -45,6 +45,8 @@ pub(super) struct Running {
     pub(super) begun: bool,
     pub(super) percent: u8,
     pub(super) cut: Option<Cut>,
+    /// Whether the program was told not to begin it.
+    pub(super) taken_back: bool,
     bytes: usize,
 }
 
@@ -136,7 +138,16 @@ impl<'a> Jobs<'a> {
 
     fn insert(&mut self, reference: u64, request: Request, (begun, bytes): (bool, usize)) {
         request.cut.listen(&self.bell, reference);
-        let running = Running { request, sent: false, heard: false, begun, percent: 0, cut: None, bytes };
+        let running = Running {
+            request,
+            sent: false,
+            heard: false,
+            begun,
+            percent: 0,
+            cut: None,
+            taken_back: false,
+            bytes,
+        };
         self.running.insert(reference, running);
     }
 
@@ -210,6 +221,21 @@ impl<'a> Jobs<'a> {
             running.cut = Some(Cut { reason, asked: false, next: Instant::now() + CUT_DELAY });
             self.cuts += 1;
         }
+    }
+
+    /// Returns those of the jobs ahead that are unwanted here, each once: the program has to be told. It may have begun one of
+    /// them meanwhile.
+    pub(super) fn take_back(&mut self, is_unwanted: impl Fn(&Request) -> bool) -> Vec<u64> {
+        let mut taken = Vec::new();
+        for reference in &self.ahead {
+            let Some(running) = self.running.get_mut(reference) else { continue };
+            let is_wanted = running.taken_back || running.cut.is_some() || !is_unwanted(&running.request);
+            if !is_wanted {
+                running.taken_back = true;
+                taken.push(*reference);
+            }
+        }
+        taken
     }
 
     /// Cuts all attempts short.

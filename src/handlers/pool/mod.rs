@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -123,7 +123,7 @@ impl Pool {
             types: Mutex::default(),
             slots: Slots::new(config.inflight),
             restarts: Mutex::default(),
-            board: Board::new(config.processes),
+            board: Board::default(),
             runs: AtomicBool::new(false),
             was_ready: AtomicBool::new(false),
             config,
@@ -168,20 +168,27 @@ impl Pool {
         Ok(())
     }
 
-    /// Runs the programs until `stop` is cancelled and all of them have ended. If the program and the configuration
-    /// contradict each other from the start, the reason goes to `refusals`.
+    /// Runs the programs until `stop` is cancelled and all of them have ended. New ones replace them whenever `requests` grows.
+    /// If the program and the configuration contradict each other from the start, the reason goes to `refusals`.
     pub(crate) async fn supervise(
         self,
         events: Events,
         refusals: mpsc::Sender<String>,
-        stop: CancellationToken,
+        (requests, stop): (watch::Receiver<u64>, CancellationToken),
     ) {
         let pool = self.shared;
-        let mut seats = JoinSet::new();
+        let (mut seats, trial) = (JoinSet::new(), Arc::default());
         for nth in 0..pool.config.processes {
-            let (pool, events) = (Arc::clone(&pool), events.clone());
-            let seating = Seating { pool, events, refusals: refusals.clone(), stop: stop.clone() };
-            seats.spawn(seating.run(nth));
+            let seating = Seating {
+                pool: Arc::clone(&pool),
+                events: events.clone(),
+                refusals: refusals.clone(),
+                requests: requests.clone(),
+                trial: Arc::clone(&trial),
+                spare: Semaphore::new(1),
+                stop: stop.clone(),
+            };
+            seats.spawn(seating.run(nth == 0));
         }
         let mut reports = interval(REPORT_EVERY);
         reports.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -3,6 +3,7 @@
 
 use std::future::pending;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -37,10 +38,13 @@ const MEMORY_EVERY: Duration = Duration::from_millis(20);
 /// How many of the lines that have been read are handled before what has a time gets its turn.
 const LINES_AT_ONCE: usize = 64;
 
+/// Why a job that the program has ahead is cancelled on its pipe, although its attempt is not.
+const TAKEN_BACK: &str = "withdrawn";
+
 /// A program that is ready, and its jobs.
 pub(super) struct Session<'a> {
     pub(super) pool: &'a Shared,
-    pub(super) seat: &'a Seat,
+    pub(super) seat: Arc<Seat>,
     pub(super) program: Program,
     pub(super) jobs: Jobs<'a>,
     outgoing: Outgoing,
@@ -88,7 +92,7 @@ enum Stage {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(pool: &'a Shared, seat: &'a Seat, program: Program, room: Room<'a>) -> Self {
+    pub(super) fn new(pool: &'a Shared, seat: Arc<Seat>, program: Program, room: Room<'a>) -> Self {
         let now = Instant::now();
         // Programs that started together do not end together.
         let lifetime = pool.config.max_lifetime.map(|most| most.mul_f64(1.0 - rand::random::<f64>() / 10.0));
@@ -113,12 +117,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gives jobs to the program until it ends. Once `stop` is cancelled, it gets no more.
-    pub(super) async fn run(mut self, stop: &CancellationToken) -> Ended {
+    /// Gives jobs to the program until it ends. Once `stop` is cancelled, it gets no more. Once `leave` is, another program has
+    /// taken its place.
+    pub(super) async fn run(mut self, stop: &CancellationToken, leave: &CancellationToken) -> Ended {
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let bell = self.jobs.bell();
-        let mut stopping = pin!(stop.cancelled());
+        let (mut stopping, mut leaving) = (pin!(stop.cancelled()), pin!(leave.cancelled()));
+        let mut has_left = false;
         // It lives until it has a job: the pool prefers the program that has waited for the shortest time.
         let mut taking: Option<Taking<'_>> = None;
         while !self.is_over() {
@@ -136,6 +142,10 @@ impl<'a> Session<'a> {
                 // What has a time comes first: a program that writes without end is always ready.
                 biased;
                 () = &mut stopping, if !matches!(self.closing, Some(PoolEnding::Stopped)) => self.stopped(),
+                () = &mut leaving, if !has_left => {
+                    has_left = true;
+                    self.leave();
+                }
                 () = reached(due), if due.is_some() => self.on_time(Instant::now()),
                 _ = looks.tick() => self.look(Instant::now()),
                 line = self.program.lines.next(), if !self.output_ended => self.on_lines(line),
@@ -248,6 +258,21 @@ impl<'a> Session<'a> {
             self.program.stdin = None;
             self.outgoing.clear();
             self.stage = Stage::Closed(Instant::now() + self.pool.config.grace);
+        }
+    }
+
+    /// Takes no more jobs, and takes back those that the program has not begun.
+    fn leave(&mut self) {
+        self.close(PoolEnding::Reload);
+        self.take_back(|_| true);
+    }
+
+    /// Takes back those of the jobs ahead that should not begin here: the program puts them off when it reads so.
+    fn take_back(&mut self, is_unwanted: impl Fn(&Request) -> bool) {
+        if self.program.stdin.is_some() {
+            for reference in self.jobs.take_back(is_unwanted) {
+                self.outgoing.push(None, |line| message::cancel(line, reference, TAKEN_BACK));
+            }
         }
     }
 
@@ -415,11 +440,16 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn on_result(&mut self, Running { request, cut, .. }: Running, verdict: Verdict, now: Instant) {
+    fn on_result(&mut self, running: Running, verdict: Verdict, now: Instant) {
         self.program.words.forget_job();
-        let by_itself = cut.is_none_or(|cut| !cut.asked);
-        // Nobody may wait for it any more.
-        request.answer.send(Answer::Said { verdict, by_itself }).ok();
+        let Running { request, cut, taken_back, .. } = running;
+        if taken_back && matches!(verdict, Verdict::Snooze { .. } | Verdict::Retry { .. }) {
+            self.pool.slots.put_back(request);
+        } else {
+            let by_itself = cut.is_none_or(|cut| !cut.asked);
+            // Nobody may wait for it any more.
+            request.answer.send(Answer::Said { verdict, by_itself }).ok();
+        }
         self.answered += 1;
         if self.answered == 1 {
             self.pool.restarts().succeeded();

@@ -5,6 +5,7 @@ use std::time::Instant as Clock;
 use serde_json::json;
 
 use super::*;
+use crate::Reload;
 use crate::handlers::fixture::{context, context_for, failure, run, soon};
 use crate::job::{FailureKind, Outcome, Retry};
 
@@ -30,6 +31,7 @@ def ready(**fields):
 struct Stage {
     pool: Pool,
     tasks: JoinSet<()>,
+    reload: Reload,
     stop: CancellationToken,
     refusals: mpsc::Receiver<String>,
 }
@@ -47,9 +49,10 @@ impl Stage {
         let pool = pool.serving(&"report".parse().unwrap(), &Policy::default());
         pool.set_running();
         let (sender, refusals) = mpsc::channel(1);
-        let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
-        tasks.spawn(pool.clone().supervise(Events::default(), sender, stop.clone()));
-        Self { pool, tasks, stop, refusals }
+        let (mut tasks, reload, stop) = (JoinSet::new(), Reload::new(), CancellationToken::new());
+        let orders = (reload.requests(), stop.clone());
+        tasks.spawn(pool.clone().supervise(Events::default(), sender, orders));
+        Self { pool, tasks, reload, stop, refusals }
     }
 
     async fn run(&self, payload: &str) -> Result<Value, Outcome> {

@@ -86,6 +86,7 @@ pub(in super::super) const POOL_ENDINGS: [&str; PoolEnding::ALL.len()] = [
     "max_lifetime",
     "max_memory",
     "idle",
+    "reload",
     "stopped",
     "exited",
     "crashed",
