@@ -18,7 +18,7 @@ use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
 use super::outbox::Outbox;
-use super::rooms::Rooms;
+use super::rooms::{Question, Rooms};
 use crate::broker::{Broker, Error, Link, Queue, Role, RunningAttempt, attempts_text};
 use crate::event::{Event, Events};
 use crate::health::{Liveness, Monitor, QueueHealth};
@@ -333,8 +333,20 @@ impl Heartbeat {
             0 => joined.health.pacing().rooms_asked_every(),
             _ => CANCEL_EVERY,
         };
-        let Some(types) = joined.rooms.question(pause, Instant::now()) else { return };
-        match joined.monitor.ask(Duration::ZERO, joined.queue.waiting_types(link, &types)).await {
+        let Some(question) = joined.rooms.question(pause, Instant::now()) else { return };
+        let asking = async {
+            let types = match question {
+                Question::Types(types) => types,
+                Question::Walk(from) => {
+                    let (mut parked, next) = joined.queue.parked_types(link, from).await?;
+                    joined.rooms.continue_at(next);
+                    parked.retain(|job_type| joined.rooms.knows(job_type));
+                    parked
+                }
+            };
+            joined.queue.waiting_types(link, &types).await
+        };
+        match joined.monitor.ask(Duration::ZERO, asking).await {
             Ok(found) => joined.rooms.note(found),
             Err(error) => self.report_error(&error),
         }

@@ -1,5 +1,5 @@
-//! The rooms of unknown types that have jobs for this process. The heartbeat asks about the types that it knows, and the
-//! reader takes the jobs. Nothing here waits for Redis.
+//! The rooms of unknown types that have jobs for this process. The heartbeat asks about the types that it knows, or, if these are
+//! many, about those that have rooms, and the reader takes the jobs. Nothing here waits for Redis.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ const EARLY: Duration = Duration::from_millis(20);
 /// What the heartbeat and the reader of one queue share.
 #[derive(Debug)]
 pub(crate) struct Rooms {
-    /// The types that this process knows.
+    /// The types that this process knows, sorted.
     types: Vec<JobType>,
     found: Mutex<Found>,
     arrived: Notify,
@@ -26,31 +26,52 @@ pub(crate) struct Rooms {
 #[derive(Debug, Default)]
 struct Found {
     asked: Option<Instant>,
-    /// The first type of the next question.
-    next: usize,
+    /// Where the next walk through the rooms continues.
+    from: Option<String>,
     /// The types whose rooms have jobs, in the order in which they are served.
     waiting: VecDeque<JobType>,
     /// The same types.
     known: FxHashSet<JobType>,
 }
 
+/// What to ask Redis.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// Whether the rooms of these types have jobs.
+    Types(Vec<JobType>),
+    /// Which types have rooms, and, of those, whether the rooms of the [known](Rooms::knows) ones have jobs. The walk begins here.
+    Walk(Option<String>),
+}
+
 impl Rooms {
     /// Creates the state of a process that knows these types.
-    pub(crate) fn new(types: Vec<JobType>) -> Self {
+    pub(crate) fn new(mut types: Vec<JobType>) -> Self {
+        types.sort_unstable();
         Self { types, found: Mutex::default(), arrived: Notify::new() }
     }
 
-    /// Returns the types of the next question if the last one was this long ago: a process that knows more than
-    /// [`MAX_TYPES`] asks about some of them at a time.
-    pub(crate) fn question(&self, pause: Duration, now: Instant) -> Option<Vec<JobType>> {
+    /// Returns the next question if the last one was this long ago. A process that knows more than [`MAX_TYPES`] does not ask
+    /// about each of them, because it could not do so often enough.
+    pub(crate) fn question(&self, pause: Duration, now: Instant) -> Option<Question> {
         let mut found = self.lock();
         if found.asked.is_some_and(|asked| now.saturating_duration_since(asked) + EARLY < pause) {
             return None;
         }
         found.asked = Some(now);
-        let (count, from) = (self.types.len().min(MAX_TYPES), found.next);
-        found.next = (from + count) % self.types.len().max(1);
-        Some(self.types.iter().cycle().skip(from).take(count).cloned().collect())
+        Some(match self.types.len() <= MAX_TYPES {
+            true => Question::Types(self.types.clone()),
+            false => Question::Walk(found.from.take()),
+        })
+    }
+
+    /// Notes where the next walk continues. If this is not called, it begins again.
+    pub(crate) fn continue_at(&self, from: Option<String>) {
+        self.lock().from = from;
+    }
+
+    /// Returns true if this process knows the type.
+    pub(crate) fn knows(&self, job_type: &JobType) -> bool {
+        self.types.binary_search(job_type).is_ok()
     }
 
     /// Notes the types whose rooms have jobs, and wakes the reader.
@@ -100,16 +121,17 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_asked_about_in_turn() {
-        let (rooms, now) = (Rooms::new(types(0..2500)), Instant::now());
-        let ask = || rooms.question(Duration::ZERO, now).unwrap();
-        assert_eq!(ask(), types(0..1000));
-        assert_eq!(ask(), types(1000..2000));
-        assert_eq!(ask(), types((2000..2500).chain(0..500)));
-        let few = Rooms::new(types(0..2));
-        assert_eq!(few.question(Duration::ZERO, now).unwrap(), types(0..2));
-        assert_eq!(few.question(Duration::ZERO, now).unwrap(), types(0..2));
-        assert_eq!(Rooms::new(Vec::new()).question(Duration::ZERO, now), Some(Vec::new()));
+    fn a_process_asks_about_all_types_or_walks_through_the_rooms_if_there_are_many() {
+        let (few, now) = (Rooms::new(types(0..1000)), Instant::now());
+        assert_eq!(few.question(Duration::ZERO, now), Some(Question::Types(types(0..1000))));
+        assert_eq!(few.question(Duration::ZERO, now), Some(Question::Types(types(0..1000))));
+        assert_eq!(Rooms::new(Vec::new()).question(Duration::ZERO, now), Some(Question::Types(Vec::new())));
+        let many = Rooms::new(types((0..1001).rev()));
+        let ask = || many.question(Duration::ZERO, now).unwrap();
+        assert_eq!(ask(), Question::Walk(None));
+        many.continue_at(Some("17".to_owned()));
+        assert_eq!([ask(), ask()], [Question::Walk(Some("17".to_owned())), Question::Walk(None)]);
+        assert!(types(0..1001).iter().all(|name| many.knows(name)) && !many.knows(&types([1001])[0]));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 -- asked.
 -- KEYS 1 rooms  2 asked: room to the time of that question  3 stream normal  then the rooms
 -- ARGV the names of the rooms
--- returns {now ms, members of the group, for each room: ms since it has jobs or -1, ms of the question or 0, jobs}
+-- returns {now ms, members of the group, rooms of any kind, for each room: ms since it has jobs or -1, ms of the question or 0, jobs}
 local now = now_ms()
 local group = fleet_group(redis.pcall('XINFO', 'GROUPS', KEYS[3]))
-local answer = { now, group and group.consumers or 0 }
+local answer = { now, group and group.consumers or 0, redis.call('HLEN', KEYS[1]) }
 local sinces, asked = redis.call('HMGET', KEYS[1], unpack(ARGV)), redis.call('HMGET', KEYS[2], unpack(ARGV))
 for nth = 1, #ARGV do
   -- A room that cannot be read does not hide the others.

@@ -10,6 +10,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
+use crate::client::link::Link;
 use crate::client::script::scripts;
 use crate::inspect::server::worker_facts;
 use crate::job::{ConsumerName, JobType, Lane, Pacing, Parking, Timestamp};
@@ -23,7 +24,7 @@ const PAGE: usize = 100;
 /// About how many rooms of any kind one command of a walk returns.
 const SCANNED: i64 = 1000;
 
-/// The most commands of one walk.
+/// The most commands of one walk. A worker that knows many types finds so many rooms each time that it asks.
 const MAX_SCANS: usize = 20;
 
 /// The most workers that are asked what they know, …
@@ -106,7 +107,7 @@ impl Queue {
     /// Returns a part of the rooms of unknown types that have jobs, or had some just now.
     #[doc(hidden)]
     pub async fn unknown_rooms(&self, from: Option<&str>) -> Result<UnknownPage, Error> {
-        let (found, next) = self.scan_rooms(from.unwrap_or("0")).await?;
+        let (found, next) = self.scan_rooms(&self.link, from.unwrap_or("0")).await?;
         let mut page = UnknownPage { next, ..UnknownPage::default() };
         for types in found.chunks(PAGE) {
             self.add_unserved(&mut page, types).await?;
@@ -114,14 +115,31 @@ impl Queue {
         Ok(page)
     }
 
+    /// Returns the types whose jobs wait in rooms, of up to some 20,000 rooms of any kind, and where to continue; `None` at the end.
+    #[doc(hidden)]
+    pub async fn parked_types(
+        &self,
+        link: &Link,
+        from: Option<String>,
+    ) -> Result<(Vec<JobType>, Option<String>), Error> {
+        let (mut types, mut from) = (Vec::new(), from.unwrap_or_else(|| "0".to_owned()));
+        for _ in 0..MAX_SCANS {
+            let (found, next) = self.scan_rooms(link, &from).await?;
+            types.extend(found);
+            let Some(next) = next else { return Ok((types, None)) };
+            from = next;
+        }
+        Ok((types, Some(from)))
+    }
+
     /// Walks the index of all rooms. Its reply begins with a cursor, not with data.
-    async fn scan_rooms(&self, from: &str) -> Result<(Vec<JobType>, Option<String>), Error> {
-        let client = self.link.client();
+    async fn scan_rooms(&self, link: &Link, from: &str) -> Result<(Vec<JobType>, Option<String>), Error> {
+        let client = link.client();
         let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
         let key = self.keys.rooms.clone();
         let mut args: Vec<Value> = vec![key.into(), from.into(), "MATCH".into()];
         args.extend([Parking::UNKNOWN_PATTERN.into(), "COUNT".into(), Value::Integer(SCANNED)]);
-        let page = self.link.ask("hscan", client.custom::<Value, Value>(command, args)).await?;
+        let page = link.ask("hscan", client.custom::<Value, Value>(command, args)).await?;
         let Value::Array(parts) = &page else { return Err(Error::contract("hscan", page)) };
         let [next, Value::Array(flat)] = &parts[..] else { return Err(Error::contract("hscan", page)) };
         let types = flat.chunks_exact(2).filter_map(|pair| Parking::unknown_type(&decode::text(&pair[0])));
@@ -136,10 +154,13 @@ impl Queue {
         keys.extend(names.iter().map(|name| own.room(name)));
         let args = names.into_iter().map(Value::from).collect();
         let answer = self.run(&UNSERVED, keys, args).await?;
-        let [members, rooms @ ..] = &answer.rest[..] else { return Err(Error::contract("unserved", answer)) };
+        let [members, all, rooms @ ..] = &answer.rest[..] else {
+            return Err(Error::contract("unserved", answer));
+        };
         let now = u64::try_from(answer.status).unwrap_or(0);
         page.now = Some(timestamp(now));
-        page.unasked_for = Pacing::of(decode::number(members).unwrap_or(0)).unasked_for();
+        let walks = decode::number(all).unwrap_or(0).div_ceil(SCANNED as u64 * MAX_SCANS as u64);
+        page.unasked_for = Pacing::of(decode::number(members).unwrap_or(0)).unasked_for(walks);
         let unasked_for = page.unasked_for;
         let rooms = types.iter().zip(rooms.chunks_exact(3)).filter_map(|(job_type, room)| {
             // A room that was emptied in the meantime has no time.
