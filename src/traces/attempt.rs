@@ -106,7 +106,7 @@ impl AttemptSpan {
             | Outcome::Parked(_)
             | Outcome::Unroutable
             | Outcome::Expired
-            | Outcome::Lost
+            | Outcome::Lost(_)
             | Outcome::Malformed(_)
             | Outcome::Invalid(_) => {}
         }

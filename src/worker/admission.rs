@@ -5,7 +5,7 @@
 //! second, and an idle worker asks nothing.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::dispatcher::Dispatcher;
 use super::lease::EntryKey;
 use super::outbox::Outbox;
 use super::refused_rooms::RefusedRooms;
+use super::rules_check::RulesCheck;
 use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
 use crate::event::Events;
 use crate::job::{FairShare, GateName, Limits, Outcome, Rules};
@@ -49,14 +50,14 @@ pub(crate) struct Admission {
     asks: AtomicBool,
     /// Whether more wait for the queue's own gate than should be read.
     crowded: AtomicBool,
-    /// When the rules were last checked, in ms since `began`; 0 for never.
-    checked: AtomicU64,
-    began: Instant,
+    pub(crate) check: Arc<RulesCheck>,
     /// Whether the rules have changed since they were read.
     stale: AtomicBool,
     /// The places that Redis has not said to have taken back, in the order in which attempts left them.
     given_back: Mutex<VecDeque<HeldPlace>>,
     pub(crate) refused_rooms: RefusedRooms,
+    /// Held while the rules are checked for attempts that have waited.
+    checking: tokio::sync::Mutex<()>,
     /// Notified when there is something to do for [`Admission::tend`].
     news: Notify,
     /// Notified when rules were read, for [`Admission::until_shared`].
@@ -88,11 +89,11 @@ impl Admission {
             known: RwLock::default(),
             asks: AtomicBool::new(false),
             crowded: AtomicBool::new(false),
-            checked: AtomicU64::new(0),
-            began: Instant::now(),
+            check: Arc::new(RulesCheck::new()),
             stale: AtomicBool::new(false),
             given_back: Mutex::default(),
             refused_rooms: RefusedRooms::default(),
+            checking: tokio::sync::Mutex::default(),
             news: Notify::new(),
             learned: Notify::new(),
         }
@@ -148,6 +149,7 @@ impl Admission {
             tracing::warn!(queue = %self.queue.name(), %gate, rules, "the gates depend on too many fields of jobs; some rules are ignored");
         }
         let opens = rules.opens_in().map(|time| asked + time);
+        self.check.note_checked();
         self.know(Known { rules, opens, failed: None });
         self.news.notify_one();
         Ok(())
@@ -155,7 +157,13 @@ impl Admission {
 
     fn know(&self, known: Known) {
         self.asks.store(!known.rules.ask_nobody(), Ordering::Release);
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        let revision = known.rules.revision();
+        let mut slot = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *slot, Arc::new(known));
+        drop(slot);
+        if old.rules.revision() != revision {
+            self.check.note_change();
+        }
         self.learned.notify_one();
     }
 
@@ -175,8 +183,7 @@ impl Admission {
         let was_crowded = self.crowded.load(Ordering::Relaxed);
         let limit = if was_crowded { SPARSE } else { CROWDED };
         self.crowded.store(news.waiting > limit, Ordering::Relaxed);
-        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.checked.store(now.max(1), Ordering::Release);
+        self.check.note_checked();
         let known = self.known();
         news.revision.is_none_or(|revision| revision != known.rules.revision())
             && known.failed.is_none_or(|failed| failed.elapsed() >= PAUSE)
@@ -192,9 +199,7 @@ impl Admission {
 
     /// Checks the rules now, unless that was done a moment ago. Returns false if Redis does not answer.
     pub(crate) async fn refresh(&self, link: &Link) -> bool {
-        let checked = self.checked.load(Ordering::Acquire);
-        let age = self.began.elapsed().saturating_sub(Duration::from_millis(checked));
-        if checked > 0 && age < FRESH_FOR {
+        if self.check.is_within(FRESH_FOR, Instant::now()) {
             return true;
         }
         match self.queue.cancel_requests(link, &[]).await {
@@ -209,6 +214,13 @@ impl Admission {
                 false
             }
         }
+    }
+
+    /// Checks the rules before an attempt starts that has waited. Those that ask at once wait for one check. Returns false if Redis
+    /// does not answer.
+    pub(crate) async fn recheck(&self) -> bool {
+        let _turn = self.checking.lock().await;
+        self.refresh(self.queue.link()).await
     }
 
     /// Reads the rules. If they cannot be read, those that are known stay.

@@ -104,7 +104,7 @@ async fn ask(
     let (begins, others): (Vec<_>, Vec<_>) =
         passed.into_iter().partition(|question| question.request.keeps_record.is_some());
     for question in others {
-        question.answer(Ok(MayStart::Begun(Begun::Start)));
+        question.answer(Ok(MayStart::Begun(Begun::Start(None))));
     }
     if begins.is_empty() {
         return;

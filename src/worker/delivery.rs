@@ -109,7 +109,7 @@ impl FinishedAttempt {
             | Outcome::Expired
             | Outcome::Cancelled
             | Outcome::Dropped(_)
-            | Outcome::Lost
+            | Outcome::Lost(_)
             | Outcome::Malformed(_)
             | Outcome::Invalid(_) => AttemptEnd::Other,
         }

@@ -37,6 +37,9 @@ pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(10);
 /// How often to check whether the heartbeat has confirmed an entry.
 const CONFIRM_EVERY: Duration = Duration::from_millis(10);
 
+/// How often to ask for the rules while Redis does not answer.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
 /// Runs deliveries. There is one per queue, shared by its slots.
 pub(crate) struct Executor {
     pub(crate) queue: Queue,
@@ -76,19 +79,12 @@ impl Executor {
         };
         let has_steps = matches!(registered.work, Runner::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
-        let is_shown = || job.is_named_by_entry() || job.is_noted(&delivery.envelope);
-        let begins = (tracked && !is_shown()) || job.not_before.is_some() || job.expires_at.is_some();
-        let gates = self.admission.gates_of(&delivery);
-        if begins || !gates.is_empty() {
-            self.dispatcher.yield_to_next();
-            let request = Request { gates, keeps_record: begins.then_some(tracked) };
-            match self.begin(&delivery, &request).await {
-                Ok(None) => now = Instant::now(),
-                Ok(Some(outcome)) => {
-                    return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
-                }
-                Err(error) => return SettlerInput::NotStarted(delivery, error),
+        match self.ask(&delivery, tracked, now).await {
+            Ok(Ok(begun)) => now = begun,
+            Ok(Err(outcome)) => {
+                return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
             }
+            Err(error) => return SettlerInput::NotStarted(delivery, error),
         }
         let attempt = match &registered.work {
             Runner::Whole(_) => None,
@@ -206,29 +202,73 @@ impl Executor {
         Some(span)
     }
 
-    /// Asks until there is an answer: without one, the attempt must not start. Returns an outcome if it must not start.
-    /// An error means that Redis refuses this job alone: a slot must not wait until a person has fixed that.
-    async fn begin(&self, delivery: &Arc<Delivery>, request: &Request) -> Result<Option<Outcome>, Error> {
+    /// Asks whether an attempt may start, if anything speaks against it. Most jobs have nothing to ask about. Returns the time if
+    /// it may, which is `now` if nothing had to be asked, and otherwise the outcome. An error means that Redis refuses this job
+    /// alone: a slot must not wait until a person has fixed that.
+    async fn ask(
+        &self,
+        delivery: &Arc<Delivery>,
+        tracked: bool,
+        now: Instant,
+    ) -> Result<Result<Instant, Outcome>, Error> {
+        let job = &delivery.job;
+        let is_shown = || job.is_named_by_entry() || job.is_noted(&delivery.envelope);
+        let begins = (tracked && !is_shown()) || job.not_before.is_some() || job.expires_at.is_some();
+        delivery.held_lease.ask(self.admission.check.changes());
+        let gates = self.admission.gates_of(delivery);
+        if !begins && gates.is_empty() {
+            return Ok(Ok(now));
+        }
+        self.dispatcher.yield_to_next();
+        self.begin(delivery, &Request { gates, keeps_record: begins.then_some(tracked) }).await
+    }
+
+    /// Asks once more about an attempt that has waited since, and that no handler has begun.
+    async fn ask_again(&self, delivery: &Arc<Delivery>, tracked: bool) -> Result<Instant, Outcome> {
+        let cut = delivery.held_lease.token();
+        while !self.admission.recheck().await {
+            tokio::select! {
+                () = tokio::time::sleep(ASK_EVERY) => {}
+                () = cut.cancelled() => return Err(delivery.held_lease.outcome()),
+            }
+        }
+        let now = self.confirm(delivery).await?;
+        // Its entry goes back if Redis refuses this job alone.
+        self.ask(delivery, tracked, now).await.unwrap_or(Err(Outcome::Interrupted))
+    }
+
+    /// Asks until there is an answer: without one, the attempt must not start. Returns as [`Executor::ask`] does.
+    async fn begin(
+        &self,
+        delivery: &Arc<Delivery>,
+        request: &Request,
+    ) -> Result<Result<Instant, Outcome>, Error> {
         let mut backoff = RedisBackoff::new();
         delivery.note_gates(&request.gates);
         loop {
+            let asked = Instant::now();
             let answer = tokio::select! {
                 biased;
                 answer = self.beginner.ask(delivery, request.clone()) => answer,
-                () = delivery.held_lease.token().cancelled() => return Ok(Some(Outcome::Interrupted)),
+                () = delivery.held_lease.token().cancelled() => return Ok(Err(Outcome::Interrupted)),
             };
             let begun = match answer {
                 Ok(MayStart::Begun(begun)) => Ok(begun),
-                Ok(MayStart::Refused(nth)) => return Ok(Some(self.parked(request, nth))),
+                Ok(MayStart::Refused(nth)) => return Ok(Err(self.parked(request, nth))),
                 Err(error) => Err(error),
             };
             match begun {
-                Ok(Begun::Start) => return Ok(self.confirm(delivery).await.err()),
+                Ok(Begun::Start(within)) => {
+                    if let Some(within) = within {
+                        delivery.held_lease.expires_at(asked + within);
+                    }
+                    return Ok(self.confirm(delivery).await);
+                }
                 // Giving the entry back finds out what it is, and ends it.
-                Ok(Begun::Stale | Begun::DoneAlready) => return Ok(Some(Outcome::Interrupted)),
-                Ok(Begun::CancelRequested) => return Ok(Some(Outcome::Cancelled)),
-                Ok(Begun::Expired) => return Ok(Some(Outcome::Expired)),
-                Ok(Begun::NotDue(wait)) => return Ok(Some(Outcome::NotDue(wait))),
+                Ok(Begun::Stale | Begun::DoneAlready) => return Ok(Err(Outcome::Interrupted)),
+                Ok(Begun::CancelRequested) => return Ok(Err(Outcome::Cancelled)),
+                Ok(Begun::Expired) => return Ok(Err(Outcome::Expired)),
+                Ok(Begun::NotDue(wait)) => return Ok(Err(Outcome::NotDue(wait))),
                 Err(error) => {
                     self.events.redis_error(error.kind(), &error);
                     if !error.is_transient() {
@@ -236,7 +276,7 @@ impl Executor {
                     }
                     tokio::select! {
                         () = backoff.wait(&error) => {}
-                        () = delivery.held_lease.token().cancelled() => return Ok(Some(Outcome::Interrupted)),
+                        () = delivery.held_lease.token().cancelled() => return Ok(Err(Outcome::Interrupted)),
                     }
                 }
             }
@@ -262,13 +302,25 @@ impl Executor {
         span: Option<&AttemptSpan>,
     ) -> Outcome {
         let timeout = delivery.job.timeout.unwrap_or(policy.timeout);
-        let deadline = started + timeout;
-        delivery.held_lease.renew_until(deadline + handler.grace() + SETTLE_MARGIN);
-        let context =
-            JobContext::new(Arc::clone(delivery), Arc::clone(&self.reporter.reports), deadline, tracked);
-        let bounds = Bounds { timeout, deadline, grace: handler.grace() };
-        let running = within(span, handler.run(context));
-        bounded(running, &delivery.held_lease, bounds, alarm, || self.dispatcher.yield_to_next()).await
+        let (mut started, held_lease) = (started, &delivery.held_lease);
+        loop {
+            // The clock may have been paused.
+            let deadline = started + timeout;
+            held_lease.renew_until(deadline + handler.grace() + SETTLE_MARGIN);
+            let reports = Arc::clone(&self.reporter.reports);
+            let context = JobContext::new(Arc::clone(delivery), reports, deadline, tracked);
+            let bounds = Bounds { timeout, deadline, grace: handler.grace() };
+            let running = within(span, handler.run(context));
+            let outcome =
+                bounded(running, held_lease, bounds, alarm, || self.dispatcher.yield_to_next()).await;
+            if !held_lease.take_unbegun() || held_lease.is_cut() {
+                return outcome;
+            }
+            match self.ask_again(delivery, tracked).await {
+                Ok(now) => started = now,
+                Err(refused) => return refused,
+            }
+        }
     }
 }
 

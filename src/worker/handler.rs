@@ -210,9 +210,10 @@ impl JobContext {
     ) -> Self {
         let tracked = job.tracking == Some(crate::job::Tracking::All);
         let delivery = Delivery::new(job, envelope, super::lease::HeldLease::new(Instant::now()));
+        let rules = super::rules_check::RulesCheck::new();
         Self::new(
             Arc::new(delivery),
-            Arc::new(Reports::new(queue, crate::event::Events::default())),
+            Arc::new(Reports::new(queue, crate::event::Events::default(), Arc::new(rules))),
             deadline,
             tracked,
         )
@@ -254,6 +255,17 @@ impl JobContext {
     /// Notes that what the handler is about to return is not the consequence of a cut, although it watches its cancellation.
     pub(crate) fn ended_by_itself(&self) {
         self.delivery.held_lease.mark_unaware();
+    }
+
+    /// Returns true if nothing may begin the job before its worker has asked again: it has waited since it was asked about. A
+    /// step never does that, because its job has begun.
+    pub(crate) fn is_in_doubt(&self, now: Instant) -> bool {
+        self.step.is_none() && self.delivery.held_lease.is_in_doubt(&self.reports.rules, now)
+    }
+
+    /// Notes that nothing has begun the job, and that its worker has to ask again whether it may start.
+    pub(crate) fn ask_again(&self) {
+        self.delivery.held_lease.note_unbegun();
     }
 
     /// Returns the job's id, which is the same in all attempts: a good idempotency key.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::rules_check::RulesCheck;
 use crate::job::{EntryId, Lane, Outcome};
 
 /// The lease of one entry that this process holds, and the end of its attempt. Times are milliseconds since the read.
@@ -20,6 +21,13 @@ pub(crate) struct HeldLease {
     renew_until: AtomicU64,
     /// When its attempt began; `u64::MAX` before that.
     begun: AtomicU64,
+    /// How often the rules of the gates had changed when it was asked whether the attempt may start; `u64::MAX` if that never
+    /// matters.
+    asked_after: AtomicU64,
+    /// Not before this time, the job may have expired; `u64::MAX` if it never does.
+    expires: AtomicU64,
+    /// Whether the handler has returned without beginning the job, so that it must be asked about again.
+    unbegun: AtomicBool,
     /// The time that does not count, because the attempt could not use it.
     pauses: Mutex<Pauses>,
     lost: AtomicBool,
@@ -59,6 +67,9 @@ impl HeldLease {
             renewed: AtomicU64::new(0),
             renew_until: AtomicU64::new(u64::MAX),
             begun: AtomicU64::new(u64::MAX),
+            asked_after: AtomicU64::new(u64::MAX),
+            expires: AtomicU64::new(u64::MAX),
+            unbegun: AtomicBool::new(false),
             pauses: Mutex::default(),
             lost: AtomicBool::new(false),
             is_settling: AtomicBool::new(false),
@@ -85,6 +96,34 @@ impl HeldLease {
     /// Notes that the attempt begins.
     pub(crate) fn begin(&self, now: Instant) {
         self.begun.store(self.ms_since_read(now), Ordering::Relaxed);
+    }
+
+    /// Notes that it is being asked whether the attempt may start, after the rules have changed this often.
+    pub(crate) fn ask(&self, changes: u64) {
+        self.asked_after.store(changes, Ordering::Relaxed);
+        self.expires.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Notes that the job does not expire before this time.
+    pub(crate) fn expires_at(&self, time: Instant) {
+        self.expires.store(self.ms_since_read(time), Ordering::Relaxed);
+    }
+
+    /// Returns true if what was answered then may no longer hold.
+    pub(crate) fn is_in_doubt(&self, rules: &RulesCheck, now: Instant) -> bool {
+        let changes = self.asked_after.load(Ordering::Relaxed);
+        self.ms_since_read(now) >= self.expires.load(Ordering::Relaxed)
+            || changes != u64::MAX && !rules.still_holds(changes, now)
+    }
+
+    /// Notes that the handler returns without having begun the job.
+    pub(crate) fn note_unbegun(&self) {
+        self.unbegun.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if the handler has returned so, once.
+    pub(crate) fn take_unbegun(&self) -> bool {
+        self.unbegun.swap(false, Ordering::Relaxed)
     }
 
     /// Returns how long the attempt has run; zero before it begins.

@@ -40,6 +40,7 @@ mod registry;
 mod report;
 mod reporter;
 mod rooms;
+mod rules_check;
 mod settler;
 mod sharer;
 mod steps;

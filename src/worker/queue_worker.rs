@@ -119,9 +119,10 @@ impl Shared {
         limits
     }
 
-    fn reporter(&self, queue: Queue) -> Reporter {
+    fn reporter(&self, queue: Queue, admission: &Admission) -> Reporter {
+        let rules = Arc::clone(&admission.check);
         Reporter {
-            reports: Arc::new(Reports::new(queue.name().clone(), self.events.clone())),
+            reports: Arc::new(Reports::new(queue.name().clone(), self.events.clone(), rules)),
             retention: self.config.retention_of(queue.name()),
             queue,
             consumer: self.consumer.clone(),
@@ -136,7 +137,7 @@ impl Shared {
         (parts, slots): (&Parts, usize),
     ) -> (JoinSet<()>, Arc<Reporter>, Asking) {
         let (mut tasks, name) = (JoinSet::new(), queue.name());
-        let reporter = Arc::new(self.reporter(queue.clone()));
+        let reporter = Arc::new(self.reporter(queue.clone(), &parts.admission));
         let reporting = Arc::clone(&reporter).run();
         tasks.spawn(self.liveness.watch(format!("the reporter of {name}"), reporting));
         let (beginner, questions) = Beginner::new(slots);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::delivery::Delivery;
+use super::rules_check::RulesCheck;
 use crate::broker::{Queue, UnsentReport};
 use crate::event::Events;
 use crate::job::{ConsumerName, QueueName};
@@ -33,6 +34,8 @@ pub(crate) struct Reports {
     pub(crate) queue: QueueName,
     /// Where handlers may report what does not belong to the job.
     pub(crate) events: Events,
+    /// What is known about the rules that attempts have to follow.
+    pub(super) rules: Arc<RulesCheck>,
     waiting: Mutex<Vec<Arc<Delivery>>>,
     arrived: Notify,
 }
@@ -48,8 +51,8 @@ pub(crate) struct Reporter {
 }
 
 impl Reports {
-    pub(crate) fn new(queue: QueueName, events: Events) -> Self {
-        Self { queue, events, waiting: Mutex::default(), arrived: Notify::new() }
+    pub(crate) fn new(queue: QueueName, events: Events, rules: Arc<RulesCheck>) -> Self {
+        Self { queue, events, rules, waiting: Mutex::default(), arrived: Notify::new() }
     }
 
     /// Notes how far an attempt is.

@@ -26,7 +26,7 @@ const MOST_LINE: u64 = 64 * 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolStart {
-    /// When there are more jobs than free programs. One starts with the worker, to greet it. A program that has had no job for
+    /// When there are more jobs than programs. One starts with the worker, to greet it. A program that has had no job for
     /// [`PoolConfig::idle`] ends.
     #[default]
     Demand,

@@ -1,4 +1,5 @@
-//! The end of a program and of its session: what becomes of the jobs that the program has not answered.
+//! The end of a program and of its session: what becomes of the jobs that the program has not answered. If it had several, nobody
+//! knows which one is to blame, unless it has said so: these are lost, and none has an error that may be about another.
 
 use std::process::ExitStatus;
 
@@ -31,8 +32,9 @@ impl Session<'_> {
         let said_bye = self.said_bye && status.is_some_and(ExitStatus::success);
         let is_begun = |running: &Running| running.sent && (running.heard || (running.begun && !said_bye));
         let ending = ending(self.closing, status, self.jobs.any(is_begun));
+        let had_several = self.jobs.count(|running| running.begun) > 1;
         // A job must not get what the program wrote about another one.
-        let own = if self.jobs.count(|running| running.begun) > 1 { MIXED } else { &words.own };
+        let own = if had_several { MIXED } else { &words.own };
         // The first one to go back comes first again.
         for running in self.jobs.drain().into_iter().rev() {
             let is_begun = is_begun(&running);
@@ -44,12 +46,20 @@ impl Session<'_> {
                     self.pool.slots.put_back(request);
                     continue;
                 }
-                (Some(why), _) => format!("the program was ended because it wrote nonsense ({why})"),
-                (None, Some(cut)) => format!("stopped because of {} ({shown})", cut.reason),
                 (None, None) if matches!(ending, PoolEnding::Cut | PoolEnding::Stopped) => {
                     request.answer.send(Answer::Released).ok();
                     continue;
                 }
+                (nonsense, None) if had_several || self.is_blamed => {
+                    let wrote = if nonsense.is_some() { " because it wrote nonsense" } else { "" };
+                    let cause =
+                        if self.is_blamed { "because of another job" } else { "while it had several jobs" };
+                    let why = format!("the program ended{wrote} {cause} ({shown})");
+                    request.answer.send(Answer::Lost(why)).ok();
+                    continue;
+                }
+                (Some(why), _) => format!("the program was ended because it wrote nonsense ({why})"),
+                (None, Some(cut)) => format!("stopped because of {} ({shown})", cut.reason),
                 (None, None) => format!("the program ended without an answer ({shown})"),
             };
             let error = error_text(&how, own);

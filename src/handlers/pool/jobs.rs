@@ -90,6 +90,11 @@ impl<'a> Jobs<'a> {
         self.running.is_empty()
     }
 
+    /// Returns true if the program has jobs that it has not begun.
+    pub(super) fn has_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
     /// Returns true if the program would begin one more job at once.
     pub(super) fn has_room(&self) -> bool {
         self.room.is_free()
@@ -107,7 +112,12 @@ impl<'a> Jobs<'a> {
         // Once it has begun more jobs, it may take others ahead.
         let is_quick = self.has_room() || now < self.begun_at + QUICK;
         let ahead_bytes = if is_quick { MOST_AHEAD_BYTES.saturating_sub(self.ahead_bytes) } else { 0 };
-        Places { begin: self.room.places(), ahead: self.room.places_ahead(), ahead_bytes }
+        Places {
+            begun: self.room.begun(),
+            begin: self.room.places(),
+            ahead: self.room.places_ahead(),
+            ahead_bytes,
+        }
     }
 
     /// Lets the pool know which of its places have become free since the last time.
@@ -327,7 +337,7 @@ mod tests {
 
     /// Adds jobs to a pool, and to the program of this room.
     fn fill<'a>(slots: &'a Slots, most: usize, count: u64) -> (Jobs<'a>, Vec<Receiver<Answer>>) {
-        let mut jobs = Jobs::new(Starting::new(slots, most).ready(most, 10));
+        let mut jobs = Jobs::new(Starting::new(slots, 1).ready(most, 10));
         let mut answers = Vec::new();
         for reference in 1..=count {
             let (answer, answered) = oneshot::channel();

@@ -39,9 +39,22 @@ const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 #[derive(Debug, PartialEq)]
 pub(super) enum Message {
     Ready(Ready),
-    Progress { reference: Option<u64>, percent: Option<u8>, note: String },
-    Log { reference: Option<u64>, level: tracing::Level, text: String },
-    Result { reference: Option<u64>, verdict: Verdict },
+    Progress {
+        reference: Option<u64>,
+        percent: Option<u8>,
+        note: String,
+    },
+    Log {
+        reference: Option<u64>,
+        level: tracing::Level,
+        text: String,
+    },
+    /// `crash` says that the program ends because of this job.
+    Result {
+        reference: Option<u64>,
+        verdict: Verdict,
+        crash: bool,
+    },
     Bye,
 }
 
@@ -97,6 +110,7 @@ struct Fields<'a> {
     #[serde(borrow)]
     error: Option<Text<'a>>,
     delay_ms: Option<f64>,
+    crash: Option<bool>,
     #[serde(borrow)]
     reason: Option<Text<'a>>,
 }
@@ -141,7 +155,10 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
             }
             Ok(Message::Log { reference, level, text })
         }
-        "result" => Ok(Message::Result { reference, verdict: verdict(&fields)? }),
+        "result" => {
+            let crash = fields.crash.unwrap_or(false);
+            Ok(Message::Result { reference, verdict: verdict(&fields)?, crash })
+        }
         "bye" => Ok(Message::Bye),
         other => Err(format!("the unknown type {:?} in {}", excerpt(other.as_bytes()), excerpt(line))),
     }
@@ -328,7 +345,9 @@ mod tests {
 
     fn verdict_of(value: Value) -> Result<Verdict, String> {
         let message = parsed(&value)?;
-        let Message::Result { reference: Some(17), verdict } = message else { panic!("{message:?}") };
+        let Message::Result { reference: Some(17), verdict, crash: false } = message else {
+            panic!("{message:?}")
+        };
         Ok(verdict)
     }
 
@@ -363,7 +382,8 @@ mod tests {
         for json in [deep.as_str(), long.as_str(), "1e999", "\"\\ud800\""] {
             let line =
                 format!("{{\"type\":\"result\",\"ref\":\"17\",\"outcome\":\"done\",\"result\":{json}}}");
-            let done = Message::Result { reference: Some(17), verdict: Verdict::Done(Value::Null) };
+            let done =
+                Message::Result { reference: Some(17), verdict: Verdict::Done(Value::Null), crash: false };
             assert_eq!(parse(line.as_bytes()), Ok(done), "{}", excerpt(json.as_bytes()));
             let line = format!("{{\"type\":\"log\",\"message\":\"x\",\"fields\":{{\"a\":{json}}}}}");
             assert!(parse(line.as_bytes()).is_ok(), "{}", excerpt(json.as_bytes()));

@@ -82,7 +82,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// | `fatal` | the job is buried at once |
 /// | `snooze` | runs again after `delay_ms`; no attempt is spent |
 /// | `drop` | ends as cancelled |
-/// | none: the program crashed, or wrote nonsense | failed and unknown, with the end of standard error |
+/// | none: the program crashed, or wrote nonsense | failed and unknown, with the end of standard error; lost if it had other jobs too |
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -235,6 +235,16 @@ impl Pool {
                     context.ended_by_itself();
                 }
                 Err(JobError::unknown(error))
+            }
+            Ok(Answer::Lost(why)) => {
+                context.ended_by_itself();
+                // Of a `once` step, a person has to find out how far it got.
+                Err(if context.is_once() { JobError::unknown(why) } else { JobError::lost(why) })
+            }
+            Ok(Answer::InDoubt) => {
+                context.ask_again();
+                context.ended_by_itself();
+                Err(JobError::snooze(Duration::ZERO))
             }
             // Nobody knows what the program has done of it.
             Ok(Answer::Released) if context.is_once() => {

@@ -3,29 +3,31 @@
 
 use super::slots::Slots;
 
-/// The room of a program that is being started.
+/// A program that is being started.
 pub(super) struct Starting<'a> {
     slots: &'a Slots,
-    room: usize,
+    /// How many more programs there will be: none if it takes the place of another one.
+    more: usize,
 }
 
 impl<'a> Starting<'a> {
-    /// Notes that a program with room for `room` jobs starts.
-    pub(super) fn new(slots: &'a Slots, room: usize) -> Self {
-        slots.change(|state| state.starting += room);
-        Self { slots, room }
+    /// Notes that a program starts, which makes this many `more`.
+    pub(super) fn new(slots: &'a Slots, more: usize) -> Self {
+        slots.change(|state| state.starting += more);
+        Self { slots, more }
     }
 
-    /// Waits until there are more jobs than the programs have room for, and notes that one starts.
-    pub(super) async fn wanted(slots: &'a Slots, room: usize) -> Self {
+    /// Waits until there are more jobs than programs, and notes that one starts.
+    pub(super) async fn wanted(slots: &'a Slots) -> Self {
         slots.wanted().await;
-        Self::new(slots, room)
+        Self::new(slots, 1)
     }
 
     /// Notes that the program is ready, begins up to `most` jobs at once, and takes up to `ahead` more.
     pub(super) fn ready(self, most: usize, ahead: usize) -> Room<'a> {
         let slots = self.slots;
         slots.change(|state| {
+            state.capacity += most;
             state.free += most;
             state.ready += 1;
         });
@@ -36,8 +38,8 @@ impl<'a> Starting<'a> {
 
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
-        let room = self.room;
-        self.slots.change(|state| state.starting = state.starting.saturating_sub(room));
+        let more = self.more;
+        self.slots.change(|state| state.starting = state.starting.saturating_sub(more));
     }
 }
 
@@ -58,6 +60,11 @@ pub(super) struct Room<'a> {
 }
 
 impl Room<'_> {
+    /// Returns how many jobs the program has begun.
+    pub(super) fn begun(&self) -> usize {
+        self.begun
+    }
+
     /// Returns how many more jobs the program would begin at once.
     pub(super) fn places(&self) -> usize {
         if self.open { self.most.saturating_sub(self.begun) } else { 0 }
@@ -122,8 +129,9 @@ impl Room<'_> {
     pub(super) fn close(&mut self) {
         self.tell();
         if std::mem::replace(&mut self.open, false) {
-            let unused = self.most.saturating_sub(self.begun);
+            let (most, unused) = (self.most, self.most.saturating_sub(self.begun));
             self.slots.change(|state| {
+                state.capacity = state.capacity.saturating_sub(most);
                 state.free = state.free.saturating_sub(unused);
                 state.ready = state.ready.saturating_sub(1);
             });

@@ -87,11 +87,9 @@ impl Seating {
 
     /// Waits until a program should start; `None` if the pool stops first.
     async fn wanted(&self, at_once: bool) -> Option<Starting<'_>> {
-        let room = self.pool.config.inflight;
         let starting = async {
             let slots = &self.pool.slots;
-            let starting =
-                if at_once { Starting::new(slots, room) } else { Starting::wanted(slots, room).await };
+            let starting = if at_once { Starting::new(slots, 1) } else { Starting::wanted(slots).await };
             let not_before = self.pool.restarts().not_before();
             if let Some(at) = not_before {
                 sleep_until(at.into()).await;

@@ -23,6 +23,9 @@ use super::slots::{Answer, Request, Taken};
 use super::{PoolStart, Shared, board::Seat, reached};
 use crate::event::PoolEnding;
 
+/// How often to look for jobs ahead that may no longer begin.
+const DOUBT_EVERY: Duration = Duration::from_millis(100);
+
 /// How often to look at the memory and the age of a program.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -63,6 +66,8 @@ pub(super) struct Session<'a> {
     exited: bool,
     output_ended: bool,
     pub(super) said_bye: bool,
+    /// Whether the program said which job it ends because of.
+    pub(super) is_blamed: bool,
 }
 
 /// What a program may get next.
@@ -114,6 +119,7 @@ impl<'a> Session<'a> {
             exited: false,
             output_ended: false,
             said_bye: false,
+            is_blamed: false,
         }
     }
 
@@ -121,7 +127,10 @@ impl<'a> Session<'a> {
     /// taken its place.
     pub(super) async fn run(mut self, stop: &CancellationToken, leave: &CancellationToken) -> Ended {
         let mut looks = interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut doubts = interval(DOUBT_EVERY);
+        for clock in [&mut looks, &mut doubts] {
+            clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
         let bell = self.jobs.bell();
         let (mut stopping, mut leaving) = (pin!(stop.cancelled()), pin!(leave.cancelled()));
         let mut has_left = false;
@@ -148,6 +157,9 @@ impl<'a> Session<'a> {
                 }
                 () = reached(due), if due.is_some() => self.on_time(Instant::now()),
                 _ = looks.tick() => self.look(Instant::now()),
+                now = doubts.tick(), if self.jobs.has_ahead() => {
+                    self.take_back(|request| request.context.is_in_doubt(now.into_std()));
+                }
                 line = self.program.lines.next(), if !self.output_ended => self.on_lines(line),
                 cut = bell.heard() => cut.into_iter().for_each(|reference| self.jobs.cut(reference)),
                 () = self.program.leader.exited(), if !self.exited => self.on_exit(),
@@ -429,12 +441,16 @@ impl<'a> Session<'a> {
                 });
                 self.logs.log(&self.pool.name, context, level, &text);
             }
-            Message::Result { reference, verdict } => {
+            Message::Result { reference, verdict, crash } => {
                 let running =
                     reference.and_then(|reference| self.jobs.end(reference, (now, self.pool.patience())));
                 let missing =
                     || format!("a result for a job that the program does not have: {}", excerpt(line));
                 self.on_result(running.ok_or_else(missing)?, verdict, now);
+                if crash {
+                    self.is_blamed = true;
+                    self.expect_exit();
+                }
             }
         }
         Ok(())

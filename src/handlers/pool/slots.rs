@@ -42,6 +42,10 @@ pub(super) enum Answer {
     Said { verdict: Verdict, by_itself: bool },
     /// Its program ended without an answer; contains the error. `by_itself` as above.
     Ended { error: String, by_itself: bool },
+    /// No program has begun it, and its worker has to ask again whether any may.
+    InDoubt,
+    /// Its program had begun it and ended, and it is not known to be the cause; contains what happened.
+    Lost(String),
     /// Its program had begun it, and ended because of another job. This one is not to blame.
     Released,
 }
@@ -49,7 +53,8 @@ pub(super) enum Answer {
 /// How many jobs a program may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Places {
-    /// That it begins at once.
+    /// How many it has begun, and how many more it would begin at once.
+    pub(super) begun: usize,
     pub(super) begin: usize,
     /// That it begins later.
     pub(super) ahead: usize,
@@ -91,9 +96,10 @@ pub(super) struct State {
     next: u64,
     /// How many programs are ready and take jobs.
     pub(super) ready: usize,
-    /// How many jobs these would begin at once in addition.
+    /// How many jobs these begin at once at most, and how many in addition to those that they have begun.
+    pub(super) capacity: usize,
     pub(super) free: usize,
-    /// The same for programs that are being started.
+    /// How many more programs are being started.
     pub(super) starting: usize,
     /// How many jobs programs have, but have not begun.
     pub(super) ahead: usize,
@@ -101,9 +107,15 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Returns true if one more program would begin a job that otherwise waits.
+    /// Returns how many jobs the programs that are ready have begun.
+    fn begun(&self) -> usize {
+        self.capacity.saturating_sub(self.free)
+    }
+
+    /// Returns true if there are more jobs than programs: one more program would begin a job that otherwise waits, or shares a
+    /// program, and perhaps its only thread, with another one.
     fn is_short(&self) -> bool {
-        !self.closed && self.waiting.len() + self.ahead > self.free + self.starting
+        !self.closed && self.waiting.len() + self.ahead + self.begun() > self.ready + self.starting
     }
 
     /// Returns how many jobs no program would begin at once.
@@ -113,12 +125,24 @@ impl State {
 
     /// Takes out the next job for a program that begins it at once.
     fn next_begun(&mut self) -> Option<Request> {
-        loop {
-            let request = self.waiting.pop_front()?;
-            // Who waited for it will find out that it does not wait any more.
-            if !request.cut.is_raised() {
-                self.free = self.free.saturating_sub(1);
-                return Some(request);
+        self.drop_unfit();
+        let request = self.waiting.pop_front()?;
+        self.free = self.free.saturating_sub(1);
+        Some(request)
+    }
+
+    /// Takes out the first jobs for as long as no program may begin them.
+    fn drop_unfit(&mut self) {
+        let now = Instant::now();
+        while let Some(first) = self.waiting.front() {
+            let (is_cut, is_in_doubt) = (first.cut.is_raised(), first.context.is_in_doubt(now.into_std()));
+            if !is_cut && !is_in_doubt {
+                return;
+            }
+            let first = self.waiting.pop_front();
+            // Who waited for one that was cut short will find out that it does not wait any more.
+            if let Some(first) = first.filter(|_| !is_cut) {
+                first.answer.send(Answer::InDoubt).ok();
             }
         }
     }
@@ -126,15 +150,18 @@ impl State {
     /// Takes out the next job for a program that begins it later, unless another one would begin it at once. Steps are never
     /// taken ahead: the clock of a step cannot be paused.
     fn next_ahead(&mut self) -> Option<Request> {
-        while self.waiting.front().is_some_and(|first| first.cut.is_raised()) {
-            self.waiting.pop_front();
-        }
+        self.drop_unfit();
         let is_step = self.waiting.front()?.context.step().is_some();
         if is_step || self.surplus() == 0 {
             return None;
         }
         self.ahead += 1;
         self.waiting.pop_front()
+    }
+
+    /// Returns how many jobs each program has begun if all jobs are spread evenly, or more.
+    fn even(&self) -> usize {
+        (self.waiting.len() + self.begun()).div_ceil(self.ready.max(1))
     }
 
     /// Returns how many jobs one program may take ahead now, so that the others get as many.
@@ -241,7 +268,8 @@ impl Slots {
         self.ring(state);
     }
 
-    /// If there is no room for all jobs, wakes a program that takes jobs ahead, and a place that can start one more program.
+    /// If no program would begin all jobs at once, wakes one that takes jobs ahead. If there are more jobs than programs, wakes a
+    /// place that can start one more.
     fn ring(&self, state: MutexGuard<'_, State>) {
         let (is_short, has_surplus) = (state.is_short(), state.surplus() > 0);
         drop(state);
@@ -299,10 +327,11 @@ impl Slots {
         Some(request)
     }
 
-    /// Returns the jobs that a program with these places gets now. Of those that it begins later, it gets its share.
+    /// Returns the jobs that a program with these places gets now: its share, so that the others get as many.
     pub(super) fn try_take_all(&self, places: Places) -> Taken {
         let (mut state, mut taken) = (self.lock(), Taken::default());
-        while taken.begin.len() < places.begin {
+        let most = state.even().saturating_sub(places.begun).min(places.begin);
+        while taken.begin.len() < most {
             let Some(request) = state.next_begun() else { return taken };
             taken.begin.push(request);
         }
@@ -318,7 +347,7 @@ impl Slots {
         taken
     }
 
-    /// Waits until there are more jobs than the programs have room for. More than one caller may learn of it.
+    /// Waits until there are more jobs than programs. More than one caller may learn of it.
     pub(super) async fn wanted(&self) {
         loop {
             let mut wanted = pin!(self.wanted.notified());
@@ -447,10 +476,10 @@ mod tests {
     #[test]
     fn a_program_takes_what_it_begins_and_its_share_of_the_rest_at_once() {
         let slots = Slots::new(2);
-        let (_one, _other) = (Starting::new(&slots, 2).ready(2, 8), Starting::new(&slots, 2).ready(2, 8));
+        let (_one, _other) = (Starting::new(&slots, 1).ready(2, 8), Starting::new(&slots, 1).ready(2, 8));
         let kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
         kept[1].2.raise();
-        let places = Places { begin: 2, ahead: 8, ahead_bytes: 10_000 };
+        let places = Places { begun: 0, begin: 2, ahead: 8, ahead_bytes: 10_000 };
         assert_eq!(
             all(&slots, places),
             (vec![0, 2], vec![3, 4, 5]),
@@ -468,23 +497,40 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_wanted_only_for_jobs_that_have_no_room() {
+    fn programs_are_wanted_while_there_are_more_jobs_than_programs() {
         let slots = Slots::new(2);
-        assert!(Starting::wanted(&slots, 2).now_or_never().is_none());
-        let _kept: Vec<_> = (0..3).map(|_| push(&slots)).collect();
-        let one = Starting::wanted(&slots, 2).now_or_never().expect("three jobs and no program");
-        let two = Starting::wanted(&slots, 2).now_or_never().expect("three jobs and room for two");
-        assert!(Starting::wanted(&slots, 2).now_or_never().is_none());
+        let wanted = || Starting::wanted(&slots).now_or_never();
+        assert!(wanted().is_none());
+        let _kept: Vec<_> = (0..2).map(|_| push(&slots)).collect();
+        let one = wanted().expect("two jobs and no program");
+        let two = wanted().expect("two jobs and one program");
+        assert!(wanted().is_none());
         let mut room = one.ready(2, 0);
         drop(two);
-        let again = Starting::wanted(&slots, 2).now_or_never().expect("the second failed to start");
-        drop(again);
-        assert_eq!(taken(&slots), Some(0));
-        room.take();
-        assert!(room.is_free());
+        drop(wanted().expect("the second failed to start"));
+        for nth in 0..2 {
+            assert_eq!(taken(&slots), Some(nth));
+            room.take();
+        }
+        drop(wanted().expect("both jobs share a program"));
+        room.end();
+        room.tell();
+        assert!(wanted().is_none() && room.is_free());
         room.close();
-        assert!(!room.is_free());
-        assert!(Starting::wanted(&slots, 2).now_or_never().is_some());
+        assert!(wanted().is_none(), "the last job stays where it is");
+        let _another = push(&slots);
+        assert!(wanted().is_some());
+    }
+
+    #[test]
+    fn jobs_are_spread_over_the_programs_that_are_ready() {
+        let slots = Slots::new(50);
+        let (_one, _other) = (Starting::new(&slots, 1).ready(50, 0), Starting::new(&slots, 1).ready(50, 0));
+        let _kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
+        let places = Places { begun: 0, begin: 50, ahead: 0, ahead_bytes: 0 };
+        assert_eq!(all(&slots, places).0.len(), 5);
+        assert_eq!(all(&slots, Places { begun: 5, begin: 45, ..places }).0.len(), 0);
+        assert_eq!(all(&slots, places).0.len(), 5);
     }
 
     fn soon() -> Instant {
@@ -537,10 +583,10 @@ mod tests {
         assert_eq!((taken(&slots), taken_ahead(&slots)), (Some(0), Some(1)));
         room.take();
         room.take_ahead();
-        drop(Starting::wanted(&slots, 1).now_or_never().expect("one job could begin in another program"));
+        drop(Starting::wanted(&slots).now_or_never().expect("one job could begin in another program"));
         room.follow();
         room.tell();
-        assert!(Starting::wanted(&slots, 1).now_or_never().is_none(), "it has begun in this one");
+        assert!(Starting::wanted(&slots).now_or_never().is_none(), "it has begun in this one");
         room.end();
         assert!(room.is_free());
     }

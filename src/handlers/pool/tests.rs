@@ -139,6 +139,10 @@ for job in jobs():
     sys.stderr.flush()
     if what == 'wait': continue
     if what == 'kill': os.kill(os.getpid(), 9)
+    if what == 'nonsense': print('card 4242', flush=True); time.sleep(100)
+    if what == 'named':
+        answer(job, 'retry', error='it was me', crash=True)
+        os._exit(7)
     answer(job, result=what)";
 
 #[tokio::test]
@@ -154,12 +158,35 @@ async fn an_error_has_nothing_that_was_written_about_another_job() {
 }
 
 #[tokio::test]
-async fn an_error_has_no_words_if_the_program_had_several_jobs() {
-    let stage = Stage::with(CHATTY, |config| config.inflight(2));
-    let (other, killed) = tokio::join!(stage.run("\"wait\""), stage.run("\"kill\""));
-    for failed in [failure(other), failure(killed)] {
-        assert!(failed.error.ends_with(ended::MIXED) && !failed.error.contains("4242"), "{failed:?}");
+async fn jobs_of_a_program_that_died_with_several_are_lost_and_have_no_words_of_another() {
+    for (how, why) in [
+        ("kill", "the program ended while it had several jobs (signal: 9 (SIGKILL))"),
+        (
+            "nonsense",
+            "the program ended because it wrote nonsense while it had several jobs (signal: 9 (SIGKILL))",
+        ),
+    ] {
+        let stage = Stage::with(CHATTY, |config| config.inflight(3));
+        let payload = format!("\"{how}\"");
+        let (one, other, killed) =
+            soon(async { tokio::join!(stage.run("\"wait\""), stage.run("\"wait\""), stage.run(&payload)) })
+                .await;
+        for ended in [one, other, killed] {
+            assert_eq!(ended, Err(Outcome::Lost(why.to_owned())));
+        }
+        assert_eq!(stage.run("\"fine\"").await, Ok(json!("fine")));
+        stage.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_job_that_ends_its_program_fails_and_its_only_neighbor_is_lost() {
+    let stage = Stage::with(CHATTY, |config| config.inflight(2));
+    let (other, named) = tokio::join!(stage.run("\"wait\""), stage.run("\"named\""));
+    let failed = failure(named);
+    assert_eq!((failed.kind, failed.error.as_str()), (FailureKind::Error, "it was me"));
+    let why = "the program ended because of another job (exit status: 7)";
+    assert_eq!(other, Err(Outcome::Lost(why.to_owned())));
     stage.stop().await;
 }
 
@@ -450,6 +477,28 @@ async fn a_job_that_is_cancelled_before_it_begins_does_not_run_and_ends_no_progr
     let after = stage.run("1").await.unwrap();
     assert_eq!(after[0], before[0], "the same program");
     assert!(!after[1].as_array().unwrap().contains(&json!("unwanted")), "{after}");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn jobs_ahead_of_a_program_that_is_replaced_go_to_the_new_one() {
+    let stage = ahead_stage();
+    let old = stage.run("0").await.unwrap()[0].clone();
+    let slow = run(&stage.pool, b"1.5", context(&[]));
+    let others = async {
+        tokio::task::yield_now().await;
+        let others = (1..=6).map(|nth| run(&stage.pool, nth.to_string().into_bytes().leak(), context(&[])));
+        let reload = async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            stage.reload.request();
+        };
+        tokio::join!(futures_util::future::join_all(others), reload).0
+    };
+    let (slow, others) = soon(async { tokio::join!(slow, others) }).await;
+    assert_eq!(slow.unwrap()[0], old, "it finished its job");
+    for other in others {
+        assert_ne!(other.unwrap()[0], old);
+    }
     stage.stop().await;
 }
 

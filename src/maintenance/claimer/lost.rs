@@ -35,7 +35,8 @@ impl LostJob {
     /// Decides what follows.
     fn new(context: &Context, job: JobSpec, entry: Entry, silent: SilentEntry) -> Self {
         let policy = context.policies.of(&job.job_type);
-        let settlement = settle(&job, policy, &Outcome::Lost, rand::random());
+        let outcome = Outcome::Lost("the worker stopped responding".to_owned());
+        let settlement = settle(&job, policy, &outcome, rand::random());
         Self { job, envelope: entry.envelope.unwrap_or_default(), silent, settlement }
     }
 

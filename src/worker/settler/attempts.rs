@@ -323,7 +323,7 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Unroutable => "unroutable",
         Outcome::Expired => "expired",
         Outcome::Failed(failure) => failure.kind.as_str(),
-        Outcome::Lost => "lost",
+        Outcome::Lost(_) => "lost",
         Outcome::Malformed(_) => "malformed",
         Outcome::Invalid(_) => "invalid",
     }

@@ -222,7 +222,7 @@ impl Attempt<'_> {
                 self.ledger.ended(&ended.run.step, &ended.end, now);
                 match next.zip(begun) {
                     Some((at, begun)) => self.has_begun(at, begun).await,
-                    None => matches!(outcome, Outcome::Dropped(_)).then_some(outcome),
+                    None => matches!(outcome, Outcome::Dropped(_) | Outcome::Lost(_)).then_some(outcome),
                 }
             }
             Some(StepReported { ended: StepEnded::Late, .. }) => {

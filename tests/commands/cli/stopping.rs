@@ -4,12 +4,23 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use harness::process::{Launch, Worker};
+use harness::process::{Launch, Worker, python};
 use harness::redis_server::RedisServer;
 use harness::wait::{until, until_instant};
 
 const SOON: Duration = Duration::from_secs(30);
 const SIGTERM: i32 = 15;
+
+/// Runs a command in a terminal, closes that once the worker serves, and exits as the command does.
+const TERMINAL: &str = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0: os.execvp(sys.argv[1], sys.argv[1:])
+seen = b''
+while b'serving' not in seen: seen += os.read(terminal, 4096)
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) % 256)
+";
 
 const TOML: &str = r#"
 [types.note]
@@ -63,10 +74,8 @@ fn a_worker_drains_when_its_terminal_closes_and_ignores_that_under_nohup() {
     let (url, worker) = (server.url(), ["-c", "{config}", "--redis"]);
     let worker = [&[program][..], &worker, &[url.as_str(), "worker"]].concat();
     // The tests themselves may run under nohup.
-    let args = [&["--default-signal=HUP"][..], &worker].concat();
-    let attended = Launch::program("env", &args).config(TOML).start();
-    until("the worker serves", SOON, || attended.stdout().starts_with("serving"));
-    attended.hang_up();
+    let args = [&["-c", TERMINAL, "env", "--default-signal=HUP"][..], &worker].concat();
+    let attended = Launch::program(python(), &args).config(TOML).start();
     let status = attended.wait_exit(SOON);
     assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", attended.stderr());
     let args = [&["--ignore-signal=HUP"][..], &worker].concat();

@@ -3,6 +3,8 @@
 mod check;
 mod ended;
 mod frozen;
+mod late;
 mod life;
 mod page;
+mod reload;
 mod work;

@@ -28,6 +28,7 @@ enum Kind {
     Failed(Failure),
     Snooze(Duration),
     Drop(String),
+    Lost(String),
 }
 
 impl JobError {
@@ -62,13 +63,20 @@ impl JobError {
     pub fn failure(&self) -> Option<&Failure> {
         match &self.0 {
             Kind::Failed(failure) => Some(failure),
-            Kind::Snooze(_) | Kind::Drop(_) => None,
+            Kind::Snooze(_) | Kind::Drop(_) | Kind::Lost(_) => None,
         }
     }
 
     /// Drops a job that nobody wants any more. It ends as cancelled, neither done nor dead, with this reason in its record.
     pub fn drop_job(reason: impl fmt::Display) -> Self {
         Self(Kind::Drop(cut(reason.to_string(), Failure::MAX_ERROR_BYTES)))
+    }
+
+    /// Ends the attempt as if its worker had been lost: what ran it is gone, and the job is not known to be the cause. No attempt
+    /// is spent, but a loss is counted.
+    #[doc(hidden)]
+    pub fn lost(why: String) -> Self {
+        Self(Kind::Lost(cut(why, Failure::MAX_ERROR_BYTES)))
     }
 
     /// Returns the same failure, but leaves open whether the work was done.
@@ -92,6 +100,7 @@ impl JobError {
             Kind::Failed(failure) => Outcome::Failed(failure),
             Kind::Snooze(delay) => Outcome::Snoozed(delay),
             Kind::Drop(reason) => Outcome::Dropped(reason),
+            Kind::Lost(why) => Outcome::Lost(why),
         }
     }
 }
@@ -102,6 +111,7 @@ impl fmt::Debug for JobError {
             Kind::Failed(failure) => write!(out, "{} ({:?})", failure.error, failure.retry),
             Kind::Snooze(delay) => write!(out, "snooze for {delay:?}"),
             Kind::Drop(reason) => write!(out, "drop the job: {reason}"),
+            Kind::Lost(why) => write!(out, "lost: {why}"),
         }
     }
 }

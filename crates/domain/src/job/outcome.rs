@@ -30,8 +30,8 @@ pub enum Outcome {
     Cancelled,
     /// The handler says that the job should not be done at all; contains its reason, for people.
     Dropped(String),
-    /// The worker that ran the attempt fell silent.
-    Lost,
+    /// What ran the attempt is gone, its worker or a program that had other jobs too; contains what happened. No attempt is spent.
+    Lost(String),
     /// The entry is not a job.
     Malformed(String),
     /// The payload does not fit the schema of the job's type; contains what does not fit. No attempt is spent.

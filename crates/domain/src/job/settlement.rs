@@ -60,7 +60,7 @@ pub fn settle(job: &JobSpec, policy: &Policy, outcome: &Outcome, roll: f64) -> S
         Outcome::Malformed(error) => bury(job.attempt, DeadReason::Malformed, error.clone()),
         Outcome::Invalid(error) => bury(job.attempt, DeadReason::Invalid, error.clone()),
         Outcome::Failed(failure) => settle_failure(job, policy, failure, roll),
-        Outcome::Lost => settle_loss(job, policy, roll),
+        Outcome::Lost(why) => settle_loss(job, policy, why, roll),
     }
 }
 
@@ -84,9 +84,9 @@ fn settle_failure(job: &JobSpec, policy: &Policy, failure: &Failure, roll: f64) 
     Settlement::Defer(Deferral { delay, attempt, lost: job.lost, error })
 }
 
-fn settle_loss(job: &JobSpec, policy: &Policy, roll: f64) -> Settlement {
+fn settle_loss(job: &JobSpec, policy: &Policy, why: &str, roll: f64) -> Settlement {
     let lost = job.lost.saturating_add(1);
-    let error = format!("the worker stopped responding ({lost} of {} times allowed)", policy.max_losses);
+    let error = format!("{why} ({lost} of {} times allowed)", policy.max_losses);
     if lost >= policy.max_losses {
         return bury(job.attempt, DeadReason::Lost, error);
     }
@@ -131,6 +131,10 @@ mod tests {
         ];
         let envelope = Envelope::new(fields.iter().map(|(name, value)| (*name, value.as_slice())));
         JobSpec::parse(&envelope, EntryId::new(1_000, 0), Lane::Normal).unwrap()
+    }
+
+    fn lost() -> Outcome {
+        Outcome::Lost("the worker stopped responding".to_owned())
     }
 
     fn policy(max_attempts: u32, max_losses: u32) -> Policy {
@@ -182,9 +186,9 @@ mod tests {
 
     #[test]
     fn lost_workers_are_counted_separately_from_failures() {
-        let settlement = decide(&job(2, 1), &policy(4, 3), &Outcome::Lost);
+        let settlement = decide(&job(2, 1), &policy(4, 3), &lost());
         assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 2, lost: 2, .. })));
-        let settlement = decide(&job(2, 2), &policy(4, 3), &Outcome::Lost);
+        let settlement = decide(&job(2, 2), &policy(4, 3), &lost());
         assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Lost, .. })));
     }
 
@@ -251,7 +255,7 @@ mod tests {
             let outcome = match which {
                 0 => failed(Retry::Policy),
                 1 => failed(Retry::After(Duration::from_secs(9))),
-                2 => Outcome::Lost,
+                2 => lost(),
                 3 => Outcome::Snoozed(Duration::from_secs(1)),
                 _ => Outcome::NotDue(Duration::from_secs(1)),
             };

@@ -232,7 +232,7 @@ pub fn end_step(
         // Nobody knows how far it got. An auto step runs again, and spends no attempt.
         Outcome::Interrupted
         | Outcome::Cancelled
-        | Outcome::Lost
+        | Outcome::Lost(_)
         | Outcome::Expired
         | Outcome::Parked(_)
         | Outcome::Unroutable

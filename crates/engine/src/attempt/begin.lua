@@ -2,8 +2,8 @@
 -- Each job has two keys: record, lock. not_before_ms, expires_at_ms: '' for none. keeps: '1' to keep a record.
 -- is_repeated: '1' if an earlier attempt failed or was lost. unlocks: '1' if the start of the job's first attempt frees
 -- its lock. letter_token: that of the entry's large fields, or ''.
--- returns {1, {an answer or an error for each job}}: 1 start, 0 stale, 2 already done by a late success, 3 expired, {4, ms}
---   not due for this long, 5 its cancellation was requested
+-- returns {1, {an answer or an error for each job}}: 1 start, {1, ms} start, it expires after this long, 0 stale, 2 already
+--   done by a late success, 3 expired, {4, ms} not due for this long, 5 its cancellation was requested
 local stream, cancels, dead = unpack(KEYS, 1, 3)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 4, 2
@@ -32,5 +32,5 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, li
     if facts.state and not is_retried then redis.call('PERSIST', record) end
   end
   if unlocks == '1' and redis.call('GET', lock) == id then redis.call('DEL', lock) end
-  return 1
+  return expires_at_ms == '' and 1 or { 1, tonumber(expires_at_ms) - now }
 end)

@@ -15,8 +15,8 @@ scripts! { BEGIN "begin" }
 /// The answer of `begin` to an attempt that wants to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begun {
-    /// The attempt may start.
-    Start,
+    /// The attempt may start, within this time if the job expires.
+    Start(Option<Duration>),
     /// Another process settled this entry.
     Stale,
     /// An earlier attempt succeeded after it had been given up: the job is done.
@@ -78,7 +78,7 @@ impl Queue {
 fn begun(answer: Answer) -> Result<Begun, Error> {
     match (answer.status, answer.rest.first().and_then(decode::number)) {
         (0, _) => Ok(Begun::Stale),
-        (1, _) => Ok(Begun::Start),
+        (1, left) => Ok(Begun::Start(left.map(Duration::from_millis))),
         (2, _) => Ok(Begun::DoneAlready),
         (3, _) => Ok(Begun::Expired),
         (5, _) => Ok(Begun::CancelRequested),

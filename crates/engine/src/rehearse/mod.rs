@@ -427,7 +427,7 @@ impl Rehearsal<'_> {
     async fn begin(&self, job: &JobSpec) -> Result<(), Error> {
         let candidate = Candidate { job, keeps_record: true };
         let begun = self.queue.begin(&self.consumer, job.lane, &[candidate]).await?;
-        expect_same("begin", only("begin", begun)?, Begun::Start)
+        expect_same("begin", only("begin", begun)?, Begun::Start(None))
     }
 
     async fn apply(&self, envelope: &Envelope, job: &JobSpec, settlement: &Settlement) -> Result<(), Error> {

@@ -1,0 +1,180 @@
+//! Jobs that wait in a pool after Redis has let them begin: whoever starts them late asks again.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use harness::desk::{json, sf};
+use harness::pool::{SOON, Stage};
+use harness::wait::until;
+
+/// How long before its expiry a job is submitted.
+const LIFETIME: u64 = 3000;
+
+/// How long after a pause jobs may still start, on a machine that is slow: the promise is one second.
+const FOLLOWED: u64 = 3000;
+
+/// A program with one job at a time that looks for lines that cancel jobs before it begins one. It is ready once there is a file
+/// `open`, and notes when it begins each job.
+const PROGRAM: &str = r#"
+import json, os, select, sys, time
+def say(**line):
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+def note(file, text):
+    with open(file, "a") as notes: notes.write(f"{text}\n")
+note("pids", os.getpid())
+hello = json.loads(sys.stdin.buffer.raw.readline())
+while not os.path.exists("open"): time.sleep(0.01)
+say(type="ready", protocol=1, inflight=1, ahead=hello["ahead"])
+waiting, buffer = [], b""
+os.set_blocking(0, False)
+def look(wait):
+    global buffer
+    select.select([0], [], [], None if wait else 0)
+    while True:
+        try: data = os.read(0, 65536)
+        except BlockingIOError: break
+        if not data: sys.exit(0)
+        buffer += data
+    *lines, buffer = buffer.split(b"\n")
+    for line in map(json.loads, lines):
+        if line["type"] == "job":
+            waiting.append(line)
+            note("given", line["id"])
+        for job in [job for job in waiting if line["type"] == "cancel" and job["ref"] == line["ref"]]:
+            waiting.remove(job)
+            say(type="result", ref=job["ref"], outcome="snooze", delay_ms=1000)
+while True:
+    look(not waiting)
+    if not waiting: continue
+    job = waiting.pop(0)
+    note("ran", job["id"])
+    note("times", int(time.time() * 1000))
+    if job["payload"] == "wait":
+        while not os.path.exists("gate"): time.sleep(0.01)
+    elif job["payload"]: time.sleep(job["payload"])
+    say(type="result", ref=job["ref"], outcome="done")
+"#;
+
+/// A pool of this program.
+fn stage(pool: &str) -> Stage {
+    let stage = Stage::acting(pool, "max_attempts = 1");
+    fs::write(stage.dir.path().join("worker.py"), PROGRAM).unwrap();
+    stage
+}
+
+fn touch(stage: &Stage, file: &str) {
+    fs::write(stage.dir.path().join(file), "").unwrap();
+}
+
+/// Submits a job that expires soon. Returns when.
+fn submit_short(stage: &Stage, id: &str) -> u64 {
+    let expires = stage.server.now_ms() + LIFETIME;
+    stage.submit_with(id, &["payload", "null", "expires_at_ms", &expires.to_string()]);
+    expires
+}
+
+fn until_running(stage: &Stage, id: &str) {
+    until("the job to begin, as Redis knows it", SOON, || {
+        json(&stage.server, &["status", id])["state"] == "running"
+    });
+}
+
+/// Waits until the time has passed, as Redis tells it.
+fn until_past(stage: &Stage, ms: u64) {
+    until("the time to pass", SOON, || stage.server.now_ms() > ms);
+}
+
+fn assert_expired(stage: &Stage, id: &str) {
+    let status = stage.until_ended(id);
+    assert_eq!((status["state"].as_str(), stage.runs(id)), (Some("dead"), 0), "{status}");
+    assert_eq!(json(&stage.server, &["dead", "show", id])["reason"], "expired");
+}
+
+#[test]
+fn a_job_that_expires_while_its_program_starts_never_runs() {
+    let stage = stage("processes = 1");
+    let _worker = stage.start();
+    let expires = submit_short(&stage, "short");
+    until_running(&stage, "short");
+    until_past(&stage, expires);
+    touch(&stage, "open");
+    assert_expired(&stage, "short");
+    assert_eq!(stage.run("next", "null")["state"], "done");
+}
+
+#[test]
+fn a_job_that_expires_while_all_programs_are_busy_never_runs() {
+    // The program works on fewer jobs than the pool has room for.
+    let stage = stage("processes = 1\ninflight = 4");
+    touch(&stage, "open");
+    let _worker = stage.start();
+    stage.submit("long", "\"wait\"");
+    stage.until_runs("long");
+    let expires = submit_short(&stage, "short");
+    until_running(&stage, "short");
+    until_past(&stage, expires);
+    touch(&stage, "gate");
+    assert_expired(&stage, "short");
+    assert_eq!(stage.until_over("long"), "done");
+}
+
+#[test]
+fn a_job_that_expires_ahead_in_a_program_never_runs() {
+    let stage = stage("processes = 1\nahead = 8");
+    stage.submit("long", "\"wait\"");
+    let expires: Vec<u64> = (0..4).map(|nth| submit_short(&stage, &format!("short-{nth}"))).collect();
+    stage.submit("plain", "null");
+    let _worker = stage.start();
+    (0..4).for_each(|nth| until_running(&stage, &format!("short-{nth}")));
+    touch(&stage, "open");
+    stage.until_runs("long");
+    until_past(&stage, expires[3]);
+    touch(&stage, "gate");
+    (0..4).for_each(|nth| assert_expired(&stage, &format!("short-{nth}")));
+    for id in ["long", "plain"] {
+        assert_eq!((stage.until_over(id).as_str(), stage.runs(id)), ("done", 1), "{id}");
+    }
+}
+
+#[test]
+fn a_pause_is_followed_by_jobs_ahead_which_use_up_no_attempt() {
+    const JOBS: usize = 2000;
+    let mut stage = stage("processes = 1\nahead = 1000");
+    stage.toml = stage.toml.replacen("concurrency = 64", "concurrency = 1001", 1);
+    touch(&stage, "open");
+    let mut jobs = redis::pipe();
+    for nth in 0..JOBS {
+        jobs.cmd("XADD").arg(&[
+            "sf:{default}:jobs",
+            "*",
+            "type",
+            "act",
+            "id",
+            &nth.to_string(),
+            "payload",
+            "0.005",
+        ]);
+    }
+    stage.server.try_pipe(&jobs).unwrap();
+    let _worker = stage.start();
+    until("some jobs to have run", SOON, || stage.lines("times").len() >= 50);
+    assert_eq!(sf(&stage.server, &["pause", "--type", "act", "--reason", "x"]).code, Some(0));
+    let paused = stage.server.now_ms();
+    until_past(&stage, paused + FOLLOWED);
+    let started = |stage: &Stage| stage.lines("times").len();
+    let begun = started(&stage);
+    // As long again as all that the pool has room for would take.
+    until_past(&stage, paused + FOLLOWED + 2000);
+    assert_eq!(started(&stage), begun, "jobs started long after the pause");
+    assert!(begun < JOBS, "{begun} jobs started");
+    assert_eq!(sf(&stage.server, &["resume", "--type", "act"]).code, Some(0));
+    until("all jobs to have run", SOON, || started(&stage) >= JOBS);
+    for nth in [0, begun - 1, begun, begun + 1, JOBS - 1] {
+        let status: Value = stage.until_ended(&nth.to_string());
+        assert_eq!((status["state"].as_str(), stage.runs(&nth.to_string())), (Some("done"), 1), "{status}");
+    }
+    assert_eq!(started(&stage), JOBS, "each ran once");
+}
