@@ -316,7 +316,7 @@ impl Executor {
             if !held_lease.take_unbegun() || held_lease.is_cut() {
                 return outcome;
             }
-            match self.ask_again(delivery, tracked).await {
+            match Box::pin(self.ask_again(delivery, tracked)).await {
                 Ok(now) => started = now,
                 Err(refused) => return refused,
             }

@@ -2,9 +2,9 @@
 //! `docs/pools.md` is the contract with the programs.
 //!
 //! A job waits in the `slots` until a program has room. Each place of the pool (`seat`) starts a `program`, when it is wanted
-//! and the `restarts` allow it, and runs its `session`: the session writes (`outgoing`) and reads the lines (`message`, `payload`),
-//! keeps the bounds of its `jobs`, of whose `cuts` it hears, and ends the program. `ended` says what becomes of its jobs then. The
-//! `board` shows what all programs are doing, and `reports` logs what they say.
+//! and the `restarts` allow it, and runs its `session`: the session waits for jobs (`taking`), writes (`outgoing`) and reads the
+//! lines (`message`, `payload`), keeps the bounds of its `jobs`, of whose `cuts` it hears, and ends the program. `ended` says what
+//! becomes of its jobs then. The `board` shows what all programs are doing, and `reports` logs what they say.
 
 mod board;
 mod choice;
@@ -22,6 +22,7 @@ mod room;
 mod seat;
 mod session;
 mod slots;
+mod taking;
 mod words;
 
 use std::collections::BTreeSet;

@@ -1,13 +1,11 @@
 //! The life of a program that is ready: it gets jobs and answers them, until it or its pool has had enough. Whatever it
 //! writes, or fails to read, its jobs end, and the worker goes on.
 
-use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +18,7 @@ use super::program::{Program, write_some};
 use super::reports::LogBudget;
 use super::room::Room;
 use super::slots::{Answer, Request, Taken};
+use super::taking::{Taking, Wish, taken};
 use super::{PoolStart, Shared, board::Seat, reached};
 use crate::event::PoolEnding;
 
@@ -70,21 +69,6 @@ pub(super) struct Session<'a> {
     pub(super) is_blamed: bool,
 }
 
-/// What a program may get next.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Wish {
-    /// A job that it begins at once.
-    Begin,
-    /// A job that it begins after those that it has. It gets none after this time.
-    Ahead(Instant),
-}
-
-/// A program that waits for a job.
-struct Taking<'a> {
-    is_ahead: bool,
-    request: BoxFuture<'a, Option<Request>>,
-}
-
 /// How far the end of the program has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stage {
@@ -131,7 +115,7 @@ impl<'a> Session<'a> {
         for clock in [&mut looks, &mut doubts] {
             clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
-        let bell = self.jobs.bell();
+        let (bell, slots) = (self.jobs.bell(), &self.pool.slots);
         let (mut stopping, mut leaving) = (pin!(stop.cancelled()), pin!(leave.cancelled()));
         let mut has_left = false;
         // It lives until it has a job: the pool prefers the program that has waited for the shortest time.
@@ -142,9 +126,9 @@ impl<'a> Session<'a> {
                 self.fill();
             }
             let wish = self.wish();
-            if taking.as_ref().map(|taking| taking.is_ahead) != wish.map(|wish| wish != Wish::Begin) {
+            if taking.as_ref().map(Taking::is_ahead) != wish.map(|wish| wish != Wish::Begin) {
                 // A wake-up that it may have had goes to another program.
-                taking = wish.map(|wish| self.taking(wish));
+                taking = wish.map(|wish| Taking::new(slots, wish));
             }
             let due = self.due();
             tokio::select! {
@@ -157,7 +141,8 @@ impl<'a> Session<'a> {
                 }
                 () = reached(due), if due.is_some() => self.on_time(Instant::now()),
                 _ = looks.tick() => self.look(Instant::now()),
-                now = doubts.tick(), if self.jobs.has_ahead() => {
+                _ = doubts.tick(), if self.jobs.has_ahead() => {
+                    let now = Instant::now();
                     self.take_back(|request| request.context.is_in_doubt(now.into_std()));
                 }
                 line = self.program.lines.next(), if !self.output_ended => self.on_lines(line),
@@ -182,16 +167,6 @@ impl<'a> Session<'a> {
     /// Returns what the program may get next.
     fn wish(&self) -> Option<Wish> {
         if self.jobs.has_room() { Some(Wish::Begin) } else { self.jobs.ahead_until().map(Wish::Ahead) }
-    }
-
-    /// Waits for a job for the program.
-    fn taking(&self, wish: Wish) -> Taking<'a> {
-        let slots = &self.pool.slots;
-        let (is_ahead, request): (_, BoxFuture<'a, _>) = match wish {
-            Wish::Begin => (false, Box::pin(async move { Some(slots.take().await) })),
-            Wish::Ahead(until) => (true, Box::pin(slots.take_ahead(until))),
-        };
-        Taking { is_ahead, request }
     }
 
     /// Gives the program the jobs that wait, as many as it may have.
@@ -488,13 +463,5 @@ impl<'a> Session<'a> {
         if self.program.memory().is_some_and(|memory| memory > most) {
             self.close(PoolEnding::MaxMemory);
         }
-    }
-}
-
-/// Waits for a job, forever if none is wanted.
-async fn taken(taking: &mut Option<Taking<'_>>) -> (bool, Option<Request>) {
-    match taking {
-        Some(taking) => (taking.is_ahead, taking.request.as_mut().await),
-        None => pending().await,
     }
 }

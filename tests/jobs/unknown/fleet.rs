@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use streamfleet::Fleet;
 use streamfleet::job::{JobId, State};
 use streamfleet::worker::QueueConfig;
 use streamfleet_engine::admin::Cancellation;
 
 use super::{DEAD, PATIENCE, ROOM, ROOMS, start, until_joined, until_parked};
-use harness::fleet::{Acts, until_state};
+use harness::fleet::{Acts, Running, quick, until_state};
 use harness::proxy::{Mode, Proxy};
-use harness::scene::{LONG, SOON, STREAM, Scene};
+use harness::scene::{Gate, LONG, SOON, STREAM, Scene};
 use harness::scripts::{reply, sha, source, status_and_rest};
 use harness::wait::until_async;
 
@@ -149,6 +150,45 @@ async fn a_known_type_with_a_backlog_never_dies_as_unroutable() {
     ids.iter().for_each(|id| add(&scene, id));
     until_each_ran_once(&handler, &ids).await;
     assert_eq!(scene.int(&["XLEN", DEAD]), 0);
+    ignorant.stop().await;
+    knowing.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_worker_that_knows_tens_of_thousands_of_types_keeps_them_all_alive() {
+    let scene = Scene::new().await;
+    let gate = Gate::closed();
+    let mut config = scene.config(LONG);
+    config.worker.unroutable_after = 2 * PATIENCE;
+    let ignorant = start(config.clone(), &["other"], &Acts::well());
+    let one_slot = QueueConfig::default().concurrency(1);
+    config.worker.queues.insert("default".parse().unwrap(), one_slot);
+    let types: Vec<String> = (0..30_000).map(|nth| format!("type-{nth:05}")).collect();
+    let mut knowing = Fleet::builder(config).handler_with("test", quick(3), gate.clone()).unwrap();
+    for name in &types {
+        knowing = knowing.handler_with(name, quick(3), gate.clone()).unwrap();
+    }
+    let knowing = Running::of(knowing.build());
+    until_joined(&scene, 2).await;
+    scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "busy", "payload", "wait"]);
+    gate.until_started(&"busy".parse().unwrap()).await;
+    let parked: Vec<&str> = types.iter().step_by(7_500).map(String::as_str).collect();
+    for name in &parked {
+        scene.server.cmd(&["XADD", STREAM, "*", "type", name, "id", name]);
+    }
+    until_async("the jobs to be in their rooms", SOON, async || scene.int(&["HLEN", ROOMS]) == 4).await;
+    let began = Instant::now();
+    until_async("the time to pass after which jobs of unknown types die", 2 * SOON, async || {
+        let unknown = scene.queue.unknown_types(100).await.unwrap();
+        assert!(unknown.iter().all(|unknown| unknown.unserved_for.is_none()), "{unknown:?}");
+        began.elapsed() > 4 * PATIENCE
+    })
+    .await;
+    assert_eq!(scene.int(&["XLEN", DEAD]), 0);
+    gate.open();
+    for name in &parked {
+        gate.until_ended(&name.parse().unwrap()).await;
+    }
     ignorant.stop().await;
     knowing.stop().await;
 }
