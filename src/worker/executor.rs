@@ -304,7 +304,6 @@ impl Executor {
         let timeout = delivery.job.timeout.unwrap_or(policy.timeout);
         let (mut started, held_lease) = (started, &delivery.held_lease);
         loop {
-            // The clock may have been paused.
             let deadline = started + timeout;
             held_lease.renew_until(deadline + handler.grace() + SETTLE_MARGIN);
             let reports = Arc::clone(&self.reporter.reports);

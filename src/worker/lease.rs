@@ -121,9 +121,13 @@ impl HeldLease {
         self.unbegun.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the handler has returned so, once.
+    /// Returns true if the handler has returned so, once. The clock of the attempt starts anew.
     pub(crate) fn take_unbegun(&self) -> bool {
-        self.unbegun.swap(false, Ordering::Relaxed)
+        let is_unbegun = self.unbegun.swap(false, Ordering::Relaxed);
+        if is_unbegun {
+            *self.pauses() = Pauses::default();
+        }
+        is_unbegun
     }
 
     /// Returns how long the attempt has run; zero before it begins.
@@ -281,6 +285,33 @@ mod tests {
         held_lease.pause(at(2000));
         held_lease.resume(at(2500));
         assert_eq!(held_lease.paused_for(at(5000)), Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn what_was_answered_is_in_doubt_once_the_rules_change_or_the_job_may_have_expired() {
+        let (held_lease, rules, now) = (HeldLease::new(Instant::now()), RulesCheck::new(), Instant::now());
+        assert!(!held_lease.is_in_doubt(&rules, now), "nobody was asked");
+        rules.note_checked();
+        held_lease.ask(rules.changes());
+        assert!(!held_lease.is_in_doubt(&rules, now));
+        let second = Duration::from_secs(1);
+        held_lease.expires_at(now + second / 2);
+        assert!(!held_lease.is_in_doubt(&rules, now) && held_lease.is_in_doubt(&rules, now + second / 2));
+        held_lease.ask(rules.changes());
+        assert!(!held_lease.is_in_doubt(&rules, now + second / 2));
+        rules.note_change();
+        assert!(held_lease.is_in_doubt(&rules, now));
+    }
+
+    #[test]
+    fn a_handler_that_has_not_begun_its_job_is_noted_once_and_its_pauses_are_forgotten() {
+        let (held_lease, now) = (HeldLease::new(Instant::now()), Instant::now());
+        held_lease.pause(now);
+        held_lease.resume(now + Duration::from_secs(1));
+        assert!(!held_lease.take_unbegun() && held_lease.paused_for(now) == Duration::from_secs(1));
+        held_lease.note_unbegun();
+        assert!(held_lease.take_unbegun() && !held_lease.take_unbegun());
+        assert_eq!(held_lease.paused_for(now), Duration::ZERO);
     }
 
     #[test]
