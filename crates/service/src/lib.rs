@@ -18,10 +18,11 @@ extern crate streamfleet_domain;
 
 pub mod alerts;
 pub mod config;
-mod connections;
 mod listener;
 mod memory;
 mod scale;
+#[doc(hidden)]
+pub mod server;
 mod signals;
 mod systemd;
 pub mod telemetry;

@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{RawQuery, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::map_response;
+use axum::extract::{RawQuery, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use super::connections::BoundedListener;
 use super::scale;
+use super::server::{Bounds, Terms, names_no_site, serve};
 use crate::telemetry::{Metrics, UPKEEP_EVERY};
 use streamfleet::Autoscale;
 use streamfleet::Probe;
@@ -22,6 +22,18 @@ use streamfleet::Probe;
 /// How many connections may wait to be accepted. The system ignores further clients, and they try again after a second:
 /// too late for most probes. See `listen(2)`.
 const QUEUED: u32 = 1024;
+
+/// Each connection gets one answer: one that stays idle would occupy a place. Any of them makes room for a probe.
+const TERMS: Terms = Terms {
+    bounds: Bounds { crowded_from: 64, most: 512, answered_make_room: true },
+    keep_alive: false,
+    head: Duration::from_secs(6),
+    unread_ms: 10_000,
+    // `/scale` may use two seconds of it.
+    whole: Some(Duration::from_secs(16)),
+    // A scraper must not keep the process running.
+    drain: Duration::from_millis(500),
+};
 
 /// The state that the answers come from.
 #[derive(Clone)]
@@ -74,16 +86,16 @@ impl Listener {
             Err(error) => return tracing::error!(%error, "the metrics listener cannot be used"),
         };
         let metrics = answers.metrics.clone();
+        let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
         let routes = Router::new()
             .route("/metrics", get(render_metrics))
             .route("/livez", get(alive))
             .route("/readyz", get(ready))
             .route("/startupz", get(started))
             .route("/scale", get(scale))
-            .layer(map_response(close_connection))
             .with_state(answers);
-        let stopped = stop.clone().cancelled_owned();
-        let serving = axum::serve(BoundedListener::new(listener), routes).with_graceful_shutdown(stopped);
+        // Elsewhere, a Service of Kubernetes may have any name.
+        let routes = if is_loopback { routes.layer(from_fn(refuse_sites)) } else { routes };
         let upkeep = async {
             let mut beat = tokio::time::interval(UPKEEP_EVERY);
             loop {
@@ -91,15 +103,9 @@ impl Listener {
                 metrics.upkeep();
             }
         };
-        // A scraper that keeps its connection open must not keep the process running.
-        let grace = async {
-            stop.cancelled().await;
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        };
         tokio::select! {
-            served = serving => if let Err(error) = served { tracing::error!(%error, "the metrics listener ended") },
+            () = serve(listener, routes, TERMS, stop.cancelled()) => {}
             () = upkeep => {}
-            () = grace => {}
         }
     }
 }
@@ -110,6 +116,15 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(QUEUED)
+}
+
+/// Refuses what a browser asks for the page of another site.
+async fn refuse_sites(request: Request, next: Next) -> Response {
+    if !names_no_site(request.headers()) {
+        let why = "ask this listener by localhost or its address: it serves no other name\n";
+        return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
+    }
+    next.run(request).await
 }
 
 async fn render_metrics(State(answers): State<Answers>) -> impl IntoResponse {
@@ -136,13 +151,6 @@ async fn started(State(answers): State<Answers>) -> (StatusCode, String) {
 async fn scale(State(answers): State<Answers>, RawQuery(query): RawQuery) -> impl IntoResponse {
     let (status, body) = scale::answer(&answers.scale, query.as_deref().unwrap_or_default()).await;
     (status, [(header::CONTENT_TYPE, "application/json")], body)
-}
-
-/// Closes each connection after one answer. A client that keeps an idle connection would occupy a place, and lose it to
-/// the next client.
-async fn close_connection(mut answer: Response) -> Response {
-    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    answer
 }
 
 fn answer(verdict: Result<(), String>) -> (StatusCode, String) {

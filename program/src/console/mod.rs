@@ -7,7 +7,6 @@
 mod access;
 mod alerting;
 mod api;
-mod connections;
 mod directory;
 mod link;
 mod pages;

@@ -1,60 +1,34 @@
-//! The listener: a bounded number of connections, none of which a client can hold by sending slowly.
+//! The console's port.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::extract::ConnectInfo;
-use axum::http::{HeaderValue, header};
-use axum::response::Response;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use rustix::net::sockopt;
 use streamfleet::Shutdown;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
-use tower::ServiceExt as _;
+use streamfleet_service::server::{Bounds, Terms, serve};
+use tokio::net::TcpListener;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
-use super::connections::{Connection, Connections};
+/// What the console demands of its clients.
+const TERMS: Terms = Terms {
+    bounds: Bounds { crowded_from: 2048, most: 2560, answered_make_room: false },
+    keep_alive: true,
+    head: Duration::from_secs(20),
+    unread_ms: 60_000,
+    whole: None,
+    drain: Duration::from_secs(5),
+};
 
-/// How many connections may be open. Beyond that, silent ones make room.
-const MAX_CONNECTIONS: usize = 2048;
-
-/// How long the console waits for a client that sends or reads slowly.
-const PATIENCE: Patience =
-    Patience { head: Duration::from_secs(20), body_pause: Duration::from_secs(20), unread_ms: 60_000 };
-
-/// The largest head of a request, roughly.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
-
-/// How long requests in progress may take once the process is asked to stop.
-const DRAIN: Duration = Duration::from_secs(5);
-
-/// After a failure to accept, such as too many open files.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-
-/// How long a client may take.
-#[derive(Debug, Clone, Copy)]
-struct Patience {
-    /// The head of a request must be complete within this time. A kept connection may also be idle for so long.
-    head: Duration,
-    /// A pause within a body may be this long.
-    body_pause: Duration,
-    /// How long a client may read nothing of an answer that has come, in milliseconds.
-    unread_ms: u32,
-}
+/// A pause within a body may be this long.
+const BODY_PAUSE: Duration = Duration::from_secs(20);
 
 /// An open port.
 pub(super) struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    patience: Patience,
-    most: usize,
+    terms: Terms,
+    body_pause: Duration,
 }
 
 impl Server {
@@ -70,7 +44,7 @@ impl Server {
             )
         })?;
         let address = listener.local_addr().context("failed to read the listener's address")?;
-        Ok(Self { listener, address, patience: PATIENCE, most: MAX_CONNECTIONS })
+        Ok(Self { listener, address, terms: TERMS, body_pause: BODY_PAUSE })
     }
 
     /// The address, with the port that the system chose for port 0.
@@ -80,77 +54,8 @@ impl Server {
 
     /// Answers requests until it is asked to stop. Then it finishes those in progress.
     pub(super) async fn run(self, routes: Router, shutdown: Shutdown) {
-        let routes = routes.layer(RequestBodyTimeoutLayer::new(self.patience.body_pause));
-        let (mut open, stopping) = (Connections::new(self.most), CancellationToken::new());
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                biased;
-                () = shutdown.requested() => break,
-                Some(_) = connections.join_next(), if !connections.is_empty() => {}
-                accepted = self.listener.accept() => match accepted {
-                    Ok(client) => {
-                        let place = tokio::select! {
-                            () = shutdown.requested() => break,
-                            place = open.place() => place,
-                        };
-                        let place = (place, open.is_crowded());
-                        connections.spawn(serve(client, place, self.patience, routes.clone(), stopping.clone()));
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "the console cannot accept a connection");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                    }
-                },
-            }
-        }
-        stopping.cancel();
-        let ending = async { while connections.join_next().await.is_some() {} };
-        // A client that reads an endless answer must not keep the process running.
-        if tokio::time::timeout(DRAIN, ending).await.is_err() {
-            tracing::info!("the console closes connections that are still open");
-        }
-    }
-}
-
-async fn serve(
-    (stream, peer): (TcpStream, SocketAddr),
-    (place, is_crowded): (Arc<Connection>, bool),
-    patience: Patience,
-    routes: Router,
-    stopping: CancellationToken,
-) {
-    // A client that does not read its answer loses the connection.
-    if let Err(error) = sockopt::set_tcp_user_timeout(&stream, patience.unread_ms) {
-        tracing::debug!(%error, "the console cannot bound how long a client may read nothing");
-    }
-    let noted = Arc::clone(&place);
-    let service = routes.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(peer));
-        request.map(axum::body::Body::new)
-    });
-    let service = service.map_response(move |mut answer: Response| {
-        noted.note_answer();
-        if is_crowded {
-            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        answer
-    });
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(patience.head).max_buf_size(MAX_HEAD_BYTES);
-    let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = place.must_end() => return tracing::debug!(%peer, "a silent connection to the console made room for another"),
-        () = stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    // Clients go away at any time.
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection to the console ended");
+        let routes = routes.layer(RequestBodyTimeoutLayer::new(self.body_pause));
+        serve(self.listener, routes, self.terms, shutdown.requested()).await;
     }
 }
 
@@ -163,15 +68,16 @@ mod tests {
     use axum::routing::{get, post};
     use futures_util::stream;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
     use tokio::sync::Notify;
+    use tokio::task::JoinSet;
 
     use super::*;
 
     /// How long anything may take on a very busy machine.
     const SOON: Duration = Duration::from_secs(60);
 
-    const SHORT: Patience =
-        Patience { head: Duration::from_millis(200), body_pause: Duration::from_millis(200), unread_ms: 500 };
+    const SHORT: Duration = Duration::from_millis(200);
 
     /// Notifies somebody when it is dropped.
     struct Dropped(Arc<Notify>);
@@ -182,8 +88,8 @@ mod tests {
         }
     }
 
-    /// Serves an answer without end, and one about a whole body, until it is stopped.
-    async fn start(dropped: Arc<Notify>, patience: Patience) -> (SocketAddr, Shutdown, JoinSet<()>) {
+    /// Serves an answer without end, and one about a whole body, until it is stopped. Clients may pause for this long.
+    async fn start(dropped: Arc<Notify>, pause: Duration) -> (SocketAddr, Shutdown, JoinSet<()>) {
         let endless = move || {
             let answer = Dropped(Arc::clone(&dropped));
             let chunks = stream::repeat_with(move || {
@@ -196,7 +102,9 @@ mod tests {
             .route("/endless", get(endless))
             .route("/body", post(|body: Bytes| async move { body.len().to_string() }));
         let mut server = Server::open("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        (server.patience, server.most) = (patience, 4);
+        let bounds = Bounds { crowded_from: 4, most: 8, ..TERMS.bounds };
+        server.terms = Terms { bounds, head: pause, unread_ms: 500, ..TERMS };
+        server.body_pause = pause;
         let (address, shutdown) = (server.address(), Shutdown::new());
         let mut running = JoinSet::new();
         running.spawn(server.run(routes, shutdown.clone()));
@@ -245,8 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_say_nothing_keep_nobody_out() {
-        let patience = Patience { head: SOON, body_pause: SOON, unread_ms: 60_000 };
-        let (address, shutdown, mut running) = start(Arc::default(), patience).await;
+        let (address, shutdown, mut running) = start(Arc::default(), SOON).await;
         let mut silent = Vec::new();
         for _ in 0..20 {
             silent.push(TcpStream::connect(address).await.unwrap());

@@ -22,7 +22,7 @@ const HALF_OPEN: usize = 200;
 const DRIPPING: usize = 100;
 
 const REQUEST: &[u8] =
-    b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n\r\n";
+    b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n\r\n";
 
 fn opened(address: &str, sent: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -57,7 +57,7 @@ fn hundreds_of_stalled_connections_do_not_block_probes_or_scrapes() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| drip(&address, &stop));
-        let begun = [&b""[..], b"GET /met", b"GET /livez HTTP/1.1\r\nHost: x\r\n"];
+        let begun = [&b""[..], b"GET /met", b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"];
         let silent: Vec<_> = (0..HALF_OPEN).map(|nth| opened(&address, begun[nth % begun.len()])).collect();
         let (since, mut slow) = (Instant::now(), 0);
         // A listener that waited for them would not answer for two minutes.
@@ -88,6 +88,55 @@ fn hundreds_of_stalled_connections_do_not_block_probes_or_scrapes() {
     assert_eq!(worker.wait_exit(SOON).code(), Some(0));
 }
 
+/// How often those who hold connections look for ones that were closed.
+const REOPEN_EVERY: Duration = Duration::from_millis(10);
+
+/// Opens many connections, and each again as soon as it is closed, until `stop` is set.
+fn hold(address: &str, stop: &AtomicBool) {
+    let open = || {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nonblocking(true).map(|()| stream)
+    };
+    let mut held: Vec<_> = (0..2 * HALF_OPEN).map(|_| open().ok()).collect();
+    let since = Instant::now();
+    // A failing test does not set `stop`.
+    while !stop.load(Ordering::Relaxed) && since.elapsed() < 2 * SOON {
+        for stream in &mut held {
+            let is_open = |stream: &mut TcpStream| {
+                stream.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+            };
+            if !stream.as_mut().is_some_and(is_open) {
+                *stream = open().ok();
+            }
+        }
+        std::thread::park_timeout(REOPEN_EVERY);
+    }
+}
+
+#[test]
+fn clients_that_reopen_what_was_closed_do_not_block_probes() {
+    let server = RedisServer::start();
+    let (worker, address) = ready(&launch(&server.url()));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| hold(&address, &stop));
+        let (since, mut slow) = (Instant::now(), 0);
+        until("ten seconds of probes", SOON, || {
+            let asked = Instant::now();
+            let answer = status(&address, "/livez");
+            slow = if answer == Some(200) && asked.elapsed() < PROBE_WITHIN { 0 } else { slow + 1 };
+            assert!(
+                slow < FAILURES,
+                "{slow} probes in a row failed or took too long, the last {:?}",
+                asked.elapsed()
+            );
+            since.elapsed() > Duration::from_secs(10)
+        });
+        stop.store(true, Ordering::Relaxed);
+    });
+    drop(worker);
+}
+
 #[test]
 fn clients_of_a_frozen_process_are_accepted_and_wait() {
     let server = RedisServer::start();
@@ -111,7 +160,8 @@ fn a_probe_that_arrived_with_many_silent_clients_is_answered() {
         // When the process is back, the listener finds all of them at once.
         worker.freeze();
         silent.extend((0..before).map(|_| opened(&address, b"")));
-        let mut probe = opened(&address, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let mut probe =
+            opened(&address, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         silent.extend((before..HALF_OPEN).map(|_| opened(&address, b"")));
         worker.thaw();
         probe.set_read_timeout(Some(SOON)).unwrap();
@@ -126,8 +176,9 @@ fn a_client_that_reads_slowly_loses_its_place_to_others() {
     let server = RedisServer::start();
     let (_worker, address) = ready(&launch(&server.url()));
     // They send a request, and read nothing.
-    let asked: Vec<_> =
-        (0..HALF_OPEN).map(|_| opened(&address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).collect();
+    let asked: Vec<_> = (0..HALF_OPEN)
+        .map(|_| opened(&address, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        .collect();
     let in_time = |_nth: &u32| {
         let since = Instant::now();
         assert_eq!(status(&address, "/livez"), Some(200));

@@ -4,6 +4,7 @@ mod alive;
 mod cluster;
 mod crowded;
 mod healthcheck;
+mod host;
 mod scale;
 mod service_manager;
 mod unread;

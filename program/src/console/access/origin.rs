@@ -1,7 +1,7 @@
 //! Where a request comes from: to which host it was sent, and which site's page sent it.
 
-use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, header};
+use streamfleet_service::server::host;
 
 /// The hosts under which the console may be asked. A page of another site whose name resolves to this machine (DNS rebinding)
 /// sends another one.
@@ -32,12 +32,6 @@ fn shown(ip: std::net::IpAddr) -> String {
         std::net::IpAddr::V4(ip) => ip.to_string(),
         std::net::IpAddr::V6(ip) => format!("[{ip}]"),
     }
-}
-
-/// The host that a request was sent to, without its port.
-fn host(headers: &HeaderMap) -> Option<String> {
-    let authority: Authority = headers.get(header::HOST)?.to_str().ok()?.parse().ok()?;
-    Some(authority.host().to_lowercase())
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -93,6 +87,9 @@ mod tests {
             assert!(!hosts.includes(&headers(&[("host", host)])), "{host}");
         }
         assert!(!hosts.includes(&headers(&[])));
+        let mut two = headers(&[("host", "localhost")]);
+        two.append("host", "evil.example".parse().unwrap());
+        assert!(!hosts.includes(&two));
     }
 
     #[test]
