@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use streamfleet::JobError;
 use streamfleet::Steps;
-use streamfleet::job::{JobId, State, StepState, Verdict};
+use streamfleet::job::{DeadReason, JobId, State, StepState, Verdict};
 use streamfleet_engine::admin::{DecideError, Decided};
 
 use harness::fleet::{Running, config, quick, until_state};
@@ -55,6 +55,7 @@ async fn giving_up_a_step_skips_the_steps_after_it() {
     let (scene, handler, fleet, job) = undecided().await;
     assert_eq!(scene.decide(&job, "charge", Verdict::GiveUp).await.unwrap(), Decided::Written);
     assert_eq!(scene.queue.snapshot().await.unwrap().dead, 1);
+    assert_eq!(scene.reason(&job).await, "fatal", "nothing is left to decide");
     let again = scene.decide(&job, "charge", Verdict::Run).await;
     assert!(matches!(again, Err(DecideError::Refused { .. })), "{again:?}");
     let seen = scene.seen(&job).await;
@@ -65,6 +66,38 @@ async fn giving_up_a_step_skips_the_steps_after_it() {
     assert_eq!(scene.reason(&job).await, "fatal");
     assert_eq!(["charge", "render", "mail"].map(|step| handler.runs(step)), [1, 1, 0]);
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_decision_says_so_in_the_letter() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|_, _| Err(JobError::retry("no answer")));
+    let steps = ["charge", "ship"]
+        .into_iter()
+        .fold(Steps::builder(), |steps, name| steps.once(name, handler.clone()));
+    let fleet = scene.fleet(quick(3), steps.build().unwrap());
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    fleet.stop().await;
+    let letters = scene.queue.dead_letters();
+    let died = letters.recent(None, 1).await.unwrap().remove(0);
+    assert_eq!(scene.decide(&job, "charge", Verdict::GiveUp).await.unwrap(), Decided::Written);
+    assert_eq!(scene.seen(&job).await.dead, Some(died.entry), "another step needs a decision");
+    assert_eq!(scene.decide(&job, "ship", Verdict::GiveUp).await.unwrap(), Decided::Written);
+    let now = letters.get(scene.seen(&job).await.dead.unwrap()).await.unwrap().unwrap();
+    assert_eq!(
+        ["dead_reason", "dead_steps"].map(|name| now.text(name)),
+        ["fatal", "charge=given_up ship=given_up"]
+    );
+    assert!(now.text("dead_before").contains("needs_decision"), "{}", now.text("dead_before"));
+    for name in ["type", "payload", "dead_error", "dead_at_ms", "dead_life"] {
+        assert_eq!(now.text(name), died.text(name), "{name}");
+    }
+    assert_eq!(letters.edited(died.entry).await.unwrap(), Some(now.entry));
+    let groups = letters.groups().await.unwrap();
+    let counted: Vec<_> =
+        groups.groups.iter().map(|group| (group.reason, group.count, group.deaths)).collect();
+    assert_eq!((counted, groups.letters), (vec![(Some(DeadReason::Fatal), 1, 0)], 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::job::QueueName;
+use streamfleet::job::{QueueName, Verdict};
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
 use streamfleet_engine::admin::{Action, CampaignRules, Filter, IncidentKind, IncidentState};
 use streamfleet_service::alerts::Watched;
@@ -13,6 +13,7 @@ use super::{
 };
 use harness::fleet::{Acts, Running, queue, quick, submit};
 use harness::redis_server::RedisServer;
+use harness::steps::{Scene, Walks};
 use harness::wait::until_async;
 
 /// A handler that runs until its job is cut short.
@@ -107,6 +108,25 @@ async fn decisions_that_wait_for_a_person_are_an_incident_and_no_new_cause() {
     remove_letters(&server, &broker).await;
     until_over(&broker).await;
     alerts.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_ends_the_incident_though_the_letter_stays() {
+    let scene = Scene::new().await;
+    let broker = broker(&scene.server).await;
+    let fleet = scene.usual(&Walks::but("charge"));
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    let alerts = start(&scene.server, config());
+    until_open(&broker, IncidentKind::NeedsDecision).await;
+    scene.decide(&job, "charge", Verdict::GiveUp).await.unwrap();
+    until_over(&broker).await;
+    assert_eq!(scene.reason(&job).await, "fatal");
+    let past = broker.incidents().past(None, 10).await.unwrap();
+    let kinds: Vec<_> = past.iter().map(|past| past.incident.kind).collect();
+    assert_eq!(kinds, [IncidentKind::NeedsDecision], "the job did not die again");
+    alerts.stop().await;
+    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

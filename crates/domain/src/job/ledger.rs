@@ -133,6 +133,13 @@ impl Ledger {
         self.get(step).map_or_else(StepState::default, |record| record.state)
     }
 
+    /// Returns the states of the steps that have begun, as a dead letter has them: `charge=done mail=exhausted`.
+    pub fn states(&self) -> String {
+        let begun = self.steps.iter().filter(|(_, record)| record.state != StepState::Pending);
+        let states = begun.map(|(step, record)| format!("{step}={}", record.state));
+        states.collect::<Vec<_>>().join(" ")
+    }
+
     /// Returns the number of a step's runs that count in this life; see [`Self::counts_in`].
     #[doc(hidden)]
     pub fn attempts(&self, step: &StepName, life: &str, kind: StepKind) -> u32 {

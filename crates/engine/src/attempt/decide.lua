@@ -2,11 +2,15 @@
 -- write that a full Redis refuses, so it is refused as a whole. Without a step it only does what follows from a late
 -- report.
 -- stream: that of the job. version, letter_id: the ledger's version, and the dead letter or '', that this is based on.
--- step: '' for none. state: its new one. follows: 'done', 'replay' or 'stay'.
+-- step: '' for none. state: its new one. follows: 'done', 'replay' or 'stay'. FIRST_RESTATED: only if the letter stays, and
+-- says from now on why: its fingerprint, the ms of its death, its type, its new reason, its error, how far its steps are, what
+-- it was before. place: the key that says, for kept_ms, which letter took its place.
 -- returns {1} written, {2, entry id} written and the job is replayed, {3} written and the job is done, {0} something has
 --   changed
-local ledger, record, dead, high, normal, low, lock, batch, stream, offloaded = unpack(KEYS)
-local version, letter_id, call, step, state, verdict, who, reason, follows, retention_ms, id, ends = unpack(ARGV)
+local ledger, record, dead, high, normal, low, lock, batch, stream, offloaded, place = unpack(KEYS)
+local version, letter_id, call, step, state, verdict, who, reason, follows, retention_ms, id, ends, kept_ms =
+  unpack(ARGV, 1, 13)
+local FIRST_RESTATED = 14
 local now = now_ms()
 if redis.call('HGET', ledger, 'call') == call then return { tonumber(redis.call('HGET', ledger, 'answer')), '' } end
 if (redis.call('HGET', ledger, 'v') or '0') ~= version then return { 0 } end
@@ -16,10 +20,26 @@ if letter_id ~= '' then
   if not letter or redis.call('HGET', record, 'dead_id') ~= letter_id then return { 0 } end
 end
 local answer = letter and (follows == 'done' and 3 or follows == 'replay' and 2) or 1
-if answer ~= 1 then
+local is_restated = letter and answer == 1 and ARGV[FIRST_RESTATED]
+if answer ~= 1 or is_restated then
   -- Nothing is written if one of these fails.
   must_end_letters(dead)
   redis.call('XLEN', stream)
+end
+if is_restated then
+  local as, steps, before = { unpack(ARGV, FIRST_RESTATED, FIRST_RESTATED + 4) }, unpack(ARGV, FIRST_RESTATED + 5)
+  local others = { dead_reason = as[4], dead_steps = steps, dead_before = before }
+  local fields = {}
+  for at = 1, #letter[2], 2 do
+    local name = letter[2][at]
+    if not others[name] and name ~= 'dead_fingerprint' and name ~= 'dead_group' then
+      add_pair(fields, name, letter[2][at + 1])
+    end
+  end
+  for _, name in ipairs({ 'dead_reason', 'dead_steps', 'dead_before' }) do add_pair(fields, name, others[name]) end
+  local restated = replace_letter(dead, record, letter, fields, as, offloaded)
+  if type(restated) == 'table' then return restated end
+  redis.call('SET', place, restated .. ' ' .. call, 'PX', kept_ms)
 end
 redis.call('HSET', ledger, 'call', call, 'answer', answer)
 if step ~= '' then

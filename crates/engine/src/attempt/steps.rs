@@ -7,6 +7,8 @@ use crate::attempt::taken::TakenJob;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::scripts;
+use crate::dead::edit::{PLACE_RETENTION, restated};
+use crate::dead::letter::DeadLetter;
 use crate::job::{
     AfterDecision, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepName, StepRecord,
     StepState, Timestamp, Undecidable, Verdict, cut, judge,
@@ -205,7 +207,9 @@ impl StepLedgers<'_> {
             after.decided(step, next);
             let then =
                 if verdict == Verdict::GiveUp { AfterDecision::Stay } else { plan.after_decision(&after) };
-            let call = Call { step: Some((step, next, verdict)), then, decider, retention };
+            let stays = (plan.reason(&after), after.states());
+            let call =
+                Call { step: Some((step, next, verdict)), then, stays: Some(stays), decider, retention };
             if let Some(decided) = self.call_decide(job, &steps, &call).await? {
                 return Ok(decided);
             }
@@ -260,7 +264,7 @@ impl StepLedgers<'_> {
             return Ok(false);
         }
         let decider = Decider::new("worker", "");
-        let call = Call { step: None, then, decider: &decider, retention };
+        let call = Call { step: None, then, stays: None, decider: &decider, retention };
         Ok(self.call_decide(job, steps, &call).await?.is_some())
     }
 
@@ -271,12 +275,17 @@ impl StepLedgers<'_> {
         steps: &StepsStatus,
         call: &Call<'_>,
     ) -> Result<Option<Decided>, Error> {
-        let (lane, follow_up, offloaded) = self.ending_of(steps.dead).await?;
+        let letter = match steps.dead {
+            Some(dead) => self.queue.dead_letters().get(dead).await?,
+            None => None,
+        };
+        let (lane, follow_up, offloaded) = self.ending_of(letter.as_ref());
         let FollowUpArgs { keys: [lock, batch], ends } = follow_up;
         let mut keys =
             vec![self.queue.keys.ledger(job), self.queue.keys.record(job), self.queue.keys.dead.clone()];
         keys.extend(self.queue.keys.streams().clone());
-        keys.extend([lock, batch, self.queue.keys.stream(lane).clone(), offloaded]);
+        let place = self.queue.keys.edited(steps.dead.unwrap_or(EntryId::new(0, 0)));
+        keys.extend([lock, batch, self.queue.keys.stream(lane).clone(), offloaded, place]);
         let then = match call.then {
             AfterDecision::Done => "done",
             AfterDecision::Replay => "replay",
@@ -286,7 +295,7 @@ impl StepLedgers<'_> {
         let (step, state, verdict) = call
             .step
             .map_or(("", "", ""), |(step, state, verdict)| (step.as_str(), state.as_str(), verdict.as_str()));
-        let args: Vec<Value> = vec![
+        let mut args: Vec<Value> = vec![
             steps.ledger.version.to_string().into(),
             dead.into(),
             format!("{:032x}", rand::random::<u128>()).into(),
@@ -299,7 +308,14 @@ impl StepLedgers<'_> {
             millis(call.retention),
             job.to_string().into(),
             ends,
+            millis(PLACE_RETENTION),
         ];
+        if let (Some(letter), Some((reason, states))) = (&letter, &call.stays)
+            && letter.text("dead_reason") == DeadReason::NeedsDecision.as_str()
+            && *reason != DeadReason::NeedsDecision
+        {
+            args.extend(restated(letter, *reason, states));
+        }
         let answer = self.retry_decide(keys, args).await?;
         match answer.status {
             0 => Ok(None),
@@ -319,17 +335,16 @@ impl StepLedgers<'_> {
     }
 
     /// Returns the lane that a dead job came from, what its end triggers, and the key of its offloaded fields.
-    async fn ending_of(self, dead: Option<EntryId>) -> Result<(Lane, FollowUpArgs, fred::types::Key), Error> {
+    fn ending_of(self, letter: Option<&DeadLetter>) -> (Lane, FollowUpArgs, fred::types::Key) {
         let nothing = (Lane::Normal, FollowUpArgs::none(&self.queue.keys), self.queue.keys.offloaded(""));
-        let Some(dead) = dead else { return Ok(nothing) };
-        let Some(letter) = self.queue.dead_letters().get(dead).await? else { return Ok(nothing) };
+        let Some(letter) = letter else { return nothing };
         let lane = letter.text("dead_origin").parse().unwrap_or_default();
         // A letter that cannot be parsed triggers nothing.
-        let Ok(job) = JobSpec::parse(&letter.fields, dead, lane) else { return Ok(nothing) };
+        let Ok(job) = JobSpec::parse(&letter.fields, letter.entry, lane) else { return nothing };
         let taken = TakenJob { job: &job, envelope: &letter.fields, trace: None };
         // Only workers know what a type names.
         let follow_up = FollowUpArgs::of(&self.queue.keys, taken, None, End::Done(None));
-        Ok((lane, follow_up, self.queue.offloaded_of(taken)))
+        (lane, follow_up, self.queue.offloaded_of(taken))
     }
 }
 
@@ -337,6 +352,8 @@ impl StepLedgers<'_> {
 struct Call<'a> {
     step: Option<(&'a StepName, StepState, Verdict)>,
     then: AfterDecision,
+    /// Why the job is dead from now on if it stays, and the states of its steps.
+    stays: Option<(DeadReason, String)>,
     decider: &'a Decider,
     retention: std::time::Duration,
 }

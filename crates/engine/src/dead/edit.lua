@@ -10,22 +10,15 @@ local letter, call, kept_ms, fingerprint, died_ms, job_type, reason, error_text,
 local FIRST_FIELD = 10
 local by_then, by_call = string.match(redis.call('GET', place) or '', '^(%S+) (%S+)$')
 if by_call == call then return { 1, by_then } end
-local told = redis.call('HMGET', record, 'letter:' .. letter, 'dead_id', 'state')
 local found = letter_at(dead, letter)
-if not found then return { 0, told[3] or '' } end
+if not found then return { 0, redis.call('HGET', record, 'state') or '' } end
 must_be_offloaded(kept)
 must_end_letters(dead)
 local fields = {}
 for at = FIRST_FIELD, #ARGV do fields[#fields + 1] = ARGV[at] end
-local edited, group = write_letter(dead, fields, fingerprint, 0, tonumber(died_ms), job_type, reason, error_text)
+local edited = replace_letter(dead, record, found, fields, { fingerprint, died_ms, job_type, reason, error_text }, kept)
 if type(edited) == 'table' then return edited end
 keep_offloaded(kept)
 redis.call('SET', place, edited .. ' ' .. call, 'PX', kept_ms)
-if told[1] then
-  redis.call('HDEL', record, 'letter:' .. letter, 'group:' .. letter)
-  name_letter(record, edited, told[1], group, kept)
-end
-if told[2] == letter then redis.call('HSET', record, 'dead_id', edited, 'type', job_type) end
-remove_letter(dead, found)
 if kept ~= offloaded then drop_offloaded(offloaded, '') end
 return { 1, edited, why_not_noted(audit, call, action) }

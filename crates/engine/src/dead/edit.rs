@@ -27,7 +27,7 @@ use crate::{bytes, millis};
 scripts! { EDIT "edit" }
 
 /// How long a queue remembers which letter took the place of an edited one.
-const PLACE_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+pub(crate) const PLACE_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How often in a row a letter can be edited and still be found by its first id.
 const MAX_EDITS_FOLLOWED: u32 = 20;
@@ -322,6 +322,21 @@ fn edited_fields(letter: &DeadLetter, changes: &[(String, Bytes)]) -> Envelope {
     let all: Vec<(&[u8], &[u8])> =
         added.chain(kept).chain([(BEFORE.as_bytes(), before.as_bytes())]).collect();
     Envelope::new(all.into_iter())
+}
+
+/// What a letter says that stays dead for another reason, after these steps: for `decide.lua`.
+pub(crate) fn restated(letter: &DeadLetter, reason: DeadReason, steps: &str) -> [Value; 7] {
+    let (job_type, error) = (letter.text("type"), letter.text("dead_error"));
+    let change = ("dead_reason".to_owned(), Bytes::from_static(reason.as_str().as_bytes()));
+    [
+        fingerprint(&job_type, reason, &error).into(),
+        letter.died().as_ms().to_string().into(),
+        job_type.into(),
+        reason.as_str().into(),
+        error.into(),
+        steps.into(),
+        before(letter, &[change]).into(),
+    ]
 }
 
 /// What the letter was before: a JSON array with an object for each edit, the first one first. If it would be too long, those

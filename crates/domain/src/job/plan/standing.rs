@@ -128,7 +128,8 @@ impl Plan {
         })
     }
 
-    fn reason(&self, ledger: &Ledger) -> DeadReason {
+    /// Returns why a job is dead of which no step can run.
+    pub fn reason(&self, ledger: &Ledger) -> DeadReason {
         let undecided = [StepState::Failed, StepState::Unknown, StepState::Started];
         match () {
             () if self.first(ledger, &undecided).is_some() => DeadReason::NeedsDecision,

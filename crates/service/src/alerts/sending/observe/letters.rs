@@ -75,13 +75,13 @@ impl QueueCheck<'_> {
         Ok(())
     }
 
-    /// A group alarms if it is new, for as long as jobs die of its cause.
+    /// A group alarms if it is new, for as long as jobs die of its cause. What has only come to it by a decision is no death.
     fn is_alarming(&self, group: &DeadGroup, news_since: Timestamp, now: Timestamp) -> bool {
         let is_new = group.first > news_since;
         // If nobody looked for long, what is over by now is told all the same.
         let is_unseen = self.seen.checked.is_some_and(|checked| group.first > checked);
         let goes_on = now.since(group.last) < self.config.quiet_after;
-        group.count > 0
+        group.count.min(group.deaths) > 0
             && group.fingerprint.is_some()
             && (is_new || self.has_incident(group))
             && (goes_on || is_unseen)
