@@ -147,6 +147,11 @@ impl Keys {
         Key::from(format!("{}:receipt:{call}", self.prefix))
     }
 
+    /// The mark of the request that first named this job.
+    pub(crate) fn mark(&self, id: &JobId) -> Key {
+        Key::from(format!("{}:mark:{id}", self.prefix))
+    }
+
     /// How many steps a user's test has let time pass.
     pub(crate) fn advanced(&self) -> Key {
         Key::from(format!("{}:advanced", self.prefix))
@@ -268,6 +273,11 @@ impl AlertKeys {
             audit: key("audit"),
         }
     }
+}
+
+/// The sessions of a person at the console that ended by a logout: what tells them apart to when they would have ended.
+pub(crate) fn ended_sessions(namespace: &Namespace, of: &str) -> Key {
+    Key::from(format!("{namespace}:console:ended:{of}"))
 }
 
 /// What people did to queues that no longer exist: the only trace that a deleted queue leaves.

@@ -4,5 +4,6 @@ pub(super) mod amend;
 pub(super) mod batch;
 pub(super) mod durability;
 pub(super) mod enqueue;
+pub(super) mod mark;
 pub(super) mod offload;
 pub(super) mod unique;

@@ -1,41 +1,41 @@
 //! The work behind requests: how much of it may be done at once, and what goes on after a client is gone.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use streamfleet::Shutdown;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::feed::Feeds;
 use crate::console::problem::Problem;
 
-/// How many requests may wait for the end of a job. Each asks Redis about four times a second.
-const MAX_WAITERS: usize = 256;
-
-/// How many searches may run at once. Each reads as fast as Redis answers.
-const MAX_SEARCHES: usize = 8;
-
-/// How many changes of many jobs may run at once.
-const MAX_CHANGES: usize = 4;
-
-/// How many bodies with many jobs may arrive at once.
-const MAX_BATCHES: usize = 16;
-
-/// How many clients may read live events.
-const MAX_STREAMS: usize = 1000;
-
 /// How long changes may go on once the process is asked to stop. They stop between two pages.
 const DRAIN: Duration = Duration::from_secs(5);
 
+tokio::task_local! {
+    /// Who sent the request that this task answers.
+    static ASKER: Arc<str>;
+}
+
+/// Answers a request of this asker, a person or a program, whose work counts as theirs.
+pub(in crate::console) async fn asked_by<T>(asker: &str, answer: impl Future<Output = T>) -> T {
+    ASKER.scope(asker.into(), answer).await
+}
+
+fn asker() -> Arc<str> {
+    ASKER.try_with(Arc::clone).unwrap_or_else(|_| "".into())
+}
+
 /// The work behind requests.
 pub(in crate::console) struct Desk {
-    waiters: Semaphore,
-    searches: Semaphore,
-    changes: Semaphore,
-    batches: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
+    waiters: Arc<Places>,
+    searches: Arc<Places>,
+    changes: Arc<Places>,
+    batches: Arc<Places>,
+    streams: Arc<Places>,
     running: Mutex<JoinSet<()>>,
     pub(super) feeds: Feeds,
 }
@@ -43,31 +43,81 @@ pub(in crate::console) struct Desk {
 /// What a request is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::console) enum Work {
-    /// Wait for the end of a job.
+    /// Wait for the end of a job. That asks Redis about four times a second.
     Wait,
-    /// Search jobs or letters.
+    /// Search jobs or letters, as fast as Redis answers.
     Search,
     /// Change many jobs.
     Change,
+    /// Take a body with many jobs, and answer with their fates.
+    Batch,
+    /// Send live events.
+    Events,
 }
 
-/// An answer that may take long, and keeps its place until it ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LongAnswer {
-    /// The fates of many jobs.
-    Batch,
-    /// Live events.
-    Events,
+/// The places for one kind of work.
+struct Places {
+    /// How many there are, …
+    most: usize,
+    /// … and how many of them one person or program may have.
+    most_of_one: usize,
+    /// What those do who have one.
+    what: &'static str,
+    taken: Mutex<HashMap<Arc<str>, usize>>,
+}
+
+/// A place for some work. It is free again once this is dropped.
+#[must_use]
+pub(in crate::console) struct Held {
+    of: Arc<Places>,
+    asker: Arc<str>,
+}
+
+impl Places {
+    fn new(most: usize, most_of_one: usize, what: &'static str) -> Arc<Self> {
+        Arc::new(Self { most, most_of_one, what, taken: Mutex::default() })
+    }
+
+    fn take(self: &Arc<Self>, asker: Arc<str>) -> Result<Held, Problem> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.values().sum::<usize>() >= self.most {
+            return Err(Problem::busy(format!(
+                "{} {} already, the maximum: try again later",
+                self.most, self.what
+            )));
+        }
+        let own = taken.entry(Arc::clone(&asker)).or_default();
+        if *own >= self.most_of_one {
+            return Err(Problem::busy(format!(
+                "{} {} for you already, the maximum for one person or token: try again when one has ended",
+                self.most_of_one, self.what
+            )));
+        }
+        *own += 1;
+        Ok(Held { of: Arc::clone(self), asker })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = taken.get_mut(&self.asker) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.asker);
+            }
+        }
+    }
 }
 
 impl Default for Desk {
     fn default() -> Self {
         Self {
-            waiters: Semaphore::new(MAX_WAITERS),
-            searches: Semaphore::new(MAX_SEARCHES),
-            changes: Semaphore::new(MAX_CHANGES),
-            batches: Arc::new(Semaphore::new(MAX_BATCHES)),
-            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            waiters: Places::new(256, 128, "requests wait for jobs"),
+            searches: Places::new(8, 4, "searches run"),
+            changes: Places::new(4, 2, "changes of many jobs run"),
+            batches: Places::new(16, 8, "bodies with many jobs arrive"),
+            streams: Places::new(1000, 100, "clients read live events"),
             running: Mutex::default(),
             feeds: Feeds::default(),
         }
@@ -79,27 +129,16 @@ impl Desk {
     ///
     /// # Errors
     ///
-    /// [`Problem`] with the status 429 if all places are taken.
-    pub(in crate::console) fn begin(&self, work: Work) -> Result<SemaphorePermit<'_>, Problem> {
-        let (places, most, what) = match work {
-            Work::Wait => (&self.waiters, MAX_WAITERS, "requests wait for jobs"),
-            Work::Search => (&self.searches, MAX_SEARCHES, "searches run"),
-            Work::Change => (&self.changes, MAX_CHANGES, "changes of many jobs run"),
+    /// [`Problem`] with the status 429 if all places are taken, or as many as one person or program may have.
+    pub(in crate::console) fn begin(&self, work: Work) -> Result<Held, Problem> {
+        let places = match work {
+            Work::Wait => &self.waiters,
+            Work::Search => &self.searches,
+            Work::Change => &self.changes,
+            Work::Batch => &self.batches,
+            Work::Events => &self.streams,
         };
-        places.try_acquire().map_err(|_| busy(most, what))
-    }
-
-    /// Takes a place for a long answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`Desk::begin`].
-    pub(super) fn begin_answer(&self, answer: LongAnswer) -> Result<OwnedSemaphorePermit, Problem> {
-        let (places, most, what) = match answer {
-            LongAnswer::Batch => (&self.batches, MAX_BATCHES, "bodies with many jobs arrive"),
-            LongAnswer::Events => (&self.streams, MAX_STREAMS, "clients read live events"),
-        };
-        Arc::clone(places).try_acquire_owned().map_err(|_| busy(most, what))
+        places.take(asker())
     }
 
     /// Does work to its end, even if the client goes away.
@@ -112,6 +151,7 @@ impl Desk {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Problem> {
         let (done, answer) = oneshot::channel();
+        let work = ASKER.scope(asker(), work);
         let work = async move {
             if done.send(work.await).is_err() {
                 tracing::debug!("a change is complete, but nobody waits for its answer");
@@ -139,10 +179,6 @@ impl Desk {
     }
 }
 
-fn busy(most: usize, what: &str) -> Problem {
-    Problem::busy(format!("{most} {what} already, the maximum: try again later"))
-}
-
 /// Does work that stops gracefully when `stop` is requested, and requests that after this time, or when the console stops.
 pub(super) async fn within<T>(
     longest: Duration,
@@ -164,14 +200,35 @@ pub(super) async fn within<T>(
 mod tests {
     use super::*;
 
+    async fn taken(desk: &Desk, asker: &str, work: Work, most: usize) -> Vec<Held> {
+        asked_by(asker, async { (0..most).map_while(|_| desk.begin(work).ok()).collect() }).await
+    }
+
     #[tokio::test]
-    async fn work_is_bounded_in_number() {
+    async fn work_is_bounded_in_number_and_for_each_person() {
+        for (work, most, most_of_one) in
+            [(Work::Search, 8, 4), (Work::Events, 1000, 100), (Work::Wait, 256, 128)]
+        {
+            let desk = Desk::default();
+            let own = taken(&desk, "=ann", work, most).await;
+            assert_eq!(own.len(), most_of_one);
+            let mut others = Vec::new();
+            for nth in 0..most {
+                others.extend(taken(&desk, &format!("={nth}"), work, most_of_one).await);
+            }
+            assert_eq!(own.len() + others.len(), most);
+            let refused = desk.begin(work).err().unwrap();
+            assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+            drop(own);
+            assert_eq!(taken(&desk, "=ann", work, most).await.len(), most_of_one);
+        }
+    }
+
+    #[tokio::test]
+    async fn work_that_goes_on_alone_counts_as_its_persons() {
         let desk = Desk::default();
-        let taken: Vec<_> = (0..MAX_SEARCHES).map(|_| desk.begin(Work::Search).unwrap()).collect();
-        let refused = desk.begin(Work::Search).err().unwrap();
-        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
-        drop(taken);
-        assert!(desk.begin(Work::Search).is_ok());
+        let held = asked_by("=ann", desk.complete(async { asker() })).await;
+        assert_eq!(&*held.unwrap(), "=ann");
     }
 
     #[tokio::test]

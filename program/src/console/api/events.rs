@@ -11,13 +11,13 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, stream};
 use serde_json::json;
 use streamfleet::job::{EntryId, QueueName};
+use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use tokio::time::Instant;
 use utoipa_axum::routes;
 
 use super::asked::{Asked, wrong};
-use super::desk::LongAnswer;
+use super::desk::{Held, Work};
 use super::feed::{Live, Message};
 use super::names;
 use super::place::Place;
@@ -96,7 +96,7 @@ async fn queue_events(
     let queue = place.queue(&site)?;
     let after = last.read(asked, |id| id.parse::<EntryId>().ok())?;
     names::must_have(&site, queue.name()).await?;
-    let held = site.desk().begin_answer(LongAnswer::Events)?;
+    let held = site.desk().begin(Work::Events)?;
     let receiver = site.desk().feeds.listen(&site, &queue).await?;
     let missed = after.map(|after| (queue.name().clone(), Some(after)));
     let client = Client::new((site, person), receiver, held, missed);
@@ -123,7 +123,7 @@ async fn all_events(
     if let Some((queue, _)) = after.as_ref().filter(|(queue, _)| !person.may(Role::Viewer, queue)) {
         return Err(wrong("after", format!("it names the queue {queue}, which you may not see")));
     }
-    let held = site.desk().begin_answer(LongAnswer::Events)?;
+    let held = site.desk().begin(Work::Events)?;
     let receiver = site.desk().feeds.listen_to_all(&site).await?;
     let mut missed = Vec::new();
     if let Some((last, entry)) = after {
@@ -160,14 +160,14 @@ struct Client {
     /// True if all events are of one queue, so that their entries are enough as ids.
     is_single: bool,
     has_ended: bool,
-    _held: OwnedSemaphorePermit,
+    _held: Held,
 }
 
 impl Client {
     fn new(
         (site, person): (Site, Person),
         receiver: broadcast::Receiver<Message>,
-        held: OwnedSemaphorePermit,
+        held: Held,
         missed: impl IntoIterator<Item = (QueueName, Option<EntryId>)>,
     ) -> Self {
         // The first thing that a client gets shows that it is heard from now on.

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 
-pub(super) use self::desk::{Desk, Work};
+pub(super) use self::desk::{Desk, Work, asked_by};
 use super::access::Needs;
 use super::routes::Routes;
 

@@ -89,6 +89,14 @@ async fn a_repeated_request_with_a_key_submits_nothing_more() {
     assert_eq!(console.get(&format!("{PATH}/{id}?wait=60s")).await.ok(200)["state"], "done");
     let late = post("admin", "4f1c", 1).await.ok(200);
     assert_eq!((&late["id"], &late["state"]), (&first["id"], &json!("done")));
+    assert_eq!(
+        post("admin", "4f1c", 2).await.wrong(422),
+        "header.Idempotency-Key",
+        "though its payload is gone"
+    );
+    let kept: i64 =
+        redis::from_redis_value(server.cmd(&["PTTL", &format!("sf:{{default}}:mark:{id}")])).unwrap();
+    assert!((1..=24 * 3600 * 1000).contains(&kept), "{kept}");
     fleet.stop().await;
 }
 

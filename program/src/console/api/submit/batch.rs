@@ -12,12 +12,11 @@ use serde::Serialize;
 use streamfleet::job::{Lane, State, Timestamp};
 use streamfleet::schema::Schemas;
 use streamfleet::{Queue, RedisError, Submission, SubmitError, Submitted};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::Target;
 use super::key::{Marked, Origin};
 use super::lines::{Broken, Line, Lines, More};
-use crate::console::api::desk::LongAnswer;
+use crate::console::api::desk::{Held, Work};
 use crate::console::api::failure::{invalid, redis, refused, refused_as};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -65,7 +64,7 @@ pub(super) async fn submit(
     origin: Option<Origin>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let place = site.desk().begin_answer(LongAnswer::Batch)?;
+    let place = site.desk().begin(Work::Batch)?;
     let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
     let mut target = Target::new(site, queue);
     // Each line is checked on its own, because one that does not fit must not stop the others of its group.
@@ -102,7 +101,7 @@ struct Batch {
     /// The number of the last line.
     number: u64,
     summary: Summary,
-    _place: OwnedSemaphorePermit,
+    _place: Held,
 }
 
 /// A job that a line describes: its lane, its state once it is accepted, and what its key made of it.

@@ -1,6 +1,8 @@
 //! Requests that may be repeated: the header `Idempotency-Key`. The key, the person who sends it and the line of the body
 //! make the id of a job, and Redis accepts an id once. The job also carries a mark of its content, so that a key that is used
-//! for another job is noticed.
+//! for another job is noticed. A key of its own keeps the mark after the job has ended.
+
+use std::time::Duration;
 
 use axum::extract::OptionalFromRequestParts;
 use axum::http::StatusCode;
@@ -15,6 +17,9 @@ use crate::enqueue::Draft;
 
 /// The header of a job that has the mark.
 const MARK: &str = "idempotency";
+
+/// How long a key counts, unless the job says otherwise.
+const WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest key.
 const MAX_BYTES: usize = 255;
@@ -36,6 +41,7 @@ pub(super) struct Marked {
     id: JobId,
     job_type: String,
     mark: String,
+    window: Duration,
 }
 
 impl IdempotencyKey {
@@ -60,7 +66,7 @@ impl Origin {
         draft.id = Some(id.clone());
         draft.headers.retain(|(name, _)| name != MARK);
         draft.headers.push((MARK.to_owned(), mark.clone()));
-        Some(Marked { id, job_type: draft.job_type.clone(), mark })
+        Some(Marked { id, job_type: draft.job_type.clone(), mark, window: draft.window.unwrap_or(WINDOW) })
     }
 }
 
@@ -76,13 +82,10 @@ impl Marked {
         if submitted.existing().is_none() || *id != self.id {
             return Ok(());
         }
-        let status = queue.status(id).await.map_err(redis("failed to look up the job"))?;
-        let Some(status) = status else { return Ok(()) };
-        let fields = queue.fields(&status).await.map_err(redis("failed to look up the job"))?;
-        let mark = fields.as_ref().and_then(mark_of);
-        let is_other = match mark {
-            Some(mark) => mark != self.mark.as_bytes(),
-            None => !status.job_type.is_empty() && status.job_type != self.job_type,
+        let noted = queue.mark_of(id).await.map_err(redis("failed to look up the key"))?;
+        let is_other = match noted {
+            Some(mark) => mark != self.mark,
+            None => self.is_of_another(queue).await?,
         };
         if !is_other {
             return Ok(());
@@ -90,6 +93,30 @@ impl Marked {
         let why = format!("the key was used for another job, {id}: use a new key for a new job");
         let problem = Problem::field("header.Idempotency-Key", why);
         Err(problem.with_status(StatusCode::UNPROCESSABLE_ENTITY))
+    }
+}
+
+impl Marked {
+    /// Returns true if the job that the key made is another one, as far as the job still says so.
+    async fn is_of_another(&self, queue: &Queue) -> Result<bool, Problem> {
+        let status = queue.status(&self.id).await.map_err(redis("failed to look up the job"))?;
+        let Some(status) = status else { return Ok(false) };
+        let fields = queue.fields(&status).await.map_err(redis("failed to look up the job"))?;
+        Ok(match fields.as_ref().and_then(mark_of) {
+            Some(mark) => mark != self.mark.as_bytes(),
+            None => !status.job_type.is_empty() && status.job_type != self.job_type,
+        })
+    }
+
+    /// Keeps the mark for as long as the key counts, so that it is known after the job has ended. If that fails, the job is
+    /// accepted all the same, and only the job itself knows its mark.
+    pub(super) async fn note(&self, queue: &Queue, submitted: &Submitted) {
+        if submitted.id != self.id {
+            return;
+        }
+        if let Err(error) = queue.note_mark(&self.id, &self.mark, self.window).await {
+            tracing::warn!(%error, job = %self.id, "the mark of an idempotency key could not be noted");
+        }
     }
 }
 

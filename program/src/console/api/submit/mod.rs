@@ -138,6 +138,7 @@ impl One {
         let submitted = submitted.map_err(|error| refused_as(&own, &error))?;
         if let Some(marked) = marked {
             marked.check(&target.queue, &submitted).await?;
+            marked.note(&target.queue, &submitted).await;
         }
         let report = Report::of(&submitted, &name, place);
         let status = if report.existing { StatusCode::OK } else { StatusCode::CREATED };
@@ -163,6 +164,7 @@ impl One {
         let submitted = submitted.map_err(|error| refused_as(&own, &error))?;
         if let Some(marked) = marked {
             marked.check(&target.queue, &submitted).await?;
+            marked.note(&target.queue, &submitted).await;
         }
         let id = submitted.id;
         let (status, outcome) = match target.producer.wait(&id, longest).await {
