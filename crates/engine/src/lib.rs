@@ -81,6 +81,7 @@ pub use inspect::holdings::{RunningAttempt, shown as attempts_text};
 pub use inspect::jobs::{FoundJob, JobCursor, JobPage, JobSearch};
 pub use inspect::seek::EntrySearch;
 pub use inspect::server::{Listed, Missing, Server, WorkerInfo};
+pub use inspect::sessions::{EndedSessions, MAX_LOGOUTS};
 pub use inspect::snapshot::Extras;
 pub use inspect::snapshot::{LaneSnapshot, Members, QueueSnapshot, RedisMemory};
 pub use inspect::status::Status;

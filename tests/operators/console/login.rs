@@ -114,6 +114,41 @@ fn the_button_of_a_page_ends_the_session() {
 }
 
 #[test]
+fn a_logout_ends_the_session_at_every_console() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let key = directory.path().join("key");
+    std::fs::write(&key, "k".repeat(32)).unwrap();
+    let toml = accounts(directory.path(), &hash("correct horse")) + &format!("session_key_file = {key:?}\n");
+    let consoles = [Console::start(&server, &toml), Console::start(&server, &toml)];
+    let begin = || log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
+    let status = |console: &Console, cookie: &str| console.get("/jobs", &[("Cookie", cookie)]).status;
+    let token = |cookie: &str| {
+        let page = consoles[0].get("/", &[("Cookie", cookie)]);
+        log_out_token(&page.body).expect("a button to log out")
+    };
+    let end = |cookie: &str, token: &str| {
+        let answer = consoles[0].post("/logout", &[("Cookie", cookie)], &format!("csrf={token}"));
+        assert_eq!(answer.status, 303, "{answer:?}");
+    };
+    let (ended, other) = (begin(), begin());
+    for console in &consoles {
+        assert_eq!([&ended, &other].map(|cookie| status(console, cookie)), [200, 200]);
+    }
+    end(&ended, &token(&ended));
+    for console in &consoles {
+        assert_eq!([&ended, &other].map(|cookie| status(console, cookie)), [401, 200], "only that session");
+    }
+    // While Redis refuses, a logout counts where it was made. The other console learns of it afterwards.
+    let token = token(&other);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    end(&other, &token);
+    assert_eq!(status(&consoles[0], &other), 401);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(status(&consoles[0], &begin()), 200, "this console tells Redis");
+    assert_eq!(status(&consoles[1], &other), 401);
+}
+
+#[test]
 fn whom_a_proxy_logs_in_has_nothing_to_log_out_of() {
     let server = RedisServer::start();
     let toml = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \"X-User\"\n\

@@ -21,7 +21,7 @@ pub(crate) struct Script {
 
 /// The scripts that only read, so that a login without the right to write can run them. `steps` writes only what a worker
 /// tells it, and what `rooms` would repair can wait.
-const READING: [&str; 14] = [
+const READING: [&str; 15] = [
     "agenda",
     "batched",
     "campaign_read",
@@ -31,6 +31,7 @@ const READING: [&str; 14] = [
     "lookup",
     "rooms",
     "rules",
+    "session_ended",
     "snapshot",
     "steps",
     "type_stats",

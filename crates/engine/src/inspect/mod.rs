@@ -11,6 +11,7 @@ pub(super) mod lookup;
 pub(super) mod memory;
 pub(super) mod seek;
 pub(super) mod server;
+pub(super) mod sessions;
 pub(super) mod snapshot;
 pub(super) mod status;
 pub(super) mod unread;

@@ -1,4 +1,4 @@
-//! The part of a rehearsal in which an incident opens, is acknowledged, and is over.
+//! The parts of a rehearsal about no queue: an incident opens, is acknowledged, and is over; and a person logs out of the console.
 
 use super::super::alerts::incidents::IncidentChange;
 use super::super::{Action, Incidents};
@@ -54,6 +54,16 @@ impl Rehearsal<'_> {
         expect_same("the past incidents", incidents.past(None, 1).await?.len(), 1)?;
         incidents.audit(None, 1).await?;
         incidents.lead(own, std::time::Duration::ZERO).await.map(drop)
+    }
+
+    /// Ends a session of the console.
+    pub(super) async fn log_out(&self) -> Result<(), Error> {
+        let ended = self.broker.ended_sessions(&format!("{{{}}}", self.queue.name()));
+        self.note_key(ended.key());
+        let ends_s = self.incidents().open().await?.now.as_ms() / 1000 + LEASE.as_secs();
+        expect_same("session_ended", ended.contains("rehearsal", ends_s).await?, false)?;
+        ended.end("rehearsal", ends_s).await?;
+        expect_same("session_ended", ended.contains("rehearsal", ends_s).await?, true)
     }
 
     /// Incidents with keys in the slot of the queue that the rehearsal uses.

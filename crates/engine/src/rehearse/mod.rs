@@ -139,6 +139,7 @@ impl Rehearsal<'_> {
         log.step("recurring jobs", self.recur()).await?;
         log.step("publish an event", self.publish()).await?;
         log.step("note an incident", self.alert()).await?;
+        log.step("log out of the console", self.log_out()).await?;
         log.step("look up", self.inspect()).await?;
         let extras = Extras { oldest: true, ticks: false, survey: Some(LEASE) };
         log.step("measure the queue", self.queue.snapshot_with(extras)).await?;

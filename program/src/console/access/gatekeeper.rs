@@ -20,6 +20,7 @@ use super::person::Binding;
 use super::proxy::Proxy;
 use super::session::{Key, Session, Sessions, Way};
 use super::{Accounts, Csrf, Grants, HasSession, InvalidAccounts, Person, headers, login};
+use crate::console::api::asked_by;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
@@ -58,7 +59,7 @@ enum Recognized {
     /// A program, by its token.
     Token,
     /// A browser, by something that it also sends if another site's page makes it.
-    Browser { binding: Vec<u8>, has_session: bool },
+    Browser { binding: Vec<u8>, session: Option<Session> },
 }
 
 impl Gatekeeper {
@@ -152,14 +153,12 @@ impl Gatekeeper {
             && let Some((name, grants)) = self.proxy.person(headers)
         {
             let binding = format!("proxy {name}").into_bytes();
-            return Ok(Some((
-                Person::new(name, grants),
-                Recognized::Browser { binding, has_session: false },
-            )));
+            return Ok(Some((Person::new(name, grants), Recognized::Browser { binding, session: None })));
         }
         let Some(session) = self.session(headers) else { return Ok(None) };
-        let by = Recognized::Browser { binding: session.binding().to_vec(), has_session: true };
-        Ok(self.person_of(&session).map(|person| (person, by)))
+        let person = self.person_of(&session);
+        let by = Recognized::Browser { binding: session.binding().to_vec(), session: Some(session) };
+        Ok(person.map(|person| (person, by)))
     }
 
     fn of_token(&self, token: &str, client: IpAddr) -> Result<Person, Problem> {
@@ -219,8 +218,8 @@ pub(super) async fn identified(State(site): State<Site>, request: Request, next:
     let is_https = site.gatekeeper().is_secure(request.headers());
     let wants_page = wants_page(&request);
     let asked_for = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let mut response = match admitted(&site, request) {
-        Ok(request) => next.run(request).await,
+    let mut response = match admitted(&site, request).await {
+        Ok((request, who)) => asked_by(&who, next.run(request)).await,
         Err(problem) => problem.into_response(),
     };
     if response.status() == StatusCode::UNAUTHORIZED && wants_page {
@@ -237,7 +236,8 @@ fn wants_page(request: &Request) -> bool {
         && accepts.is_some_and(|accepts| accepts.contains("text/html"))
 }
 
-fn admitted(site: &Site, mut request: Request) -> Result<Request, Problem> {
+/// Lets a request in, and says who counts as its asker: the person or program, or else the address.
+async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String), Problem> {
     let gatekeeper = site.gatekeeper();
     // A kubelet's probe is sent to the address of a pod.
     if request.uri().path() != "/healthz" && !gatekeeper.hosts.includes(request.headers()) {
@@ -251,23 +251,28 @@ fn admitted(site: &Site, mut request: Request) -> Result<Request, Problem> {
         || gatekeeper.client(peer, request.headers()).to_string(),
         |(person, _)| format!("={}", person.name()),
     );
-    gatekeeper.requests.take(who).map_err(too_often)?;
+    gatekeeper.requests.take(who.clone()).map_err(too_often)?;
     let changes = !origin::is_safe(request.method());
     if changes && !matches!(recognized, Some((_, Recognized::Token))) && origin::is_foreign(request.headers())
     {
         return Err(foreign("the browser says that another site's page sent this"));
     }
-    let Some((person, by)) = recognized else { return Ok(request) };
-    if let Recognized::Browser { binding, has_session } = by {
+    let Some((person, by)) = recognized else { return Ok((request, who)) };
+    if let Recognized::Browser { session: Some(session), .. } = &by
+        && gatekeeper.sessions.ended_elsewhere(session, site.broker()).await
+    {
+        return Ok((request, who));
+    }
+    if let Recognized::Browser { binding, session } = by {
         request.extensions_mut().insert(Csrf(gatekeeper.sessions.csrf(&binding)));
         request.extensions_mut().insert(Binding(binding));
-        if has_session {
+        if session.is_some() {
             request.extensions_mut().insert(HasSession);
         }
     }
     request.extensions_mut().insert(person);
     request.extensions_mut().insert(site.clone());
-    Ok(request)
+    Ok((request, who))
 }
 
 /// A change that our own pages did not ask for.

@@ -2,7 +2,8 @@
 //! same key accepts it.
 //!
 //! The signature covers a secret of the account, so a session ends when the password changes. It also ends after its lifetime,
-//! and, for this process, when the person logs out.
+//! and when the person logs out: Redis tells the other consoles. While it does not answer, a logout counts for this process,
+//! which tells Redis later.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,12 +15,19 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+use streamfleet::Broker;
+use streamfleet_engine::EndedSessions;
+
+use super::digest;
 
 /// The longest cookie that is looked at.
 const MAX_BYTES: usize = 1024;
 
-/// The most ended sessions that are remembered.
+/// The most logouts that this process remembers. Redis has all others.
 const MAX_ENDED: usize = 10_000;
+
+/// How long Redis may take to say whether a session has ended.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A key that signs sessions.
 #[derive(Clone)]
@@ -75,13 +83,15 @@ pub(super) struct Session {
 pub(super) struct Sessions {
     key: Key,
     lifetime: Duration,
-    /// The nonces of sessions whose person logged out, and when they would have ended.
+    /// The nonces of sessions whose person logged out here, and when they would have ended.
     ended: Mutex<HashMap<String, u64>>,
+    /// The sessions of which Redis does not know yet that they have ended.
+    untold: Mutex<Vec<Session>>,
 }
 
 impl Sessions {
     pub(super) fn new(key: Key, lifetime: Duration) -> Self {
-        Self { key, lifetime, ended: Mutex::default() }
+        Self { key, lifetime, ended: Mutex::default(), untold: Mutex::default() }
     }
 
     /// How long a session lasts.
@@ -116,8 +126,37 @@ impl Sessions {
         (session.ends > now() && !ended.contains_key(&session.nonce)).then_some(session)
     }
 
-    /// Ends a session.
-    pub(super) fn end(&self, session: &Session) {
+    /// Returns true if the person has logged out of a session at another console. While Redis does not answer, nobody has.
+    pub(super) async fn ended_elsewhere(&self, session: &Session, broker: &Broker) -> bool {
+        let ended = session.ended_in(broker);
+        let answer = tokio::time::timeout(PATIENCE, ended.contains(&session.nonce, session.ends)).await;
+        let Ok(Ok(has_ended)) = answer else { return false };
+        for untold in std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner)) {
+            self.tell(untold, broker).await;
+        }
+        has_ended
+    }
+
+    /// Ends a session everywhere.
+    pub(super) async fn end(&self, session: Session, broker: &Broker) {
+        self.end_here(&session);
+        self.tell(session, broker).await;
+    }
+
+    async fn tell(&self, session: Session, broker: &Broker) {
+        let ended = session.ended_in(broker);
+        let answer = tokio::time::timeout(PATIENCE, ended.end(&session.nonce, session.ends)).await;
+        if !matches!(answer, Ok(Ok(()))) {
+            tracing::warn!("redis could not be told of a logout: other consoles do not know of it yet");
+            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+            if untold.len() < MAX_ENDED {
+                untold.push(session);
+            }
+        }
+    }
+
+    /// Ends a session in this process.
+    fn end_here(&self, session: &Session) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.len() >= MAX_ENDED {
             let now = now();
@@ -141,6 +180,12 @@ impl Sessions {
 }
 
 impl Session {
+    /// The sessions of this person that have ended.
+    fn ended_in(&self, broker: &Broker) -> EndedSessions {
+        let name: String = digest(&self.name).iter().map(|byte| format!("{byte:02x}")).collect();
+        broker.ended_sessions(&name)
+    }
+
     /// What its forms are bound to.
     pub(super) fn binding(&self) -> &[u8] {
         self.nonce.as_bytes()
@@ -201,7 +246,7 @@ mod tests {
         let sessions = sessions(HOUR);
         let cookie = sessions.begin("ann", Way::Link, b"");
         let session = sessions.check(&cookie, |_| Some(Vec::new())).unwrap();
-        sessions.end(&session);
+        sessions.end_here(&session);
         assert_eq!(sessions.check(&cookie, |_| Some(Vec::new())), None);
     }
 
