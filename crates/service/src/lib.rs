@@ -19,6 +19,7 @@ extern crate streamfleet_domain;
 pub mod alerts;
 pub mod config;
 mod listener;
+mod mask;
 mod memory;
 mod scale;
 #[doc(hidden)]
@@ -45,6 +46,7 @@ use streamfleet::traces::Traces;
 
 pub use listener::NotListening;
 use listener::{Answers, Listener};
+pub use mask::mask_text;
 pub use memory::hide_memory;
 pub use signals::Signals;
 use systemd::Notifier;

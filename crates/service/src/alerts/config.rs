@@ -48,6 +48,13 @@ pub struct Config {
     /// The address of the console, for links in messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub console_url: Option<String>,
+    /// What the title of each message names besides the namespace, such as `staging`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    /// The language of messages.
+    pub language: Language,
+    /// Whether messages have the errors of jobs.
+    pub errors: bool,
     /// When the first reminder of an open incident is sent. The pause doubles with each reminder.
     #[serde(with = "duration")]
     pub remind_after: Duration,
@@ -90,6 +97,9 @@ impl Default for Config {
         Self {
             every: Duration::from_secs(15),
             console_url: None,
+            environment: None,
+            language: Language::default(),
+            errors: true,
             remind_after: Duration::from_secs(3600),
             remind_most: DAY,
             resolve_after: 2 * MINUTE,
@@ -112,6 +122,12 @@ impl Config {
         every: Duration;
         /// Sets the address of the console, for links in messages.
         console_url: impl Into<String> => Some(console_url.into());
+        /// Sets what the title of each message names besides the namespace: at most 40 characters.
+        environment: impl Into<String> => Some(environment.into());
+        /// Sets the language of messages: by default, English.
+        language: Language;
+        /// Sets whether messages have the errors of jobs, which may have anything in them: by default, they have.
+        errors: bool;
         /// Sets when the first reminder is sent: 1 s to 7 d, by default after 1 h.
         remind_after: Duration;
         /// Sets the longest pause between two reminders: 1 s to 30 d, by default 24 h.
@@ -166,6 +182,12 @@ impl Config {
             let rule = "must begin with http:// or https://, and have no login, query or white space";
             wrong.push(format!("console_url: {rule}"));
         }
+        if let Some(environment) = &self.environment
+            && !is_tag(environment)
+        {
+            let rule = "must have 1 to 40 characters, and neither brackets nor control characters";
+            wrong.push(format!("environment: {rule}"));
+        }
         if self.sinks.len() > MAX_SINKS {
             wrong.push(format!("sinks: has {} sinks, but must have at most {MAX_SINKS}", self.sinks.len()));
         }
@@ -189,6 +211,24 @@ fn is_console(url: &str) -> bool {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '@' | '?' | '#' | '<' | '>' | '|' | '"');
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && rest.chars().all(is_plain))
+}
+
+/// Whether a text can stand in brackets before a title.
+fn is_tag(text: &str) -> bool {
+    let is_plain = |c: char| !c.is_control() && !matches!(c, '[' | ']');
+    (1..=40).contains(&text.chars().count()) && text.trim() == text && text.chars().all(is_plain)
+}
+
+/// The language of messages. Names, errors, commands and what a webhook gets stay as they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Language {
+    /// English.
+    #[default]
+    En,
+    /// Chinese, in simplified characters.
+    ZhCn,
 }
 
 /// What a sink is.
@@ -510,11 +550,12 @@ mod tests {
             dead_per_minute: f64::NAN,
             redis_memory: 1.5,
             console_url: Some("x".to_owned()),
+            environment: Some("[prod]".to_owned()),
             ..Config::default()
         };
         let wrong = config.validate();
         let keys: Vec<_> = wrong.iter().filter_map(|problem| problem.split(':').next()).collect();
-        assert_eq!(keys, ["every", "dead_per_minute", "redis_memory", "console_url"]);
+        assert_eq!(keys, ["every", "dead_per_minute", "redis_memory", "console_url", "environment"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod config;
 #[cfg_attr(not(feature = "alerts"), path = "absent.rs")]
 mod sending;
 
-pub use config::{Config, SinkConfig, SinkKind, SmtpTls};
+pub use config::{Config, Language, SinkConfig, SinkKind, SmtpTls};
 pub use sending::{Alerts, Running};
 #[cfg(feature = "alerts")]
 pub use sending::{Error, TestError, Watched};

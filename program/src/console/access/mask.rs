@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use streamfleet_service::mask_text;
 
 /// What replaces a value.
 const HIDDEN: &str = "***";
@@ -60,12 +61,17 @@ impl Mask {
         if is_about_hidden { without_values(text) } else { text.into() }
     }
 
+    /// A text that nobody has parsed, such as an error, without the values of hidden fields, as far as it shows which these are.
+    pub(in crate::console) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        mask_text(&self.names, text)
+    }
+
     /// Returns true if nothing is hidden. A value in a format that cannot be read must not be shown otherwise.
     pub(in crate::console) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// Hides the fields in a value.
+    /// Hides the fields in a value, and in the texts in it.
     pub(in crate::console) fn apply(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => {
@@ -81,7 +87,12 @@ impl Mask {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::String(text) => {
+                if let Cow::Owned(shown) = self.text(text) {
+                    *text = shown;
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 }
@@ -143,6 +154,13 @@ mod tests {
         Mask::new(["card"]).apply(&mut value);
         assert_eq!(value, json!({"to": "ann", "Card": "***", "lines": [{"card": "***", "sku": 2}]}));
         Mask::default().apply(&mut value);
+        let mut attempt =
+            json!({"error": "refused {\"card\":\"4711\"}", "errors": ["card=4711"], "worker": "w"});
+        Mask::new(["Card"]).apply(&mut attempt);
+        assert_eq!(
+            attempt,
+            json!({"error": "refused {\"card\":\"***\"}", "errors": ["card=***"], "worker": "w"})
+        );
         assert!(!Mask::default().hides("card") && Mask::new(["Card"]).hides("CARD"));
     }
 }

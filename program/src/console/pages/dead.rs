@@ -235,7 +235,7 @@ pub(super) fn listed(frame: &Frame, queue: &str, letters: &[DeadLetter], now: Ti
     let mut table = Table::new(frame, "dead.letters", &columns).or(frame.t("found.none"));
     for letter in letters {
         let link = Link::queue(queue, &["dead", &letter.entry.to_string()]);
-        let error = if frame.sees_payloads() { letter.text("dead_error") } else { String::new() };
+        let error = frame.said(&letter.text("dead_error"));
         table.add([
             Cell::id(letter.job().to_string(), &link).under(letter.text("type")),
             Cell::text(error),

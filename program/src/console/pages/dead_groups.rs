@@ -122,7 +122,7 @@ fn row(frame: &Frame, (queue, group): (&QueueName, &DeadGroup), of: Of<'_>, now:
     let error = match (&name, frame.sees_payloads()) {
         (None, _) => frame.t("dead.other").to_owned(),
         (Some(_), false) => frame.t("job.hidden").to_owned(),
-        (Some(_), true) => group.error.clone(),
+        (Some(_), true) => frame.said(&group.error),
     };
     let error = if error.is_empty() { "–".to_owned() } else { error };
     let letter = group.sample.map(|letter| Link::queue(queue.as_str(), &["dead", &letter.to_string()]));

@@ -116,7 +116,7 @@ fn table(frame: &Frame, found: &[Waiting]) -> Table {
     for Waiting { queue, letter, steps, now } in found {
         let name = queue.name().as_str();
         let link = Link::queue(name, &["dead", &letter.entry.to_string()]);
-        let error = if frame.sees_payloads() { letter.text("dead_error") } else { String::new() };
+        let error = frame.said(&letter.text("dead_error"));
         table.add([
             Cell::id(letter.job().to_string(), &link).under(letter.text("type")),
             Cell::link(name, &Link::queue(name, &[])),

@@ -183,7 +183,7 @@ impl Found {
         cells.push(Cell::state(frame, job.state));
         cells.push(Cell::text(age(job, self.now)));
         cells.push(Cell::number(job.attempts));
-        let error = job.error.as_deref().filter(|_| frame.sees_payloads()).unwrap_or_default();
+        let error = frame.said(job.error.as_deref().unwrap_or_default());
         cells.push(Cell::text(place(frame, job, self.now)).under(error));
         cells
     }

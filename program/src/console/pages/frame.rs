@@ -173,6 +173,11 @@ impl Frame {
         self.person.as_ref().is_some_and(Person::sees_payloads)
     }
 
+    /// A text of a producer or a handler, such as an error, as far as they may see it.
+    pub(super) fn said(&self, text: &str) -> String {
+        if self.sees_payloads() { self.mask.text(text).into_owned() } else { String::new() }
+    }
+
     /// The name of a gate, a filter, or what an action was about. It may have values of jobs.
     pub(super) fn about<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.sees_payloads() { self.mask.about(text) } else { without_values(text) }

@@ -138,7 +138,7 @@ fn facts(frame: &Frame, known: &Known) -> Vec<Fact> {
         plain("incident.what", incident.detail.clone()),
         plain("incident.jobs", count),
         plain("incident.example", example.job),
-        plain("column.error", if frame.sees_payloads() { example.error } else { String::new() }),
+        plain("column.error", frame.said(&example.error)),
         plain("incident.since", time(incident.since)),
         plain("incident.resolved", incident.resolved.map(time).unwrap_or_default()),
         plain("incident.acknowledged", acknowledged.unwrap_or_default()),

@@ -161,8 +161,8 @@ fn subject(incident: &Incident) -> String {
 /// A job that shows it. Errors are for those who may see payloads.
 fn example(frame: &Frame, incident: &Incident) -> String {
     let Some(example) = &incident.example else { return String::new() };
-    let error = if frame.sees_payloads() { &*example.error } else { "" };
-    let parts = [&*example.job, error].into_iter().filter(|part| !part.is_empty());
+    let error = frame.said(&example.error);
+    let parts = [&*example.job, &*error].into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(": ")
 }
 

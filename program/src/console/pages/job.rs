@@ -140,7 +140,8 @@ fn page<'a>(
     wanted: &Wanted,
 ) -> JobPage<'a> {
     let (name, id) = (queue.name().as_str(), status.id.to_string());
-    let seen = |text: &Option<String>| text.clone().filter(|text| !text.is_empty() && frame.sees_payloads());
+    let seen =
+        |text: &Option<String>| text.as_ref().map(|text| frame.said(text)).filter(|text| !text.is_empty());
     let bodies = Bodies { fields, result: status.result.as_deref() };
     let lines = if frame.sees_payloads() { newest(&status.log) } else { &[] };
     let decides = frame.may(Role::Operator, queue.name());
@@ -154,13 +155,10 @@ fn page<'a>(
         next: String::new(),
         remark: None,
         error: seen(&status.error),
-        progress: status.progress.as_ref().map(|progress| {
-            let note = if frame.sees_payloads() { progress.note.clone() } else { String::new() };
-            (progress.percent, note)
-        }),
+        progress: status.progress.as_ref().map(|progress| (progress.percent, frame.said(&progress.note))),
         timeline: None,
         attempts: (!status.attempts.is_empty()).then(|| attempts(frame, status)),
-        log: lines.iter().map(|line| (rfc3339(line.at), utc(line.at), line.text.clone())).collect(),
+        log: lines.iter().map(|line| (rfc3339(line.at), utc(line.at), frame.said(&line.text))).collect(),
         logged: logged(frame, lines.len() as u64, status.logged),
         content: content::of(frame, site, &Link::job(name, &id), &bodies, wanted),
         graph: steps.and_then(|steps| Graph::of(frame, steps)),
@@ -274,7 +272,7 @@ fn attempts(frame: &Frame, status: &Status) -> Table {
     let mut table = Table::new(frame, "job.attempts", &columns).longest(MAX_ERROR);
     for attempt in status.attempts.iter().rev() {
         let class = if attempt.outcome == "done" { "state done" } else { "state retrying" };
-        let error = if frame.sees_payloads() { attempt.error.as_str() } else { "" };
+        let error = frame.said(&attempt.error);
         table.add([
             Cell::time(frame, attempt.started, status.now),
             Cell::lasting(Some(attempt.duration())),
@@ -307,8 +305,11 @@ fn actions(
                 actions.push(("action.cancel", act("cancel"), true));
             }
             State::Dead => {
-                let letter = status.dead.map(|letter| Link::queue(name, &["dead", &letter.to_string()]));
-                actions.extend(letter.map(|letter| ("action.letter", letter.to_string(), false)));
+                if let Some(letter) = status.dead.map(|letter| letter.to_string()) {
+                    let replay = Link::queue(name, &["dead", &letter, "replay"]);
+                    actions.push(("action.replay", replay.to_string(), false));
+                    actions.push(("action.letter", Link::queue(name, &["dead", &letter]).to_string(), false));
+                }
             }
             State::Done | State::Cancelled => {}
         }

@@ -57,7 +57,7 @@ pub(super) async fn show(
         queue: name.clone(),
         letters_link: Link::queue(&name, &["dead"]).to_string(),
         facts: facts(&frame, &queue, &letter),
-        error: Some(letter.text("dead_error")).filter(|text| !text.is_empty() && frame.sees_payloads()),
+        error: Some(frame.said(&letter.text("dead_error"))).filter(|text| !text.is_empty()),
         content: content::of(&frame, &site, &here, &bodies, &wanted),
         graph,
         verdicts,

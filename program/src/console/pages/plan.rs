@@ -88,7 +88,7 @@ impl Planned {
 
 fn row(frame: &Frame, queue: &str, group: &DeadGroup) -> Vec<Cell> {
     let sample = group.sample.map(|letter| Link::queue(queue, &["dead", &letter.to_string()]));
-    let error = if frame.sees_payloads() { group.error.clone() } else { String::new() };
+    let error = frame.said(&group.error);
     let error = if error.is_empty() { "–".to_owned() } else { error };
     vec![
         sample.map_or_else(|| Cell::text(&error), |sample| Cell::link(&error, &sample)),

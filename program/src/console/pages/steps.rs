@@ -79,7 +79,7 @@ fn line(
             .with("verdict", verdict.as_str())
     };
     let choices = Verdict::ALL.map(|verdict| (verdict_key(verdict), link(verdict).to_string()));
-    let error = record.errors.last().filter(|_| frame.sees_payloads()).map(|error| error.text.clone());
+    let error = record.errors.last().map(|error| frame.said(&error.text)).filter(|error| !error.is_empty());
     let decision = record.decision.as_ref().map(|decision| {
         let reason = if decision.reason.is_empty() { "" } else { ": " };
         let verdict = frame.t(verdict_key(decision.verdict));
@@ -164,7 +164,7 @@ pub(super) async fn ask(
         .line(frame.t(meaning(verdict)))
         .line(frame.fill("verdict.evidence", &worker));
     for error in record.errors.iter().filter(|_| frame.sees_payloads()) {
-        form = form.line(format!("{} · {}: {}", utc(error.at), error.kind, error.text));
+        form = form.line(format!("{} · {}: {}", utc(error.at), error.kind, frame.said(&error.text)));
     }
     let form = form.field(Field::hidden("verdict", verdict.as_str())).field(Field::reason(&frame));
     Ok(form.button(verdict_key(verdict)).drastic().page(Section::Decisions))

@@ -19,7 +19,8 @@ impl Effective {
         let watched = Watched::new(Objectives::default().latency)
             .latencies(latencies)
             .each(each.map(|(name, _)| name.clone()));
-        Alerts::new(config.clone(), self.config.redis.clone(), watched).map(Some).map_err(|error| {
+        let alerts = Alerts::new(config.clone(), self.config.redis.clone(), watched);
+        alerts.map(|alerts| Some(alerts.mask(&self.config.console.mask))).map_err(|error| {
             let key = ["alerts", "sinks", error.sink.as_str()];
             Invalid { problems: vec![self.problem(&key, &error.reason)] }
         })

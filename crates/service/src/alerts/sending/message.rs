@@ -1,8 +1,14 @@
 //! What a message says, before a sink gives it the form of its medium. All texts are plain lines: nothing in them is markup.
 
-use crate::job::incident::line::plain_line;
-use crate::job::incident::{Incident, IncidentKind, IncidentState};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::words::Line;
+use crate::alerts::config::{Config, Language};
+use crate::job::incident::line::{MAX_TEXT_BYTES, plain_line};
+use crate::job::incident::{Incident, IncidentExample, IncidentKind, IncidentState, OTHERS};
 use crate::job::{Namespace, Timestamp};
+use crate::mask::mask_text;
 
 /// The most incidents that a message describes one by one.
 pub(super) const MOST_LISTED: usize = 15;
@@ -34,14 +40,6 @@ impl Reason {
             Self::Resolved => "resolved",
         }
     }
-
-    fn heading(self) -> &'static str {
-        match self {
-            Self::Opened => "OPEN",
-            Self::Reminder => "STILL OPEN",
-            Self::Resolved => "RESOLVED",
-        }
-    }
 }
 
 /// One incident in a message.
@@ -62,108 +60,182 @@ pub(super) struct Message {
     pub(super) lines: Vec<String>,
     /// The page of the console about it.
     pub(super) link: Option<String>,
+    /// The page of the console about the job that shows it, where it can be replayed.
+    pub(super) job_link: Option<String>,
     /// What it is about, for programs.
     pub(super) items: Vec<Item>,
     /// How many incidents it is about beyond those.
     pub(super) left_out: usize,
     pub(super) namespace: String,
+    /// What it names besides the namespace, or nothing.
+    pub(super) environment: String,
+    pub(super) language: Language,
 }
 
 /// What all messages of a process have in common.
 #[derive(Debug, Clone)]
 pub(super) struct Sender {
     pub(super) namespace: Namespace,
-    pub(super) console_url: Option<String>,
+    pub(super) config: Arc<Config>,
+    /// The names of fields whose values no message has, in lower case.
+    pub(super) mask: Arc<[String]>,
 }
 
 impl Sender {
     /// Returns the message about these incidents, of which there is at least one.
     pub(super) fn message(&self, incidents: &[Incident], now: Timestamp) -> Message {
-        let mut items: Vec<Item> = incidents
-            .iter()
-            .map(|incident| Item { reason: Reason::of(incident), incident: incident.clone() })
-            .collect();
-        let left_out = items.len().saturating_sub(MOST_LISTED);
-        items.truncate(MOST_LISTED);
-        let (title, lines, link) = match &items[..] {
-            [one] if left_out == 0 => (self.title(one), self.facts(one, now), self.link(Some(&one.incident))),
-            _ => (self.titles(incidents), summary(&items, left_out, now), self.link(None)),
+        let listed = incidents.iter().take(MOST_LISTED).map(|incident| self.shown(incident));
+        let items: Vec<Item> =
+            listed.map(|incident| Item { reason: Reason::of(&incident), incident }).collect();
+        let left_out = incidents.len() - items.len();
+        let language = self.config.language;
+        let count = |reason| incidents.iter().filter(|incident| Reason::of(incident) == reason).count();
+        let (title, lines, about) = match &items[..] {
+            [one] if left_out == 0 => {
+                (language.title(one.reason, &one.incident), self.facts(one, now), Some(one))
+            }
+            _ => (language.titles(incidents.len(), count), self.summary(&items, left_out, now), None),
         };
         Message {
             name: name_of(incidents),
-            title,
+            title: self.tagged(&title),
             lines,
-            link,
+            link: self.link(about.map(|item| &item.incident)),
+            job_link: about.and_then(|item| self.job_link(item)),
             items,
             left_out,
-            namespace: self.namespace.to_string(),
+            ..self.blank()
         }
     }
 
     /// Returns a message that only shows that messages arrive.
     pub(super) fn test(&self, sink: &str, now: Timestamp) -> Message {
+        let language = self.config.language;
         Message {
             name: format!("test-{}", now.as_ms()),
-            title: format!("[{}] TEST: a message to the sink {sink}", self.namespace),
-            lines: vec![
-                "Nothing is wrong. Somebody ran `streamfleet alerts test`.".to_owned(),
-                format!("Sent: {}", shown(now)),
-            ],
+            title: self.tagged(&language.test(sink)),
+            lines: vec![language.tested().to_owned(), language.line(Line::Sent, &shown(now))],
             link: self.link(None),
-            items: Vec::new(),
-            left_out: 0,
-            namespace: self.namespace.to_string(),
+            ..self.blank()
         }
     }
 
-    fn title(&self, item: &Item) -> String {
-        let heading = item.reason.heading();
-        format!("[{}] {heading}: {}{}", self.namespace, item.incident.kind.title(), of_queue(&item.incident))
+    fn blank(&self) -> Message {
+        Message {
+            name: String::new(),
+            title: String::new(),
+            lines: Vec::new(),
+            link: None,
+            job_link: None,
+            items: Vec::new(),
+            left_out: 0,
+            namespace: self.namespace.to_string(),
+            environment: self.config.environment.clone().unwrap_or_default(),
+            language: self.config.language,
+        }
     }
 
-    fn titles(&self, incidents: &[Incident]) -> String {
-        let count = |reason| incidents.iter().filter(|incident| Reason::of(incident) == reason).count();
-        let parts =
-            [(Reason::Opened, "new"), (Reason::Reminder, "still open"), (Reason::Resolved, "resolved")];
-        let parts =
-            parts.map(|(reason, what)| (count(reason), what)).into_iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
-        format!("[{}] {} incidents: {}", self.namespace, incidents.len(), parts.join(", "))
+    /// An incident as messages may tell it: texts without what is masked, and without the error if messages have none.
+    fn shown(&self, incident: &Incident) -> Incident {
+        let masked = |text: &str| plain_line(&mask_text(&self.mask, text), MAX_TEXT_BYTES);
+        let error = |error: &str| if self.config.errors { masked(error) } else { String::new() };
+        let example = incident.example.as_ref();
+        Incident {
+            detail: masked(&incident.detail),
+            example: example.map(|example| IncidentExample::new(&example.job, &error(&example.error))),
+            ..incident.clone()
+        }
+    }
+
+    /// A title after the namespace and the environment.
+    fn tagged(&self, title: &str) -> String {
+        let environment = self.config.environment.as_ref();
+        let environment = environment.map_or_else(String::new, |environment| format!("[{environment}] "));
+        format!("[{}] {environment}{title}", self.namespace)
     }
 
     /// What, where, since when, how many, an example, and where to look.
     fn facts(&self, item: &Item, now: Timestamp) -> Vec<String> {
-        let incident = &item.incident;
-        let mut lines = vec![format!("What: {}", incident.detail)];
-        let mut place = format!("namespace {}", self.namespace);
-        place.extend(incident.queue.iter().map(|queue| format!(", queue {queue}")));
-        if !incident.job_type.is_empty() {
-            place.push_str(&format!(", type {}", incident.job_type));
-        }
-        lines.push(format!("Where: {place}"));
-        lines.push(format!("Since: {} ({} ago)", shown(incident.since), age(incident.since, now)));
-        lines.extend(incident.resolved.map(|resolved| format!("Resolved: {}", shown(resolved))));
+        let (incident, language) = (&item.incident, self.config.language);
+        let age = now.since(incident.since);
+        let mut facts = vec![
+            (Line::What, language.detail(incident, age)),
+            (Line::Where, language.place(self.namespace.as_str(), incident)),
+            (Line::Since, language.ago(&shown(incident.since), age)),
+        ];
+        facts.extend(incident.resolved.map(|resolved| (Line::Resolved, shown(resolved))));
         if incident.count > 0 {
-            lines.push(format!("Jobs: {}", incident.count));
+            facts.push((Line::Jobs, incident.count.to_string()));
         }
-        if let Some(example) = &incident.example {
-            let job = if example.job.is_empty() { "a job" } else { &example.job };
-            lines.push(format!("Example: {job}: {}", example.error));
-        }
-        lines.push(format!("Look: {}", incident.command()));
+        let example = incident.example.as_ref().map(|example| language.example(&example.job, &example.error));
+        facts.extend(example.map(|example| (Line::Example, example)));
+        facts.push((Line::Look, incident.command()));
         if item.reason != Reason::Resolved {
-            lines.push(format!("Silence: streamfleet alerts ack {} --for 2h --reason TEXT", incident.id));
+            let reason = language.reason();
+            let silence = format!("streamfleet alerts ack {} --for 2h --reason {reason}", incident.id);
+            facts.push((Line::Silence, silence));
         }
+        facts.into_iter().map(|(line, text)| language.line(line, &text)).collect()
+    }
+
+    /// Describes each incident by one line.
+    fn summary(&self, items: &[Item], left_out: usize, now: Timestamp) -> Vec<String> {
+        let language = self.config.language;
+        let line = |Item { reason, incident }: &Item| {
+            plain_line(&language.summary(*reason, incident, now.since(incident.since)), LINE_BYTES)
+        };
+        let mut lines: Vec<String> = items.iter().map(line).collect();
+        if left_out > 0 {
+            lines.push(language.more(left_out));
+        }
+        lines.push(language.line(Line::Look, "streamfleet alerts list"));
         lines
     }
 
+    fn console(&self) -> Option<&str> {
+        self.config.console_url.as_deref().map(|url| url.trim_end_matches('/'))
+    }
+
     fn link(&self, incident: Option<&Incident>) -> Option<String> {
-        let base = self.console_url.as_ref()?.trim_end_matches('/');
+        let base = self.console()?;
         Some(incident.map_or_else(
             || format!("{base}/incidents"),
             |incident| format!("{base}/incidents/{}", incident.id),
         ))
     }
+
+    /// The page of a dead job, which has a button to replay it.
+    fn job_link(&self, Item { reason, incident }: &Item) -> Option<String> {
+        let (base, queue) = (self.console()?, incident.queue.as_ref()?);
+        let is_dead = match incident.kind {
+            IncidentKind::DeadGroup
+            | IncidentKind::DeadRate
+            | IncidentKind::DeadJob
+            | IncidentKind::NeedsDecision => *reason != Reason::Resolved && incident.key != OTHERS,
+            IncidentKind::Backlog
+            | IncidentKind::NoWorker
+            | IncidentKind::UnservedType
+            | IncidentKind::CampaignStopped
+            | IncidentKind::QueuePaused
+            | IncidentKind::RedisMemory => false,
+        };
+        let job =
+            incident.example.as_ref().map(|example| &example.job).filter(|job| is_dead && !job.is_empty())?;
+        Some(format!("{base}/queues/{queue}/jobs/{}", escaped(job)))
+    }
+}
+
+/// A part of a path: everything but letters, digits and `-._~` is escaped (RFC 3986, section 2.3).
+fn escaped(part: &str) -> String {
+    let mut escaped = String::new();
+    for byte in part.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            escaped.push(char::from(byte));
+        } else {
+            write!(escaped, "%{byte:02X}").expect("writing to a String cannot fail");
+        }
+    }
+    escaped
 }
 
 impl Message {
@@ -172,7 +244,8 @@ impl Message {
         const CUT: &str = "…";
         let link = self.link.as_ref().map_or_else(String::new, |link| format!("\n{link}"));
         let mut text = plain_line(&self.title, most.saturating_sub(link.len()).max(1));
-        for line in &self.lines {
+        let job = self.job_link.as_ref().map(|link| self.language.line_of_job(link));
+        for line in self.lines.iter().chain(&job) {
             if text.len() + 1 + line.len() + 1 + CUT.len() + link.len() > most {
                 text.push('\n');
                 text.push_str(CUT);
@@ -183,34 +256,6 @@ impl Message {
         }
         text + &link
     }
-}
-
-/// Describes each incident by one line.
-fn summary(items: &[Item], left_out: usize, now: Timestamp) -> Vec<String> {
-    let line = |item: &Item| {
-        let incident = &item.incident;
-        let count = if incident.count > 0 { format!(" ({} jobs)", incident.count) } else { String::new() };
-        let line = format!(
-            "{} {}{}{count}, for {}: {}",
-            item.reason.heading(),
-            incident.kind.title(),
-            of_queue(incident),
-            age(incident.since, now),
-            incident.detail
-        );
-        plain_line(&line, LINE_BYTES)
-    };
-    let mut lines: Vec<String> = items.iter().map(line).collect();
-    if left_out > 0 {
-        lines.push(format!("and {left_out} more"));
-    }
-    lines.push("Look: streamfleet alerts list".to_owned());
-    lines
-}
-
-fn of_queue(incident: &Incident) -> String {
-    let between = if incident.kind == IncidentKind::QueuePaused { ":" } else { " in" };
-    incident.queue.as_ref().map_or_else(String::new, |queue| format!("{between} {queue}"))
 }
 
 fn name_of(incidents: &[Incident]) -> String {
@@ -228,25 +273,18 @@ pub(super) fn shown(time: Timestamp) -> String {
     format!("{:.0}", jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX))
 }
 
-fn age(since: Timestamp, now: Timestamp) -> String {
-    let seconds = now.since(since).as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..172_800 => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{}d {}h", seconds / 86_400, seconds % 86_400 / 3600),
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::job::incident::{IncidentExample, IncidentId};
+    use crate::job::incident::IncidentId;
     use proptest::prelude::*;
 
     pub(in crate::alerts) fn sender() -> Sender {
-        let console_url = Some("https://jobs.example.com/".to_owned());
-        Sender { namespace: "sf".parse().unwrap(), console_url }
+        sender_of(Config::default().console_url("https://jobs.example.com/"))
+    }
+
+    fn sender_of(config: Config) -> Sender {
+        Sender { namespace: "sf".parse().unwrap(), config: Arc::new(config), mask: Arc::default() }
     }
 
     pub(in crate::alerts) fn incident(roll: u32, error: &str) -> Incident {
@@ -301,6 +339,100 @@ pub(super) mod tests {
         assert_eq!((message.items.len(), message.left_out), (15, 25));
         assert_eq!(message.title, "[sf] 40 incidents: 40 new");
         assert!(message.text(100_000).contains("and 25 more"));
+    }
+
+    /// An incident of this kind, as those who look write it.
+    fn of_kind(kind: IncidentKind, state: IncidentState) -> Incident {
+        let has_example =
+            matches!(kind, IncidentKind::DeadGroup | IncidentKind::DeadJob | IncidentKind::NeedsDecision);
+        let resolved = (state == IncidentState::Resolved).then(now);
+        let example = has_example.then(|| IncidentExample::new("order/7", "no route: token=abc"));
+        let queue = (kind != IncidentKind::RedisMemory).then(|| "mail".parse().unwrap());
+        Incident { kind, state, example, queue, resolved, detail: "told".to_owned(), ..incident(1, "") }
+    }
+
+    #[test]
+    fn each_language_has_its_words() {
+        let mut said = String::new();
+        for language in [Language::En, Language::ZhCn] {
+            let config = Config::default().console_url("https://jobs.example.com").language(language);
+            let sender =
+                Sender { mask: Arc::new(["token".to_owned()]), ..sender_of(config.environment("staging")) };
+            for kind in IncidentKind::ALL {
+                said += &sender.message(&[of_kind(kind, IncidentState::Open)], now()).text(4096);
+                said += "\n\n";
+            }
+            let resolved = of_kind(IncidentKind::DeadJob, IncidentState::Resolved);
+            let reminder = Incident { notices: 2, ..of_kind(IncidentKind::Backlog, IncidentState::Open) };
+            let several = vec![incident(2, "no"); 20];
+            for incidents in [&[resolved.clone()][..], &[reminder.clone()], &[resolved, reminder], &several] {
+                said += &sender.message(incidents, now()).text(4096);
+                said += "\n\n";
+            }
+            said += &sender.test("ops", now()).text(4096);
+            said += "\n\n";
+        }
+        insta::assert_snapshot!(said);
+    }
+
+    #[test]
+    fn a_chinese_message_has_no_english_word() {
+        let sender = sender_of(Config::default().language(Language::ZhCn));
+        // What is data.
+        let data = [
+            "streamfleet",
+            "dead",
+            "list",
+            "groups",
+            "show",
+            "queues",
+            "wide",
+            "workers",
+            "campaigns",
+            "gates",
+        ];
+        let more =
+            ["check", "alerts", "ack", "queue", "group", "reason", "needs", "decision", "for", "test", "sf"];
+        let names = ["mail", "send", "order", "ops", "Redis", "ff"];
+        let is_data = |word: &&str| [&data[..], &more, &names].iter().any(|list| list.contains(word));
+        let mut texts = vec![sender.test("ops", now()).text(4096)];
+        for state in [IncidentState::Open, IncidentState::Resolved] {
+            for kind in IncidentKind::ALL {
+                let example = Some(IncidentExample::new("order", ""));
+                let one = Incident { example, ..of_kind(kind, state) };
+                let others = Incident { key: OTHERS.to_owned(), ..one.clone() };
+                texts.push(sender.message(&[one.clone()], now()).text(4096));
+                texts.push(sender.message(&[others.clone()], now()).text(4096));
+                texts.push(sender.message(&vec![one; 20], now()).text(4096));
+            }
+        }
+        for text in texts {
+            let words = text.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1);
+            let english: Vec<&str> = words.filter(|word| !is_data(word)).collect();
+            assert!(english.is_empty(), "{english:?}: {text}");
+        }
+    }
+
+    #[test]
+    fn errors_are_masked_or_left_out() {
+        let incident =
+            Incident { detail: "it stopped: token=abc".to_owned(), ..incident(1, "no: {\"Token\":\"abc\"}") };
+        let masked = Sender { mask: Arc::new(["token".to_owned()]), ..sender() };
+        let message = masked.message(&[incident.clone()], now());
+        let told = format!("{message:?} {}", message.text(4096));
+        assert!(told.contains("it stopped: token=***") && !told.contains("abc"), "{told}");
+        let silent = sender_of(Config::default().errors(false)).message(&[incident], now());
+        assert!(silent.text(4096).contains("\nExample: order-7\n"), "{}", silent.text(4096));
+        assert_eq!(silent.items[0].incident.example.as_ref().unwrap().error, "");
+    }
+
+    #[test]
+    fn a_dead_job_is_one_click_away_while_its_incident_is_open() {
+        let link = |incident: Incident| sender().message(&[incident], now()).job_link;
+        let open = of_kind(IncidentKind::DeadGroup, IncidentState::Open);
+        assert_eq!(link(open).as_deref(), Some("https://jobs.example.com/queues/mail/jobs/order%2F7"));
+        assert_eq!(link(of_kind(IncidentKind::DeadGroup, IncidentState::Resolved)), None);
+        assert_eq!(link(of_kind(IncidentKind::Backlog, IncidentState::Open)), None);
     }
 
     proptest! {

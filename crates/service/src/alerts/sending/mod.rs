@@ -8,6 +8,7 @@ mod observe;
 mod pace;
 mod sender;
 mod sinks;
+mod words;
 
 pub use observe::Watched;
 pub use sender::{Alerts, Running, TestError};

@@ -71,6 +71,8 @@ pub struct Alerts {
     config: Arc<Config>,
     redis: broker::Config,
     watched: Arc<Watched>,
+    /// The names of fields whose values no message has, in lower case.
+    mask: Arc<[String]>,
 }
 
 /// Alerts that run; see the [example](Alerts). Stopping them lets another process take over at once. If this is dropped, they
@@ -90,7 +92,14 @@ impl Alerts {
         for (name, sink) in &config.sinks {
             Sink::open(name, sink)?;
         }
-        Ok(Self { config: Arc::new(config), redis, watched: Arc::new(watched) })
+        Ok(Self { config: Arc::new(config), redis, watched: Arc::new(watched), mask: Arc::default() })
+    }
+
+    /// Sets the names of fields whose values are hidden in messages, as far as an error shows which value belongs to a name.
+    #[must_use]
+    pub fn mask(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        self.mask = names.into_iter().map(|name| name.as_ref().to_lowercase()).collect();
+        self
     }
 
     /// Starts to look and send, in tasks of this runtime. Redis may be out of reach for now.
@@ -120,7 +129,11 @@ impl Alerts {
     }
 
     fn sender(&self) -> Sender {
-        Sender { namespace: self.redis.namespace.clone(), console_url: self.config.console_url.clone() }
+        Sender {
+            namespace: self.redis.namespace.clone(),
+            config: Arc::clone(&self.config),
+            mask: Arc::clone(&self.mask),
+        }
     }
 
     async fn run(self, events: Events, stop: CancellationToken) {

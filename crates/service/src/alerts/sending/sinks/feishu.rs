@@ -12,7 +12,9 @@ const TOO_FAST: [i64; 2] = [11_232, 11_233];
 pub(super) fn request(message: &Message, secret: Option<&SecretString>, now_s: i64) -> Request {
     let text = |line: &String| json!([{ "tag": "text", "text": line }]);
     let mut content: Vec<Value> = message.lines.iter().map(text).collect();
-    content.extend(message.link.iter().map(|link| json!([{ "tag": "a", "text": link, "href": link }])));
+    let named = |name: &str, link: &String| json!([{ "tag": "a", "text": name, "href": link }]);
+    content.extend(message.job_link.iter().map(|link| named(message.language.job(), link)));
+    content.extend(message.link.iter().map(|link| named(link, link)));
     let post = json!({ "title": message.title, "content": content });
     let mut body = json!({ "msg_type": "post", "content": { "post": { "zh_cn": post } } });
     if let Some(secret) = secret {
@@ -48,8 +50,9 @@ mod tests {
         assert_eq!(body["timestamp"], "7");
         let content = body["content"]["post"]["zh_cn"]["content"].as_array().unwrap();
         let tags: Vec<_> = content.iter().map(|line| line[0]["tag"].as_str().unwrap()).collect();
-        assert!(tags[..tags.len() - 1].iter().all(|tag| *tag == "text"), "{tags:?}");
-        assert_eq!(tags.last(), Some(&"a"));
+        let (texts, links) = tags.split_at(tags.len() - 2);
+        assert!(texts.iter().all(|tag| *tag == "text"), "{tags:?}");
+        assert_eq!(links, ["a", "a"]);
     }
 
     #[test]

@@ -14,16 +14,18 @@ const TEXT_BYTES: usize = 2900;
 
 pub(super) fn request(message: &Message) -> Request {
     let heading = plain_line(&message.title, HEADING_BYTES);
-    let rest = Message { link: None, title: String::new(), ..message.clone() };
+    let rest = Message { link: None, job_link: None, title: String::new(), ..message.clone() };
     let text = rest.text(TEXT_BYTES).trim_start().to_owned();
     let mut blocks = vec![
         json!({ "type": "header", "text": { "type": "plain_text", "text": heading, "emoji": false } }),
         json!({ "type": "section", "text": { "type": "plain_text", "text": text, "emoji": false } }),
     ];
-    let link = |link: &String| -> Value {
-        json!({ "type": "section", "text": { "type": "mrkdwn", "text": format!("<{}|Open the console>", escaped(link)) } })
-    };
-    blocks.extend(message.link.iter().map(link));
+    let links = [(&message.job_link, message.language.job()), (&message.link, message.language.console())];
+    for (link, name) in links {
+        let text = |link: &String| format!("<{}|{name}>", escaped(link));
+        let section = |link| json!({ "type": "section", "text": { "type": "mrkdwn", "text": text(link) } });
+        blocks.extend(link.iter().map(section));
+    }
     // Shown in notifications, where it is markup.
     Request::json(&json!({ "text": escaped(&heading), "blocks": blocks, "unfurl_links": false }))
 }
@@ -50,11 +52,12 @@ mod tests {
         let message = sender().message(&[incident(1, "<!channel> <https://evil|x>")], now());
         let body: Value = serde_json::from_slice(&request(&message).body).unwrap();
         let blocks = body["blocks"].as_array().unwrap();
-        assert_eq!((blocks.len(), &blocks[1]["text"]["type"]), (3, &json!("plain_text")));
-        assert_eq!(
-            blocks[2]["text"]["text"],
-            "<https://jobs.example.com/incidents/00000001|Open the console>"
-        );
+        assert_eq!((blocks.len(), &blocks[1]["text"]["type"]), (4, &json!("plain_text")));
+        let links = [
+            "<https://jobs.example.com/queues/mail/jobs/order-7|Open the job, to replay it>",
+            "<https://jobs.example.com/incidents/00000001|Open the console>",
+        ];
+        assert_eq!([&blocks[2], &blocks[3]].map(|block| &block["text"]["text"]), links);
         assert!(!body["text"].as_str().unwrap().contains('<'));
     }
 
