@@ -47,7 +47,11 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
         let page = queue.dead_letters().selected(&selection, after).await.context(FAILED)?;
         undecided += page.undecided;
         for letter in &page.letters {
-            if !context.output.print_while_read(&json_line(&show::report(letter, queue))?)? {
+            if !context.output.print_while_read(&json_line(&show::report(
+                letter,
+                queue,
+                &context.effective,
+            ))?)? {
                 return Ok(Exit::Done);
             }
         }

@@ -4,7 +4,9 @@ use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::job::{JobId, Timestamp};
 use streamfleet_engine::admin::DeadLetter;
+use streamfleet_service::config::Effective;
 
+use super::kept::Kept;
 use super::list::{self, Letter};
 use crate::Context;
 use crate::exit::Exit;
@@ -18,6 +20,8 @@ pub(crate) struct Report {
     #[serde(flatten)]
     letter: Letter,
     queue: String,
+    #[serde(flatten)]
+    kept: Kept,
     fields: Vec<Field>,
 }
 
@@ -37,17 +41,19 @@ pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow:
         super::report_missing(queue, id).await?;
         return Ok(Exit::NotFound);
     };
+    let now = queue.clock().await?;
     context.output.print_named(
-        &report(&dead, queue),
+        &report(&dead, queue, &context.effective),
         |report| vec![report.letter.letter.clone()],
-        |report| show(report, &context.clock),
+        |report| show(report, &context.clock, now),
     )?;
     Ok(Exit::Done)
 }
 
 /// Converts a letter with all its fields for JSON output.
-pub(crate) fn report(dead: &DeadLetter, queue: &Queue) -> Report {
-    Report { letter: list::letter(dead), queue: queue.name().to_string(), fields: fields(dead) }
+pub(crate) fn report(dead: &DeadLetter, queue: &Queue, effective: &Effective) -> Report {
+    let kept = Kept::of(dead.entry, queue.name(), effective);
+    Report { letter: list::letter(dead), queue: queue.name().to_string(), kept, fields: fields(dead) }
 }
 
 fn fields(dead: &DeadLetter) -> Vec<Field> {
@@ -65,8 +71,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn show(report: &Report, clock: &Clock) -> String {
+fn show(report: &Report, clock: &Clock, now: Timestamp) -> String {
     let mut text = format!("dead letter {} of the queue {}\n", report.letter.letter, report.queue);
+    text.extend(report.kept.told(clock, now).map(|told| format!("{told}\n")));
     let width = report.fields.iter().map(|field| field.name.chars().count()).max().unwrap_or(0);
     for Field { name, form, value } in &report.fields {
         let mark = if *form == "hex" { " (hexadecimal, not text)" } else { "" };

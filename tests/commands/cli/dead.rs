@@ -9,6 +9,7 @@ use streamfleet::{Handler, JobContext, JobError, RawPayload};
 use harness::assert_output;
 use harness::desk::{bury, doomed, json, launch, sf, stdout_of, until_dead};
 use harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
+use harness::process::Launch;
 use harness::redis_server::RedisServer;
 
 fn letters(page: &Value) -> Vec<String> {
@@ -100,6 +101,33 @@ async fn a_letter_is_shown_in_full_by_its_own_id_and_by_its_job_id() {
         assert_eq!((&payload["form"], &payload["value"]), (&"utf8".into(), &r#"{"a": 1}"#.into()));
     }
     assert_output!(stdout_of(&server, &["dead", "show", &letter]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_says_when_retention_drops_it() {
+    let server = RedisServer::start();
+    let died_ms = server.now_ms();
+    let letter = format!("{died_ms}-0");
+    server.cmd(&["XADD", "sf:{default}:dead", &letter, "type", "test", "id", "j", "dead_reason", "fatal"]);
+    let show = |more: &[&str], toml: &str| {
+        let url = server.url();
+        let args = [&["--config", "{config}", "--redis", &url], more, &["dead", "show", &letter]].concat();
+        let shown = Launch::new(&args).config(toml).output(Duration::from_secs(30));
+        assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+        shown.stdout
+    };
+    let both = "[queues.default]\ndead_retention = \"7d\"\ndead_max = 50\n";
+    let shown: Value = serde_json::from_str(&show(&["--json"], both)).unwrap();
+    let week_ms = 7 * 24 * 3600 * 1000;
+    assert_eq!((&shown["expires_at_ms"], &shown["dead_max"]), (&(died_ms + week_ms).into(), &50.into()));
+    let told = show(&[], both);
+    for part in
+        ["retention drops it at the latest 20", "(in 6d 23h), or as soon as the queue has 50 newer ones\n"]
+    {
+        assert!(told.contains(part), "{told}");
+    }
+    let kept: Value = serde_json::from_str(&show(&["--json"], "[queues.default]\n")).unwrap();
+    assert!(kept.get("expires_at").is_none() && kept.get("dead_max").is_none(), "{kept}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

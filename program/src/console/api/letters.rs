@@ -115,7 +115,8 @@ async fn get_letter(
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
     let letter = found(&site, &queue, &id).await?;
-    let Json(mut report) = View::of(&person, &site).json(&dead::letter_report(&letter, &queue))?;
+    let Json(mut report) =
+        View::of(&person, &site).json(&dead::letter_report(&letter, &queue, site.effective()))?;
     for field in report["fields"].as_array_mut().into_iter().flatten() {
         mask(field, site.mask());
     }

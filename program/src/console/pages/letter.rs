@@ -13,7 +13,7 @@ use super::action::{Done, noted};
 use super::content::{self, Bodies, Content, Wanted};
 use super::dead::reason_of;
 use super::form::{Field, Form, reason};
-use super::frame::{Frame, lead_to, utc};
+use super::frame::{Frame, grouped, lead_to, utc};
 use super::graph::Graph;
 use super::job::{self, Fact};
 use super::section::Section;
@@ -23,6 +23,7 @@ use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
+use crate::dead::Kept;
 
 #[derive(Template)]
 #[template(path = "letter.html")]
@@ -56,7 +57,7 @@ pub(super) async fn show(
         frame: &frame,
         queue: name.clone(),
         letters_link: Link::queue(&name, &["dead"]).to_string(),
-        facts: facts(&frame, &queue, &letter),
+        facts: facts(&frame, &queue, (&letter, &Kept::of(letter.entry, queue.name(), site.effective()))),
         error: Some(frame.said(&letter.text("dead_error"))).filter(|text| !text.is_empty()),
         content: content::of(&frame, &site, &here, &bodies, &wanted),
         graph,
@@ -68,7 +69,10 @@ pub(super) async fn show(
     Ok(frame.page(&title, Some(Section::Dead), &page))
 }
 
-fn facts(frame: &Frame, queue: &Queue, letter: &DeadLetter) -> Vec<Fact> {
+fn facts(frame: &Frame, queue: &Queue, (letter, kept): (&DeadLetter, &Kept)) -> Vec<Fact> {
+    let latest = kept.at.map(|at| frame.fill("letter.latest", &[("time", &*utc(at))]));
+    let most = kept.most().map(|most| frame.fill("letter.most", &[("count", &*grouped(most))]));
+    let expires: Vec<String> = latest.into_iter().chain(most).collect();
     let name = queue.name().as_str();
     let fact = |key, text: String, link: Option<Link>| {
         (!text.is_empty()).then(|| Fact { key, text, link: link.map(|link| link.to_string()) })
@@ -85,6 +89,7 @@ fn facts(frame: &Frame, queue: &Queue, letter: &DeadLetter) -> Vec<Fact> {
         fact("column.reason", reason_of(frame, letter), None),
         fact("letter.kind", text("dead_kind"), None),
         fact("letter.died", utc(letter.died()), None),
+        fact("letter.expires", expires.join("; "), None),
         fact("column.attempts", text("dead_attempts"), None),
         fact("job.worker", text("dead_worker"), None),
         fact("column.lane", text("dead_origin"), None),
