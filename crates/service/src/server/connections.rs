@@ -155,7 +155,8 @@ mod tests {
     async fn those_that_have_come_least_far_make_room() {
         let mut all = Connections::new(BOUNDS);
         let open = opened(&mut all, &[1, 1, 1, 2]).await;
-        (open[0].note(Stage::Answered), open[1].note(Stage::Asked), open[2].note(Stage::Asked));
+        open[0].note(Stage::Answered);
+        open[1..3].iter().for_each(|open| open.note(Stage::Asked));
         let second = opened(&mut all, &[1]).await;
         assert_eq!(ended(&open), [3], "the only silent one");
         second[0].note(Stage::Asked);

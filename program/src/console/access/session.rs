@@ -131,7 +131,8 @@ impl Sessions {
         let ended = session.ended_in(broker);
         let answer = tokio::time::timeout(PATIENCE, ended.contains(&session.nonce, session.ends)).await;
         let Ok(Ok(has_ended)) = answer else { return false };
-        for untold in std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner)) {
+        let untold = std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner));
+        for untold in untold {
             self.tell(untold, broker).await;
         }
         has_ended

@@ -207,18 +207,14 @@ impl Sender {
     /// The page of a dead job, which has a button to replay it.
     fn job_link(&self, Item { reason, incident }: &Item) -> Option<String> {
         let (base, queue) = (self.console()?, incident.queue.as_ref()?);
-        let is_dead = match incident.kind {
+        let is_of_dead = matches!(
+            incident.kind,
             IncidentKind::DeadGroup
-            | IncidentKind::DeadRate
-            | IncidentKind::DeadJob
-            | IncidentKind::NeedsDecision => *reason != Reason::Resolved && incident.key != OTHERS,
-            IncidentKind::Backlog
-            | IncidentKind::NoWorker
-            | IncidentKind::UnservedType
-            | IncidentKind::CampaignStopped
-            | IncidentKind::QueuePaused
-            | IncidentKind::RedisMemory => false,
-        };
+                | IncidentKind::DeadRate
+                | IncidentKind::DeadJob
+                | IncidentKind::NeedsDecision
+        );
+        let is_dead = is_of_dead && *reason != Reason::Resolved && incident.key != OTHERS;
         let job =
             incident.example.as_ref().map(|example| &example.job).filter(|job| is_dead && !job.is_empty())?;
         Some(format!("{base}/queues/{queue}/jobs/{}", escaped(job)))

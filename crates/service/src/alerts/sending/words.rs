@@ -100,19 +100,24 @@ impl Language {
             return incident.detail.clone();
         }
         let (count, key) = (incident.count, &incident.key);
-        match incident.kind {
-            kind if *key == OTHERS => format!("{}：没有单独列出的其余部分", chinese(kind)),
-            IncidentKind::DeadGroup => format!("{count} 个任务因同一原因失败"),
-            IncidentKind::DeadRate => format!("{count} 个任务失败，原因都不是新出现的"),
-            IncidentKind::DeadJob => "任务已失败，不再重试".to_owned(),
-            IncidentKind::Backlog => "最早的任务等待的时间超过了队列的目标".to_owned(),
-            IncidentKind::NoWorker => format!("{count} 个任务在等待，而没有在线的工作进程"),
-            IncidentKind::UnservedType => format!("{count} 个任务在等待，而没有工作进程认识类型 {key}"),
-            IncidentKind::NeedsDecision => format!("{count} 个任务的步骤需要有人决定"),
-            IncidentKind::CampaignStopped => format!("批量重放 {key} 自行停止"),
-            IncidentKind::QueuePaused => format!("队列已暂停 {}", self.age(age)),
-            IncidentKind::RedisMemory if key.is_empty() => "可用内存所剩无几".to_owned(),
-            IncidentKind::RedisMemory => format!("{key} 的可用内存所剩无几"),
+        let what = chinese(incident.kind);
+        if *key == OTHERS {
+            return format!("{what}：没有单独列出的其余部分");
+        }
+        // Later versions may have more kinds.
+        match incident.kind.as_str() {
+            "dead_group" => format!("{count} 个任务因同一原因失败"),
+            "dead_rate" => format!("{count} 个任务失败，原因都不是新出现的"),
+            "dead_job" => "任务已失败，不再重试".to_owned(),
+            "backlog" => "最早的任务等待的时间超过了队列的目标".to_owned(),
+            "no_worker" => format!("{count} 个任务在等待，而没有在线的工作进程"),
+            "unserved_type" => format!("{count} 个任务在等待，而没有工作进程认识类型 {key}"),
+            "needs_decision" => format!("{count} 个任务的步骤需要有人决定"),
+            "campaign_stopped" => format!("批量重放 {key} 自行停止"),
+            "queue_paused" => format!("队列已暂停 {}", self.age(age)),
+            "redis_memory" if key.is_empty() => "可用内存所剩无几".to_owned(),
+            "redis_memory" => format!("{key} 的可用内存所剩无几"),
+            _ => what.to_owned(),
         }
     }
 
@@ -236,17 +241,20 @@ impl Language {
 }
 
 /// What is wrong, in Chinese: the words of the console.
+const CHINESE: [(IncidentKind, &str); 10] = [
+    (IncidentKind::DeadGroup, "任务因新原因失败"),
+    (IncidentKind::DeadRate, "大量任务失败"),
+    (IncidentKind::DeadJob, "有任务失败"),
+    (IncidentKind::Backlog, "任务等待过久"),
+    (IncidentKind::NoWorker, "没有在线的工作进程"),
+    (IncidentKind::UnservedType, "没有工作进程认识某类型"),
+    (IncidentKind::NeedsDecision, "有任务需要决定"),
+    (IncidentKind::CampaignStopped, "批量重放自行停止"),
+    (IncidentKind::QueuePaused, "队列仍处于暂停"),
+    (IncidentKind::RedisMemory, "Redis 内存将满"),
+];
+
 fn chinese(kind: IncidentKind) -> &'static str {
-    match kind {
-        IncidentKind::DeadGroup => "任务因新原因失败",
-        IncidentKind::DeadRate => "大量任务失败",
-        IncidentKind::DeadJob => "有任务失败",
-        IncidentKind::Backlog => "任务等待过久",
-        IncidentKind::NoWorker => "没有在线的工作进程",
-        IncidentKind::UnservedType => "没有工作进程认识某类型",
-        IncidentKind::NeedsDecision => "有任务需要决定",
-        IncidentKind::CampaignStopped => "批量重放自行停止",
-        IncidentKind::QueuePaused => "队列仍处于暂停",
-        IncidentKind::RedisMemory => "Redis 内存将满",
-    }
+    let found = CHINESE.into_iter().find(|(known, _)| *known == kind);
+    found.map_or_else(|| kind.title(), |(_, words)| words)
 }
