@@ -70,7 +70,7 @@ pub(crate) struct Draft {
     pub(crate) encoding: Encoding,
     pub(crate) id: Option<JobId>,
     /// For how long the id is remembered.
-    pub(super) window: Option<Duration>,
+    pub(crate) window: Option<Duration>,
     pub(super) lane: Lane,
     /// Replaces the lane.
     pub(super) priority: Option<Priority>,
