@@ -24,10 +24,12 @@ fn enqueue(server: &RedisServer, id: &str, payload: &str, more: &[&str]) {
 /// Lets a fleet run a job that succeeds, and one that dies.
 async fn run_jobs(server: &RedisServer) -> Running {
     let handler = Acts::new(|context, payload| {
-        context.log(&format!("charging {SECRET}"));
-        context.progress(40, &format!("charged {SECRET}"));
+        context.log(&format!("charging card: {SECRET}"));
+        context.progress(40, &format!("charged card={SECRET}"));
         match payload {
-            b"{\"card\":\"ann-4711\",\"dies\":true}" => Err(JobError::retry(format!("no money on {SECRET}"))),
+            b"{\"card\":\"ann-4711\",\"dies\":true}" => {
+                Err(JobError::retry(format!("no money on {{\"card\": \"{SECRET}\"}}")))
+            }
             _ => Ok(json!({"card": SECRET, "rows": 31})),
         }
     });
@@ -92,11 +94,9 @@ async fn those_who_see_no_payloads_see_nothing_of_them_on_any_page() {
     fleet.stop().await;
 }
 
-/// Whether a page has the value of the field. The texts that handlers write are no fields: errors, notes and log lines stay as they are.
+/// Whether a page has the value of the field.
 fn has_secret(body: &str) -> bool {
-    let texts = ["no money on", "charged", "charging"].map(|text| format!("{text} {SECRET}"));
-    let rest = texts.iter().fold(body.to_owned(), |body, text| body.replace(text, ""));
-    rest.contains(SECRET) || String::from_utf8_lossy(&in_hexadecimal(body)).contains(SECRET)
+    body.contains(SECRET) || String::from_utf8_lossy(&in_hexadecimal(body)).contains(SECRET)
 }
 
 /// The bytes that a page shows in hexadecimal: lines of an offset, up to 16 bytes, and the same as text.
