@@ -80,7 +80,7 @@ impl Program {
         };
         match greeted {
             Ok(ready) => Ok((program, ready)),
-            Err(fault) => Err(program.given_up(fault).await),
+            Err(fault) => Err(program.given_up(fault, config.template().hint()).await),
         }
     }
 
@@ -102,11 +102,14 @@ impl Program {
         }
     }
 
-    /// Kills the program, and adds to the fault what it wrote on standard error.
-    async fn given_up(self, fault: Fault) -> Fault {
+    /// Kills the program, and adds to the fault what it wrote on standard error, and the hint.
+    async fn given_up(self, fault: Fault, hint: Option<String>) -> Fault {
         let (status, words) = self.end().await;
         let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        let with = |text: String| error_text(&format!("{text} ({status})"), &words.all);
+        let with = |text: String| {
+            let text = error_text(&format!("{text} ({status})"), &words.all);
+            hint.map_or_else(|| text.clone(), |hint| format!("{text}\n{hint}"))
+        };
         match fault {
             Fault::Failed(text) => Fault::Failed(with(text)),
             Fault::Refused(text) => Fault::Refused(text),

@@ -322,11 +322,14 @@ async fn a_trial_says_what_is_wrong() {
     let tried = async |script: &str| tried_for(crate::handlers::fixture::PATIENCE, script).await;
     assert_eq!(tried("ready()\nfor line in lines(): pass").await, Ok(()));
     let why = tried("sys.stderr.write('no database')\nsys.exit(4)").await.unwrap_err();
-    assert_eq!(why, "the program ended before it was ready (exit status: 4): no database");
+    let hint = "hint: of the worker's environment, programs get only PATH, HOME, LANG, LC_ALL, TZ, TMPDIR and the variables \
+                that pass_env names";
+    assert_eq!(why, format!("the program ended before it was ready (exit status: 4): no database\n{hint}"));
     let why = tried_for(Duration::from_secs(1), "time.sleep(100)").await.unwrap_err();
     assert!(why.starts_with("the program was not ready within 1s"), "{why}");
     let why = tried("print('PHP Warning', flush=True)").await.unwrap_err();
     assert!(why.starts_with("the program wrote \"PHP Warning\" instead of ready"), "{why}");
+    assert!(why.ends_with(hint), "{why}");
     let why = tried("say(type='ready', protocol='1')").await.unwrap_err();
     assert!(why.contains("expected u64"), "{why}");
 }

@@ -12,6 +12,9 @@ use super::search::find_program;
 /// Variables of the worker that every program gets, if they are set.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 
+/// How the names of streamfleet's own variables begin, which programs rarely need.
+const OWN: &str = "STREAMFLEET_";
+
 /// The longest grace: a stopping worker waits that long for a program, and holds the job's lease meanwhile.
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 
@@ -81,6 +84,18 @@ impl Template<'_> {
         let passed = names.filter_map(|name| Some((name.into(), env::var_os(name)?)));
         let fixed = self.env.iter().map(|(name, value)| (name.into(), value.into()));
         passed.chain(fixed).collect()
+    }
+
+    /// Returns what to know about a program that misses a variable; `None` if it gets all that the worker has.
+    pub(in crate::handlers) fn hint(&self) -> Option<String> {
+        let is_given =
+            |name: &str| INHERITED.contains(&name) || self.pass_env.iter().any(|given| given == name);
+        let is_withheld =
+            |name: &OsString| name.to_str().is_none_or(|name| !is_given(name) && !name.starts_with(OWN));
+        let passed = INHERITED.join(", ");
+        env::vars_os().any(|(name, _)| is_withheld(&name)).then(|| {
+            format!("hint: of the worker's environment, programs get only {passed} and the variables that pass_env names")
+        })
     }
 
     /// Returns a start of the program with this environment.
