@@ -41,6 +41,13 @@ pub struct ExecConfig {
     pub pass_env: Vec<String>,
     /// Variables with fixed values. They override the worker's.
     pub env: BTreeMap<String, String>,
+    /// The user as whom the program runs, by name or number, with its groups and its `HOME`; default: the worker's. The worker
+    /// needs the right to switch: it runs as root, or has `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The group in place of that user's own, by name or number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// How long the program may take to end after SIGTERM, before SIGKILL; default 5 s, at most 1 h.
     #[serde(with = "duration")]
     pub grace: Duration,
@@ -59,6 +66,8 @@ impl Default for ExecConfig {
             directory: None,
             pass_env: Vec::new(),
             env: BTreeMap::new(),
+            user: None,
+            group: None,
             grace: Duration::from_secs(5),
             snooze: Duration::from_secs(30),
             rules: Vec::new(),
@@ -80,6 +89,10 @@ impl ExecConfig {
         /// Sets variables with fixed values, which override the worker's.
         env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
             env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        /// Sets the user as whom the program runs, by name or number; by default, the worker's.
+        user: impl Into<String> => Some(user.into());
+        /// Sets the group in place of that user's own, by name or number.
+        group: impl Into<String> => Some(group.into());
         /// Sets how long the program may take to end after SIGTERM, before SIGKILL: at most 1 h, by default 5 s.
         grace: Duration;
         /// Sets after what pause a job runs again if its program exited with 75: above zero, by default 30 s.
@@ -112,6 +125,8 @@ impl ExecConfig {
             directory: self.directory.as_deref(),
             pass_env: &self.pass_env,
             env: &self.env,
+            user: self.user.as_deref(),
+            group: self.group.as_deref(),
             grace: self.grace,
             reserved: environment::reserved,
         }

@@ -9,7 +9,6 @@ mod environment;
 mod input;
 mod progress;
 
-use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use serde_json::Value;
 
 use self::child::{Child, End, STDERR_BYTES};
 use self::progress::ProgressReader;
-use super::process::Invocation;
+use super::process::{Invocation, Setting};
 use super::rule::{Kind, RuleAction};
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, output};
@@ -78,26 +77,28 @@ const TIME_UP: &str = "it ran out of time";
 pub struct Exec {
     config: ExecConfig,
     verdicts: Verdicts,
-    env: Vec<(OsString, OsString)>,
+    setting: Setting,
 }
 
 impl Exec {
     /// Creates a handler that runs the configured program. The variables that it passes on from the worker's
-    /// environment are read now.
+    /// environment are read now, and its user is looked up.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if [`ExecConfig::validate`] finds a problem. Whether the program exists is only checked when
+    /// [`Error::Invalid`] if [`ExecConfig::validate`] finds a problem, the user is not known, or this process must not run programs as
+    /// that user. Whether the program exists is only checked when
     /// it is started.
     pub fn new(config: ExecConfig) -> Result<Self, Error> {
         Error::unless_valid(config.validate())?;
-        let env = config.template().environment();
+        let setting =
+            config.template().setting().map_err(|problem| Error::Invalid { problems: vec![problem] })?;
         let verdicts = Verdicts::new(Kind::Exec, &config.rules)?;
-        Ok(Self { config, verdicts, env })
+        Ok(Self { config, verdicts, setting })
     }
 
     fn invocation(&self, context: &JobContext) -> Invocation {
-        let mut invocation = self.config.template().invocation(&self.env);
+        let mut invocation = self.config.template().invocation(&self.setting);
         for (name, value) in environment::of(context) {
             invocation.set(name, value);
         }

@@ -15,6 +15,7 @@ use crate::job::{Failure, FailureKind, Outcome, Retry};
 use crate::worker::MAX_RESULT_BYTES;
 
 mod start;
+mod user;
 
 const TEN_MB: usize = 10_000_000;
 

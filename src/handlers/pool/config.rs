@@ -59,6 +59,13 @@ pub struct PoolConfig {
     pub pass_env: Vec<String>,
     /// Variables with fixed values. They override the worker's.
     pub env: BTreeMap<String, String>,
+    /// The user as whom the program runs, by name or number, with its groups and its `HOME`; default: the worker's. The worker
+    /// needs the right to switch: it runs as root, or has `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The group in place of that user's own, by name or number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// How many programs run at most; 1 to 1000, default 4.
     #[serde(deserialize_with = "count")]
     pub processes: usize,
@@ -103,6 +110,8 @@ impl Default for PoolConfig {
             directory: None,
             pass_env: Vec::new(),
             env: BTreeMap::new(),
+            user: None,
+            group: None,
             processes: 4,
             inflight: 1,
             ahead: 0,
@@ -132,6 +141,10 @@ impl PoolConfig {
         /// Sets variables with fixed values, which override the worker's.
         env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
             env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        /// Sets the user as whom the program runs, by name or number; by default, the worker's.
+        user: impl Into<String> => Some(user.into());
+        /// Sets the group in place of that user's own, by name or number.
+        group: impl Into<String> => Some(group.into());
         /// Sets how many programs run at most: 1 to 1000, by default 4.
         processes: usize;
         /// Sets how many jobs a program gets at once, if it wants as many: 1 to 10,000, by default 1.
@@ -211,6 +224,8 @@ impl PoolConfig {
             directory: self.directory.as_deref(),
             pass_env: &self.pass_env,
             env: &self.env,
+            user: self.user.as_deref(),
+            group: self.group.as_deref(),
             grace: self.grace,
             reserved,
         }

@@ -26,7 +26,6 @@ mod taking;
 mod words;
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +45,7 @@ use self::restarts::Restarts;
 use self::seat::Seating;
 use self::slots::{Answer, Request, Slots};
 use super::Error;
+use super::process::Setting;
 use crate::event::{Event, Events};
 use crate::job::{JobType, Policy, PoolName};
 use crate::{Handler, JobContext, JobError, RawPayload};
@@ -96,7 +96,7 @@ pub struct Pool {
 pub(crate) struct Shared {
     name: PoolName,
     config: PoolConfig,
-    env: Vec<(OsString, OsString)>,
+    setting: Setting,
     /// The types that its programs have to serve.
     types: Mutex<BTreeSet<String>>,
     slots: Slots,
@@ -110,17 +110,20 @@ pub(crate) struct Shared {
 
 impl Pool {
     /// Creates a pool of programs, which start when a fleet runs it. The variables that it passes on from the worker's
-    /// environment are read now.
+    /// environment are read now, and their user is looked up.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if [`PoolConfig::validate`] finds a problem. Whether the program exists is only checked when
+    /// [`Error::Invalid`] if [`PoolConfig::validate`] finds a problem, the user is not known, or this process must not run programs as
+    /// that user. Whether the program exists is only checked when
     /// it is started.
     pub fn new(name: PoolName, config: PoolConfig) -> Result<Self, Error> {
         Error::unless_valid(config.validate())?;
+        let setting =
+            config.template().setting().map_err(|problem| Error::Invalid { problems: vec![problem] })?;
         let shared = Shared {
             name,
-            env: config.template().environment(),
+            setting,
             types: Mutex::default(),
             slots: Slots::new(config.inflight),
             restarts: Mutex::default(),

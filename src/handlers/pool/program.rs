@@ -52,7 +52,7 @@ impl Program {
     /// Starts the program and exchanges greetings. If this is dropped, the program is killed.
     pub(super) async fn start(pool: &Shared) -> Result<(Self, Ready), Fault> {
         let (config, name) = (&pool.config, &pool.name);
-        let mut invocation = config.template().invocation(&pool.env);
+        let mut invocation = config.template().invocation(&pool.setting);
         invocation.set("STREAMFLEET_POOL", name.as_str());
         invocation.set("STREAMFLEET_PROTOCOL", PROTOCOL.to_string());
         let started = on_the_thread(move || Leader::spawn(&invocation, None)).await;

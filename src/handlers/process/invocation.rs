@@ -6,7 +6,9 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::Arc;
 
+use super::identity::Identity;
 use super::search::places;
 
 /// What runs a script that names no interpreter.
@@ -22,6 +24,7 @@ pub(crate) struct Invocation {
     command: Vec<OsString>,
     environment: BTreeMap<OsString, OsString>,
     directory: Option<PathBuf>,
+    identity: Option<Arc<Identity>>,
 }
 
 impl Invocation {
@@ -30,7 +33,14 @@ impl Invocation {
             command: command.iter().map(|word| word.as_ref().to_owned()).collect(),
             environment: BTreeMap::new(),
             directory: directory.map(Path::to_owned),
+            identity: None,
         }
+    }
+
+    /// Makes the program run as another user, if there is one.
+    pub(super) fn run_as(mut self, identity: Option<Arc<Identity>>) -> Self {
+        self.identity = identity;
+        self
     }
 
     /// Sets a variable, the last of equal names. The program gets no other variables.
@@ -62,6 +72,7 @@ impl Invocation {
             arguments,
             environment: Strings::new(variables.collect::<io::Result<_>>()?),
             directory: directory.transpose()?,
+            identity: self.identity.clone(),
         })
     }
 }
@@ -82,6 +93,8 @@ pub(super) struct Image {
     pub(super) script: Vec<*const c_char>,
     pub(super) environment: Strings,
     pub(super) directory: Option<CString>,
+    /// Who the program runs as, if not as the worker.
+    pub(super) identity: Option<Arc<Identity>>,
 }
 
 /// An array of pointers to strings that ends with a null pointer. It owns the strings.

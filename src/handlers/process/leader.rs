@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use rustix::fs::fchown;
 use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, pidfd_open, waitid,
@@ -48,7 +49,14 @@ impl Leader {
         let (stderr, errors) = io::pipe()?;
         let stdout = ChildStdout::from_std(OwnedFd::from(stdout).into())?;
         let stderr = ChildStderr::from_std(OwnedFd::from(stderr).into())?;
-        let leader = Self::start(&mut image, [input, output.into(), errors.into()])?;
+        let standard = [input, output.into(), errors.into()];
+        if let Some(identity) = &image.identity {
+            for file in &standard {
+                // Only for programs that open /dev/stderr and the like by name: whether they can is not worth a failed job.
+                fchown(file, Some(identity.user), Some(identity.group)).ok();
+            }
+        }
+        let leader = Self::start(&mut image, standard)?;
         Ok(Self { stdin, outputs: Some((stdout, stderr)), ..leader })
     }
 

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::identity::Identity;
 use super::invocation::Invocation;
 use super::search::find_program;
 
@@ -26,9 +28,19 @@ pub(in crate::handlers) struct Template<'a> {
     pub(in crate::handlers) directory: Option<&'a Path>,
     pub(in crate::handlers) pass_env: &'a [String],
     pub(in crate::handlers) env: &'a BTreeMap<String, String>,
+    /// Who the program runs as, by name or number, if not as the worker; and the group, if it is not the user's.
+    pub(in crate::handlers) user: Option<&'a str>,
+    pub(in crate::handlers) group: Option<&'a str>,
     pub(in crate::handlers) grace: Duration,
     /// Returns why the configuration must not set a variable, if it must not.
     pub(in crate::handlers) reserved: fn(&str) -> Option<String>,
+}
+
+/// What all starts of a program have in common, and is read once.
+// No `Debug`: the environment may contain secrets.
+pub(in crate::handlers) struct Setting {
+    environment: Vec<(OsString, OsString)>,
+    identity: Option<Arc<Identity>>,
 }
 
 impl Template<'_> {
@@ -43,6 +55,9 @@ impl Template<'_> {
         }
         if self.directory.is_some_and(|path| path.as_os_str().is_empty()) {
             problems.push("directory: is empty; leave it out to run where the worker runs".to_owned());
+        }
+        if self.group.is_some() && self.user.is_none() {
+            problems.push("group: has no effect without user".to_owned());
         }
         if self.grace > LONGEST_GRACE {
             problems.push("grace: must be at most 1h".to_owned());
@@ -78,12 +93,23 @@ impl Template<'_> {
         is_missing.then(|| format!("the program {name:?} is not on the PATH"))
     }
 
-    /// Reads the environment that every start of the program gets.
-    pub(in crate::handlers) fn environment(&self) -> Vec<(OsString, OsString)> {
+    /// Reads the environment that every start of the program gets, and looks up its user.
+    ///
+    /// # Errors
+    ///
+    /// If the user or the group is not known, or this process must not become them, as `<handler>.<key>: reason`.
+    pub(in crate::handlers) fn setting(&self) -> Result<Setting, String> {
+        let found = self.user.map(|user| Identity::find(user, self.group)).transpose();
+        let identity = found.map_err(|(key, why)| format!("{}.{key}: {why}", self.handler))?.flatten();
         let names = INHERITED.into_iter().chain(self.pass_env.iter().map(String::as_str));
+        // Another user has another home, or none.
+        let names = names.filter(|name| identity.is_none() || *name != "HOME");
         let passed = names.filter_map(|name| Some((name.into(), env::var_os(name)?)));
         let fixed = self.env.iter().map(|(name, value)| (name.into(), value.into()));
-        passed.chain(fixed).collect()
+        let home =
+            identity.iter().filter_map(|identity| Some(("HOME".into(), identity.home.clone()?.into())));
+        let environment = passed.chain(home).chain(fixed).collect();
+        Ok(Setting { environment, identity: identity.map(Arc::new) })
     }
 
     /// Returns what to know about a program that misses a variable; `None` if it gets all that the worker has.
@@ -98,10 +124,10 @@ impl Template<'_> {
         })
     }
 
-    /// Returns a start of the program with this environment.
-    pub(in crate::handlers) fn invocation(&self, environment: &[(OsString, OsString)]) -> Invocation {
-        let mut invocation = Invocation::new(self.command, self.directory);
-        for (name, value) in environment {
+    /// Returns a start of the program with this setting.
+    pub(in crate::handlers) fn invocation(&self, setting: &Setting) -> Invocation {
+        let mut invocation = Invocation::new(self.command, self.directory).run_as(setting.identity.clone());
+        for (name, value) in &setting.environment {
             invocation.set(name, value);
         }
         invocation

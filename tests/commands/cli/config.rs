@@ -1,10 +1,12 @@
 //! `config check` and `config show`.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use harness::process::{Launch, Output};
+use harness::process::{Launch, Output, streamfleet};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -139,4 +141,33 @@ fn other_commands_refuse_an_invalid_configuration_too() {
         output.stderr.contains("redis.uri: unknown key; did you mean \"url\"? (STREAMFLEET__REDIS__URI)"),
         "{output:?}"
     );
+}
+
+#[test]
+fn a_worker_that_must_not_switch_users_and_a_user_that_nobody_knows_are_reported() {
+    let toml = "[types.a]\nhandler.exec = { command = [\"true\"], user = \"no-such-user\" }\n";
+    let output = config(&["check"], toml);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stdout.contains(r#"types.a: the handler's configuration is not valid: exec.user: this machine knows no user "no-such-user""#), "{output:?}");
+    if !rustix::process::geteuid().is_root() {
+        return println!("not root, so the program cannot be started as another user");
+    }
+    // Another user may neither read the folder of a test nor that of cargo.
+    let dir = tempfile::tempdir().unwrap();
+    let (file, program) = (dir.path().join("a.toml"), dir.path().join("streamfleet"));
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(
+        &file,
+        "[pools.py]\ncommand = [\"true\"]\nuser = \"daemon\"\n[types.a]\nhandler.pool = \"py\"\n",
+    )
+    .unwrap();
+    let built = streamfleet();
+    fs::hard_link(&built, &program).or_else(|_| fs::copy(&built, &program).map(drop)).unwrap();
+    let command = [program.to_str().unwrap(), "--config", file.to_str().unwrap(), "config", "check"];
+    let args = [&["--reuid=65534", "--regid=65534", "--clear-groups"][..], &command].concat();
+    let output = Launch::program("setpriv", &args).output(SOON);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let told = "pools.py: the handler's configuration is not valid: pool.user: this process, of the user 65534, must not run programs \
+                as another user: start it as root, or with the capabilities CAP_SETUID, CAP_SETGID and CAP_KILL, or leave `user` out";
+    assert!(output.stdout.contains(told), "{output:?}");
 }

@@ -1,0 +1,84 @@
+//! Programs that run as another user. Only root can do that; for others, the tests print that they did nothing.
+
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::{DumpableBehavior, dumpable_behavior, geteuid};
+
+use super::*;
+
+/// A handler that runs a command as `nobody`, if this process may do that.
+fn as_nobody(command: &[&str], group: Option<&str>) -> Option<Exec> {
+    if !geteuid().is_root() {
+        println!("not root, so no program can run as another user");
+        return None;
+    }
+    Some(exec_with(command, |config| {
+        config.user = Some("nobody".to_owned());
+        config.group = group.map(str::to_owned);
+    }))
+}
+
+/// What a program prints about itself: its user, its group, all its groups, its home, its capabilities, the signal that it gets when
+/// its worker dies, and whether it may open standard error by its name.
+const WHO: &str = r#"
+import ctypes, os, pathlib
+status = pathlib.Path("/proc/self/status").read_text().splitlines()
+rights = {line.split()[1] for line in status if line.startswith(("CapInh", "CapPrm", "CapEff", "CapAmb"))}
+signal = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(signal))
+with open("/dev/stderr", "w") as stderr: stderr.write("it works")
+print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ.get("HOME"), rights, signal.value)
+"#;
+
+#[tokio::test]
+async fn a_program_is_its_user_in_all_respects_and_dies_with_its_worker_all_the_same() {
+    let Some(handler) = as_nobody(&["python3", "-c", WHO], None) else { return };
+    let printed = run(&handler, b"", context(&[])).await.unwrap();
+    let user = "(65534, 65534, 65534) (65534, 65534, 65534) [65534] /nonexistent {'0000000000000000'} 9";
+    assert_eq!(printed, json!(user));
+    // Its start has not opened the memory of the worker, nor closed it.
+    let is_open = || matches!(dumpable_behavior(), Ok(DumpableBehavior::Dumpable)).then_some(());
+    until("the memory is as open as before", is_open).await;
+    let Some(handler) = as_nobody(&["python3", "-c", WHO], Some("4242")) else { return };
+    let printed = run(&handler, b"", context(&[])).await.unwrap();
+    let grouped = "(65534, 65534, 65534) (4242, 4242, 4242) [4242] /nonexistent {'0000000000000000'} 9";
+    assert_eq!(printed, json!(grouped));
+}
+
+#[tokio::test]
+async fn the_worker_ends_programs_of_other_users() {
+    let Some(handler) = as_nobody(&["sh", "-c", "trap '' TERM; echo $$; sleep 1000"], None) else { return };
+    let ended = failure(run(&handler, b"", context_for(Duration::from_millis(500))).await);
+    assert!(ended.error.starts_with("stopped because it ran out of time (signal: 9"), "{}", ended.error);
+}
+
+#[tokio::test]
+async fn what_its_user_must_not_enter_or_run_is_an_error_of_the_start() {
+    let directory = TempDir::new().unwrap();
+    let (program, folder) = (directory.path().join("hello"), directory.path().to_str().unwrap());
+    std::fs::write(&program, "#!/bin/sh\necho hello").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let Some(handler) = as_nobody(&[program.to_str().unwrap()], None) else { return };
+    // Only root may enter a temporary folder.
+    let refused = failure(run(&handler, b"", context(&[])).await);
+    assert!(refused.error.contains("cannot be started: Permission denied"), "{}", refused.error);
+    let handler = exec_with(&["true"], |config| {
+        config.user = Some("nobody".to_owned());
+        config.directory = Some(directory.path().to_owned());
+    });
+    let refused = failure(run(&handler, b"", context(&[])).await);
+    assert!(
+        refused.error.contains(&format!("cannot be started in {folder}: Permission denied")),
+        "{}",
+        refused.error
+    );
+}
+
+#[test]
+fn a_user_that_nobody_knows_and_a_group_without_one_are_refused_at_once() {
+    let config = ExecConfig::new(["true"]).user("no-such-user");
+    let refused = Exec::new(config).err().unwrap().to_string();
+    assert!(refused.ends_with(r#"exec.user: this machine knows no user "no-such-user""#), "{refused}");
+    let config = ExecConfig::new(["true"]).group("daemon");
+    assert_eq!(config.validate(), ["exec.group: has no effect without user"]);
+}
