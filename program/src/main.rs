@@ -43,7 +43,7 @@ mod worker;
 mod workers;
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
 
@@ -267,7 +267,9 @@ impl Context {
     pub(crate) async fn broker(&self) -> anyhow::Result<Broker> {
         let redis = &self.effective.config.redis;
         let broker = Broker::connect(redis.clone()).await;
-        broker.with_context(|| format!("cannot reach redis at {}{}", redis.shown(), hint(&redis.shown())))
+        broker.with_context(|| {
+            format!("cannot reach redis at {}{}", redis.shown(), hint(Path::new(""), &redis.shown()))
+        })
     }
 
     /// Reads and compiles the configured schemas of types.
@@ -276,9 +278,9 @@ impl Context {
     }
 }
 
-/// What to do if nobody has said where Redis is, and `streamfleet dev` has left one of its own in this folder.
-fn hint(shown: &str) -> String {
-    let port = || std::fs::read_to_string(".streamfleet/port").ok()?.trim().parse::<u16>().ok();
+/// What to do if nobody has said where Redis is, and `streamfleet dev` has left one of its own in the current folder, `here`.
+fn hint(here: &Path, shown: &str) -> String {
+    let port = || std::fs::read_to_string(here.join(".streamfleet/port")).ok()?.trim().parse::<u16>().ok();
     match port().filter(|_| shown == streamfleet_engine::Config::default().shown()) {
         Some(port) => format!(
             ", and redis.url is not set; for the one of `streamfleet dev` in this folder: export \
@@ -376,6 +378,21 @@ mod tests {
         let printed = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         let printed = String::from_utf8(printed.stdout).unwrap();
         printed.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn who_forgot_where_redis_is_learns_of_the_one_that_dev_has_left_here() {
+        let here = tempfile::tempdir().unwrap();
+        let shown = streamfleet_engine::Config::default().shown();
+        assert_eq!(hint(here.path(), &shown), "");
+        std::fs::create_dir(here.path().join(".streamfleet")).unwrap();
+        std::fs::write(here.path().join(".streamfleet/port"), "6390\n").unwrap();
+        let told = hint(here.path(), &shown);
+        let variables = "STREAMFLEET__REDIS__URL=redis://127.0.0.1:6390 STREAMFLEET__REDIS__PASSWORD_FILE=.streamfleet/password";
+        assert!(told.contains("redis.url is not set") && told.contains(variables), "{told}");
+        assert_eq!(hint(here.path(), "redis://redis.internal:6379"), "", "another Redis is meant");
+        std::fs::write(here.path().join(".streamfleet/port"), "$(reboot)").unwrap();
+        assert_eq!(hint(here.path(), &shown), "");
     }
 
     #[test]
