@@ -1,19 +1,22 @@
 //! `streamfleet dev`: a private Redis, a worker and, if asked for, a console in one command, to try things out.
 
+mod greeting;
+mod variables;
+
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use streamfleet::RedisConfig;
-use streamfleet::dev_server::{self, DevServer};
+use streamfleet::dev_server::DevServer;
 use streamfleet::handlers;
-use streamfleet::job::{Lane, Tracking};
-use streamfleet_engine::admin::stream_name;
+use streamfleet::job::Tracking;
 use streamfleet_service::Port;
 use streamfleet_service::config::{Effective, ProxySection, TypeSection};
+use streamfleet_service::telemetry::logs;
 
+use self::greeting::greeting;
 use super::console::Console;
 use super::exit::Exit;
-use super::output::{listed, shell_word};
 use super::{Context, Wrong, worker};
 
 /// The type that is served if the configuration has none.
@@ -39,6 +42,14 @@ pub(crate) struct Args {
     /// Also serve the console, and print the link that opens it. Default: at the configured port, or at a free one.
     #[arg(long, value_name = "ADDRESS")]
     console: Option<Option<SocketAddr>>,
+    /// Give programs only the variables that `streamfleet worker` gives them: PATH, HOME and the like, and those that
+    /// pass_env names. Default: all of this terminal, except those for streamfleet itself, where pass_env is not set.
+    #[arg(long)]
+    clean_env: bool,
+    /// Log everything, as STREAMFLEET__TELEMETRY__LOG=debug does. Default: the end of each attempt, what programs write, and
+    /// what a worker logs.
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 /// Runs until stopped.
@@ -54,13 +65,26 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     // Nothing would restart the worker, and the server would stop with it.
     let worker = &mut effective.config.worker;
     (worker.max_jobs, worker.max_lifetime, worker.max_rss) = (None, None, None);
+    // Few may become the users of production.
+    effective.keep_user();
     // Before anything is started: an invalid type should not cost a server start.
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let mut server = DevServer::builder().port(args.port).start(&args.folder).await?;
+    if !args.clean_env {
+        effective.pass_env(&variables::passed(&effective.config.redis, server.password()));
+    }
+    let telemetry = &effective.config.telemetry;
+    let log = match args.verbose {
+        true => "debug",
+        false if effective.sets(&["telemetry", "log"]) => telemetry.log.as_str(),
+        false => logs::DEVELOPMENT,
+    };
+    effective.config.telemetry = telemetry.clone().log(log);
     let namespace = effective.config.redis.namespace.clone();
     effective.config.redis = RedisConfig::default().url(server.url()).namespace(namespace);
     let context = with_effective(context, effective);
-    let worked = Box::pin(work(&context, &mut server, &args.folder, listen)).await;
+    let work = work(&context, &mut server, &args.folder, listen, !args.clean_env);
+    let worked = Box::pin(work).await;
     server.stop().await?;
     worked
 }
@@ -100,6 +124,7 @@ async fn work(
     server: &mut DevServer,
     folder: &Path,
     listen: Option<SocketAddr>,
+    passes_all: bool,
 ) -> anyhow::Result<Exit> {
     let process = worker::prepare(context, Port::IfFree).await?;
     let console = match listen {
@@ -107,11 +132,10 @@ async fn work(
         None => None,
     };
     let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
-    let mut greeting = greeting(&context.effective, server, folder, &metrics);
-    if let Some(console) = &console {
-        greeting.push_str(&format!("\nconsole:       {}", console.url()));
-    }
-    context.output.line(&format!("{greeting}\nCtrl-C stops everything."))?;
+    let mut lines = greeting(&context.effective, server, folder, &metrics);
+    lines.extend(console.as_ref().map(|console| format!("console:       {}", console.url())));
+    lines.extend(greeting::remarks(&context.effective, passes_all));
+    context.output.line(&lines.join("\n"))?;
     let shutdown = context.shutdown.clone();
     let working = async {
         let ran = process.run(shutdown.clone()).await;
@@ -139,33 +163,4 @@ async fn work(
             anyhow::bail!("the redis server exited unexpectedly: {ended}; see {}", folder.join("server.log").display())
         }
     }
-}
-
-/// What to do next, to be pasted into another terminal.
-fn greeting(effective: &Effective, server: &DevServer, folder: &Path, metrics: &str) -> String {
-    let config = &effective.config;
-    let namespace = &config.redis.namespace;
-    let types = listed(config.types.keys());
-    let job_type = config.types.keys().next().map_or(DEMO, |name| name.as_str());
-    let Some(queue) = config.queues.keys().next() else { return String::new() };
-    let stream = stream_name(namespace, queue, Lane::Normal);
-    let (port, password) = (server.port(), server.password_file());
-    let password = shell_word(&password.to_string_lossy());
-    let mut variables = format!(
-        "STREAMFLEET__REDIS__URL=redis://127.0.0.1:{port} STREAMFLEET__REDIS__PASSWORD_FILE={password} \
-         REDISCLI_AUTH=\"$(cat {password})\""
-    );
-    if *namespace != RedisConfig::default().namespace {
-        variables.push_str(&format!(" STREAMFLEET__REDIS__NAMESPACE={namespace}"));
-    }
-    let queue = if queue.as_str() == "default" { String::new() } else { format!(" --queue {queue}") };
-    let (client, payload) = (dev_server::client(), r#"'{"hello":"world"}'"#);
-    format!(
-        "redis on port {port}, data and password in {}; handlers for {types}; metrics: {metrics}\n\
-         log in:        export {variables}\n\
-         submit a job:  {client} -p {port} XADD '{stream}' '*' type {job_type} payload {payload}\n\
-         or:            streamfleet enqueue{queue} {job_type} {payload}\n\
-         inspect it:    streamfleet queues",
-        folder.display()
-    )
 }

@@ -69,7 +69,17 @@ impl Signals {
                     continue;
                 }
                 let signal = signal_name(signal).unwrap_or("signal");
-                tracing::info!(signal, again, "asked to stop");
+                if again {
+                    tracing::info!(
+                        signal,
+                        "asked to stop at once: jobs that still run are cut short, and run again later"
+                    );
+                } else {
+                    tracing::info!(
+                        signal,
+                        "asked to stop: running jobs may end; a second SIGTERM or SIGINT (Ctrl-C) cuts them short"
+                    );
+                }
                 shutdown.request();
             }
         };

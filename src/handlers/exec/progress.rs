@@ -41,10 +41,15 @@ impl<'a> ProgressReader<'a> {
     fn end_line(&mut self) {
         let line = output::line(&self.line);
         self.line.clear();
-        match progress(&line) {
-            Some((percent, note)) => self.context.progress(percent, note),
-            None if !line.is_empty() && self.context.has_record() => self.context.log(&line),
-            None => {}
+        if let Some((percent, note)) = progress(&line) {
+            return self.context.progress(percent, note);
+        }
+        if line.is_empty() {
+            return;
+        }
+        tracing::debug!(job = %self.context.id(), text = line, "the program of a job wrote on standard error");
+        if self.context.has_record() {
+            self.context.log(&line);
         }
     }
 }

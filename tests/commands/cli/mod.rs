@@ -7,6 +7,7 @@ mod config;
 mod cron;
 mod dead;
 mod dev;
+mod dev_programs;
 mod enqueue;
 mod events;
 mod form;

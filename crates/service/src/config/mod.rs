@@ -13,6 +13,7 @@ mod limits;
 mod objectives;
 mod pools;
 mod problem;
+mod programs;
 mod read;
 mod schemas;
 mod sections;

@@ -14,6 +14,9 @@ const RARE: u32 = 1;
 /// Lines per second about single jobs.
 const JOBS: u32 = 10;
 
+/// The target of the line about the end of each attempt.
+pub(super) const ATTEMPTS: &str = "streamfleet::attempts";
+
 /// Returns a listener that logs. Lines beyond the rate are counted, and the next line carries the count.
 pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
     let log = Log {
@@ -221,7 +224,7 @@ impl Log {
             });
         }
         let (outcome, elapsed_ms) = (ending.as_str(), elapsed.as_millis() as u64);
-        debug!(%queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
+        debug!(target: ATTEMPTS, %queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
     }
 }
 

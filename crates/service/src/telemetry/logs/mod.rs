@@ -22,6 +22,9 @@ use streamfleet::traces::{self, Traces};
 /// Libraries that log a lot of little interest.
 const QUIET: &str = "fred=warn,hyper=warn,hyper_util=warn,h2=warn,rustls=warn";
 
+/// Directives for people who write handlers: also the end of each attempt, and what the programs of handlers write.
+pub const DEVELOPMENT: &str = "info,streamfleet::attempts=debug,streamfleet::handlers=debug";
+
 /// Returns the filter for these directives: levels, and levels of targets.
 pub(super) fn filter(directives: &str) -> Result<Targets, String> {
     if directives.contains(['[', '{']) {
@@ -72,5 +75,15 @@ mod tests {
         assert!(filter(" info, streamfleet=debug,").is_ok());
         let shown = filter("debug,fred=trace").unwrap().to_string();
         assert!(shown.contains("fred=trace") && shown.contains("hyper=warn"), "{shown}");
+    }
+
+    #[test]
+    fn in_development_attempts_and_programs_are_logged_and_nothing_else_in_addition() {
+        let filter = filter(DEVELOPMENT).unwrap();
+        let debug = tracing::Level::DEBUG;
+        for target in [events::ATTEMPTS, "streamfleet::handlers::pool::words"] {
+            assert!(filter.would_enable(target, &debug), "{target}");
+        }
+        assert!(!filter.would_enable("streamfleet::worker", &debug));
     }
 }

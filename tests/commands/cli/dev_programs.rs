@@ -1,0 +1,138 @@
+//! What `dev` gives the programs of handlers, and what it shows of them.
+
+use std::fs;
+use std::time::Duration;
+
+use harness::process::{Launch, Worker, python};
+use harness::wait::until;
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// A program that writes the variables that it misses or should not have, and something for the terminal, and then each payload.
+const PROGRAM: &str = r#"
+import json, os, sys
+host = os.environ.get("APP_HOST")
+if host is None: sys.exit("APP_HOST is not set")
+own = [name for name, value in os.environ.items() if name.startswith("STREAMFLEET__") or "canary" in value]
+print(f"host {host}, secrets {own}", file=sys.stderr, flush=True)
+hello = json.loads(sys.stdin.readline())
+print(json.dumps({"type": "ready", "protocol": 1}), flush=True)
+for line in sys.stdin:
+    job = json.loads(line)
+    print("\x1b[2Jwarning \u202e about", job.get("payload"), file=sys.stderr, flush=True)
+    print(json.dumps({"type": "result", "ref": job["ref"], "outcome": "done"}), flush=True)
+"#;
+
+/// A folder with the program and a private server.
+struct Desk {
+    dir: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("worker.py"), PROGRAM).unwrap();
+        fs::write(dir.path().join("login"), "canary\n").unwrap();
+        Self { dir }
+    }
+
+    fn path(&self) -> &str {
+        self.dir.path().to_str().unwrap()
+    }
+
+    /// Prepares `dev`, with these settings of the pool and further arguments.
+    fn dev(&self, pool: &str, more: &[&str]) -> Launch {
+        let (python, path) = (python(), self.path());
+        let toml = format!(
+            "[telemetry]\nlisten = \"off\"\n[types.\"mail.send\"]\nhandler.pool = \
+             {{ command = [\"{python}\", \"worker.py\"], directory = \"{path}\"{pool} }}\n"
+        );
+        let folder = self.dir.path().join("dev");
+        let args = ["--config", "{config}", "dev", "--folder", folder.to_str().unwrap()];
+        let launch = Launch::new(&[&args, more].concat()).config(&toml).env("APP_HOST", "db.local");
+        let login = self.dir.path().join("login");
+        let launch = launch.env("STREAMFLEET__REDIS__PASSWORD_FILE", login.to_str().unwrap());
+        launch.env("CACHE_PASSWORD", "canary").env("STREAMFLEET__TELEMETRY__LOG_FORMAT", "human")
+    }
+
+    /// Submits a job as another terminal does.
+    fn submit(&self, process: &Worker, payload: &str) {
+        let folder = self.dir.path().join("dev");
+        let port = until("the port", SOON, || {
+            process
+                .stdout()
+                .contains("Ctrl-C")
+                .then(|| fs::read_to_string(folder.join("port")).ok())
+                .flatten()
+        });
+        let submitted = Launch::new(&["enqueue", "mail.send", payload])
+            .env("STREAMFLEET__REDIS__URL", format!("redis://127.0.0.1:{}", port.trim()))
+            .env("STREAMFLEET__REDIS__PASSWORD_FILE", folder.join("password").to_str().unwrap())
+            .output(SOON);
+        assert_eq!(submitted.code, Some(0), "{submitted:?}");
+    }
+}
+
+fn stop(process: &Worker) {
+    process.interrupt();
+    assert_eq!(process.wait_exit(SOON).code(), Some(0));
+}
+
+#[test]
+fn programs_get_the_environment_without_secrets_and_what_they_write_is_shown_harmlessly() {
+    let desk = Desk::new();
+    let process = desk.dev("", &[]).start();
+    desk.submit(&process, "\"ann\"");
+    let shown = |text: &str| until(text, SOON, || process.stderr().contains(text).then_some(()));
+    shown("host db.local, secrets []");
+    shown("about ann");
+    shown("an attempt ended");
+    let log = process.stderr();
+    let ended = log.lines().find(|line| line.contains("an attempt ended")).unwrap();
+    for part in ["job_type=\"mail.send\"", "job=", "outcome=\"done\"", "elapsed_ms="] {
+        assert!(ended.contains(part), "{part}: {ended}");
+    }
+    assert!(!log.contains(['\u{1b}', '\u{202e}']), "{log}");
+    // Nobody knows what its handler expects.
+    let banner = process.stdout();
+    assert!(!banner.contains("hello") && banner.contains("' type mail.send\n"), "{banner}");
+    for told in ["pass_env", "-v ", "A second one cuts them short"] {
+        assert!(banner.contains(told), "{told}: {banner}");
+    }
+    stop(&process);
+    assert!(
+        process.stderr().contains("a second SIGTERM or SIGINT (Ctrl-C) cuts them short"),
+        "{}",
+        process.stderr()
+    );
+}
+
+#[test]
+fn a_program_without_its_variable_fails_with_a_hint_and_those_who_asked_for_that_get_no_other() {
+    for (pool, more) in
+        [("", &["--clean-env"][..]), (", pass_env = []", &[]), (", pass_env = [\"HOME\"]", &[])]
+    {
+        let desk = Desk::new();
+        let process = desk.dev(pool, more).start();
+        until("the failure", SOON, || process.stderr().contains("APP_HOST is not set").then_some(()));
+        let log = process.stderr();
+        assert!(
+            log.contains("ended before it was ready") && log.contains("variables that pass_env names"),
+            "{log}"
+        );
+        stop(&process);
+    }
+}
+
+#[test]
+fn the_log_is_as_configured_or_all_of_it() {
+    let desk = Desk::new();
+    let process = desk.dev("", &[]).env("STREAMFLEET__TELEMETRY__LOG", "warn").start();
+    desk.submit(&process, "\"quiet\"");
+    stop(&process);
+    assert!(!process.stderr().contains("an attempt ended"), "{}", process.stderr());
+    let process = desk.dev("", &["-v"]).env("STREAMFLEET__TELEMETRY__LOG", "warn").start();
+    desk.submit(&process, "\"loud\"");
+    until("a line of the worker", SOON, || process.stderr().contains("a handler starts").then_some(()));
+    stop(&process);
+}
