@@ -2,9 +2,10 @@
 
 mod greeting;
 mod variables;
+mod watch;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use streamfleet::RedisConfig;
 use streamfleet::dev_server::DevServer;
@@ -26,7 +27,7 @@ const DEMO: &str = "demo.echo";
 const EXAMPLES: &str = "\
 Examples:
   streamfleet dev
-  streamfleet dev --console
+  streamfleet dev --watch --console
   streamfleet dev --folder /tmp/streamfleet --port 6400";
 
 /// The arguments of `dev`.
@@ -46,6 +47,10 @@ pub(crate) struct Args {
     /// pass_env names. Default: all of this terminal, except those for streamfleet itself, where pass_env is not set.
     #[arg(long)]
     clean_env: bool,
+    /// When the code or the settings of a pool's programs change, start new ones. Looks at the pool's folder and those below,
+    /// except vendor, node_modules, runtime and the like.
+    #[arg(long, short)]
+    watch: bool,
     /// Log everything, as STREAMFLEET__TELEMETRY__LOG=debug does. Default: the end of each attempt, what programs write, and
     /// what a worker logs.
     #[arg(long, short)]
@@ -83,8 +88,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let namespace = effective.config.redis.namespace.clone();
     effective.config.redis = RedisConfig::default().url(server.url()).namespace(namespace);
     let context = with_effective(context, effective);
-    let work = work(&context, &mut server, &args.folder, listen, !args.clean_env);
-    let worked = Box::pin(work).await;
+    let worked = Box::pin(work(&context, &mut server, &args, listen)).await;
     server.stop().await?;
     worked
 }
@@ -122,9 +126,8 @@ fn with_effective(context: &Context, effective: Effective) -> Context {
 async fn work(
     context: &Context,
     server: &mut DevServer,
-    folder: &Path,
+    args: &Args,
     listen: Option<SocketAddr>,
-    passes_all: bool,
 ) -> anyhow::Result<Exit> {
     let process = worker::prepare(context, Port::IfFree).await?;
     let console = match listen {
@@ -132,9 +135,11 @@ async fn work(
         None => None,
     };
     let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
-    let mut lines = greeting(&context.effective, server, folder, &metrics);
+    let mut lines = greeting(&context.effective, server, &args.folder, &metrics);
     lines.extend(console.as_ref().map(|console| format!("console:       {}", console.url())));
-    lines.extend(greeting::remarks(&context.effective, passes_all));
+    let watches = args.watch.then(|| watch::of(&context.effective.config));
+    lines.extend(watches.as_deref().map(watch::remark));
+    lines.extend(greeting::remarks(&context.effective, !args.clean_env));
     context.output.line(&lines.join("\n"))?;
     let shutdown = context.shutdown.clone();
     let working = async {
@@ -148,7 +153,14 @@ async fn work(
             console.run().await;
         }
     };
-    let mut running = std::pin::pin!(async { tokio::join!(working, serving).0 });
+    let watching = async {
+        tokio::select! {
+            biased;
+            () = shutdown.requested() => {}
+            () = watch::run(watches.unwrap_or_default(), &context.reload) => {}
+        }
+    };
+    let mut running = std::pin::pin!(async { tokio::join!(working, serving, watching).0 });
     tokio::select! {
         ran = &mut running => {
             ran?;
@@ -160,7 +172,7 @@ async fn work(
             shutdown.request();
             running.await?;
             let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-            anyhow::bail!("the redis server exited unexpectedly: {ended}; see {}", folder.join("server.log").display())
+            anyhow::bail!("the redis server exited unexpectedly: {ended}; see {}", args.folder.join("server.log").display())
         }
     }
 }

@@ -74,8 +74,10 @@ impl Seating {
     pub(super) async fn run(self, is_first: bool) {
         let is_eager = self.pool.config.start == PoolStart::Eager;
         let (mut at_once, mut leaving) = (is_eager || is_first, Leaving::new());
-        while let Some(starting) = meanwhile(&mut leaving, self.wanted(at_once)).await {
+        let mut requests = self.requests.clone();
+        while let Some(starting) = meanwhile(&mut leaving, self.wanted(at_once, &mut requests)).await {
             at_once = is_eager;
+            requests.mark_unchanged();
             match meanwhile(&mut leaving, self.start(starting)).await {
                 Some(Ok(serving)) => self.serve(serving, &mut leaving).await,
                 Some(Err(fault)) => self.not_started(&fault),
@@ -86,13 +88,21 @@ impl Seating {
     }
 
     /// Waits until a program should start; `None` if the pool stops first.
-    async fn wanted(&self, at_once: bool) -> Option<Starting<'_>> {
+    async fn wanted<'a>(
+        &'a self,
+        at_once: bool,
+        requests: &mut watch::Receiver<u64>,
+    ) -> Option<Starting<'a>> {
         let starting = async {
             let slots = &self.pool.slots;
             let starting = if at_once { Starting::new(slots, 1) } else { Starting::wanted(slots).await };
             let not_before = self.pool.restarts().not_before();
             if let Some(at) = not_before {
-                sleep_until(at.into()).await;
+                tokio::select! {
+                    () = sleep_until(at.into()) => {}
+                    // Somebody who has requested new programs since the last one started has probably mended something.
+                    Ok(()) = requests.changed() => {}
+                }
             }
             starting
         };

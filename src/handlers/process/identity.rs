@@ -179,7 +179,8 @@ mod tests {
         // Only this thread gives up its rights.
         let asked = std::thread::spawn(|| {
             let none = CapabilitySet::empty();
-            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none }).unwrap();
+            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+                .unwrap();
             wrong("3999999998", Some("3999999998"))
         });
         let (key, why) = asked.join().unwrap();

@@ -136,3 +136,41 @@ fn the_log_is_as_configured_or_all_of_it() {
     until("a line of the worker", SOON, || process.stderr().contains("a handler starts").then_some(()));
     stop(&process);
 }
+
+#[test]
+fn a_change_starts_new_programs_and_a_mistake_leaves_the_old_ones_until_it_is_mended() {
+    let desk = Desk::new();
+    let file = desk.dir.path().join("worker.py");
+    let process = desk.dev("", &["--watch"]).start();
+    let count = |text: &str| process.stderr().matches(text).count();
+    desk.submit(&process, "\"first\"");
+    until("the first job", SOON, || count("warning") == 1);
+    fs::write(&file, PROGRAM.replace("warning", "mended")).unwrap();
+    until("new programs", SOON, || count("new ones replace all") == 1);
+    desk.submit(&process, "\"second\"");
+    until("the second job", SOON, || count("mended") == 1);
+    fs::write(&file, "this is no Python\n").unwrap();
+    until("the mistake", SOON, || process.stderr().contains("SyntaxError"));
+    desk.submit(&process, "\"third\"");
+    until("the third job", SOON, || count("mended") == 2);
+    fs::write(&file, PROGRAM.replace("warning", "renewed")).unwrap();
+    until("new programs again", SOON, || count("new ones replace all") == 2);
+    desk.submit(&process, "\"fourth\"");
+    until("the fourth job", SOON, || count("renewed") == 1);
+    assert!(process.stdout().contains("Watched: "), "{}", process.stdout());
+    stop(&process);
+}
+
+#[test]
+fn programs_that_never_started_start_as_soon_as_the_mistake_is_mended() {
+    let desk = Desk::new();
+    let file = desk.dir.path().join("worker.py");
+    fs::write(&file, "this is no Python\n").unwrap();
+    let process = desk.dev("", &["--watch"]).start();
+    desk.submit(&process, "\"ann\"");
+    // By then, the pool waits longer and longer before it starts one by itself.
+    until("some starts", SOON, || process.stderr().matches("ended before it was ready").count() >= 3);
+    fs::write(&file, PROGRAM).unwrap();
+    until("the job", SOON, || process.stderr().contains("about ann"));
+    stop(&process);
+}

@@ -44,6 +44,20 @@ impl Config {
         })
     }
 
+    /// Returns the settings of the pools that a worker runs.
+    pub fn pools_in_use(&self) -> Vec<&PoolConfig> {
+        let in_use = self.pool_names();
+        let named = self.pools.iter().filter(|(name, _)| in_use.contains(name)).map(|(_, pool)| pool);
+        let own = self.placed_handlers().filter_map(|handler| match handler.config {
+            handlers::Config::Pool(PoolChoice::Own(pool)) => Some(&**pool),
+            handlers::Config::Pool(PoolChoice::Named(_))
+            | handlers::Config::Exec(_)
+            | handlers::Config::Noop
+            | handlers::Config::Http(_) => None,
+        });
+        named.chain(own).collect()
+    }
+
     /// Returns the names of the pools that a worker runs.
     pub fn pool_names(&self) -> Vec<PoolName> {
         let names = self.placed_handlers().filter_map(|handler| Some(handler.pool()?.0));
