@@ -37,7 +37,7 @@ impl Broker {
     /// [`is_refused_xackdel`](Self::is_refused_xackdel).
     pub async fn is_refused_unblock(&self, server: &Server) -> bool {
         // No connection has this id.
-        let answer = self.queue_on(server).send("CLIENT", vec!["UNBLOCK".into(), "0".into()]).await;
+        let answer = self.queue_on(server).try_command("CLIENT", vec!["UNBLOCK".into(), "0".into()]).await;
         matches!(answer, Err(Error::Refused { class: Class::Configuration | Class::Other, .. }))
     }
 
@@ -49,7 +49,7 @@ impl Broker {
     pub async fn is_refused_many_arguments(&self, server: &Server) -> bool {
         let queue = self.queue_on(server);
         let arguments = vec![queue.keys.control.clone().into(); MANY_ARGUMENTS];
-        let answer = queue.send("EXISTS", arguments).await;
+        let answer = queue.try_command("EXISTS", arguments).await;
         matches!(answer, Err(Error::Refused { class: Class::Other, .. }))
     }
 
@@ -61,7 +61,7 @@ impl Broker {
 
 impl Queue {
     /// Sends a command that changes nothing.
-    async fn send(&self, command: &'static str, arguments: Vec<Value>) -> Result<Value, Error> {
+    async fn try_command(&self, command: &'static str, arguments: Vec<Value>) -> Result<Value, Error> {
         let (link, custom) = (self.link(), CustomCommand::new_static(command, ClusterHash::Random, false));
         let client = link.client();
         link.ask("check", client.custom::<Value, Value>(custom, arguments)).await
