@@ -121,7 +121,7 @@ impl HeldLease {
         self.unbegun.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the handler has returned so, once. The clock of the attempt starts anew.
+    /// Returns true if the handler has returned so, once. Its clock then starts again.
     pub(crate) fn take_unbegun(&self) -> bool {
         let is_unbegun = self.unbegun.swap(false, Ordering::Relaxed);
         if is_unbegun {

@@ -1,7 +1,6 @@
-//! Jobs that wait in a pool after Redis has let them begin: whoever starts them late asks again.
+//! Jobs that wait in a pool after Redis has let them begin: before a late start, the worker asks again.
 
 use std::fs;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -10,7 +9,7 @@ use harness::pool::{SOON, Stage};
 use harness::wait::until;
 
 /// How long before its expiry a job is submitted.
-const LIFETIME: u64 = 3000;
+const LIFETIME: u64 = 6000;
 
 /// How long after a pause jobs may still start, on a machine that is slow: the promise is one second.
 const FOLLOWED: u64 = 3000;
