@@ -211,16 +211,20 @@ impl Admission {
             }
             Err(error) => {
                 self.report(&error);
+                // What Redis refuses for its own reasons holds up nothing.
+                if !error.is_transient() {
+                    self.check.note_checked();
+                }
                 false
             }
         }
     }
 
     /// Checks the rules before an attempt starts that has waited. Those that ask at once wait for one check. Returns false if Redis
-    /// does not answer.
+    /// does not answer now.
     pub(crate) async fn recheck(&self) -> bool {
         let _turn = self.checking.lock().await;
-        self.refresh(self.queue.link()).await
+        self.refresh(self.queue.link()).await || self.check.is_within(FRESH_FOR, Instant::now())
     }
 
     /// Reads the rules. If they cannot be read, those that are known stay.

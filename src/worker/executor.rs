@@ -226,11 +226,15 @@ impl Executor {
     /// Asks once more about an attempt that has waited since, and that no handler has begun.
     async fn ask_again(&self, delivery: &Arc<Delivery>, tracked: bool) -> Result<Instant, Outcome> {
         let cut = delivery.held_lease.token();
-        while !self.admission.recheck().await {
-            tokio::select! {
-                () = tokio::time::sleep(ASK_EVERY) => {}
-                () = cut.cancelled() => return Err(delivery.held_lease.outcome()),
+        let checking = async {
+            while !self.admission.recheck().await {
+                tokio::time::sleep(ASK_EVERY).await;
             }
+        };
+        tokio::select! {
+            biased;
+            () = cut.cancelled() => return Err(delivery.held_lease.outcome()),
+            () = checking => {}
         }
         let now = self.confirm(delivery).await?;
         // Its entry goes back if Redis refuses this job alone.
