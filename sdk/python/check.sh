@@ -20,15 +20,23 @@ if [ -n "${STREAMFLEET_BIN:-}" ]; then
   [ -x "$STREAMFLEET_BIN" ] || { echo "STREAMFLEET_BIN is not a program: $STREAMFLEET_BIN" >&2; exit 1; }
 fi
 
-# The block of the README, in a copy, because setuptools writes into its source.
+# The block of the README. The source is a copy without what tests leave behind, to see whether the installation writes into it.
 install() {
   mkdir -p "$work/streamfleet/sdk" "$work/quick" && cp -R "$here" "$work/streamfleet/sdk/python"
+  find "$work/streamfleet" -name __pycache__ -prune -exec rm -rf {} +
+  listed >"$work/before"
   ln -sf "$(command -v "$python")" "$work/python3"
   sed -n '/^<!-- run: shell install -->$/,/^```$/{/^<!--/d;/^```/d;p}' "$here/README.md" >"$work/install"
   (cd "$work/quick" && PATH="$work:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1 bash -euo pipefail "$work/install")
 }
 
+# The files of that copy.
+listed() {
+  (cd "$work/streamfleet" && find . | sort)
+}
+
 if install >"$work/log" 2>&1; then
+  listed | diff "$work/before" - || { echo "pip install writes into the folder that it installs" >&2; exit 1; }
   python=$work/quick/venv/bin/python
   echo "ok   the package can be installed"
 elif "$python" -c 'import redis' 2>/dev/null; then
