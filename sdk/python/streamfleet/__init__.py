@@ -5,6 +5,7 @@ producer uses your own redis-py client, synchronous or asyncio. The README besid
 """
 
 from ._cli import Accepted, AsyncCli, Cli, Refused, Unconfirmed
+from ._outcome import Cancelled, Done, Drop, Fatal, Outcome, Retry, Snooze
 from ._producer import (
     AsyncProducer,
     BulkError,
@@ -18,20 +19,15 @@ from ._producer import (
 )
 from ._version import VERSION
 from ._worker import (
-    Cancelled,
-    Done,
-    Drop,
-    Fatal,
     Handler,
     Job,
     LogHandler,
-    Outcome,
-    Retry,
-    Snooze,
     Worker,
     current_job,
+    errors,
     job,
     middleware,
+    on,
     run,
     use,
 )
@@ -65,8 +61,10 @@ __all__ = [
     "Unconfirmed",
     "Worker",
     "current_job",
+    "errors",
     "job",
     "middleware",
+    "on",
     "run",
     "use",
 ]

@@ -19,41 +19,60 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Coroutine,
+    Deque,
+    Dict,
+    Generic,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Tuple,
+    Type,
+    Union,
+    overload,
+)
 
+from ._errors import Rule, Rules
+from ._events import ENDINGS, Listeners, end_of
+from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described
 from ._producer import check_numbers
 from ._version import VERSION
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import TypeVar, Unpack
 
-    from ._producer import Options
+    from ._cli import Accepted, AsyncCli, Cli
+    from ._producer import AsyncProducer, Options, Producer
+
+    #: The payload of a job, and what a handler returns: for an async one, a coroutine.
+    P = TypeVar("P", default=Any)
+    R = TypeVar("R", default=Any)
+    F = TypeVar("F", bound="Callable[..., Any]")
+else:
+    from typing import TypeVar
+
+    P, R, F = TypeVar("P"), TypeVar("R"), TypeVar("F")
 
 PROTOCOL = 1
 SDK = f"streamfleet-python {VERSION}"
-#: The worker reads no longer line, if it does not say.
-MAX_LINE_BYTES = 16 * 1024 * 1024
-MIN_LINE_BYTES = 1024
-#: The bytes of a line besides a text, and how many bytes JSON takes for a byte of a text.
-AROUND_TEXT = 400
-ESCAPED = 6
 #: The worker reads JSON that is nested up to 127 levels deep, and the line around a result is one of them.
 MAX_LEVELS = 120
 #: The most jobs that wait in this program.
 MAX_AHEAD = 1000
-#: The fleet cuts errors at this length.
-MAX_ERROR_BYTES = 4096
 MAX_LOG_BYTES = 8192
 READ_BYTES = 256 * 1024
 #: For jobs that arrive while this process is stopping.
 LATER_MS = 1000
 
-Seconds = Union[int, float, timedelta]
 Function = Callable[..., Any]
 
 _log = logging.getLogger("streamfleet")
@@ -66,145 +85,16 @@ _JOB_LINE = re.compile(rb'\{"type": ?"job", ?"ref": ?"([^"\\]{1,64})"')
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
-class Outcome(Exception):
-    """How an attempt ended. A handler returns one, or raises it."""
+class Job(Generic[P]):
+    """The attempt that a handler runs. Tests create one with a type and a payload.
 
-    def _fields(self) -> Dict[str, Any]:
-        raise NotImplementedError
-
-
-class Done(Outcome):
-    """The job is done. ``result`` is a JSON value, or bytes."""
-
-    def __init__(self, result: Any = None) -> None:
-        super().__init__(result)
-        self.result = result
-
-    def _fields(self) -> Dict[str, Any]:
-        fields: Dict[str, Any] = {"outcome": "done"}
-        if isinstance(self.result, (bytes, bytearray, memoryview)):
-            fields["result_base64"] = base64.b64encode(bytes(self.result)).decode("ascii")
-        elif self.result is not None:
-            fields["result"] = self.result
-        return fields
-
-
-class Retry(Outcome):
-    """The attempt failed. Without a ``delay`` in seconds, the next one is due by the type's policy."""
-
-    def __init__(self, error: object, delay: Optional[Seconds] = None) -> None:
-        super().__init__(error)
-        self.error = error
-        self.delay_ms = None if delay is None else _delay_ms(delay)
-
-    def _fields(self) -> Dict[str, Any]:
-        fields: Dict[str, Any] = {"outcome": "retry", "error": _cut(str(self.error))}
-        if self.delay_ms is not None:
-            fields["delay_ms"] = self.delay_ms
-        return fields
-
-
-class Fatal(Outcome):
-    """The job can never succeed: it becomes a dead letter at once."""
-
-    def __init__(self, error: object) -> None:
-        super().__init__(error)
-        self.error = error
-
-    def _fields(self) -> Dict[str, Any]:
-        return {"outcome": "fatal", "error": _cut(str(self.error))}
-
-
-class Snooze(Outcome):
-    """Not now: the job runs again after ``delay`` seconds, and no attempt is spent."""
-
-    def __init__(self, delay: Seconds, reason: Optional[str] = None) -> None:
-        super().__init__(delay, reason)
-        self.delay_ms = _delay_ms(delay)
-        self.reason = reason
-
-    def _fields(self) -> Dict[str, Any]:
-        fields: Dict[str, Any] = {"outcome": "snooze", "delay_ms": self.delay_ms}
-        if self.reason is not None:
-            fields["reason"] = _cut(str(self.reason))
-        return fields
-
-
-class Drop(Outcome):
-    """The job is no longer wanted: it ends as cancelled, with the reason, and is not a failure."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def _fields(self) -> Dict[str, Any]:
-        return {"outcome": "drop", "reason": _cut(str(self.reason))}
-
-
-class Cancelled(BaseException):
-    """Interrupts a synchronous handler whose job was cancelled or timed out.
-
-    It is not an Exception, so that ``except Exception`` does not hide it; ``finally`` and ``with`` clean up.
+    ``Job[Mail]`` is a job whose payload is a ``Mail``, for type checkers: nothing checks a payload when it arrives.
     """
-
-
-def _delay_ms(delay: Seconds) -> int:
-    if isinstance(delay, timedelta):
-        delay = delay.total_seconds()
-    if isinstance(delay, bool) or not isinstance(delay, (int, float)):
-        raise TypeError(f"a delay must be a number of seconds or a timedelta, not {type(delay).__name__}")
-    if not math.isfinite(delay) or delay < 0:
-        raise ValueError(f"a delay must be finite and not negative, not {delay}")
-    return round(delay * 1000)
-
-
-class _Limits:
-    """What the worker has said about lines."""
-
-    line = MAX_LINE_BYTES
-    text = MAX_LINE_BYTES
-
-    @classmethod
-    def set(cls, max_line: Any) -> None:
-        is_number = isinstance(max_line, int) and not isinstance(max_line, bool)
-        cls.line = max(MIN_LINE_BYTES, max_line) if is_number else MAX_LINE_BYTES
-        cls.text = (cls.line - AROUND_TEXT) // ESCAPED
-
-
-def _cut(text: str, most: int = MAX_ERROR_BYTES) -> str:
-    """Cuts a text to what its reader keeps, and replaces what is not Unicode."""
-    most = min(most, _Limits.text)
-    data = text.encode("utf-8", "replace")
-    return data.decode("utf-8") if len(data) <= most else data[: most - 4].decode("utf-8", "ignore") + " …"
-
-
-def _described(error: BaseException) -> str:
-    """The error first, because dead letters are grouped by it, and then the end of the traceback."""
-    try:
-        head = "".join(traceback.format_exception_only(type(error), error)).strip()
-    except Exception:
-        head = type(error).__name__
-    head = _cut(head, MAX_ERROR_BYTES // 2)
-    frames = traceback.format_tb(error.__traceback__)
-    own = os.path.dirname(os.path.abspath(__file__))
-    kept: List[str] = []
-    room = MAX_ERROR_BYTES - len(head.encode("utf-8", "replace")) - 64
-    for frame in reversed(frames):
-        size = len(frame.encode("utf-8", "replace"))
-        if own in frame or size > room:
-            break
-        kept.insert(0, frame)
-        room -= size
-    return head + "\n" + "".join(kept).rstrip() if kept else head
-
-
-class Job:
-    """The attempt that a handler runs. Tests create one with a type and a payload."""
 
     def __init__(
         self,
         type: str,  # noqa: A002
-        payload: Any = None,
+        payload: P = None,  # type: ignore[assignment]
         *,
         id: str = "test",  # noqa: A002
         queue: str = "default",
@@ -240,7 +130,8 @@ class Job:
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._channel = channel
         self._reason: Optional[str] = None
-        self._has_begun = False
+        #: Whether a handler runs that may be cancelled.
+        self._is_running = False
 
     @property
     def created(self) -> Optional[datetime]:
@@ -269,7 +160,7 @@ class Job:
                 raise ValueError(f"the progress must be finite, not {percent}")
             fields["percent"] = min(100.0, max(0.0, float(percent)))
         if message is not None:
-            fields["message"] = _cut(str(message), MAX_LOG_BYTES)
+            fields["message"] = cut(str(message), MAX_LOG_BYTES)
         if self._channel is not None:
             self._channel.send(fields)
 
@@ -282,7 +173,7 @@ class Job:
 
 
 def _log_line(ref: Optional[str], level: str, message: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
-    line: Dict[str, Any] = {"type": "log", "level": level, "message": _cut(message, MAX_LOG_BYTES)}
+    line: Dict[str, Any] = {"type": "log", "level": level, "message": cut(message, MAX_LOG_BYTES)}
     if ref is not None:
         line["ref"] = ref
     if fields:
@@ -312,10 +203,10 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-_current: "contextvars.ContextVar[Optional[Job]]" = contextvars.ContextVar("streamfleet_job", default=None)
+_current: "contextvars.ContextVar[Optional[Job[Any]]]" = contextvars.ContextVar("streamfleet_job", default=None)
 
 
-def current_job() -> Optional[Job]:
+def current_job() -> "Optional[Job[Any]]":
     """Returns the job that this code runs for, if it runs in a handler."""
     return _current.get()
 
@@ -390,7 +281,7 @@ class _Channel:
     def send(self, message: Mapping[str, Any]) -> None:
         """Writes one line, from any thread."""
         line = _encoded(message)
-        if len(line) > _Limits.line and "fields" in message:
+        if len(line) > Limits.line and "fields" in message:
             line = _encoded({**message, "fields": {"left_out": f"{len(line)} bytes"}})
         self.write(line + b"\n")
 
@@ -480,10 +371,10 @@ def _ref(waiting: Union[bytes, Mapping[str, Any]]) -> Optional[str]:
     return None if ref is None else str(ref)
 
 
-class Handler:
+class Handler(Generic[P, R]):
     """A handler with its type: still callable, and able to submit jobs for itself."""
 
-    def __init__(self, type: str, function: Function, defaults: "Options") -> None:  # noqa: A002
+    def __init__(self, type: str, function: "Callable[[Job[P]], R]", defaults: "Options") -> None:  # noqa: A002
         self.type = type
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -492,11 +383,28 @@ class Handler:
         self.defaults = defaults
         functools.update_wrapper(self, function)
 
-    def __call__(self, job: Job) -> Any:
+    def __call__(self, job: "Job[P]") -> R:
         return self.function(job)
 
+    @overload
+    def enqueue(self, payload: P, *, producer: "Producer", **options: "Unpack[Options]") -> str: ...
+    @overload
+    def enqueue(self, payload: P, *, producer: "AsyncProducer", **options: "Unpack[Options]") -> Coroutine[Any, Any, str]: ...
+    @overload
+    def enqueue(self, payload: P, *, producer: "Cli", **options: "Unpack[Options]") -> "Accepted": ...
+    @overload
+    def enqueue(self, payload: P, *, producer: "AsyncCli", **options: "Unpack[Options]") -> "Coroutine[Any, Any, Accepted]": ...
+    @overload
+    def enqueue(self, payload: P, *, producer: Any = None, **options: "Unpack[Options]") -> Any: ...
+    @overload
+    def enqueue(self: "Handler[None, R]", *, producer: Any = None, **options: "Unpack[Options]") -> Any: ...
+
     def enqueue(self, payload: Any = None, *, producer: Any = None, **options: "Unpack[Options]") -> Any:
-        """Submits a job of this type with the producer, or with that of :func:`use`. With an AsyncProducer, await it."""
+        """Submits a job of this type with the producer, or with that of :func:`use`, and returns what that returns.
+
+        With an AsyncProducer, await it. Type checkers know what it returns if it gets the producer. The options of the
+        decorator are the defaults of these, and of no job that is submitted in another way.
+        """
         producer = producer or _producer
         if producer is None:
             raise RuntimeError("no producer: call streamfleet.use(Producer(client)) first, or give a producer")
@@ -516,24 +424,61 @@ class Worker:
     """Handlers and middleware. Most programs need only the functions of the module, which belong to one worker."""
 
     def __init__(self) -> None:
-        self.handlers: Dict[str, Handler] = {}
+        self.handlers: Dict[str, Handler[Any, Any]] = {}
         self.middleware_: List[Function] = []
+        self.rules = Rules()
+        self.listeners = Listeners()
 
-    def job(self, type: str, **defaults: "Unpack[Options]") -> Callable[[Function], Handler]:  # noqa: A002
-        """Registers a handler for a type. The options are the defaults of its ``enqueue``."""
+    def job(
+        self,
+        type: str,  # noqa: A002
+        **defaults: "Unpack[Options]",
+    ) -> "Callable[[Callable[[Job[P]], R]], Handler[P, R]]":
+        """Registers a handler for a type.
 
-        def register(function: Function) -> Handler:
+        The options belong to what a producer sends: they are the defaults of the handler's ``enqueue``. They do not apply
+        to jobs that are submitted in another way, such as by ``streamfleet enqueue``. What holds for all jobs of the type
+        is in the configuration of the worker: ``[types."mail.send"]`` and ``max_attempts = 1``.
+        """
+
+        def register(function: "Callable[[Job[P]], R]") -> "Handler[P, R]":
             if type in self.handlers:
                 raise ValueError(f"{type} has two handlers")
-            self.handlers[type] = Handler(type, function, defaults)
-            return self.handlers[type]
+            self.handlers[type] = handler = Handler(type, function, defaults)
+            return handler
 
         return register
 
-    def middleware(self, function: Function) -> Function:
+    def middleware(self, function: F) -> F:
         """Registers ``function(job, call_next)``; the first that was registered is the outermost."""
         self.middleware_.append(function)
         return function
+
+    def errors(self, rules: Mapping[Type[BaseException], Rule]) -> None:
+        """Says what follows exceptions of these classes and of their subclasses, if a handler raises them.
+
+        ``"fatal"``: a dead letter at once. ``"retry"``: another attempt by the type's policy, whatever the configuration of
+        the worker says. ``"drop"``: the job is no longer wanted. A number of seconds: another attempt, no sooner than that.
+        The nearest class decides. The configuration decides about exceptions without a rule.
+        """
+        self.rules.add(rules)
+
+    def on(self, event: str) -> Callable[[F], F]:
+        """Registers a listener: ``before(job)``, and ``after``, ``retry`` or ``failed``, which get the job and its outcome.
+
+        ``before``: an attempt begins. ``after``: it has ended without a failure. ``retry``: it has failed, and the job runs
+        again. ``failed``: it has failed, and the job is dead, unless the configuration of the worker decides otherwise. The
+        ``__cause__`` of the outcome is the exception. What a listener raises is reported on standard error, and changes
+        nothing. With async handlers, listeners may be async, too.
+        """
+
+        listeners = self.listeners.of(event)
+
+        def register(listener: F) -> F:
+            listeners.append(listener)
+            return listener
+
+        return register
 
     def run(self, *, inflight: Optional[int] = None, max_jobs: Optional[int] = None, log: bool = True) -> None:
         """Takes jobs until the worker wants no more, and then returns. Call it last, from the main thread.
@@ -554,6 +499,9 @@ class Worker:
             if inspect.iscoroutinefunction(function) != is_async:
                 kind = "async def, since a handler is" if is_async else "no async def, since no handler is"
                 raise TypeError(f"the middleware {getattr(function, '__name__', function)} must be {kind}")
+        listener = None if is_async else self.listeners.first_async()
+        if listener is not None:
+            raise TypeError(f"the listener {getattr(listener, '__name__', listener)} must be no async def, since no handler is")
         channel = _Channel.claim()
         if log and not logging.getLogger().handlers:
             logging.getLogger().addHandler(LogHandler())
@@ -601,7 +549,7 @@ class _Loop:
         raise NotImplementedError
 
     def greet(self, hello: Mapping[str, Any]) -> None:
-        _Limits.set(hello.get("max_line"))
+        Limits.set(hello.get("max_line"))
         self.channel.send(
             {
                 "type": "ready",
@@ -615,7 +563,7 @@ class _Loop:
         if hello.get("protocol") != PROTOCOL:
             sys.exit(f"the worker speaks protocol {hello.get('protocol')}, this program {PROTOCOL}")
 
-    def job_of(self, message: Mapping[str, Any]) -> Job:
+    def job_of(self, message: Mapping[str, Any]) -> Job[Any]:
         payload = message.get("payload")
         if "payload_base64" in message:
             payload = base64.b64decode(message["payload_base64"])
@@ -654,10 +602,11 @@ class _Loop:
         never = Fatal(f"Python cannot read the payload: {message['unreadable']}")
         self.channel.send({"type": "result", "ref": message["ref"], **never._fields()})
 
-    def unknown(self, job_: Job) -> Retry:
+    def unknown(self, job_: Job[Any]) -> Retry:
         return Retry(f"this program has no handler for {job_.type}; it serves {', '.join(sorted(self.worker.handlers))}")
 
-    def answer(self, job_: Job, returned: Any) -> None:
+    def answer(self, job_: Job[Any], returned: Any) -> Outcome:
+        """Writes how the attempt ended, and returns what was written."""
         if os.getpid() != self.pid:
             # A child that the handler forked has come back; the job is not its own.
             os._exit(0)
@@ -672,23 +621,31 @@ class _Loop:
             check_numbers(text)
             _check_depth(text)
             line = text.encode("utf-8", "strict" if isinstance(outcome, Done) else "replace")
-            if len(line) > _Limits.line:
-                raise ValueError(f"its line has {len(line)} bytes, and the pool's max_line is {_Limits.line}")
+            if len(line) > Limits.line:
+                raise ValueError(f"its line has {len(line)} bytes, and the pool's max_line is {Limits.line}")
         except Exception as error:
             # Another attempt would do the work again, and return the same.
-            self.answer(job_, Fatal(f"the handler's result cannot be sent: {error}"))
-            return
+            return self.answer(job_, Fatal(f"the handler's result cannot be sent: {error}"))
         self.channel.write(line + b"\n")
+        return outcome
 
+    def outcome_of(self, error: BaseException, job_: Job[Any]) -> Outcome:
+        if isinstance(error, Outcome):
+            return error
+        if isinstance(error, (Cancelled, asyncio.CancelledError)) and job_._reason is not None:
+            return Retry(f"the attempt was interrupted: {job_._reason}")
+        text = described(error)
+        if isinstance(error, SystemExit):
+            text = f"the handler called sys.exit({error.code!r})\n{text}"
+        # What is raised because of an interruption says nothing about the job.
+        outcome = Retry(text) if job_._reason is not None else self.worker.rules.outcome(error, text)
+        outcome.__cause__ = error
+        return outcome
 
-def _outcome_of(error: BaseException, job_: Job) -> Outcome:
-    if isinstance(error, Outcome):
-        return error
-    if isinstance(error, (Cancelled, asyncio.CancelledError)) and job_._reason is not None:
-        return Retry(f"the attempt was interrupted: {job_._reason}")
-    if isinstance(error, SystemExit):
-        return Retry(f"the handler called sys.exit({error.code!r})\n{_described(error)}")
-    return Retry(_described(error))
+    @staticmethod
+    def end_of(job_: Job[Any], outcome: Outcome) -> str:
+        is_last = job_.max_attempts is not None and job_.attempt >= job_.max_attempts
+        return end_of(outcome, is_last=is_last, interrupted=job_._reason)
 
 
 class _SyncLoop(_Loop):
@@ -696,7 +653,7 @@ class _SyncLoop(_Loop):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.job: Optional[Job] = None
+        self.job: Optional[Job[Any]] = None
         self._is_looking = False
         self._is_interruptible = False
         self._wake_read, self._wake_write = os.pipe()
@@ -725,29 +682,33 @@ class _SyncLoop(_Loop):
                 self._run_job(self.job_of(message), call)
         self._leave()
 
-    def _chain(self) -> Callable[[Job], Any]:
-        def innermost(job_: Job) -> Any:
+    def _chain(self) -> Callable[[Job[Any]], Any]:
+        def innermost(job_: Job[Any]) -> Any:
             handler = self.worker.handlers.get(job_.type)
             return self.unknown(job_) if handler is None else handler.function(job_)
 
-        call: Callable[[Job], Any] = innermost
+        call: Callable[[Job[Any]], Any] = innermost
         for function in reversed(self.worker.middleware_):
             call = functools.partial(lambda job_, outer, inner: outer(job_, inner), outer=function, inner=call)
         return call
 
-    def _run_job(self, job_: Job, call: Callable[[Job], Any]) -> None:
+    def _run_job(self, job_: Job[Any], call: Callable[[Job[Any]], Any]) -> None:
         self.started += 1
-        self.job = job_
         token = _current.set(job_)
+        self.job = job_
+        self.worker.listeners.tell("before", job_)
         try:
             returned = self._interruptibly(job_, call)
-        except (Exception, SystemExit, Cancelled, asyncio.CancelledError) as error:
-            returned = _outcome_of(error, job_)
-        _current.reset(token)
+        except ENDINGS as error:
+            returned = self.outcome_of(error, job_)
         self.job = None
-        self.answer(job_, returned)
+        outcome = self.answer(job_, returned)
+        self.worker.listeners.tell(self.end_of(job_, outcome), job_, outcome)
+        # An exception has this frame, which would have the exception, and both the payload, until the garbage is collected.
+        del returned, outcome
+        _current.reset(token)
 
-    def _interruptibly(self, job_: Job, call: Callable[[Job], Any]) -> Any:
+    def _interruptibly(self, job_: Job[Any], call: Callable[[Job[Any]], Any]) -> Any:
         """Calls the handler; only in here does a signal raise Cancelled, so the caller sees it in any case."""
         try:
             self._is_interruptible = True
@@ -813,7 +774,7 @@ class _AsyncLoop(_Loop):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.tasks: "Dict[str, Tuple[Job, asyncio.Task[None]]]" = {}
+        self.tasks: "Dict[str, Tuple[Job[Any], asyncio.Task[None]]]" = {}
         #: The most tasks at once.
         self.most = 1
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamfleet")
@@ -847,8 +808,8 @@ class _AsyncLoop(_Loop):
         self.channel.close()
         self.thread.shutdown(wait=False)
 
-    def _chain(self) -> Callable[[Job], Any]:
-        async def innermost(job_: Job) -> Any:
+    def _chain(self) -> Callable[[Job[Any]], Any]:
+        async def innermost(job_: Job[Any]) -> Any:
             handler = self.worker.handlers.get(job_.type)
             if handler is None:
                 return self.unknown(job_)
@@ -857,13 +818,13 @@ class _AsyncLoop(_Loop):
             run = functools.partial(contextvars.copy_context().run, self._in_thread, handler.function, job_)
             return await asyncio.get_running_loop().run_in_executor(self.thread, run)
 
-        call: Callable[[Job], Any] = innermost
+        call: Callable[[Job[Any]], Any] = innermost
         for function in reversed(self.worker.middleware_):
             call = functools.partial(lambda job_, outer, inner: outer(job_, inner), outer=function, inner=call)
         return call
 
     @staticmethod
-    def _in_thread(function: Function, job_: Job) -> Any:
+    def _in_thread(function: Function, job_: Job[Any]) -> Any:
         if job_._reason is not None:
             raise Cancelled(job_._reason)
         return function(job_)
@@ -909,8 +870,8 @@ class _AsyncLoop(_Loop):
             job_._reason = reason
             handler = self.worker.handlers.get(job_.type)
             # A thread cannot be interrupted. It may ask, and if it goes on, the attempt goes on. A task that was
-            # cancelled before its first step would never answer.
-            if handler is not None and handler.is_async and job_._has_begun:
+            # cancelled before its first step would never answer. Listeners are not cancelled.
+            if handler is not None and handler.is_async and job_._is_running:
                 task.cancel()
 
     def _begin(self) -> None:
@@ -925,17 +886,23 @@ class _AsyncLoop(_Loop):
                 task = asyncio.get_running_loop().create_task(self._run_job(job_))
                 self.tasks[str(job_.ref)] = (job_, task)
 
-    async def _run_job(self, job_: Job) -> None:
+    async def _run_job(self, job_: Job[Any]) -> None:
         _current.set(job_)
+        listeners = self.worker.listeners
         try:
             try:
-                job_._has_begun = True
+                await listeners.tell_async("before", job_)
+                job_._is_running = True
                 if job_._reason is not None:
                     raise Cancelled(job_._reason)
                 returned = await self.call(job_)
-            except (Exception, SystemExit, Cancelled, asyncio.CancelledError) as error:
-                returned = _outcome_of(error, job_)
-            self.answer(job_, returned)
+            except ENDINGS as error:
+                returned = self.outcome_of(error, job_)
+            job_._is_running = False
+            outcome = self.answer(job_, returned)
+            await listeners.tell_async(self.end_of(job_, outcome), job_, outcome)
+            # As in the other loop.
+            del returned, outcome
         except BaseException as error:
             self.error = error
         finally:
@@ -963,4 +930,6 @@ class _AsyncLoop(_Loop):
 _default = Worker()
 job = _default.job
 middleware = _default.middleware
+errors = _default.errors
+on = _default.on
 run = _default.run

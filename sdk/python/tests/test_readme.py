@@ -76,6 +76,8 @@ class Readme(unittest.TestCase):
             "order.import": orders,
             "page.fetch": {"done": {"url": "x"}},
             "invoice.send": {"done": {"invoice": 7}, "fatal": {}},
+            "card.charge": {"done": {"amount": 7}, "fatal": {"amount": 0}, "drop": {"amount": 2000}, "retry": {"amount": 7, "down": True}},
+            "photo.scan": {"done": {"size": 1}, "fatal": {"size": 0}},
         }
         for block in blocks("program"):
             with Program(block["code"]) as program:

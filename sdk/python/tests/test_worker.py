@@ -549,6 +549,241 @@ class Sync(unittest.TestCase):
             self.assertEqual(program.end(), ([{"type": "bye"}], 0))
 
 
+RULES = """
+    import asyncio, sys, time
+    import streamfleet
+    from streamfleet import Drop, Fatal, Retry, Snooze, job
+
+    class Busy(ConnectionError):
+        pass
+
+    class Declined(ValueError):
+        pass
+
+    class Hidden(Exception):
+        __module__ = "app"
+
+    Long = type("L" * 300, (Hidden,), {})
+
+    streamfleet.errors({ValueError: "fatal", Declined: "drop", OSError: "retry", Busy: 2.5})
+    raised = {
+        "fatal": lambda: UnicodeError("no text"),
+        "drop": lambda: Declined("gone"),
+        "retry": lambda: FileNotFoundError("later"),
+        "busy": lambda: Busy("soon"),
+        "open": lambda: LookupError("who knows"),
+        "own": lambda: Hidden("x"),
+        "long": lambda: Long("\\0" * 3000),
+        "exit": lambda: SystemExit(3),
+        "outcome": lambda: Retry("own words"),
+    }
+
+    @job("raise")
+    DEFINE raise_(job):
+        raise raised[job.payload]()
+
+    @job("wait")
+    DEFINE wait(job):
+        job.progress(1)
+        if ASYNC:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise ValueError("because of that") from None
+        while not job.cancelled:
+            time.sleep(0.01)
+        raise ValueError("because of that")
+"""
+
+
+def _of_kind(code, kind):
+    """The code with handlers and listeners that are functions, or coroutines."""
+    is_async = kind == "async def"
+    code = textwrap.dedent(code).replace("DEFINE", kind).replace("ASYNC", str(is_async))
+    return code if is_async else code.replace("await asyncio.sleep(60)", "pass")
+
+
+KINDS = ("def", "async def")
+
+
+class Errors(unittest.TestCase):
+    def program(self, code, kind, **hello):
+        program = Program(_of_kind(code, kind) + "\nstreamfleet.run()")
+        self.addCleanup(program.__exit__)
+        program.hello(**hello)
+        return program
+
+    def test_the_nearest_class_of_an_exception_decides_what_follows(self):
+        for kind in KINDS:
+            program = self.program(RULES, kind)
+            for name, outcome, text in (
+                ("fatal", "fatal", "UnicodeError: no text"),
+                ("retry", "retry", "FileNotFoundError: later"),
+                ("busy", "retry", "Busy: soon"),
+            ):
+                with self.subTest(kind=kind, name=name):
+                    answer = program.ask("raise", name)
+                    self.assertEqual(answer["outcome"], outcome)
+                    self.assertTrue(answer["error"].startswith(text), answer)
+                    self.assertEqual(answer.get("delay_ms"), 2500 if name == "busy" else None)
+                    self.assertNotIn("classes", answer)
+            answer = program.ask("raise", "drop")
+            self.assertEqual((answer["outcome"], answer["reason"]), ("drop", "Declined: gone"))
+
+    def test_an_exception_without_a_rule_has_its_classes_for_the_configuration(self):
+        for kind in KINDS:
+            program = self.program(RULES, kind)
+            for name, classes in (
+                ("open", ["LookupError", "Exception", "BaseException"]),
+                ("own", ["app.Hidden", "Exception", "BaseException"]),
+                ("long", ["app.Hidden", "Exception", "BaseException"]),
+                ("exit", ["SystemExit", "BaseException"]),
+                ("outcome", None),
+            ):
+                with self.subTest(kind=kind, name=name):
+                    answer = program.ask("raise", name)
+                    self.assertEqual((answer["outcome"], answer.get("classes")), ("retry", classes))
+
+    def test_the_names_of_classes_fit_into_a_short_line(self):
+        program = self.program(RULES, "def", max_line=1024)
+        answer = program.ask("raise", "long")
+        self.assertLessEqual(len(json.dumps(answer, separators=(",", ":"))), 1024)
+        self.assertEqual(program.ask("raise", "open")["classes"][0], "LookupError")
+
+    def test_an_exception_because_of_an_interruption_is_a_retry(self):
+        for kind in KINDS:
+            program = self.program(RULES, kind)
+            ref = program.job("wait")
+            program.read()
+            program.send({"type": "cancel", "ref": ref, "reason": "timeout"})
+            answer = program.result(ref)
+            self.assertEqual((answer["outcome"], answer.get("classes")), ("retry", None), answer)
+            self.assertTrue(answer["error"].startswith("ValueError: because of that"), answer)
+
+    def test_rules_that_cannot_be_meant_are_refused_with_their_class(self):
+        worker = streamfleet.Worker()
+        for rules, error, text in (
+            ({ValueError: "fatale"}, ValueError, "ValueError must be 'fatal', 'retry', 'drop'"),
+            ({KeyError: -1}, ValueError, "KeyError: a delay must be finite"),
+            ({KeyError: float("inf")}, ValueError, "KeyError: a delay must be finite"),
+            ({KeyError: None}, TypeError, "KeyError: a delay must be a number"),
+            ({int: "fatal"}, TypeError, "int'> is not a class of exceptions"),
+            ({"ValueError": "fatal"}, TypeError, "'ValueError' is not a class of exceptions"),
+            ({Fatal: "retry"}, TypeError, "Fatal is an outcome"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                worker.errors(rules)
+        self.assertEqual(worker.rules._rules, {})
+
+
+EVENTS = """
+    import asyncio, sys, time
+    import streamfleet
+    from streamfleet import Drop, Fatal, Retry, Snooze, job
+
+    told = []
+
+    def listen(event):
+        @streamfleet.on(event)
+        DEFINE listener(job, outcome=None):
+            assert streamfleet.current_job() is job
+            told.append([event, job.payload, type(outcome).__name__, repr(outcome and outcome.__cause__)])
+
+    for event in ("before", "after", "retry", "failed"):
+        listen(event)
+
+    @streamfleet.on("before")
+    def broken(job):
+        raise RuntimeError("not before")
+
+    @streamfleet.on("retry")
+    DEFINE also_broken(job, outcome):
+        sys.exit("not after")
+
+    outcomes = {
+        "done": lambda: 1,
+        "snooze": lambda: Snooze(1),
+        "drop": lambda: Drop("gone"),
+        "retry": lambda: Retry("later"),
+        "fatal": lambda: Fatal("never"),
+        "unsendable": lambda: object(),
+    }
+
+    @job("return")
+    DEFINE return_(job):
+        if job.payload == "raise":
+            raise LookupError("no")
+        return outcomes[job.payload]()
+
+    @job("told")
+    DEFINE told_(job):
+        return told[:-1]
+"""
+
+
+class Events(unittest.TestCase):
+    def program(self, kind):
+        program = Program(_of_kind(EVENTS, kind) + "\nstreamfleet.run()")
+        self.addCleanup(program.__exit__)
+        program.hello()
+        return program
+
+    def test_each_attempt_has_one_event_before_and_one_after(self):
+        for kind in KINDS:
+            program = self.program(kind)
+            for payload, attempt, event, outcome in (
+                ("done", 1, "after", "Done"),
+                ("snooze", 1, "after", "Snooze"),
+                ("drop", 5, "after", "Drop"),
+                ("retry", 4, "retry", "Retry"),
+                ("retry", 5, "failed", "Retry"),
+                ("raise", 1, "retry", "Retry"),
+                ("fatal", 1, "failed", "Fatal"),
+                ("unsendable", 1, "failed", "Fatal"),
+            ):
+                with self.subTest(kind=kind, payload=payload):
+                    program.ask("return", payload, attempt=attempt)
+                    before, after = program.ask("told")["result"][-2:]
+                    self.assertEqual(before, ["before", payload, "NoneType", "None"])
+                    cause = "LookupError('no')" if payload == "raise" else "None"
+                    self.assertEqual(after, [event, payload, outcome, cause])
+
+    def test_a_listener_that_raises_is_reported_and_changes_nothing(self):
+        for kind in KINDS:
+            program = self.program(kind)
+            self.assertEqual(program.ask("return", "done")["result"], 1)
+            self.assertEqual(program.ask("return", "retry")["error"], "later")
+            self.assertEqual(program.ask("return", "done")["outcome"], "done")
+            program.close()
+            self.assertEqual(program.end(), ([{"type": "bye"}], 0))
+            errors = program.errors()
+            self.assertIn("a listener of 'before' failed for the job job-1: RuntimeError: not before\n", errors)
+            self.assertIn("a listener of 'retry' failed for the job job-2: SystemExit: not after\n", errors)
+
+    def test_an_interrupted_attempt_is_no_failure_unless_it_timed_out(self):
+        job = Job("x", attempt=5, max_attempts=5)
+        for reason, event in (("shutdown", "after"), ("cancelled", "after"), ("lost", "after"), ("timeout", "failed")):
+            job._reason = reason
+            self.assertEqual(streamfleet._worker._Loop.end_of(job, Retry("interrupted")), event)
+
+    def test_wrong_listeners_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "there is no event 'done': use before, after, retry or failed"):
+            streamfleet.Worker().on("done")
+        program = Program(
+            """
+            import streamfleet
+            streamfleet.job("x")(lambda job: 1)
+            @streamfleet.on("failed")
+            async def page(job, outcome):
+                pass
+            streamfleet.run()
+            """
+        )
+        self.addCleanup(program.__exit__)
+        self.assertEqual(program.end(), ([], 1))
+        self.assertIn("the listener page must be no async def", program.errors())
+
+
 ASYNC = """
     import asyncio, time
     import streamfleet
