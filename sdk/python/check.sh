@@ -61,7 +61,7 @@ if [ "$python" = "$work/quick/venv/bin/python" ]; then
   fi
 fi
 if "$python" -m mypy --version >/dev/null 2>&1; then
-  (cd "$here" && "$python" -m mypy --cache-dir "$work/mypy" streamfleet)
+  (cd "$here" && "$python" -m mypy --cache-dir "$work/mypy" streamfleet tests/typed.py)
 else
   echo "skip types: mypy is not installed"
 fi

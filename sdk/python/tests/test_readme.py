@@ -77,6 +77,7 @@ class Readme(unittest.TestCase):
             "page.fetch": {"done": {"url": "x"}},
             "invoice.send": {"done": {"invoice": 7}, "fatal": {}},
             "card.charge": {"done": {"amount": 7}, "fatal": {"amount": 0}, "drop": {"amount": 2000}, "retry": {"amount": 7, "down": True}},
+            "mail.check": {"done": {"to": "ann@example.com"}},
             "photo.scan": {"done": {"size": 1}, "fatal": {"size": 0}},
         }
         for block in blocks("program"):

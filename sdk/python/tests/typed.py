@@ -1,0 +1,83 @@
+"""Checked by mypy with --strict, and not run: a program with the types of its payloads. Each ignored error must be one."""
+
+from typing import Any, Optional, TypedDict
+
+from typing_extensions import assert_type
+
+import streamfleet
+from streamfleet import Accepted, AsyncProducer, Cli, Done, Drop, Fatal, Handler, Job, Outcome, Producer, job
+
+
+class Mail(TypedDict):
+    to: str
+
+
+@job("mail.send", max_attempts=4)
+def send(job: Job[Mail]) -> dict[str, bool]:
+    assert_type(job.payload, Mail)
+    job.payload["too"]  # type: ignore[typeddict-item]
+    return {"sent": True}
+
+
+@job("mail.fetch")
+async def fetch(job: Job[Mail]) -> int:
+    return len(job.payload["to"])
+
+
+@job("clean")
+def clean(job: Job[None]) -> Optional[Outcome]:
+    return Drop("nothing to clean")
+
+
+@job("untyped")
+def untyped(job: Job) -> Any:
+    return job.payload["anything"]
+
+
+@job("mail.send", max_attempt=4)  # type: ignore[call-arg]
+def misspelled(job: Job) -> None:
+    pass
+
+
+@job("no.job")  # type: ignore[arg-type]
+def no_job(payload: str) -> None:
+    pass
+
+
+@streamfleet.middleware
+def around(job: Job, call_next: Any) -> Any:
+    return call_next(job)
+
+
+@streamfleet.on("failed")
+def failed(job: Job, outcome: Outcome) -> None:
+    pass
+
+
+assert_type(failed(Job("x"), Fatal("x")), None)
+streamfleet.errors({ValueError: "fatal", OSError: 30})
+streamfleet.errors({ValueError: "fatale"})  # type: ignore[dict-item]
+
+
+async def submit(producer: Producer, later: AsyncProducer, cli: Cli) -> None:
+    assert_type(send, Handler[Mail, dict[str, bool]])
+    assert_type(send(Job("mail.send", {"to": "ann@example.com"})), dict[str, bool])
+    assert_type(await fetch(Job("mail.fetch", Mail(to="ann@example.com"))), int)
+    assert_type(clean(Job("clean", None)), Optional[Outcome])
+
+    assert_type(send.enqueue({"to": "ann@example.com"}, producer=producer), str)
+    assert_type(await send.enqueue({"to": "ann@example.com"}, producer=later, delay=5), str)
+    assert_type(send.enqueue({"to": "ann@example.com"}, producer=cli), Accepted)
+    assert_type(send.enqueue({"to": "ann@example.com"}), Any)
+    clean.enqueue()
+    untyped.enqueue({"anything": 1})
+    untyped.enqueue()
+
+    send.enqueue({"too": "ann@example.com"}, producer=producer)  # type: ignore[call-overload]
+    send.enqueue({"to": 7})  # type: ignore[call-overload]
+    send.enqueue()  # type: ignore[call-overload]
+    send.enqueue({"to": "ann@example.com"}, attempts=3)  # type: ignore[call-overload]
+    send(Job("mail.send", 7))  # type: ignore[arg-type]
+
+
+assert_type(Done(1).result, Any)
