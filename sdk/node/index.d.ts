@@ -1,4 +1,5 @@
 /// <reference types="node" />
+import { EventEmitter } from 'node:events';
 
 /** Types of jobs and their payloads: `interface Jobs { 'mail.send': { to: string } }`. */
 export type JobTypes = Record<string, any>;
@@ -185,7 +186,8 @@ export class Refused extends Error {}
 /** Nobody knows whether the job was accepted. If it has an id, send it again. */
 export class Unconfirmed extends Error {}
 
-export type CancelReason = 'cancelled' | 'timeout' | 'shutdown' | 'lost';
+/** `failed`: a promise of the job was rejected, and nobody handled it. The others come from the worker. */
+export type CancelReason = 'cancelled' | 'timeout' | 'shutdown' | 'lost' | 'failed';
 export type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /** The attempt that a handler runs. Tests create one with a type and a payload. */
@@ -202,6 +204,7 @@ export class Job<Payload = any> {
       createdMs?: number;
       headers?: Record<string, string>;
       encoding?: Encoding;
+      results?: Record<string, unknown>;
       message?: Record<string, unknown>;
     },
   );
@@ -220,6 +223,8 @@ export class Job<Payload = any> {
   readonly encoding: Encoding;
   /** The name of the step, if the job has steps. */
   readonly step?: string;
+  /** What the steps returned that this one names in `after`, by their names: JSON values, or Buffers. */
+  readonly results: Record<string, any>;
   /** Greater for every later attempt of the job. */
   readonly fence?: string;
   readonly traceparent?: string;
@@ -256,10 +261,14 @@ export class Done extends Outcome {
 export class Retry extends Outcome {
   constructor(error: unknown, options?: { delay?: Length });
   readonly delayMs?: number;
+  /** What was thrown, if it is an object. */
+  readonly cause?: unknown;
 }
 /** The job can never succeed: it becomes a dead letter at once. */
 export class Fatal extends Outcome {
   constructor(error: unknown);
+  /** What was thrown, if it is an object. */
+  readonly cause?: unknown;
 }
 /** Not now: the job runs again after this delay, and no attempt is spent. */
 export class Snooze extends Outcome {
@@ -281,6 +290,24 @@ export type Handler<Payload = any> = (job: Job<Payload>) => unknown;
 /** Runs around a handler; it returns what `next` returns, or an outcome of its own. */
 export type Middleware = (job: Job, next: () => Promise<unknown>) => unknown;
 
+/** A class of errors, or the `name` or `code` that errors have, such as 'ECONNREFUSED'. */
+export type ErrorKind = (abstract new (...args: any[]) => Error) | string;
+/** A dead letter at once; another attempt; no longer wanted; or another attempt, no sooner than after this length. */
+export type ErrorRule = 'fatal' | 'retry' | 'drop' | Length;
+
+/** What happens to the jobs of this program. What a listener throws is reported on standard error, and changes nothing. */
+export interface WorkerEvents extends EventEmitter {
+  /** An attempt begins. */
+  on(event: 'before', listener: (job: Job) => unknown): this;
+  /**
+   * An attempt has ended: `after` without a failure; `retry` if it has failed and the job runs again; `failed` if it has failed for
+   * good. The worker has got the answer.
+   */
+  on(event: 'after' | 'retry' | 'failed', listener: (job: Job, outcome: Outcome) => unknown): this;
+  once(event: 'before', listener: (job: Job) => unknown): this;
+  once(event: 'after' | 'retry' | 'failed', listener: (job: Job, outcome: Outcome) => unknown): this;
+}
+
 /** Runs handlers for a streamfleet worker, which starts this program and gives it jobs. */
 export class Worker<Jobs = JobTypes> {
   /** Handles the jobs of a type. */
@@ -289,6 +316,13 @@ export class Worker<Jobs = JobTypes> {
   handle<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>): this;
   /** Adds a function around all handlers. The first one is the outermost. */
   use(middleware: Middleware): this;
+  /**
+   * Says what follows errors of these classes, names or codes, if a handler throws them: `worker.errors([[RangeError, 'fatal']])`. The
+   * nearest one decides: the code of the error, its name, its class, the class above that. The configuration of the worker decides about
+   * errors without a rule.
+   */
+  errors(rules: Iterable<readonly [ErrorKind, ErrorRule]>): this;
+  readonly events: WorkerEvents;
   /**
    * Takes jobs until the worker wants no more. After that, the program has two seconds to close its connections.
    *

@@ -7,8 +7,10 @@
  */
 'use strict';
 
+const { AsyncLocalStorage } = require('node:async_hooks');
 const { spawn } = require('node:child_process');
 const { randomBytes } = require('node:crypto');
+const { EventEmitter } = require('node:events');
 const fs = require('node:fs');
 const net = require('node:net');
 const tty = require('node:tty');
@@ -207,6 +209,8 @@ function instantMs(value, name) {
 
 /** Marks outcomes, also those of another copy of this package. */
 const FIELDS = Symbol.for('streamfleet.outcome');
+/** The names of an error's classes, if the configuration of the worker is to decide what follows. */
+const CLASSES = Symbol('classes');
 /** The fleet cuts errors at this length. */
 const MOST_ERROR_BYTES = 4096;
 
@@ -220,6 +224,11 @@ class Outcome extends Error {
     Error.stackTraceLimit = limit;
     this.name = new.target.name;
   }
+}
+
+/** Gives an outcome what was thrown, for listeners. */
+function caused(outcome, error) {
+  if (typeof error === 'object' && error !== null) outcome.cause = error;
 }
 
 /** The job is done. The result is a JSON value, or bytes. */
@@ -241,10 +250,13 @@ class Retry extends Outcome {
   constructor(error, { delay } = {}) {
     super(describe(error));
     this.delayMs = delay === undefined ? undefined : lengthMs(delay, 'delay');
+    caused(this, error);
   }
 
   [FIELDS]() {
-    return { outcome: 'retry', error: cut(this.message, MOST_ERROR_BYTES), delay_ms: this.delayMs };
+    const error = cut(this.message, MOST_ERROR_BYTES);
+    const room = mostLineBytes - AROUND_TEXT - Buffer.byteLength(JSON.stringify(error));
+    return { outcome: 'retry', error, delay_ms: this.delayMs, classes: this[CLASSES] && fitting(this[CLASSES], room) };
   }
 }
 
@@ -252,6 +264,7 @@ class Retry extends Outcome {
 class Fatal extends Outcome {
   constructor(error) {
     super(describe(error));
+    caused(this, error);
   }
 
   [FIELDS]() {
@@ -340,6 +353,77 @@ function headOf(error) {
 function framesOf(error) {
   const lines = typeof error.stack === 'string' ? error.stack.split('\n') : [];
   return lines.filter((line) => /^\s+at /.test(line) && !line.includes(__filename) && !line.includes('(node:'));
+}
+
+// ---------------------------------------------------------------------------------------------------- Errors by class
+
+/** The worker looks at no more names of classes, and at no longer ones. */
+const MOST_CLASSES = 32;
+const MOST_CLASS_BYTES = 200;
+const WORDS = ['fatal', 'retry', 'drop'];
+
+/** What an error is, the nearest first: its code, its name, and the classes of its prototypes and their names. */
+function kindsOf(error) {
+  if (typeof error !== 'object' || error === null) return [];
+  const kinds = new Set([error.code]);
+  let hasName = false;
+  // Without the last prototype: that of all objects, also of another realm.
+  for (let level = error; Object.getPrototypeOf(level) !== null; level = Object.getPrototypeOf(level)) {
+    if (Object.hasOwn(level, 'name')) {
+      // A getter, such as that of DOMException, knows the name of the error itself.
+      kinds.add(hasName ? Object.getOwnPropertyDescriptor(level, 'name').value : error.name);
+      hasName = true;
+    }
+    const made = Object.hasOwn(level, 'constructor') ? level.constructor : undefined;
+    kinds.add(made).add(made?.name);
+  }
+  return [...kinds].filter((kind) => typeof kind === 'function' || (typeof kind === 'string' && kind !== ''));
+}
+
+/** The names of classes for the worker. */
+function classesOf(kinds) {
+  const names = kinds.filter((kind) => typeof kind === 'string' && Buffer.byteLength(kind) <= MOST_CLASS_BYTES);
+  return names.length > 0 ? names.slice(0, MOST_CLASSES) : undefined;
+}
+
+/** The first of these names, as many as fit into this many bytes. */
+function fitting(names, room) {
+  let left = room;
+  return names.filter((name) => (left -= Buffer.byteLength(JSON.stringify(name)) + 1) >= 0);
+}
+
+/** Checks a rule, and returns it with its length in milliseconds. */
+function ruled(kind, rule) {
+  const isClass = typeof kind === 'function' && (kind === Error || kind.prototype instanceof Error);
+  if (!isClass && (typeof kind !== 'string' || kind === '')) {
+    throw new TypeError(`errors: ${inspect(kind)} is neither a class of errors nor the name or code of one`);
+  }
+  const name = isClass ? kind.name : kind;
+  if (isClass && kind.prototype instanceof Outcome) throw new TypeError(`errors: ${name} is an outcome, which needs no rule`);
+  if (WORDS.includes(rule)) return [kind, rule];
+  try {
+    return [kind, lengthMs(rule, 'a rule')];
+  } catch {
+    throw new TypeError(`errors: the rule of ${name} must be 'fatal', 'retry', 'drop', a number of milliseconds, or a text such as '30s', not ${inspect(rule)}`);
+  }
+}
+
+/** The outcome of an attempt that threw this, by the rules of the program. The note follows the text of the error. */
+function decided(rules, error, note = '') {
+  let kinds = [];
+  try {
+    kinds = kindsOf(error);
+  } catch {
+    // Its own getters throw.
+  }
+  const kind = kinds.find((each) => rules.has(each));
+  const rule = rules.get(kind);
+  if (rule === 'drop') return new Drop(headOf(error));
+  const text = `${describe(error)}${note}`;
+  const outcome = rule === 'fatal' ? new Fatal(text) : new Retry(text, typeof rule === 'number' ? { delay: rule } : {});
+  if (rule === undefined) outcome[CLASSES] = classesOf(kinds);
+  caused(outcome, error);
+  return outcome;
 }
 
 // ----------------------------------------------------------------------------------------------------------- Producer
@@ -586,6 +670,11 @@ function resultOf(text) {
   } catch {
     return text;
   }
+  return bytesOr(value);
+}
+
+/** Bytes are kept as an object with their encoding. */
+function bytesOr(value) {
   const isBytes = value !== null && typeof value === 'object' && value.encoding === 'base64' && typeof value.data === 'string';
   return isBytes && Object.keys(value).length === 2 ? Buffer.from(value.data, 'base64') : value;
 }
@@ -1106,6 +1195,15 @@ const SLICE_MS = 5;
 /** How long the program's own code has to close connections after the last job. */
 const EXIT_GRACE_MS = 2000;
 const CRASH_GRACE_MS = 2000;
+/** How long a handler may go on after a rejection that nobody handled has failed its job. */
+const SETTLE_MS = 2000;
+/** An attempt begins; it has ended without a failure; it has failed and the job runs again; it has failed for good. */
+const EVENTS = ['before', 'after', 'retry', 'failed'];
+/** Reasons of the worker to end an attempt that are no failure of the job. */
+const NO_FAILURE = ['cancelled', 'shutdown', 'lost'];
+
+/** The attempt that code runs for. */
+const CONTEXT = new AsyncLocalStorage();
 const LEVELS = ['debug', 'info', 'warn', 'error'];
 
 /** What only this module may reach. */
@@ -1136,6 +1234,7 @@ class Job {
     this.message = options.message ?? {};
     this.ref = this.message.ref;
     this.step = this.message.step;
+    this.results = options.results ?? {};
     this.fence = this.message.fence;
     this.traceparent = this.message.traceparent;
     this.#deadline = options.timeout === undefined ? Infinity : performance.now() + options.timeout;
@@ -1234,7 +1333,10 @@ class Worker {
   #handlers = new Map();
   #middleware = [];
   #calls = new Map();
+  #rules = new Map();
+  /** The attempts by ref: the job, until the end; and the outcome of an attempt that has failed and whose handler goes on. */
   #running = new Map();
+  #canRelease = false;
   #waiting = [];
   #late = [];
   #lateTimer;
@@ -1249,6 +1351,9 @@ class Worker {
   #output;
   #input;
   #ended;
+
+  /** Tells what happens to jobs: `before` (job), and `after`, `retry` or `failed` (job, outcome). */
+  events = new EventEmitter();
 
   /** Handles the jobs of a type. What the handler returns is an outcome, or else the result of a success. */
   on(type, handler) {
@@ -1271,12 +1376,20 @@ class Worker {
     return this;
   }
 
+  /** Says what follows errors of these classes, names or codes, if a handler throws them. The nearest one decides. */
+  errors(rules) {
+    for (const [kind, rule] of Array.from(rules, ([kind, rule]) => ruled(kind, rule))) this.#rules.set(kind, rule);
+    return this;
+  }
+
   /** Takes jobs until the worker wants no more, or this program has had enough. The process exits soon afterwards. */
   async run({ inflight, maxJobs } = {}) {
     if (this.#handlers.size === 0) throw new TypeError('no handler is registered');
     for (const [name, value] of Object.entries({ inflight, maxJobs })) {
       if (value !== undefined && !(Number.isInteger(value) && value >= 1)) throw new TypeError(`${name} must be a whole number, at least 1, not ${inspect(value)}`);
     }
+    const unknown = this.events.eventNames().find((name) => !EVENTS.includes(name));
+    if (unknown !== undefined) throw new TypeError(`there is no event ${inspect(unknown)}: use before, after, retry or failed`);
     if (!pipes && tty.isatty(0)) {
       process.stderr.write('This program takes jobs from a streamfleet worker: name it as the command of a pool.\n');
       process.exit(64);
@@ -1291,6 +1404,7 @@ class Worker {
       this.#pump();
     });
     process.on('uncaughtException', (error, origin) => this.#crash(error, origin));
+    process.on('unhandledRejection', (error) => this.#rejected(error));
     process.on('exit', (code) => this.#onExit(code));
     const ended = new Promise((resolve) => {
       this.#ended = resolve;
@@ -1337,6 +1451,7 @@ class Worker {
     if (this.#isGreeted) return;
     this.#isGreeted = true;
     limitLines(hello.max_line);
+    this.#canRelease = hello.released === true;
     const offered = Math.max(1, Number(hello.inflight ?? 1));
     this.#output.send(
       lineOf({
@@ -1355,7 +1470,7 @@ class Worker {
   }
 
   #cancel(ref, reason) {
-    this.#running.get(ref)?.cancel(reason);
+    this.#running.get(ref)?.job.cancel(reason);
     for (const list of [this.#waiting, this.#late]) {
       const at = list.findIndex((message) => String(message.ref) === ref);
       if (at >= 0) {
@@ -1387,22 +1502,45 @@ class Worker {
     this.#endIfIdle();
   }
 
-  async #attempt(message) {
+  #attempt(message) {
     const job = jobOf(message, this.#output);
+    // What the job leaves open, such as a connection, keeps the attempt, but not the job.
+    const attempt = { job, id: job.id, type: job.type, failure: undefined };
     this.#started += 1;
-    this.#running.set(job.ref, job);
+    this.#running.set(job.ref, attempt);
+    CONTEXT.run(attempt, () => this.#run(attempt, job));
+  }
+
+  async #run(attempt, job) {
     let outcome;
     try {
+      this.#tell('before', job);
       const call = this.#calls.get(job.type);
       const returned = call ? await call(job) : this.#unknown(job);
       outcome = typeof returned?.[FIELDS] === 'function' ? returned : new Done(returned);
     } catch (error) {
-      outcome = outcomeOf(error, job);
+      outcome = this.#outcomeOf(error, job);
     }
-    // A crash has answered it already.
-    if (!this.#running.delete(job.ref)) return;
+    this.#end(attempt, attempt.failure ?? outcome);
+  }
+
+  #outcomeOf(error, job) {
+    if (typeof error?.[FIELDS] === 'function') return error;
+    if (job.cancelled === undefined) return decided(this.#rules, error);
+    // What is thrown because of an interruption says nothing about the job.
+    const outcome = new Retry(`${new Cancelled(job.cancelled).message}\n${describe(error)}`);
+    caused(outcome, error);
+    return outcome;
+  }
+
+  /** Answers an attempt, unless it has been answered: by a crash, or because of a rejection that nobody handled. */
+  #end(attempt, outcome) {
+    const { job } = attempt;
+    if (job === undefined || !this.#running.delete(job.ref)) return;
+    attempt.job = undefined;
+    clearTimeout(attempt.timer);
     job[END]();
-    this.#answer(job.ref, outcome);
+    this.#tellEnd(job, this.#answer(job.ref, outcome));
     this.#pump();
   }
 
@@ -1411,16 +1549,40 @@ class Worker {
     return new Retry(`this program has no handler for ${job.type}; it serves ${types}`);
   }
 
+  /** Returns the outcome that was written. */
   #answer(ref, outcome) {
-    if (this.#isOver) return;
-    let line;
+    if (this.#isOver) return outcome;
+    let [line, written] = [undefined, outcome];
     try {
       line = answerLine(ref, outcome);
     } catch (error) {
       // Another attempt would do the work again, and return the same.
-      line = answerLine(ref, new Fatal(`the handler's result cannot be sent: ${error?.message ?? error}`));
+      written = new Fatal(`the handler's result cannot be sent: ${error?.message ?? error}`);
+      line = answerLine(ref, written);
     }
     this.#output.send(line);
+    return written;
+  }
+
+  #tellEnd(job, outcome) {
+    const { outcome: what } = outcome[FIELDS]();
+    const isFailure = what === 'fatal' || (what === 'retry' && !NO_FAILURE.includes(job.cancelled));
+    const isLast = what === 'fatal' || job.attempt >= job.maxAttempts;
+    this.#tell(!isFailure ? 'after' : isLast ? 'failed' : 'retry', job, outcome);
+  }
+
+  /** Calls the listeners of an event. What they throw is reported, and changes nothing. */
+  #tell(event, job, ...facts) {
+    if (this.events.listenerCount(event) === 0) return;
+    const report = (error) => process.stderr.write(`a listener of '${event}' failed for the job ${job.id}: ${describe(error)}\n`);
+    for (const listener of this.events.rawListeners(event)) {
+      try {
+        const returned = listener.call(this.events, job, ...facts);
+        if (typeof returned?.then === 'function') Promise.resolve(returned).catch(report);
+      } catch (error) {
+        report(error);
+      }
+    }
   }
 
   /** Answers the jobs that are not started, some time later. If this process ends first, another one has them at once. */
@@ -1448,33 +1610,91 @@ class Worker {
     });
   }
 
+  /** Fails the job that a rejection that nobody handled belongs to, and no other. */
+  #rejected(error) {
+    const attempt = CONTEXT.getStore();
+    if (attempt === undefined) {
+      // If the program has a listener of its own, it decides what follows, as in any other program.
+      if (process.listenerCount('unhandledRejection') === 1) this.#crash(error, 'unhandledRejection');
+      return;
+    }
+    const how = howOf('unhandledRejection');
+    process.stderr.write(`${how} in the job ${attempt.id} (${attempt.type}): ${error?.stack ?? inspect(error)}\n`);
+    const { job } = attempt;
+    if (job === undefined || attempt.failure !== undefined) {
+      const message = cut(`${how}; it belongs to ${attempt.id} (${attempt.type}), which had ended: ${describe(error)}`, MOST_TEXT_BYTES);
+      this.#output.sendLog(lineOf({ type: 'log', level: 'error', message }));
+      return;
+    }
+    attempt.failure = decided(this.#rules, error, `\n(${how})`);
+    job.cancel('failed');
+    attempt.timer = setTimeout(() => this.#end(attempt, attempt.failure), SETTLE_MS);
+  }
+
   /** Ends the program after an error that nobody caught: nobody knows in what state it is. */
   #crash(error, origin) {
-    const how = origin === 'unhandledRejection' ? 'a promise was rejected, and nobody handled it' : 'an error was thrown, and nobody caught it';
+    const how = howOf(origin);
     process.stderr.write(`${how}: ${error?.stack ?? inspect(error)}\n`);
     if (this.#isOver) process.exit(1);
+    const note = `\n(${how}; the program ended)`;
+    // If only one job ran, it is to blame, unless the error belongs to another one, which has ended.
+    const guilty = CONTEXT.getStore() ?? (this.#running.size === 1 ? [...this.#running.values()][0] : undefined);
     this.#giveUp((lines) => {
       this.#output.send(lines);
       this.#output.end(() => process.exit(1));
       setTimeout(() => process.exit(1), CRASH_GRACE_MS);
-    }, `${describe(error)}\n(${how}; the program ended)`);
+    }, { guilty, outcome: decided(this.#rules, error, note), others: `${describe(error)}${note}` });
   }
 
   /** Answers the running jobs while the process exits. */
   #onExit(code) {
     if (this.#isOver || !this.#isGreeted) return;
-    this.#giveUp((lines) => this.#output.writeNow(lines), `the handler called process.exit(${code ?? 0}), or nothing kept the program alive`);
+    const guilty = CONTEXT.getStore();
+    const error = `the handler called process.exit(${code ?? 0}), or nothing kept the program alive`;
+    // Without a job that has called it, no job would ever end.
+    const blamed = guilty === undefined ? [...this.#running.values()] : [guilty];
+    for (const attempt of blamed) attempt.failure ??= new Retry(error);
+    this.#giveUp((lines) => this.#output.writeNow(lines), { guilty, outcome: new Retry(error), others: error });
   }
 
-  #giveUp(write, error) {
+  /** Answers all jobs: the guilty one, if it is known, with its outcome, and those that have failed before with theirs. */
+  #giveUp(write, { guilty, outcome, others }) {
     let lines = '';
-    for (const ref of this.#running.keys()) lines += lineOf({ type: 'result', ref, ...new Retry(error)[FIELDS]() });
+    const ended = [];
+    for (const [ref, attempt] of this.#running) {
+      const innocent = this.#canRelease ? new Released(guilty) : new Retry(guilty === undefined ? others : because(guilty));
+      const own = attempt.failure ?? (attempt === guilty ? outcome : innocent);
+      lines += answerLine(ref, own);
+      ended.push([attempt.job, own]);
+      attempt.job = undefined;
+    }
     for (const { ref } of [...this.#waiting, ...this.#late]) {
       lines += lineOf({ type: 'result', ref, ...new Snooze(LATER_MS, 'the program ended')[FIELDS]() });
     }
     this.#isOver = true;
     this.#running.clear();
     write(`${lines}${lineOf({ type: 'bye' })}`);
+    for (const [job, own] of ended) this.#tellEnd(job, own);
+  }
+}
+
+function howOf(origin) {
+  return origin === 'unhandledRejection' ? 'a promise was rejected, and nobody handled it' : 'an error was thrown, and nobody caught it';
+}
+
+/** Why a job ends that is not to blame. The error of another job may contain what is none of its business. */
+function because({ id, type }) {
+  return `the program ended because of the job ${id} (${type})`;
+}
+
+/** The program ends because of another job, or for a cause that no job has: nobody knows how far this one got. */
+class Released extends Outcome {
+  constructor(guilty) {
+    super(guilty === undefined ? 'the program ended' : because(guilty));
+  }
+
+  [FIELDS]() {
+    return { outcome: 'released', reason: cut(this.message, MOST_ERROR_BYTES) };
   }
 }
 
@@ -1501,15 +1721,10 @@ function jobOf(message, output) {
     timeout: message.timeout_ms === undefined ? undefined : Number(message.timeout_ms),
     headers: headers ?? {},
     encoding: message.encoding,
+    results: Object.fromEntries(Object.entries(message.results ?? {}).map(([step, result]) => [step, bytesOr(result)])),
     message,
     [INTERNAL]: output,
   });
-}
-
-function outcomeOf(error, job) {
-  if (typeof error?.[FIELDS] === 'function') return error;
-  if (job.cancelled !== undefined) return new Retry(`${new Cancelled(job.cancelled).message}\n${describe(error)}`);
-  return new Retry(error);
 }
 
 module.exports = {

@@ -1,5 +1,5 @@
 // Checked by tsc, and not run: a program with the types of its jobs.
-import { Cli, Drop, Fatal, Gone, Job, NotEnded, Producer, Retry, Snooze, Worker, done, type Middleware, type Status } from 'streamfleet';
+import { Cli, Drop, Fatal, Gone, Job, NotEnded, Producer, Retry, Snooze, Worker, done, type ErrorKind, type ErrorRule, type Middleware, type Status } from 'streamfleet';
 
 interface Jobs {
   'mail.send': { to: string; subject?: string };
@@ -18,6 +18,12 @@ const timing: Middleware = async (job, next) => {
 
 const worker = new Worker<Jobs>();
 worker.use(timing);
+worker.errors([[RangeError, 'fatal'], ['ECONNREFUSED', '30s'], [Error, 5000]]).errors(new Map<ErrorKind, ErrorRule>([[TypeError, 'drop']]));
+// @ts-expect-error: a number is no class of errors.
+worker.errors([[7, 'fatal']]);
+worker.events.on('before', (job) => job.id).once('failed', (job, outcome) => console.error(job.id, outcome.message, outcome.cause));
+// @ts-expect-error: there is no such event.
+worker.events.on('fail', () => undefined);
 worker.on('mail.send', async (job) => {
   const to: string = job.payload.to;
   job.progress(50, `writing to ${to}`);

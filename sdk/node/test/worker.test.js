@@ -78,7 +78,7 @@ test('what is thrown is a retry that begins with the error and ends with its sta
     assert.deepEqual(await program.ask('object'), { outcome: 'retry', error: '{ code: 7 }' });
     assert.deepEqual(await program.ask('nothing'), { outcome: 'retry', error: 'undefined' });
     assert.match((await program.ask('both')).error, /^AggregateError: refused v6; refused v4\n/);
-    assert.deepEqual(await program.ask('hidden'), { outcome: 'retry', error: 'an error that cannot be shown' });
+    assert.deepEqual(await program.ask('hidden'), { outcome: 'retry', error: 'an error that cannot be shown', classes: ['Error'] });
     const long = (await program.ask('long')).error;
     assert.ok(Buffer.byteLength(long) <= 4096);
     assert.match(long, /^Error: é+ …\n {4}at /);
@@ -394,31 +394,268 @@ test('a program that prints before it loads the package can have it loaded first
   }
 });
 
-for (const [how, thrown] of [
-  ['an exception', "setTimeout(() => { throw new Error('nobody caught this'); })"],
-  ['a rejection', "void Promise.reject(new Error('nobody caught this'))"],
-]) {
-  test(`${how} that nobody catches answers the running jobs, and ends the program with 1`, async () => {
-    const code = `const worker = new Worker();
-      worker.on('wait', (job) => { job.log('waiting'); return new Promise(() => {}); });
-      worker.on('bad', () => { ${thrown}; return new Promise(() => {}); });
-      worker.run();`;
-    await withProgram(code, async (program) => {
-      await program.hello(2);
-      const wait = program.job('wait');
+const CRASHES = `const worker = new Worker();
+  worker.errors([[EvalError, 'fatal']]);
+  worker.on('wait', (job) => { job.log('waiting'); return new Promise((go) => process.once('SIGUSR2', () => go('waited'))); });
+  worker.on('throw', (job) => { setTimeout(() => { throw new (global[job.payload] ?? Error)('nobody caught this'); }); return new Promise(() => {}); });
+  worker.on('exit', () => process.exit(3));
+  worker.on('reject', async (job) => {
+    void (async () => { await null; throw new (global[job.payload] ?? Error)('nobody caught this'); })();
+    await new Promise((go) => setTimeout(go, 50));
+    return [job.cancelled, job.signal.aborted];
+  });
+  worker.on('hang', () => { void Promise.reject(new Error('nobody caught this')); return new Promise(() => {}); });
+  let reject;
+  worker.on('late', () => { new Promise((_, no) => { reject = no; }); });
+  worker.on('reject.it', () => { reject(new Error('too late')); });
+  process.on('SIGHUP', () => { throw new Error('of nobody'); });
+  process.on('SIGURG', () => { void Promise.reject(new Error('of nobody')); });
+  worker.run();`;
+
+test('a rejection that nobody handles fails its own job, and no other', async () => {
+  await withProgram(CRASHES, async (program) => {
+    await program.hello(5);
+    const wait = program.job('wait');
+    await program.next();
+    const { outcome, error, classes } = await program.ask('reject');
+    assert.equal(outcome, 'retry');
+    assert.match(error, /^Error: nobody caught this\n[^]*\n\(a promise was rejected, and nobody handled it\)$/);
+    assert.deepEqual(classes, ['Error']);
+    assert.equal((await program.ask('reject', 'EvalError')).outcome, 'fatal');
+    assert.match((await program.ask('hang')).error, /^Error: nobody caught this\n/);
+    await program.signal('SIGUSR2');
+    assert.deepEqual(await program.result(wait), { outcome: 'done', result: 'waited' });
+    assert.match(program.errors, /nobody handled it in the job job-2 \(reject\): Error: nobody caught this/);
+  });
+});
+
+test('a rejection of a job that has ended is logged, and fails nothing', async () => {
+  await withProgram(CRASHES, async (program) => {
+    await program.hello(5);
+    assert.equal((await program.ask('late')).outcome, 'done');
+    const ref = program.job('reject.it');
+    const lines = [await program.next(), await program.next()];
+    const { level, message } = lines.find(({ type }) => type === 'log');
+    assert.equal(level, 'error');
+    assert.match(message, /^a promise was rejected, and nobody handled it; it belongs to job-1 \(late\), which had ended: Error: too late/);
+    const { type: _, ...result } = lines.find(({ type }) => type === 'result');
+    assert.deepEqual(result, { ref, outcome: 'done' });
+  });
+});
+
+/** Sends two jobs, ends the program by one of them, or by a signal, and returns the answers and what was said. */
+async function crashed(last, { released, payload, signal }) {
+  return new Promise((resolve, reject) => {
+    withProgram(CRASHES, async (program) => {
+      await program.hello(2, { released });
+      const refs = [program.job('wait')];
       await program.next();
-      const bad = program.job('bad');
-      const { lines, code: exit } = await program.end();
-      assert.deepEqual(lines.map(({ ref, type }) => ref ?? type), [wait, bad, 'bye']);
-      for (const { outcome, error } of lines.slice(0, 2)) {
-        assert.equal(outcome, 'retry');
-        assert.match(error, /^Error: nobody caught this\n[^]*the program ended\)$/);
-      }
-      assert.equal(exit, 1);
-      assert.match(program.errors, /nobody caught this/);
-    });
+      refs.push(program.job(last, payload));
+      if (last === 'wait') await program.next();
+      if (signal !== undefined) await program.signal(signal);
+      const { lines, code } = await program.end();
+      assert.deepEqual(lines.map(({ ref, type }) => ref ?? type), [...refs, 'bye']);
+      resolve({ innocent: lines[0], guilty: lines[1], code, errors: program.errors });
+    }).catch(reject);
   });
 }
+
+test('an error that nobody catches ends the program, and is that of its own job only', async () => {
+  const { innocent, guilty, code, errors } = await crashed('throw', {});
+  assert.deepEqual([innocent.outcome, innocent.error], ['retry', 'the program ended because of the job job-2 (throw)']);
+  assert.equal(guilty.outcome, 'retry');
+  assert.match(guilty.error, /^Error: nobody caught this\n[^]*the program ended\)$/);
+  assert.equal(code, 1);
+  assert.match(errors, /nobody caught this/);
+  assert.equal((await crashed('throw', { payload: 'EvalError' })).guilty.outcome, 'fatal');
+});
+
+test('a worker that can release jobs gets those back that are not to blame', async () => {
+  const reason = (what) => `the program ended because of the job job-2 (${what})`;
+  for (const [what, error, exit] of [['throw', /nobody caught this/, 1], ['exit', /process\.exit\(3\)/, 3]]) {
+    const { innocent, guilty, code } = await crashed(what, { released: true });
+    assert.deepEqual(innocent, { type: 'result', ref: '1', outcome: 'released', reason: reason(what) });
+    assert.equal(guilty.outcome, 'retry');
+    assert.match(guilty.error, error);
+    assert.equal(code, exit);
+  }
+});
+
+test('an error that belongs to no job ends the program, and no job is to blame', async () => {
+  for (const signal of ['SIGHUP', 'SIGURG']) {
+    const old = await crashed('wait', { signal });
+    for (const { outcome, error } of [old.innocent, old.guilty]) {
+      assert.equal(outcome, 'retry');
+      assert.match(error, /^Error: of nobody\n[^]*the program ended\)$/);
+    }
+    assert.equal(old.code, 1);
+    const { innocent, guilty } = await crashed('wait', { signal, released: true });
+    for (const { outcome, reason } of [innocent, guilty]) assert.deepEqual([outcome, reason], ['released', 'the program ended']);
+  }
+});
+
+test('a program with its own listener decides about rejections that belong to no job', async () => {
+  const code = `process.on('unhandledRejection', (error) => console.error('own listener: ' + error.message)); ${CRASHES}`;
+  await withProgram(code, async (program) => {
+    await program.hello(2);
+    await program.signal('SIGURG');
+    await program.until('the listener', () => program.errors.includes('own listener: of nobody'));
+    assert.match((await program.ask('reject')).error, /^Error: nobody caught this/);
+  });
+});
+
+const RULES = `const worker = new Worker();
+  class Busy extends RangeError {}
+  class Declined extends TypeError {}
+  class Named extends Error { constructor(message) { super(message); this.name = 'NamedError'; } }
+  class Hidden extends Error { get code() { throw new Error('no code'); } }
+  const long = { ['L'.repeat(300)]: class extends Named {} }['L'.repeat(300)];
+  worker.errors([[RangeError, 'fatal'], [TypeError, 'retry']]).errors(new Map([[Declined, 'drop'], [Busy, '2.5s'], ['ECONNREFUSED', 'fatal'], ['NotFound', 1000]]));
+  const thrown = {
+    fatal: () => new RangeError('no room'),
+    retry: () => new TypeError('later'),
+    drop: () => new Declined('gone'),
+    busy: () => new Busy('soon'),
+    code: () => Object.assign(new TypeError('refused'), { code: 'ECONNREFUSED' }),
+    name: () => Object.assign(new Error('lost'), { name: 'NotFound' }),
+    open: () => new SyntaxError('who knows'),
+    named: () => Object.assign(new Named('x'), { code: 'ER_DUP_ENTRY' }),
+    dom: () => new DOMException('no', 'AbortError'),
+    hidden: () => new Hidden('x'),
+    long: () => new long('\\0'.repeat(3000)),
+    foreign: () => { try { require('node:vm').runInNewContext('null.x'); } catch (error) { return error; } },
+    text: () => 'just text',
+    outcome: () => new Retry(new RangeError('own words')),
+  };
+  worker.on('throw', (job) => { throw thrown[job.payload](); });
+  worker.on('wait', (job) => new Promise((_, no) => { job.log('waiting'); job.signal.addEventListener('abort', () => no(new RangeError('because of that'))); setTimeout(() => {}, 60_000).unref(); }));
+  worker.run();`;
+
+test('the nearest class, name or code of an error decides what follows', async () => {
+  await withProgram(RULES, async (program) => {
+    await program.hello();
+    for (const [name, outcome, delay, text] of [
+      ['fatal', 'fatal', undefined, 'RangeError: no room'],
+      ['retry', 'retry', undefined, 'TypeError: later'],
+      ['busy', 'retry', 2500, 'RangeError: soon'],
+      ['code', 'fatal', undefined, 'TypeError: refused'],
+      ['name', 'retry', 1000, 'NotFound: lost'],
+      ['foreign', 'retry', undefined, 'TypeError: Cannot read'],
+    ]) {
+      const answer = await program.ask('throw', name);
+      assert.equal(answer.outcome, outcome, name);
+      assert.equal(answer.delay_ms, delay, name);
+      assert.ok(answer.error.startsWith(text), answer.error);
+      if (name !== 'foreign') assert.equal(answer.classes, undefined, name);
+    }
+    assert.deepEqual(await program.ask('throw', 'drop'), { outcome: 'drop', reason: 'TypeError: gone' });
+  });
+});
+
+test('an error without a rule has its code, names and classes for the configuration', async () => {
+  await withProgram(RULES, async (program) => {
+    await program.hello(1);
+    for (const [name, classes] of [
+      ['open', ['SyntaxError', 'Error']],
+      ['named', ['ER_DUP_ENTRY', 'NamedError', 'Named', 'Error']],
+      ['dom', ['AbortError', 'DOMException', 'Error']],
+      ['long', ['NamedError', 'Named', 'Error']],
+      ['foreign', ['TypeError', 'Error']],
+      ['hidden', undefined],
+      ['text', undefined],
+      ['outcome', undefined],
+    ]) {
+      const answer = await program.ask('throw', name);
+      assert.deepEqual([answer.outcome, answer.classes], ['retry', classes], name);
+    }
+    const ref = program.job('wait');
+    await program.next();
+    program.send({ type: 'cancel', ref, reason: 'timeout' });
+    const answer = await program.result(ref);
+    assert.deepEqual([answer.outcome, answer.classes], ['retry', undefined]);
+  });
+  await withProgram(RULES, async (program) => {
+    await program.hello(1, { max_line: 1024 });
+    const answer = await program.ask('throw', 'long');
+    assert.ok(Buffer.byteLength(JSON.stringify(answer)) <= 1000);
+    assert.equal((await program.ask('throw', 'open')).classes[0], 'SyntaxError');
+  });
+});
+
+test('rules that cannot be meant are refused with their class', () => {
+  const { Fatal, Worker } = require('..');
+  for (const [kind, rule, text] of [
+    [RangeError, 'fatale', /the rule of RangeError must be 'fatal', 'retry', 'drop', a number of milliseconds, .*not 'fatale'/],
+    [RangeError, -1, /the rule of RangeError .*not -1/],
+    [RangeError, Infinity, /not Infinity/],
+    [RangeError, undefined, /not undefined/],
+    [Map, 'fatal', /\[class Map\].* is neither a class of errors|\[Function: Map\] is neither a class of errors/],
+    ['', 'fatal', /is neither a class of errors/],
+    [Fatal, 'retry', /Fatal is an outcome/],
+  ]) {
+    assert.throws(() => new Worker().errors([[Error, 'retry'], [kind, rule]]), text);
+  }
+});
+
+const LISTENERS = `const worker = new Worker(); let told = [];
+  for (const event of ['before', 'after', 'retry', 'failed']) {
+    worker.events.on(event, (job, outcome) => { told.push([event, job.payload, outcome?.constructor.name ?? null, outcome?.cause?.message ?? null]); });
+  }
+  worker.events.prependListener('before', () => { throw new RangeError('not before'); });
+  worker.events.once('after', async () => { throw new Error('not after'); });
+  const outcomes = { done: () => 1, snooze: () => snooze(1000), drop: () => drop('gone'), retry: () => retry('later'), fatal: () => fatal('never'), unsendable: () => NaN };
+  worker.on('return', (job) => { if (job.payload === 'throw') throw new Error('no'); return outcomes[job.payload](); });
+  worker.on('told', (job) => told.slice(0, -1));
+  worker.on('wait', (job) => new Promise((_, no) => { job.log('waiting'); job.signal.addEventListener('abort', () => no(job.signal.reason)); setTimeout(() => {}, 60_000).unref(); }));
+  worker.on('reject', () => { void Promise.reject(new Error('lost')); return new Promise(() => {}); });
+  worker.run();`;
+
+test('each attempt has one event before and one after, whatever listeners do', async () => {
+  await withProgram(LISTENERS, async (program) => {
+    await program.hello();
+    const last = async () => (await program.ask('told')).result.slice(-2);
+    for (const [payload, attempt, event, outcome] of [
+      ['done', 1, 'after', 'Done'],
+      ['snooze', 1, 'after', 'Snooze'],
+      ['drop', 5, 'after', 'Drop'],
+      ['retry', 4, 'retry', 'Retry'],
+      ['retry', 5, 'failed', 'Retry'],
+      ['throw', 1, 'retry', 'Retry'],
+      ['fatal', 1, 'failed', 'Fatal'],
+      ['unsendable', 1, 'failed', 'Fatal'],
+    ]) {
+      await program.ask('return', payload, { attempt });
+      const cause = payload === 'throw' ? 'no' : null;
+      assert.deepEqual(await last(), [['before', payload, null, null], [event, payload, outcome, cause]]);
+    }
+    for (const [reason, event] of [['shutdown', 'after'], ['cancelled', 'after'], ['lost', 'after'], ['timeout', 'failed']]) {
+      const ref = program.job('wait', reason, { attempt: 5 });
+      await program.next();
+      program.send({ type: 'cancel', ref, reason });
+      await program.result(ref);
+      assert.equal((await last())[1][0], event, reason);
+    }
+    await program.ask('reject', 'x');
+    assert.deepEqual(await last(), [['before', 'x', null, null], ['retry', 'x', 'Retry', 'lost']]);
+    await program.until('the first report', () => program.errors.includes("a listener of 'before' failed for the job job-1: RangeError: not before\n"));
+    await program.until('the second report', () => program.errors.includes("a listener of 'after' failed for the job job-1: Error: not after\n"));
+  });
+});
+
+test('an event that does not exist is refused', async () => {
+  const { Worker } = require('..');
+  const worker = new Worker().on('a', () => 1);
+  worker.events.on('fail', () => 1);
+  await assert.rejects(worker.run(), /there is no event 'fail': use before, after, retry or failed/);
+});
+
+test('a step has the results of the steps before it', async () => {
+  await withProgram("new Worker().on('a', (job) => [job.results.charge.receipt, job.results.scan[0]]).run()", async (program) => {
+    await program.hello();
+    const results = { charge: { receipt: 7 }, scan: { encoding: 'base64', data: '/w==' } };
+    assert.deepEqual((await program.ask('a', null, { step: 'mail', results })).result, [7, 255]);
+  });
+});
 
 test('a handler that exits fails its own job, and is said so', async () => {
   for (const sockets of [false, true]) {
@@ -558,7 +795,7 @@ test('a job has what its line says', async () => {
     const { result } = await program.ask('a', { a: 1 }, more);
     assert.deepEqual(result, {
       type: 'a', payload: { a: 1 }, id: 'job-1', queue: 'default', attempt: 2, maxAttempts: 5, createdMs: 1_700_000_000_000,
-      headers: { tenant: '9' }, encoding: 'json', ref: '1', step: 'charge', fence: '1-0', traceparent: '00-x', remaining: true,
+      headers: { tenant: '9' }, encoding: 'json', ref: '1', results: {}, step: 'charge', fence: '1-0', traceparent: '00-x', remaining: true,
     });
   });
 });
