@@ -42,6 +42,8 @@ const ASKED = {
     retry: { lines: [1], busy: true },
   },
   'page.fetch': { done: { url: 'http://127.0.0.1' } },
+  'card.charge': { done: { amount: 7 }, fatal: { amount: 0 }, drop: { amount: 2000 }, retry: { amount: 7, down: true } },
+  'photo.scan': { done: { size: 1 }, fatal: { size: 0 } },
   'invoice.send': { done: { invoice: 7 }, fatal: {} },
 };
 

@@ -405,9 +405,7 @@ const CRASHES = `const worker = new Worker();
     return [job.cancelled, job.signal.aborted];
   });
   worker.on('hang', () => { void Promise.reject(new Error('nobody caught this')); return new Promise(() => {}); });
-  let reject;
-  worker.on('late', () => { new Promise((_, no) => { reject = no; }); });
-  worker.on('reject.it', () => { reject(new Error('too late')); });
+  worker.on('late', () => { new Promise((_, no) => setTimeout(() => no(new Error('too late')), 20)); });
   process.on('SIGHUP', () => { throw new Error('of nobody'); });
   process.on('SIGURG', () => { void Promise.reject(new Error('of nobody')); });
   worker.run();`;
@@ -433,13 +431,10 @@ test('a rejection of a job that has ended is logged, and fails nothing', async (
   await withProgram(CRASHES, async (program) => {
     await program.hello(5);
     assert.equal((await program.ask('late')).outcome, 'done');
-    const ref = program.job('reject.it');
-    const lines = [await program.next(), await program.next()];
-    const { level, message } = lines.find(({ type }) => type === 'log');
-    assert.equal(level, 'error');
+    const { type, level, message } = await program.next();
+    assert.deepEqual([type, level], ['log', 'error']);
     assert.match(message, /^a promise was rejected, and nobody handled it; it belongs to job-1 \(late\), which had ended: Error: too late/);
-    const { type: _, ...result } = lines.find(({ type }) => type === 'result');
-    assert.deepEqual(result, { ref, outcome: 'done' });
+    assert.equal((await program.ask('late')).outcome, 'done');
   });
 });
 

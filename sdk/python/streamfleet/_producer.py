@@ -4,6 +4,7 @@ It sends what docs/wire.md lets every language send, and nothing else: one XADD 
 """
 
 import asyncio
+import base64
 import json
 import math
 import re
@@ -124,6 +125,17 @@ def check_numbers(text: str) -> None:
     """Refuses JSON with whole numbers beyond 64 bits, which most readers would round."""
     if _LONG_NUMBER.search(text):
         json.loads(text, parse_int=_checked_int)
+
+
+def bytes_or(value: Any) -> Any:
+    """A result as its handler returned it: bytes are kept as an object with their encoding."""
+    if not (isinstance(value, dict) and set(value) == {"encoding", "data"} and value["encoding"] == "base64"):
+        return value
+    try:
+        return base64.b64decode(value["data"])
+    except (TypeError, ValueError):
+        # A handler has returned such an object itself.
+        return value
 
 
 def _text(value: Any) -> Optional[str]:
@@ -358,11 +370,7 @@ class Status:
             value = json.loads(self.result)
         except ValueError:
             return self.result
-        if isinstance(value, dict) and set(value) == {"encoding", "data"} and value["encoding"] == "base64":
-            import base64
-
-            return base64.b64decode(value["data"])
-        return value
+        return bytes_or(value)
 
 
 class _Wait:

@@ -44,7 +44,7 @@ from typing import (
 from ._errors import Rule, Rules
 from ._events import ENDINGS, Listeners, end_of
 from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described
-from ._producer import check_numbers
+from ._producer import bytes_or, check_numbers
 from ._version import VERSION
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ class Job(Generic[P]):
         created_ms: Optional[int] = None,
         headers: Optional[Mapping[str, str]] = None,
         encoding: str = "json",
+        results: Optional[Mapping[str, Any]] = None,
         message: Optional[Mapping[str, Any]] = None,
         channel: "Optional[_Channel]" = None,
     ) -> None:
@@ -120,6 +121,8 @@ class Job(Generic[P]):
         #: The whole message of the worker, with fields that this version does not know.
         self.message = dict(message or {})
         self.step: Optional[str] = self.message.get("step")
+        #: What the steps returned that this one names in ``after``, by their names: JSON values, or bytes.
+        self.results: Dict[str, Any] = dict(results or {})
         #: Greater for every later attempt of the job.
         self.fence: Optional[str] = self.message.get("fence")
         #: Whether an earlier attempt failed or lost its worker.
@@ -579,6 +582,7 @@ class _Loop:
             created_ms=message.get("created_ms"),
             headers=message.get("headers"),
             encoding=str(message.get("encoding", "json")),
+            results={step: bytes_or(result) for step, result in (message.get("results") or {}).items()},
             message=message,
             channel=self.channel,
         )

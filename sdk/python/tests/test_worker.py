@@ -76,6 +76,7 @@ SYNC = """
             payload = {"bytes": list(payload)}
         return {"id": job.id, "type": job.type, "queue": job.queue, "attempt": job.attempt, "max": job.max_attempts,
                 "headers": job.headers, "payload": payload, "encoding": job.encoding, "step": job.step,
+                "results": {step: list(result) for step, result in job.results.items()},
                 "created": job.created.isoformat(), "remaining": 0 < job.remaining <= 30}
 
     def deep(n):
@@ -294,7 +295,8 @@ class Sync(unittest.TestCase):
 
     def test_a_job_has_what_the_worker_said(self):
         program = self.started()
-        answer = program.ask("echo", {"n": 2**63}, attempt=2, headers={"tenant": "9"}, step="charge")["result"]
+        results = {"scan": {"encoding": "base64", "data": "/wA="}, "list": [1], "odd": {"encoding": "base64", "data": "x"}}
+        answer = program.ask("echo", {"n": 2**63}, attempt=2, headers={"tenant": "9"}, step="charge", results=results)["result"]
         self.assertEqual(
             answer,
             {
@@ -307,6 +309,7 @@ class Sync(unittest.TestCase):
                 "payload": {"n": 2**63},
                 "encoding": "json",
                 "step": "charge",
+                "results": {"scan": [255, 0], "list": [1], "odd": ["encoding", "data"]},
                 "created": "2023-11-14T22:13:20+00:00",
                 "remaining": True,
             },
