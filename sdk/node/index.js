@@ -1336,7 +1336,6 @@ class Worker {
   #rules = new Map();
   /** The attempts by ref: the job, until the end; and the outcome of an attempt that has failed and whose handler goes on. */
   #running = new Map();
-  #canRelease = false;
   #waiting = [];
   #late = [];
   #lateTimer;
@@ -1451,7 +1450,6 @@ class Worker {
     if (this.#isGreeted) return;
     this.#isGreeted = true;
     limitLines(hello.max_line);
-    this.#canRelease = hello.released === true;
     const offered = Math.max(1, Number(hello.inflight ?? 1));
     this.#output.send(
       lineOf({
@@ -1636,14 +1634,14 @@ class Worker {
     const how = howOf(origin);
     process.stderr.write(`${how}: ${error?.stack ?? inspect(error)}\n`);
     if (this.#isOver) process.exit(1);
-    const note = `\n(${how}; the program ended)`;
     // If only one job ran, it is to blame, unless the error belongs to another one, which has ended.
     const guilty = CONTEXT.getStore() ?? (this.#running.size === 1 ? [...this.#running.values()][0] : undefined);
-    this.#giveUp((lines) => {
+    const blamed = this.#running.has(guilty?.job?.ref) ? [guilty] : [];
+    this.#giveUp(blamed, decided(this.#rules, error, `\n(${how}; the program ended)`), (lines) => {
       this.#output.send(lines);
       this.#output.end(() => process.exit(1));
       setTimeout(() => process.exit(1), CRASH_GRACE_MS);
-    }, { guilty, outcome: decided(this.#rules, error, note), others: `${describe(error)}${note}` });
+    });
   }
 
   /** Answers the running jobs while the process exits. */
@@ -1651,29 +1649,31 @@ class Worker {
     if (this.#isOver || !this.#isGreeted) return;
     const guilty = CONTEXT.getStore();
     const error = `the handler called process.exit(${code ?? 0}), or nothing kept the program alive`;
-    // Without a job that has called it, no job would ever end.
+    // If no job has called it, none of them would ever end.
     const blamed = guilty === undefined ? [...this.#running.values()] : [guilty];
-    for (const attempt of blamed) attempt.failure ??= new Retry(error);
-    this.#giveUp((lines) => this.#output.writeNow(lines), { guilty, outcome: new Retry(error), others: error });
+    this.#giveUp(blamed, new Retry(error), (lines) => this.#output.writeNow(lines));
   }
 
-  /** Answers all jobs: the guilty one, if it is known, with its outcome, and those that have failed before with theirs. */
-  #giveUp(write, { guilty, outcome, others }) {
+  /** Answers the jobs that are to blame, those that have failed before, and those that have not begun. The worker counts others as lost. */
+  #giveUp(blamed, outcome, write) {
     let lines = '';
     const ended = [];
     for (const [ref, attempt] of this.#running) {
-      const innocent = this.#canRelease ? new Released(guilty) : new Retry(guilty === undefined ? others : because(guilty));
-      const own = attempt.failure ?? (attempt === guilty ? outcome : innocent);
-      lines += answerLine(ref, own);
+      const isBlamed = blamed.includes(attempt);
+      const own = attempt.failure ?? (isBlamed ? outcome : undefined);
+      if (own === undefined) continue;
+      this.#running.delete(ref);
+      lines += answerLine(ref, own, isBlamed ? { crash: true } : {});
       ended.push([attempt.job, own]);
-      attempt.job = undefined;
     }
     for (const { ref } of [...this.#waiting, ...this.#late]) {
       lines += lineOf({ type: 'result', ref, ...new Snooze(LATER_MS, 'the program ended')[FIELDS]() });
     }
     this.#isOver = true;
+    // It says that what has no answer was not started.
+    if (this.#running.size === 0) lines += lineOf({ type: 'bye' });
     this.#running.clear();
-    write(`${lines}${lineOf({ type: 'bye' })}`);
+    write(lines);
     for (const [job, own] of ended) this.#tellEnd(job, own);
   }
 }
@@ -1682,26 +1682,10 @@ function howOf(origin) {
   return origin === 'unhandledRejection' ? 'a promise was rejected, and nobody handled it' : 'an error was thrown, and nobody caught it';
 }
 
-/** Why a job ends that is not to blame. The error of another job may contain what is none of its business. */
-function because({ id, type }) {
-  return `the program ended because of the job ${id} (${type})`;
-}
-
-/** The program ends because of another job, or for a cause that no job has: nobody knows how far this one got. */
-class Released extends Outcome {
-  constructor(guilty) {
-    super(guilty === undefined ? 'the program ended' : because(guilty));
-  }
-
-  [FIELDS]() {
-    return { outcome: 'released', reason: cut(this.message, MOST_ERROR_BYTES) };
-  }
-}
-
 /** The line that ends an attempt. */
-function answerLine(ref, outcome) {
+function answerLine(ref, outcome, more = {}) {
   const { result, ...fields } = outcome[FIELDS]();
-  let text = toJson({ type: 'result', ref, ...fields });
+  let text = toJson({ type: 'result', ref, ...fields, ...more });
   if (result !== undefined) text = `${text.slice(0, -1)},"result":${resultJson(result)}}`;
   const size = Buffer.byteLength(text);
   if (size > mostLineBytes) {

@@ -398,7 +398,7 @@ const CRASHES = `const worker = new Worker();
   worker.errors([[EvalError, 'fatal']]);
   worker.on('wait', (job) => { job.log('waiting'); return new Promise((go) => process.once('SIGUSR2', () => go('waited'))); });
   worker.on('throw', (job) => { setTimeout(() => { throw new (global[job.payload] ?? Error)('nobody caught this'); }); return new Promise(() => {}); });
-  worker.on('exit', () => process.exit(3));
+  worker.on('exit', (job) => process.exit(job.payload));
   worker.on('reject', async (job) => {
     void (async () => { await null; throw new (global[job.payload] ?? Error)('nobody caught this'); })();
     await new Promise((go) => setTimeout(go, 50));
@@ -438,55 +438,71 @@ test('a rejection of a job that has ended is logged, and fails nothing', async (
   });
 });
 
-/** Sends two jobs, ends the program by one of them, or by a signal, and returns the answers and what was said. */
-async function crashed(last, { released, payload, signal }) {
-  return new Promise((resolve, reject) => {
-    withProgram(CRASHES, async (program) => {
-      await program.hello(2, { released });
-      const refs = [program.job('wait')];
-      await program.next();
-      refs.push(program.job(last, payload));
-      if (last === 'wait') await program.next();
-      if (signal !== undefined) await program.signal(signal);
-      const { lines, code } = await program.end();
-      assert.deepEqual(lines.map(({ ref, type }) => ref ?? type), [...refs, 'bye']);
-      resolve({ innocent: lines[0], guilty: lines[1], code, errors: program.errors });
-    }).catch(reject);
-  });
+/** Sends two jobs, ends the program by the second one, or by a signal, and returns what was written and said. */
+async function crashed(last, { payload, signal } = {}) {
+  const program = new Program(CRASHES);
+  try {
+    await program.hello(3);
+    program.job('wait');
+    await program.next();
+    program.job(last, payload);
+    if (last === 'wait') await program.next();
+    if (signal !== undefined) await program.signal(signal);
+    const { lines, code } = await program.end();
+    return { lines, code, errors: program.errors };
+  } finally {
+    program.kill();
+  }
 }
 
-test('an error that nobody catches ends the program, and is that of its own job only', async () => {
-  const { innocent, guilty, code, errors } = await crashed('throw', {});
-  assert.deepEqual([innocent.outcome, innocent.error], ['retry', 'the program ended because of the job job-2 (throw)']);
-  assert.equal(guilty.outcome, 'retry');
-  assert.match(guilty.error, /^Error: nobody caught this\n[^]*the program ended\)$/);
+test('an error that nobody catches ends the program, and fails its own job only', async () => {
+  const { lines: [guilty, ...others], code, errors } = await crashed('throw');
+  // The worker counts what has no answer as lost. After `bye`, it would be a job that has not begun.
+  assert.deepEqual(others, []);
+  const { error, ...result } = guilty;
+  assert.deepEqual(result, { type: 'result', ref: '2', outcome: 'retry', classes: ['Error'], crash: true });
+  assert.match(error, /^Error: nobody caught this\n[^]*the program ended\)$/);
   assert.equal(code, 1);
   assert.match(errors, /nobody caught this/);
-  assert.equal((await crashed('throw', { payload: 'EvalError' })).guilty.outcome, 'fatal');
+  const ruled = await crashed('throw', { payload: 'EvalError' });
+  assert.deepEqual(ruled.lines.map(({ ref, outcome, crash }) => [ref, outcome, crash]), [['2', 'fatal', true]]);
 });
 
-test('a worker that can release jobs gets those back that are not to blame', async () => {
-  const reason = (what) => `the program ended because of the job job-2 (${what})`;
-  for (const [what, error, exit] of [['throw', /nobody caught this/, 1], ['exit', /process\.exit\(3\)/, 3]]) {
-    const { innocent, guilty, code } = await crashed(what, { released: true });
-    assert.deepEqual(innocent, { type: 'result', ref: '1', outcome: 'released', reason: reason(what) });
-    assert.equal(guilty.outcome, 'retry');
-    assert.match(guilty.error, error);
+test('a handler that exits fails its own job only, even if it exits with 0', async () => {
+  for (const exit of [3, 0]) {
+    const { lines, code } = await crashed('exit', { payload: exit });
+    assert.deepEqual(lines.map(({ ref, outcome, crash }) => [ref, outcome, crash]), [['2', 'retry', true]]);
+    assert.ok(lines[0].error.includes(`process.exit(${exit})`), lines[0].error);
     assert.equal(code, exit);
   }
 });
 
-test('an error that belongs to no job ends the program, and no job is to blame', async () => {
+test('an error that belongs to no job ends the program, and no job is to blame unless it was alone', async () => {
   for (const signal of ['SIGHUP', 'SIGURG']) {
-    const old = await crashed('wait', { signal });
-    for (const { outcome, error } of [old.innocent, old.guilty]) {
-      assert.equal(outcome, 'retry');
-      assert.match(error, /^Error: of nobody\n[^]*the program ended\)$/);
-    }
-    assert.equal(old.code, 1);
-    const { innocent, guilty } = await crashed('wait', { signal, released: true });
-    for (const { outcome, reason } of [innocent, guilty]) assert.deepEqual([outcome, reason], ['released', 'the program ended']);
+    const { lines, code, errors } = await crashed('wait', { signal });
+    assert.deepEqual(lines, []);
+    assert.equal(code, 1);
+    assert.match(errors, /Error: of nobody/);
+    await withProgram(CRASHES, async (program) => {
+      await program.hello();
+      program.job('wait');
+      await program.next();
+      await program.signal(signal);
+      const [guilty, bye] = (await program.end()).lines;
+      assert.match(guilty.error, /^Error: of nobody\n[^]*the program ended\)$/);
+      assert.deepEqual([guilty.outcome, guilty.crash, bye], ['retry', true, { type: 'bye' }]);
+    });
   }
+});
+
+test('what has failed before a crash has its own error, and what has not begun goes back', async () => {
+  await withProgram(CRASHES, async (program) => {
+    await program.hello(3);
+    for (const type of ['wait', 'hang', 'throw']) program.job(type);
+    const { lines } = await program.end();
+    const told = lines.filter(({ type }) => type === 'result');
+    assert.deepEqual(told.map(({ ref, outcome, crash }) => [ref, outcome, crash]), [['2', 'retry', undefined], ['3', 'retry', true]]);
+  });
 });
 
 test('a program with its own listener decides about rejections that belong to no job', async () => {
