@@ -42,7 +42,7 @@ export interface JobOptions {
   onFailure?: string;
   /** Jobs that follow one after the other. */
   then?: { type: string; payload?: unknown; onFailure?: string }[];
-  /** The batch that this job belongs to, which the Rust producer has opened. */
+  /** The batch that this job belongs to, which `Cli.batch` has opened. */
   batch?: string;
   /** The W3C trace context. */
   traceparent?: string;
@@ -153,6 +153,11 @@ export interface CliOptions extends Omit<JobOptions, 'tracking' | 'batch'> {
   durability?: string;
 }
 
+/** A job of a batch that `Cli` opens. */
+export type Member<Jobs = JobTypes> = {
+  [Type in Named<Jobs>]: { type: Type; payload?: Jobs[Type] } & Omit<CliOptions, 'idempotentFor' | 'durability' | 'traceparent'>;
+}[Named<Jobs>];
+
 /** What became of a submission by `Cli`. */
 export interface Accepted {
   /** The job: the new one, or the one that existed. */
@@ -180,6 +185,12 @@ export class Cli<Jobs = JobTypes> {
   constructor(options?: { command?: readonly string[]; queue?: string; env?: Record<string, string>; timeout?: Length });
   /** Submits a job. Throws InvalidSubmission, Refused or Unconfirmed. */
   enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: CliOptions): Promise<Accepted>;
+  /**
+   * Opens a batch: submits its members, and when all of them have succeeded, the job `follow`. Returns the ids of the members:
+   * `<name>.<number>`, unless they have others. After an error, call it again with the same members in the same order: none is accepted
+   * twice. Throws InvalidSubmission, Refused or Unconfirmed.
+   */
+  batch(name: string, members: Iterable<Member<Jobs>>, follow: Member<Jobs>): Promise<string[]>;
 }
 /** The job was not accepted: the queue is full, or the program could not be started. */
 export class Refused extends Error {}

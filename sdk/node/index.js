@@ -10,6 +10,7 @@
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { spawn } = require('node:child_process');
 const { randomBytes } = require('node:crypto');
+const { isUtf8 } = require('node:buffer');
 const { EventEmitter } = require('node:events');
 const fs = require('node:fs');
 const net = require('node:net');
@@ -920,6 +921,30 @@ class Cli {
     const [args, input] = argumentsOf(job, this.#queue);
     if (idempotentFor !== undefined) args.push(`--idempotent-for=${checked(() => lengthMs(idempotentFor, 'idempotentFor'))}ms`);
     if (durability !== undefined) args.push(`--durability=${durability}`);
+    const told = await this.#told(args, input);
+    return { id: told.id, state: told.state, isNew: !told.existing, replaced: told.replaced, isDebounced: told.debounced === true };
+  }
+
+  /**
+   * Opens a batch: submits its members, and when all of them have succeeded, the job that follows. Returns the ids of the members. After
+   * an error, call it again with the same members in the same order: none is accepted twice.
+   */
+  async batch(name, members, follow) {
+    const jobOfBatch = ({ type, payload, ...options }) => submission(type, payload, options);
+    const last = jobOfBatch(follow);
+    check(!last.fields.includes('delay_ms') && !last.fields.includes('run_at_ms'), 'the job that follows a batch cannot have a delay');
+    const queue = last.queue ?? this.#queue;
+    const lines = Array.from(members, (member) => {
+      const job = jobOfBatch(member);
+      check((job.queue ?? queue) === queue, `a batch has one queue, and this one has '${queue}' and '${job.queue}'`);
+      return bulkLine(job);
+    });
+    const args = ['enqueue', '--bulk', `--queue=${queue}`, `--batch=${named(name, 'batch', 100)}`, `--follow=${bulkLine(last)}`, '--output=json'];
+    return (await this.#told(args, lines.join('\n'))).ids;
+  }
+
+  /** Runs the program, and returns what it says about an accepted submission. */
+  async #told(args, input) {
     check(!args.some((each) => each.includes('\0')), 'streamfleet enqueue takes no text with a NUL');
     const size = args.reduce((sum, each) => sum + Buffer.byteLength(each) + 1, 0);
     check(size <= MOST_ARGUMENT_BYTES, `the headers and other options have ${size} bytes; streamfleet enqueue takes ${MOST_ARGUMENT_BYTES}`);
@@ -934,8 +959,8 @@ class Cli {
     } catch {
       // It is not what this program says.
     }
-    if (typeof told?.id !== 'string') throw new Unconfirmed(`${program} ended with ${code}: ${errors}`);
-    return { id: told.id, state: told.state, isNew: !told.existing, replaced: told.replaced, isDebounced: told.debounced === true };
+    if (typeof (told?.id ?? told?.batch) !== 'string') throw new Unconfirmed(`${program} ended with ${code}: ${errors}`);
+    return told;
   }
 
   /** Runs the program, and returns how it ended and what it wrote. */
@@ -987,8 +1012,7 @@ function argumentsOf(job, queue) {
   const type = taken('type');
   const payload = taken('payload');
   const tracking = taken('tracking');
-  check(!fields.has('batch') && (tracking ?? 'all') === 'all', 'streamfleet enqueue has no batch, and no tracking but all: submit this job with Producer');
-  check(fields.get('encoding') !== 'msgpack', 'streamfleet enqueue takes JSON or raw bytes, and no MessagePack');
+  checkFields(fields, tracking);
   const args = ['enqueue', type, `--queue=${job.queue ?? queue}`, `--lane=${job.lane}`, '--output=json'];
   // By standard input, because an argument has at most 128 KiB, and everybody on the machine can read it.
   if (payload !== undefined && payload.length > 0) args.push('-');
@@ -998,6 +1022,45 @@ function argumentsOf(job, queue) {
     if (value !== undefined && value !== null) args.push(`--${name}=${value}`);
   }
   return [args, payload ?? ''];
+}
+
+function checkFields(fields, tracking) {
+  check(!fields.has('batch') && (tracking ?? 'all') === 'all', 'streamfleet enqueue has no field batch, and no tracking but all: submit this job with Producer');
+  check(fields.get('encoding') !== 'msgpack', 'streamfleet enqueue takes JSON or raw bytes, and no MessagePack');
+}
+
+/** The names of fields in a line of `streamfleet enqueue --bulk`. */
+const KEYS = { delay_ms: 'delay', timeout_ms: 'timeout', run_at_ms: 'at', expires_at_ms: 'expires_at' };
+
+/** A job as a line of `streamfleet enqueue --bulk`. */
+function bulkLine(job) {
+  const line = { lane: job.lane };
+  const headers = {};
+  // JSON as it is: numbers of any size stay exact. Outside of texts, which have none, an end of a line is only white space.
+  let parts = '';
+  const fields = new Map();
+  for (let at = 0; at < job.fields.length; at += 2) fields.set(job.fields[at], job.fields[at + 1]);
+  checkFields(fields, fields.get('tracking'));
+  check(!fields.has('traceparent'), 'a job of a batch cannot name a trace');
+  for (const [name, value] of fields) {
+    if (name.startsWith('h.')) headers[name.slice(2)] = value;
+    else if (name === 'tracking') line.track = true;
+    else if (name === 'payload' && fields.get('encoding') === 'raw') line.payload = utf8(value);
+    else if (name === 'payload') parts += value.length > 0 ? `,"payload":${value.toString().replace(/[\r\n]/g, ' ')}` : '';
+    else if (name === 'then') parts += `,"then":${value}`;
+    else if (name === 'run_at_ms' || name === 'expires_at_ms') line[KEYS[name]] = new Date(Number(value)).toISOString();
+    else line[KEYS[name] ?? name] = name.endsWith('_ms') || name === 'max_attempts' ? Number(value) : value;
+  }
+  if (Object.keys(headers).length > 0) line.headers = headers;
+  for (const [name, value] of Object.entries(job.unique)) {
+    if (value !== undefined && value !== null) line[name.replace('-', '_')] = value;
+  }
+  return `${toJson(line).slice(0, -1)}${parts}}`;
+}
+
+function utf8(bytes) {
+  check(isUtf8(bytes), 'streamfleet enqueue --bulk takes raw payloads only if they are UTF-8');
+  return bytes.toString();
 }
 
 function argumentOf(name, value) {
@@ -1565,7 +1628,8 @@ class Worker {
   #tellEnd(job, outcome) {
     const { outcome: what } = outcome[FIELDS]();
     const isFailure = what === 'fatal' || (what === 'retry' && !NO_FAILURE.includes(job.cancelled));
-    const isLast = what === 'fatal' || job.attempt >= job.maxAttempts;
+    // A step has a limit of its own, which the worker does not tell.
+    const isLast = what === 'fatal' || (job.step === undefined && job.attempt >= job.maxAttempts);
     this.#tell(!isFailure ? 'after' : isLast ? 'failed' : 'retry', job, outcome);
   }
 

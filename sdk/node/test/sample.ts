@@ -63,5 +63,11 @@ export async function once(): Promise<boolean> {
   return isNew;
 }
 
+export async function monthly(cli: Cli<Jobs>): Promise<string[]> {
+  // @ts-expect-error: the payload has another shape.
+  await cli.batch('b', [{ type: 'mail.send', payload: { month: '11' } }], { type: 'report.generate' });
+  return cli.batch('mails-11', [{ type: 'mail.send', payload: { to: 'ann@example.com' }, unique: 'ann' }], { type: 'report.generate', payload: { month: '11' } });
+}
+
 export const untyped = new Producer(async (args: (string | Buffer)[]) => args.length);
 void untyped.enqueue('anything', { at: 'all' });

@@ -10,7 +10,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ._producer import JsonDefault, Seconds, Submission, _milliseconds, _queue_name
 
@@ -81,12 +81,27 @@ class _Base:
             arguments.append(f"--idempotent-for={_milliseconds('idempotent_for', idempotent_for)}ms")
         if durability is not None:
             arguments.append(f"--durability={durability}")
+        return self._checked(arguments), payload
+
+    def _batch_call(self, name: str, members: Iterable[Submission], follow: Submission) -> Tuple[List[str], bytes]:
+        if {b"delay_ms", b"run_at_ms"} & dict(follow.fields).keys():
+            raise ValueError("the job that follows a batch cannot have a delay")
+        queue = follow.queue or self.queue
+        lines = []
+        for member in members:
+            if (member.queue or queue) != queue:
+                raise ValueError(f"a batch has one queue, and this one has {queue!r} and {member.queue!r}")
+            lines.append(_line(member))
+        arguments = ["enqueue", "--bulk", f"--queue={queue}", f"--batch={name}", f"--follow={_line(follow).decode()}", "--output=json"]
+        return self._checked(arguments), b"\n".join(lines)
+
+    def _checked(self, arguments: List[str]) -> List[str]:
         if any("\0" in argument for argument in arguments):
             raise ValueError("streamfleet enqueue takes no text with a NUL")
         size = sum(len(argument.encode("utf-8")) + 1 for argument in arguments)
         if size > MAX_ARGUMENT_BYTES:
             raise ValueError(f"the headers and other options have {size} bytes; streamfleet enqueue takes {MAX_ARGUMENT_BYTES}")
-        return [*self.command, *arguments], payload
+        return [*self.command, *arguments]
 
     def _environment(self) -> Dict[str, str]:
         return {**os.environ, **self.env}
@@ -97,7 +112,7 @@ class _Base:
     def _too_slow(self) -> Unconfirmed:
         return Unconfirmed(f"{self.command[0]} did not end within {self.timeout:g} s")
 
-    def _accepted(self, code: int, output: bytes, errors: bytes) -> Accepted:
+    def _told(self, code: int, output: bytes, errors: bytes) -> Dict[str, Any]:
         error = errors.decode("utf-8", "replace").strip()
         if code == _EXIT_USAGE:
             raise ValueError(error)
@@ -111,20 +126,74 @@ class _Base:
             told = None
         if not isinstance(told, dict):
             raise Unconfirmed(f"{self.command[0]} ended with code {code}: {error}")
-        return Accepted(told["id"], told["state"], not told["existing"], told.get("replaced"), told.get("debounced", False))
+        return told
+
+
+def _accepted(told: Mapping[str, Any]) -> Accepted:
+    return Accepted(told["id"], told["state"], not told["existing"], told.get("replaced"), told.get("debounced", False))
+
+
+def _ids(told: Mapping[str, Any]) -> List[str]:
+    return list(told["ids"])
 
 
 def _date(ms: bytes) -> str:
     return (_EPOCH + timedelta(milliseconds=int(ms))).isoformat(timespec="milliseconds")
 
 
+def _check(fields: Mapping[bytes, bytes], tracking: Optional[bytes]) -> None:
+    if tracking not in (None, b"all") or b"batch" in fields:
+        raise ValueError("streamfleet enqueue has no field batch, and no tracking but all: submit this job with a Producer")
+    if fields.get(b"encoding") == b"msgpack":
+        raise ValueError("streamfleet enqueue takes JSON or raw bytes, and no MessagePack")
+
+
+#: The names of fields in a line of ``streamfleet enqueue --bulk``.
+_KEYS = {b"delay_ms": "delay", b"timeout_ms": "timeout", b"run_at_ms": "at", b"expires_at_ms": "expires_at"}
+_NUMBERS = (b"delay_ms", b"timeout_ms", b"max_attempts")
+
+
+def _line(submission: Submission) -> bytes:
+    """A job as a line of ``streamfleet enqueue --bulk``."""
+    fields = dict(submission.fields)
+    tracking, payload = fields.pop(b"tracking", None), fields.pop(b"payload", b"")
+    _check(fields, tracking)
+    if b"traceparent" in fields:
+        raise ValueError("a job of a batch cannot name a trace")
+    line: Dict[str, Any] = {"lane": submission.lane}
+    headers: Dict[str, str] = {}
+    # JSON as it is: numbers of any size stay exact. Outside of texts, which have none, an end of a line is only white space.
+    parts = {"payload": payload.replace(b"\r", b" ").replace(b"\n", b" ")} if payload else {}
+    for name, value in fields.items():
+        if name.startswith(b"h."):
+            headers[name[2:].decode()] = value.decode()
+        elif name == b"then":
+            parts["then"] = value
+        elif name in (b"run_at_ms", b"expires_at_ms"):
+            line[_KEYS[name]] = _date(value)
+        else:
+            line[_KEYS.get(name, name.decode())] = int(value) if name in _NUMBERS else value.decode()
+    if fields.get(b"encoding") == b"raw":
+        try:
+            line["payload"] = payload.decode()
+        except UnicodeDecodeError:
+            raise ValueError("streamfleet enqueue --bulk takes raw payloads only if they are UTF-8") from None
+        parts.pop("payload", None)
+    if tracking is not None:
+        line["track"] = True
+    if headers:
+        line["headers"] = headers
+    for key, given in (("unique", submission.unique), ("unique_scope", submission.unique_scope), ("unique_mode", submission.unique_mode)):
+        if given is not None:
+            line[key] = given
+    text = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
+    return text[:-1] + b"".join(b',"%s":%s' % (key.encode(), part) for key, part in parts.items()) + b"}"
+
+
 def _arguments(submission: Submission, queue: str) -> Tuple[List[str], bytes]:
     fields = dict(submission.fields)
     tracking = fields.pop(b"tracking", None)
-    if tracking not in (None, b"all"):
-        raise ValueError("streamfleet enqueue has no tracking but all")
-    if fields.get(b"encoding") == b"msgpack":
-        raise ValueError("streamfleet enqueue takes JSON or raw bytes, and no MessagePack")
+    _check(fields, tracking)
     arguments = ["enqueue", fields.pop(b"type").decode(), f"--queue={submission.queue or queue}", f"--lane={submission.lane}"]
     payload = fields.pop(b"payload", b"")
     if payload:
@@ -182,14 +251,28 @@ class Cli(_Base):
         :param idempotent_for: for how long the id is remembered at least, in seconds.
         :param durability: ``memory``, ``replicas:N`` or ``aof``.
         """
-        call, payload = self._call(submission, idempotent_for, durability)
+        return _accepted(self._run(*self._call(submission, idempotent_for, durability)))
+
+    def batch(self, name: str, members: Iterable[Submission], follow: Submission) -> List[str]:
+        """Opens a batch: submits its members, and when all of them have succeeded, the job that follows.
+
+        Returns the ids of the members: ``<name>.<number>``, unless they have others. After an error, call it again with the
+        same members in the same order: none is accepted twice. See docs/callbacks.md.
+
+        :raises ValueError: a job breaks a rule; nothing was submitted.
+        :raises Refused: nothing was submitted.
+        :raises Unconfirmed: some members may have been submitted.
+        """
+        return _ids(self._run(*self._batch_call(name, members, follow)))
+
+    def _run(self, call: List[str], data: bytes) -> Dict[str, Any]:
         try:
-            ended = subprocess.run(call, input=payload, capture_output=True, env=self._environment(), timeout=self.timeout)
+            ended = subprocess.run(call, input=data, capture_output=True, env=self._environment(), timeout=self.timeout)
         except subprocess.TimeoutExpired:
             raise self._too_slow() from None
         except OSError as error:
             raise self._not_started(error) from error
-        return self._accepted(ended.returncode, ended.stdout, ended.stderr)
+        return self._told(ended.returncode, ended.stdout, ended.stderr)
 
 
 class AsyncCli(_Base):
@@ -208,14 +291,20 @@ class AsyncCli(_Base):
         self, submission: Submission, *, idempotent_for: Optional[Seconds] = None, durability: Optional[str] = None
     ) -> Accepted:
         """See :meth:`Cli.send`."""
-        call, payload = self._call(submission, idempotent_for, durability)
+        return _accepted(await self._run(*self._call(submission, idempotent_for, durability)))
+
+    async def batch(self, name: str, members: Iterable[Submission], follow: Submission) -> List[str]:
+        """See :meth:`Cli.batch`."""
+        return _ids(await self._run(*self._batch_call(name, members, follow)))
+
+    async def _run(self, call: List[str], data: bytes) -> Dict[str, Any]:
         pipe = asyncio.subprocess.PIPE
         try:
             process = await asyncio.create_subprocess_exec(*call, stdin=pipe, stdout=pipe, stderr=pipe, env=self._environment())
         except OSError as error:
             raise self._not_started(error) from error
         try:
-            output, errors = await asyncio.wait_for(process.communicate(payload), self.timeout)
+            output, errors = await asyncio.wait_for(process.communicate(data), self.timeout)
         except asyncio.TimeoutError:
             raise self._too_slow() from None
         finally:
@@ -223,4 +312,4 @@ class AsyncCli(_Base):
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
-        return self._accepted(process.returncode or 0, output, errors)
+        return self._told(process.returncode or 0, output, errors)

@@ -67,6 +67,7 @@ class Options(TypedDict, total=False):
     on_success: Optional[str]
     on_failure: Optional[str]
     then: Optional[Sequence[Mapping[str, Any]]]
+    batch: Optional[str]
     traceparent: Optional[str]
     encoding: Optional[str]
     unique: Optional[str]
@@ -169,7 +170,7 @@ class Submission:
 
     ``payload`` is any JSON value, or bytes, which are sent as they are. ``delay`` and ``timeout`` are seconds or a
     timedelta; ``run_at`` and ``expires_at`` an aware datetime or seconds since 1970. ``priority`` is 1 to 10 and stands
-    for a lane; give a ``lane`` or a priority. ``unique``, ``unique_scope`` and ``unique_mode`` (docs/submit.md) need
+    for a lane; give a ``lane`` or a priority. ``batch`` is one that :meth:`Cli.batch` has opened. ``unique``, ``unique_scope`` and ``unique_mode`` (docs/submit.md) need
     :class:`Cli`. The other options are the fields of the same names in docs/wire.md.
     """
 
@@ -194,6 +195,7 @@ class Submission:
         on_success: Optional[str] = None,
         on_failure: Optional[str] = None,
         then: Optional[Sequence[Mapping[str, Any]]] = None,
+        batch: Optional[str] = None,
         traceparent: Optional[str] = None,
         encoding: Optional[str] = None,
         unique: Optional[str] = None,
@@ -233,6 +235,8 @@ class Submission:
             fields.append((b"on_failure", _type_name("on_failure", on_failure)))
         if then:
             fields.append((b"then", _then(then, json_default)))
+        if batch is not None:
+            fields.append((b"batch", _checked_id("batch", batch, 100)))
         if traceparent is not None:
             fields.append((b"traceparent", traceparent.encode("ascii")))
         for name, value in (headers or {}).items():

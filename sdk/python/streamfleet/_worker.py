@@ -648,7 +648,8 @@ class _Loop:
 
     @staticmethod
     def end_of(job_: Job[Any], outcome: Outcome) -> str:
-        is_last = job_.max_attempts is not None and job_.attempt >= job_.max_attempts
+        # A step has a limit of its own, which the worker does not tell.
+        is_last = job_.step is None and job_.max_attempts is not None and job_.attempt >= job_.max_attempts
         return end_of(outcome, is_last=is_last, interrupted=job_._reason)
 
 
