@@ -10,7 +10,6 @@
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { spawn } = require('node:child_process');
 const { randomBytes } = require('node:crypto');
-const { isUtf8 } = require('node:buffer');
 const { EventEmitter } = require('node:events');
 const fs = require('node:fs');
 const net = require('node:net');
@@ -874,7 +873,7 @@ function nodeRedis(client) {
 
 /** Linux gives a program at most 2 MiB of arguments and variables together. */
 const MOST_ARGUMENT_BYTES = 1024 * 1024;
-const MOST_OUTPUT_BYTES = 1024 * 1024;
+const MOST_OUTPUT_BYTES = 64 * 1024 * 1024;
 const EXIT_USAGE = 2;
 const EXIT_FULL = 7;
 const EXIT_NOT_STARTED = [126, 127];
@@ -1059,8 +1058,9 @@ function bulkLine(job) {
 }
 
 function utf8(bytes) {
-  check(isUtf8(bytes), 'streamfleet enqueue --bulk takes raw payloads only if they are UTF-8');
-  return bytes.toString();
+  const text = bytes.toString();
+  check(bytes.equals(Buffer.from(text)), 'streamfleet enqueue --bulk takes raw payloads only if they are UTF-8');
+  return text;
 }
 
 function argumentOf(name, value) {

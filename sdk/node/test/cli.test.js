@@ -54,6 +54,43 @@ describe('a program that is played', () => {
     }
   });
 
+  test('the members of a batch are lines, and the job that follows is an argument', async () => {
+    const cli = new Cli({ command: program(`printf '%s\\n' "$@" > args; cat > input; echo '{"batch":"b","queue":"mail","members":2,"ids":["b.0","own"]}'`) });
+    const members = [
+      { type: 'a', payload: { n: 2n ** 64n - 1n, text: 'x\ny' }, queue: 'mail', headers: { tenant: 9 }, lane: 'high', maxAttempts: 2, timeout: '1.5s', tracking: 'all' },
+      { type: 'b', payload: Buffer.from('Ännchen'), id: 'own', delay: 100, unique: 'k', uniqueMode: 'replace', expiresAt: 1_900_000_000_500, then: [{ type: 'c' }] },
+      { type: 'c', payload: Buffer.from('{\n"n": 2}'), encoding: 'json', onFailure: 'd' },
+      { type: 'd' },
+    ];
+    const follow = { type: 'total', payload: { month: 11 }, queue: 'mail' };
+    assert.deepEqual(await cli.batch('b', members, follow), ['b.0', 'own']);
+    const want = ['enqueue', '--bulk', '--queue=mail', '--batch=b', '--follow={"lane":"normal","type":"total","payload":{"month":11}}', '--output=json'];
+    assert.deepEqual(read('args').trimEnd().split('\n'), want);
+    assert.deepEqual(read('input').split('\n'), [
+      '{"lane":"high","type":"a","max_attempts":2,"timeout":1500,"track":true,"headers":{"tenant":"9"},"payload":{"n":18446744073709551615,"text":"x\\ny"}}',
+      '{"lane":"normal","type":"b","payload":"Ännchen","encoding":"raw","id":"own","delay":100,"expires_at":"2030-03-17T17:46:40.500Z","unique":"k","unique_mode":"replace","then":[{"type":"c"}]}',
+      '{"lane":"normal","type":"c","on_failure":"d","payload":{ "n": 2}}',
+      '{"lane":"normal","type":"d"}',
+    ]);
+  });
+
+  test('a batch that cannot be meant is refused before the program starts', async () => {
+    const cli = new Cli({ command: ['/no/such/program'] });
+    const [member, follow] = [{ type: 'a' }, { type: 'total' }];
+    for (const [args, why] of [
+      [['b c', [member], follow], /batch must be a text of 1 to 100 bytes/],
+      [['b', [{ ...member, queue: 'mail' }], follow], /one queue, and this one has 'default' and 'mail'/],
+      [['b', [{ ...member, batch: 'c' }], follow], /no field batch/],
+      [['b', [{ ...member, traceparent: 'x' }], follow], /cannot name a trace/],
+      [['b', [{ ...member, payload: Buffer.of(255) }], follow], /only if they are UTF-8/],
+      [['b', [{ ...member, encoding: 'msgpack', payload: Buffer.of(1) }], follow], /no MessagePack/],
+      [['b', [member], { ...follow, delay: '5s' }], /cannot have a delay/],
+    ]) {
+      await assert.rejects(cli.batch(...args), (error) => error instanceof InvalidSubmission && why.test(error.message), String(why));
+    }
+    await assert.rejects(cli.batch('b', [member], follow), Refused);
+  });
+
   test('an exit code says what became of the job', async () => {
     for (const [code, error] of [[2, InvalidSubmission], [7, Refused], [127, Refused], [1, Unconfirmed], [3, Unconfirmed], [8, Unconfirmed]]) {
       const cli = new Cli({ command: program(`echo because >&2; exit ${code}`) });

@@ -9,7 +9,7 @@ const { createRequire } = require('node:module');
 const os = require('node:os');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
-const { Producer } = require('..');
+const { Cli, Producer } = require('..');
 const { SDK } = require('./program.js');
 const { HANDLERS_PAGE, blocks, quickStart } = require('./readme.js');
 const { freePort, startRedis, until } = require('./server.js');
@@ -48,6 +48,15 @@ const HANDLERS = `
     snooze: (job) => (isFirst('snoozed') ? snooze('50ms', 'closed') : job.attempt),
     hang: (job) => new Promise((_, reject) => job.signal.addEventListener('abort', () => reject(job.signal.reason))),
     crash: (job) => (job.attempt === 1 ? new Promise(() => setTimeout(() => { throw new Error('uncaught'); })) : job.attempt),
+    reject: async (job) => {
+      if (job.attempt === 1) void Promise.reject(new Error('rejected'));
+      await sleep(10);
+      return job.attempt;
+    },
+    neighbour: async (job) => {
+      if (isFirst('neighbour')) await new Promise(() => {});
+      return job.attempt;
+    },
     together: async () => {
       together += 1;
       while (together < 20) await sleep(5);
@@ -172,6 +181,19 @@ describe('a fleet', { skip }, () => {
     assert.equal((await end('crash')).value(), 2);
   });
 
+  test('a rejection that nobody handles fails its own job', async () => {
+    const status = await end('reject');
+    assert.equal(status.value(), 2);
+    assert.match(JSON.stringify(shown(status.id).attempts), /Error: rejected/);
+  });
+
+  test('the neighbours of a job that ends the program use up no attempt', async () => {
+    const neighbour = await enqueue('neighbour', 1, { maxAttempts: 1 });
+    await until('the neighbour', async () => fs.existsSync(path.join(folder, 'neighbour')));
+    assert.equal((await end('crash')).value(), 2);
+    assert.equal((await ended(neighbour)).value(), 1);
+  });
+
   test('progress and logs are seen, and SIGTERM lets the job finish', async () => {
     const id = await enqueue('hold');
     await until('the progress', async () => (await producer.status(id))?.progress === 50);
@@ -184,6 +206,92 @@ describe('a fleet', { skip }, () => {
     assert.equal(status.state, 'done');
     assert.throws(() => process.kill(status.value(), 0), { code: 'ESRCH' });
   });
+});
+
+const CONFIGURED = `
+  const { Worker } = require(${JSON.stringify(SDK)});
+  class Declined extends RangeError { constructor(message) { super(message); this.name = 'Declined'; } }
+  const worker = new Worker();
+  worker.errors([[SyntaxError, 'retry']]);
+  const thrown = { range: new RangeError('x'), declined: new Declined('x'), syntax: new SyntaxError('x'), code: Object.assign(new Error('x'), { code: 'ENOENT' }), other: new Error('x') };
+  worker.on('charge', (job) => { throw thrown[job.payload]; });
+  worker.on('gift', (job) => (job.step === 'charge' ? { receipt: 7 } : [job.results.charge.receipt, job.step]));
+  worker.on('member', (job) => job.payload);
+  worker.on('total', (job) => job.payload);
+  worker.run();
+`;
+
+test('the configuration decides about errors, steps have results, and batches are followed', { skip }, async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
+  const server = await startRedis();
+  const client = await createRequire(path.join(CLIENTS, 'redis-5', 'package.json'))('redis').createClient({ url: server.url }).connect();
+  const producer = new Producer(client);
+  fs.writeFileSync(path.join(folder, 'worker.js'), CONFIGURED);
+  fs.writeFileSync(
+    path.join(folder, 'streamfleet.toml'),
+    `[pools.node]
+    command = [${JSON.stringify(process.execPath)}, "worker.js"]
+    processes = 1
+    inflight = 20
+    [types.charge]
+    handler.pool = "node"
+    tracking = "all"
+    max_attempts = 2
+    backoff = { fixed = "50ms" }
+    [types.charge.errors]
+    RangeError = "fatal"
+    Declined = "drop"
+    SyntaxError = "fatal"
+    "EN*" = "fatal"
+    [types.gift]
+    tracking = "all"
+    [types.gift.steps.charge]
+    kind = "once"
+    handler.pool = "node"
+    [types.gift.steps.mail]
+    after = ["charge"]
+    handler.pool = "node"
+    [types.member]
+    handler.pool = "node"
+    [types.total]
+    handler.pool = "node"
+    `,
+  );
+  const env = { ...process.env, STREAMFLEET__REDIS__URL: server.url, STREAMFLEET__TELEMETRY__LISTEN: `127.0.0.1:${await freePort()}` };
+  const log = fs.openSync(path.join(folder, 'log'), 'w');
+  const worker = spawn(BIN, ['worker'], { cwd: folder, env, stdio: ['ignore', log, log] });
+  fs.closeSync(log);
+  const exit = new Promise((resolve) => worker.once('exit', resolve));
+  const ended = async (type, payload) => producer.wait(await producer.enqueue(type, payload), { timeout: DEADLINE_MS });
+  try {
+    for (const [payload, state, attempts] of [['range', 'dead', 1], ['declined', 'cancelled', 1], ['syntax', 'dead', 2], ['code', 'dead', 1], ['other', 'dead', 2]]) {
+      const { id, state: found } = await ended('charge', payload);
+      const shown = JSON.parse(execFileSync(BIN, ['status', id, '--json'], { cwd: folder, env, timeout: DEADLINE_MS }).toString());
+      assert.deepEqual([found, shown.attempts.length], [state, attempts], payload);
+    }
+    assert.deepEqual((await ended('gift')).value().mail, [7, 'mail']);
+
+    const cli = new Cli({ command: [BIN], env });
+    const members = [
+      { type: 'member', payload: { n: 2n ** 64n - 1n } },
+      { type: 'member', payload: Buffer.from('{\n"n": 2}'), encoding: 'json', id: 'own', headers: { tenant: 9 }, lane: 'high', timeout: '1.5s' },
+      { type: 'member', payload: Buffer.from('Ännchen'), delay: 100, then: [{ type: 'member' }] },
+    ];
+    const follow = { type: 'total', payload: { month: 11 }, id: 'total-11' };
+    const ids = ['mails-11.0', 'own', 'mails-11.2'];
+    assert.deepEqual(await cli.batch('mails-11', members, follow), ids);
+    assert.deepEqual((await producer.wait('total-11', { timeout: DEADLINE_MS })).value(), { month: 11 });
+    assert.deepEqual(await cli.batch('mails-11', members, follow), ids);
+    await assert.rejects(cli.batch('mails-12', [], follow), /no jobs/);
+  } catch (error) {
+    throw new Error(`${error.stack}; the worker said: ${fs.readFileSync(path.join(folder, 'log'), 'utf8').slice(-4000)}`);
+  } finally {
+    worker.kill('SIGTERM');
+    await exit;
+    await client.destroy();
+    await server.stop();
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
 });
 
 test('the quick start of the README works', { skip }, async () => {
@@ -276,14 +384,16 @@ test('the example of the project runs', { skip }, async () => {
   }
 });
 
-test('the command line of the README accepts an id once', { skip }, async () => {
+test('the command line of the README accepts an id once, and opens a batch', { skip }, async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
   const server = await startRedis();
   try {
     quickStart(folder, server.port);
     fs.symlinkSync(fs.realpathSync(BIN), path.join(folder, 'streamfleet'));
     const env = { ...process.env, PATH: [folder, process.env.PATH].join(path.delimiter), STREAMFLEET__REDIS__URL: server.url };
-    assert.equal(await printed(['-e', `(async () => {\n${blocks('cli')[0].code}})();`], { cwd: folder, env }), 'true false\n');
+    for (const [how, want] of [['cli', 'true false\n'], ['batch', "[ 'invoices-2026-11.0', 'invoices-2026-11.1' ]\n"]]) {
+      assert.equal(await printed(['-e', `(async () => {\n${blocks(how)[0].code}})();`], { cwd: folder, env }), want);
+    }
   } finally {
     await server.stop();
     fs.rmSync(folder, { recursive: true, force: true });

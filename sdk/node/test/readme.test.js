@@ -29,7 +29,7 @@ async function inFolder(run) {
 
 test('every block says how it is run', () => {
   for (const { how, code } of blocks()) {
-    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer|cli)$/, code);
+    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer|cli|batch)$/, code);
   }
 });
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ._producer import JsonDefault, Seconds, Submission, _milliseconds, _queue_name
+from ._producer import JsonDefault, Seconds, Submission, _checked_id, _milliseconds, _queue_name
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -92,7 +92,7 @@ class _Base:
             if (member.queue or queue) != queue:
                 raise ValueError(f"a batch has one queue, and this one has {queue!r} and {member.queue!r}")
             lines.append(_line(member))
-        arguments = ["enqueue", "--bulk", f"--queue={queue}", f"--batch={name}", f"--follow={_line(follow).decode()}", "--output=json"]
+        arguments = ["enqueue", "--bulk", f"--queue={queue}", f"--batch={_checked_id('batch', name, 100).decode()}", f"--follow={_line(follow).decode()}", "--output=json"]
         return self._checked(arguments), b"\n".join(lines)
 
     def _checked(self, arguments: List[str]) -> List[str]:

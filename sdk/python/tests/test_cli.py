@@ -62,6 +62,58 @@ class Played(unittest.TestCase):
         ):
             self.assertIn(want, args)
 
+    def test_the_members_of_a_batch_are_lines_and_the_job_that_follows_is_an_argument(self):
+        answer = '{"batch":"b","queue":"mail","members":2,"ids":["b.0","own"]}'
+        program = self.program(f"printf '%s\\n' \"$@\" > args; cat > input; echo '{answer}'")
+        members = [
+            Submission(
+                "a", {"n": 2**64 - 1, "text": "x\ny"}, queue="mail", headers={"tenant": "9"}, lane="high", max_attempts=2, timeout=1.5,
+                tracking="all",
+            ),
+            Submission(
+                "b", "Ännchen".encode(), id="own", delay=0.1, unique="k", unique_mode="replace", expires_at=1900000000.5,
+                then=[{"type": "c"}],
+            ),
+            Submission("c", b'{\n"n": 2}', encoding="json", on_failure="d"),
+        ]
+        follow = Submission("total", {"month": 11}, queue="mail")
+        for batch in (Cli(program).batch, lambda *args: asyncio.run(AsyncCli(program).batch(*args))):
+            self.assertEqual(batch("b", iter(members), follow), ["b.0", "own"])
+            with open(os.path.join(self.folder, "args")) as file:
+                args = file.read().splitlines()
+            want = '--follow={"lane":"normal","type":"total","payload":{"month":11}}'
+            self.assertEqual(args, ["enqueue", "--bulk", "--queue=mail", "--batch=b", want, "--output=json"])
+            with open(os.path.join(self.folder, "input"), encoding="utf-8") as file:
+                lines = file.read().split("\n")
+            self.assertEqual(
+                lines,
+                [
+                    '{"lane":"high","type":"a","max_attempts":2,"timeout":1500,"track":true,"headers":{"tenant":"9"},'
+                    '"payload":{"n":18446744073709551615,"text":"x\\ny"}}',
+                    '{"lane":"normal","type":"b","encoding":"raw","id":"own","delay":100,"expires_at":"2030-03-17T17:46:40.500+00:00",'
+                    '"payload":"Ännchen","unique":"k","unique_mode":"replace","then":[{"type":"c"}]}',
+                    '{"lane":"normal","type":"c","on_failure":"d","payload":{ "n": 2}}',
+                ],
+            )
+
+    def test_a_batch_that_cannot_be_meant_is_refused_before_the_program_starts(self):
+        cli = Cli(["/no/such/program"])
+        member, follow = Submission("a"), Submission("total")
+        for members, last, why in (
+            ([Submission("a", queue="mail")], follow, "one queue, and this one has 'default' and 'mail'"),
+            ([Submission("a", batch="c")], follow, "no field batch"),
+            ([Submission("a", traceparent="x")], follow, "cannot name a trace"),
+            ([Submission("a", b"\xff")], follow, "only if they are UTF-8"),
+            ([Submission("a", b"\x01", encoding="msgpack")], follow, "no MessagePack"),
+            ([member], Submission("total", delay=5), "cannot have a delay"),
+        ):
+            with self.subTest(why), self.assertRaisesRegex(ValueError, why):
+                cli.batch("b", members, last)
+        with self.assertRaisesRegex(ValueError, "batch must be 1 to 100 bytes"):
+            cli.batch("b c", [member], follow)
+        with self.assertRaises(Refused):
+            cli.batch("b", [member], follow)
+
     def test_an_exit_code_says_what_became_of_the_job(self):
         for code, error in ((2, ValueError), (7, Refused), (127, Refused), (1, Unconfirmed), (3, Unconfirmed), (8, Unconfirmed)):
             for enqueue in both(self.program(f"echo because >&2; exit {code}")):

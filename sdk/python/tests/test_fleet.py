@@ -17,7 +17,7 @@ except ImportError:
         raise
     raise unittest.SkipTest("redis-py is not installed") from None
 
-from streamfleet import JobFailed, Producer
+from streamfleet import Cli, JobFailed, Producer, Submission
 from tests.pool import SDK
 from tests.server import Server, free_port
 from tests.test_readme import HANDLERS_PAGE, blocks, files
@@ -102,8 +102,22 @@ def toml(value):
     return json.dumps(value)
 
 
-@unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the tests with the real program are skipped")
-class Fleet(unittest.TestCase):
+class Base(unittest.TestCase):
+    """A worker with handlers. ``types`` is the part of the configuration that names them."""
+
+    def types(self):
+        return f"""
+            [types."sdk.python"]
+            handler = {{ pool = {pool("my_handlers")} }}
+            tracking = "all"
+            max_attempts = 2
+            timeout = "30s"
+            backoff = {{ fixed = "50ms" }}
+            [types."sdk.asyncio"]
+            handler = {{ pool = {pool("my_async", inflight=20)} }}
+            tracking = "all"
+            """
+
     def setUp(self):
         self.server = Server()
         self.addCleanup(self.server.stop)
@@ -119,16 +133,8 @@ class Fleet(unittest.TestCase):
             url = "{self.server.url}"
             [telemetry]
             listen = "127.0.0.1:{free_port()}"
-            [types."sdk.python"]
-            handler = {{ pool = {pool("my_handlers")} }}
-            tracking = "all"
-            max_attempts = 2
-            timeout = "30s"
-            backoff = {{ fixed = "50ms" }}
-            [types."sdk.asyncio"]
-            handler = {{ pool = {pool("my_async", inflight=20)} }}
-            tracking = "all"
-            """,
+            """
+            + self.types(),
         )
         self.worker = self.start("worker")
         self.client = redis.Redis(port=self.server.port)
@@ -173,6 +179,9 @@ class Fleet(unittest.TestCase):
         command = [BIN, "status", id, "--json"]
         return json.loads(subprocess.run(command, cwd=self.folder, check=True, stdout=subprocess.PIPE, timeout=DEADLINE).stdout)
 
+
+@unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the tests with the real program are skipped")
+class Fleet(Base):
     def test_each_outcome_has_its_effect(self):
         result = self.do("done", headers={"tenant": "9"}, max_attempts=3).value()
         self.assertEqual((result["attempt"], result["max_attempts"], result["headers"]), (1, 3, {"tenant": "9"}))
@@ -228,6 +237,96 @@ class Fleet(unittest.TestCase):
         ids = [self.producer.enqueue("sdk.asyncio", n) for n in range(20)]
         for id in ids:
             self.assertIs(self.producer.wait(id, DEADLINE).value(), True)
+
+
+@unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the tests with the real program are skipped")
+class Configured(Base):
+    """What the configuration of the worker says about errors, steps and batches."""
+
+    def types(self):
+        self.write(
+            "my_rules.py",
+            """
+            import streamfleet
+            from streamfleet import job
+
+            class Declined(ValueError):
+                pass
+
+            streamfleet.errors({KeyError: "retry"})
+
+            @job("charge")
+            def charge(job):
+                raise {"value": ValueError, "declined": Declined, "key": KeyError, "os": OSError}[job.payload](job.payload)
+
+            @job("gift")
+            def gift(job):
+                return {"receipt": 7} if job.step == "charge" else [job.results["charge"]["receipt"], job.step]
+
+            @job("member")
+            def member(job):
+                return job.payload
+
+            @job("total")
+            def total(job):
+                return job.payload
+            """,
+        )
+        handler = f"handler = {{ pool = {pool('my_rules')} }}"
+        return f"""
+            [types.charge]
+            {handler}
+            tracking = "all"
+            max_attempts = 2
+            backoff = {{ fixed = "50ms" }}
+            [types.charge.errors]
+            ValueError = "fatal"
+            "my_rules.*" = "drop"
+            KeyError = "fatal"
+            [types.gift]
+            tracking = "all"
+            [types.gift.steps.charge]
+            kind = "once"
+            {handler}
+            [types.gift.steps.mail]
+            after = ["charge"]
+            {handler}
+            [types.member]
+            {handler}
+            [types.total]
+            {handler}
+            """
+
+    def ended(self, type, payload):
+        try:
+            return self.producer.wait(self.producer.enqueue(type, payload), DEADLINE)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}; the worker said: {self.said()}") from None
+
+    def test_the_configuration_decides_what_the_program_leaves_open(self):
+        for payload, state, attempts in (("value", "dead", 1), ("declined", "cancelled", 1), ("key", "dead", 2), ("os", "dead", 2)):
+            with self.subTest(payload):
+                status = self.ended("charge", payload)
+                self.assertEqual((status.state, len(self.status(status.id)["attempts"])), (state, attempts))
+
+    def test_a_step_reads_the_results_of_the_steps_before_it(self):
+        self.assertEqual(self.ended("gift", None).value()["mail"], [7, "mail"])
+
+    def test_a_batch_is_opened_and_followed(self):
+        cli = Cli([BIN], env={"STREAMFLEET__REDIS__URL": self.server.url})
+        members = [
+            Submission("member", {"n": 2**64 - 1}),
+            Submission("member", b'{\n"n": 2}', encoding="json", id="own", headers={"tenant": "9"}, lane="high", timeout=1.5),
+            Submission("member", "Ännchen".encode(), delay=0.1, then=[{"type": "member"}]),
+        ]
+        follow = Submission("total", {"month": 11}, id="total-11")
+        ids = ["mails-11.0", "own", "mails-11.2"]
+        self.assertEqual(cli.batch("mails-11", members, follow), ids)
+        self.assertEqual(self.producer.wait("total-11", DEADLINE).value(), {"month": 11})
+        self.assertEqual(self.status("own")["headers"], {"tenant": "9"})
+        self.assertEqual(cli.batch("mails-11", members, follow), ids)
+        with self.assertRaisesRegex(ValueError, "no jobs"):
+            cli.batch("mails-12", [], follow)
 
 
 @unittest.skipUnless(BIN, "STREAMFLEET_BIN is not set: the tests with the real program are skipped")

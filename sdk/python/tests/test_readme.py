@@ -55,7 +55,7 @@ def files(folder, port):
 class Readme(unittest.TestCase):
     def test_every_block_says_how_it_is_run(self):
         for block in blocks():
-            self.assertRegex(block["how"] or "", r"^(shell (apt|install|dev|submit)|file \S+|program|unit|producer|cli)$", block["code"])
+            self.assertRegex(block["how"] or "", r"^(shell (apt|install|dev|submit)|file \S+|program|unit|producer|cli|batch)$", block["code"])
 
     @unittest.skipUnless(shutil.which("apt-cache"), "there is no apt")
     def test_the_packages_exist(self):
@@ -105,15 +105,22 @@ class Readme(unittest.TestCase):
 
     @unittest.skipUnless(os.environ.get("STREAMFLEET_BIN"), "STREAMFLEET_BIN is not set")
     def test_the_command_line_accepts_an_id_once(self):
+        self.assertEqual(self.by_the_command_line("cli"), ("True False\n", ""))
+
+    @unittest.skipUnless(os.environ.get("STREAMFLEET_BIN"), "STREAMFLEET_BIN is not set")
+    def test_the_command_line_opens_a_batch(self):
+        self.assertEqual(self.by_the_command_line("batch"), ("['invoices-2026-11.0', 'invoices-2026-11.1']\n", ""))
+
+    def by_the_command_line(self, how):
         server = Server()
         self.addCleanup(server.stop)
-        (block,) = blocks("cli")
+        (block,) = blocks(how)
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(os.path.abspath(os.environ["STREAMFLEET_BIN"]), os.path.join(folder, "streamfleet"))
             path = folder + os.pathsep + os.environ["PATH"]
             env = {**environment(), "PATH": path, "STREAMFLEET__REDIS__URL": server.url}
             done = subprocess.run([sys.executable, "-c", block["code"]], env=env, cwd=folder, capture_output=True, text=True)
-        self.assertEqual((done.stdout, done.stderr), ("True False\n", ""))
+        return done.stdout, done.stderr
 
     def test_examples_of_tests_pass(self):
         for block in blocks("unit"):
