@@ -118,7 +118,7 @@ describe('a program that is played', () => {
     const headers = Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`h${n}`, 'x'.repeat(8000)]));
     for (const [payload, options, rule] of [
       [1, { tracking: 'none' }, /no tracking but all/],
-      [1, { batch: 'b' }, /no batch/],
+      [1, { batch: 'b' }, /no field batch/],
       [Buffer.of(1), { encoding: 'msgpack' }, /no MessagePack/],
       [1, { headers: { 'a=b': 1 } }, /a '='/],
       [1, { unique: 'a\0b' }, /NUL/],
