@@ -42,21 +42,16 @@ final class Pipe
     /**
      * Takes over standard input and output. From here on, whatever prints to standard output, including programs that a
      * handler starts, prints to standard error, and whatever reads from standard input finds its end. The protocol's pipes
-     * have other descriptors.
+     * have other descriptors. With the extension FFI, STDIN and STDOUT stay open.
      */
     public static function open(): self
     {
-        static $kept = [];
         $in = fopen('php://fd/0', 'r');
         $out = fopen('php://fd/1', 'w');
         if ($in === false || $out === false || !defined('STDIN') || !defined('STDOUT')) {
             throw new \LogicException('a pool worker needs the command line version of PHP, and each program has one worker');
         }
-        // A descriptor that is opened gets the lowest free number, so each takes the place of the one that was closed.
-        fclose(STDIN);
-        $kept[] = fopen('/dev/null', 'r');
-        fclose(STDOUT);
-        $kept[] = fopen('php://stderr', 'w');
+        self::redirect();
         if (is_link('/proc/self/fd/1') && readlink('/proc/self/fd/1') !== readlink('/proc/self/fd/2')) {
             throw new \LogicException('standard output could not be redirected; create the worker before anything closes standard input or output');
         }
@@ -66,6 +61,34 @@ final class Pipe
             ini_set('log_errors', '0');
         }
         return new self($in, $out);
+    }
+
+    /** Makes standard input end at once, and standard output standard error. */
+    private static function redirect(): void
+    {
+        static $kept = [];
+        try {
+            // PHP itself cannot replace the descriptor of a stream that stays open.
+            $c = extension_loaded('FFI') ? \FFI::cdef('int open(const char *path, int flags, ...); int dup2(int from, int to); int close(int file);') : null;
+        } catch (\Throwable) {
+            // The configuration of PHP forbids it.
+            $c = null;
+        }
+        if ($c !== null) {
+            $null = $c->open('/dev/null', 0);
+            $isDone = $null >= 0 && $c->dup2($null, 0) === 0 && $c->dup2(2, 1) === 1;
+            if ($null > 2) {
+                $c->close($null);
+            }
+            if ($isDone) {
+                return;
+            }
+        }
+        // A descriptor that is opened gets the lowest free number, so each takes the place of the one that was closed.
+        fclose(STDIN);
+        $kept[] = fopen('/dev/null', 'r');
+        fclose(STDOUT);
+        $kept[] = fopen('php://stderr', 'w');
     }
 
     /**

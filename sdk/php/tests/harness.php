@@ -210,20 +210,20 @@ final class Program
     }
 
     /** Starts PHP code that begins with the SDK loaded and `$worker` created, and shakes hands. */
-    public static function start(string $code): self
+    public static function start(string $code, string ...$options): self
     {
-        $program = self::bare('$worker = Streamfleet\Worker::create();' . "\n" . $code);
+        $program = self::bare('$worker = Streamfleet\Worker::create();' . "\n" . $code, ...$options);
         $program->send(['type' => 'hello', 'protocol' => 1, 'streamfleet' => '0.0.0', 'pool' => 'php', 'inflight' => 1]);
         same('ready', $program->read()['type']);
         return $program;
     }
 
-    /** Starts PHP code that begins with the SDK loaded. */
-    public static function bare(string $code): self
+    /** Starts PHP code that begins with the SDK loaded, with options of PHP. */
+    public static function bare(string $code, string ...$options): self
     {
         $file = folder() . '/program.php';
         file_put_contents($file, "<?php\ndeclare(strict_types=1);\nuse Streamfleet\\{Done, Drop, Fatal, FatalError, Job, JobType, Retry, Snooze, Task, Worker};\nrequire " . var_export(dirname(__DIR__) . '/autoload.php', true) . ";\n$code\n");
-        return self::spawn(dirname($file), $file);
+        return self::spawn(dirname($file), ...$options, ...[$file]);
     }
 
     /** Starts a program of this folder, and shakes hands. */
@@ -235,10 +235,10 @@ final class Program
         return $program;
     }
 
-    private static function spawn(string $folder, string $file): self
+    private static function spawn(string $folder, string ...$arguments): self
     {
         $errors = folder() . '/stderr';
-        $process = proc_open([PHP_BINARY, $file], [['pipe', 'r'], ['pipe', 'w'], ['file', $errors, 'w']], $pipes, $folder);
+        $process = proc_open([PHP_BINARY, ...$arguments], [['pipe', 'r'], ['pipe', 'w'], ['file', $errors, 'w']], $pipes, $folder);
         stream_set_blocking($pipes[1], false);
         return self::$all[] = new self($process, $pipes, $errors);
     }

@@ -81,6 +81,39 @@ test('exceptions_are_retries_and_fatal_errors_are_fatal', function (): void {
     contains('throws job-1: RuntimeException', $program->stderr());
 });
 
+test('the_streams_of_the_process_stay_open_and_lead_to_standard_error', function (): void {
+    if (!extension_loaded('FFI')) {
+        throw new Skipped('the extension FFI is missing');
+    }
+    $program = Program::start('$worker->on("noisy", function () {
+            fwrite(STDOUT, "by the constant\n");
+            fwrite(fopen("php://stdout", "w"), "by a stream\n");
+            fwrite(fopen("php://output", "w"), "by the output\n");
+            echo "by echo\n";
+            system("echo by a child");
+            if (is_file("/usr/share/php/Symfony/Component/Console/autoload.php")) {
+                require "/usr/share/php/Symfony/Component/Console/autoload.php";
+                (new Symfony\\Component\\Console\\Output\\ConsoleOutput())->writeln("by symfony");
+            } else {
+                fwrite(STDOUT, "by symfony\n");
+            }
+            return [is_resource(STDOUT), fread(STDIN, 100), feof(STDIN), trim((string) shell_exec("cat"))];
+        })->run();');
+    foreach ([1, 2] as $time) {
+        same(['outcome' => 'done', 'result' => [true, '', true, '']], $program->answer('noisy'));
+    }
+    foreach (['the constant', 'a stream', 'the output', 'echo', 'a child', 'symfony'] as $what) {
+        same(2, substr_count($program->stderr(), "by $what\n"), $what);
+    }
+});
+
+test('without_ffi_no_output_reaches_the_worker_either', function (): void {
+    $program = Program::start('$worker->on("noisy", function () { echo "echoed\n"; system("echo from a child"); return is_resource(STDOUT); })->run();', '-d', 'ffi.enable=0');
+    same(['outcome' => 'done', 'result' => false], $program->answer('noisy'));
+    contains('echoed', $program->stderr());
+    contains('from a child', $program->stderr());
+});
+
 test('stray_output_goes_to_standard_error', function (): void {
     $program = Program::start('$worker->on("noisy", function () {
             echo "echoed\n";
@@ -385,8 +418,8 @@ test('a_kept_job_is_not_taken_for_the_next_one', function (): void {
     same(['outcome' => 'done'], $program->result($ref));
 });
 
-test('the_constants_of_the_standard_streams_are_closed', function (): void {
-    $program = Program::start('$worker->on("a", fn() => fwrite(STDOUT, "x"))->on("b", fn() => fwrite(STDERR, "y"))->run();');
+test('without_ffi_the_constants_of_the_standard_streams_are_closed', function (): void {
+    $program = Program::start('$worker->on("a", fn() => fwrite(STDOUT, "x"))->on("b", fn() => fwrite(STDERR, "y"))->run();', '-d', 'ffi.enable=0');
     same('retry', $program->answer('a')['outcome']);
     same(1, $program->answer('b')['result']);
 });
