@@ -183,11 +183,17 @@ final class Pipe
         return "$line\n";
     }
 
-    /** A text that is short enough for an error or a message. */
-    public static function cut(string $text): string
+    /** A text that is short enough for an error or a message, in a line with this many other bytes. */
+    public static function cut(string $text, int $others = 0): string
     {
-        $most = min(self::LONGEST_TEXT, intdiv(self::$longestLine - self::AROUND_TEXT, self::ESCAPED));
+        $most = min(self::LONGEST_TEXT, intdiv(self::$longestLine - self::AROUND_TEXT - $others, self::ESCAPED));
         return strlen($text) > $most ? substr($text, 0, $most) . ' …' : $text;
+    }
+
+    /** Whether a line that has so many bytes besides a text has room for the text. */
+    public static function hasRoom(int $others): bool
+    {
+        return $others <= intdiv(self::$longestLine, 2);
     }
 
     private function readable(float $seconds): bool

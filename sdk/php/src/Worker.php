@@ -27,6 +27,7 @@ final class Worker
     private array $resets = [];
     /** @var list<callable> */
     private array $judges = [];
+    private readonly ErrorRules $errors;
     /** @var array<string, \Closure> type → its handler inside the middleware */
     private array $chains = [];
     /** @var list<string|array<string, mixed>> jobs that have not begun, most of them as the lines that they came in */
@@ -47,6 +48,7 @@ final class Worker
 
     private function __construct(private readonly Pipe $pipe, private readonly ?\Closure $make)
     {
+        $this->errors = new ErrorRules();
     }
 
     /**
@@ -114,6 +116,20 @@ final class Worker
     public function onError(callable $judge): static
     {
         $this->judges[] = $judge;
+        return $this;
+    }
+
+    /**
+     * Says what follows from exceptions, by their classes: `'fatal'` (dead at once), `'retry'`, `'drop'` (ends as cancelled), or
+     * after how many seconds to retry. It counts for subclasses and for classes that implement an interface: the nearest class
+     * of the exception that is named decides, parents before interfaces. It is asked after onError. What it leaves open, the
+     * configuration may decide: `[types."…".errors]`.
+     *
+     * @param array<class-string, string|int|float> $rules class → what follows
+     */
+    public function errors(array $rules): static
+    {
+        $this->errors->add($rules);
         return $this;
     }
 
@@ -358,10 +374,9 @@ final class Worker
             $error = $second;
         }
         fwrite(STDERR, "{$job->type} {$job->id}: $error\n");
-        if ($error instanceof FatalError) {
-            return new Fatal($error->getMessage());
-        }
-        return new Retry(sprintf('%s: %s (%s:%d)', $error::class, $error->getMessage(), basename($error->getFile()), $error->getLine()));
+        $text = sprintf('%s: %s (%s:%d)', $error::class, $error->getMessage(), basename($error->getFile()), $error->getLine());
+        return $this->errors->outcome($error, $text)
+            ?? ($error instanceof FatalError ? new Fatal($error->getMessage()) : Retry::undecided($text, ErrorRules::classes($error)));
     }
 
     /** The line with this outcome. A result that cannot be sent fails the job: another attempt would return the same. */
@@ -381,7 +396,7 @@ final class Worker
     {
         $handler = $this->handlers[$type];
         if (is_string($handler) && !is_callable($handler)) {
-            $object = $this->make === null ? new $handler() : ($this->make)($handler);
+            $object = $this->made($handler);
             $handler = is_callable([$object, 'handle']) ? [$object, 'handle'] : $object;
         }
         $chain = $handler(...);
@@ -389,6 +404,11 @@ final class Worker
             $chain = static fn (Job $job): mixed => $middleware($job, $chain);
         }
         return $chain;
+    }
+
+    private function made(string $class): object
+    {
+        return $this->make === null ? new $class() : ($this->make)($class);
     }
 
     /** Answers the job that ended the program: by a fatal error, by exhausted memory, or by exit(). */

@@ -210,8 +210,12 @@ test('types_share_a_named_pool', function (): void {
     // The check starts the program and compares the types.
     file_put_contents("$folder/worker.php", '<?php require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
         Streamfleet\Worker::create()->on("order.pay", fn () => 1)->on("mail.welcome", fn () => 1)->run();');
-    file_put_contents("$folder/streamfleet.toml", code('file', 'pools.toml'));
-    command([realpath(getenv('STREAMFLEET_BIN')), 'config', 'check'], $folder, ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()]);
+    $worker = file_get_contents("$folder/worker.php");
+    foreach (['pools.toml', 'errors.toml'] as $file) {
+        file_put_contents("$folder/worker.php", str_replace('Worker::create()', 'Worker::create()' . ($file === 'errors.toml' ? '->on("mail.send", fn () => 1)' : ''), $worker));
+        file_put_contents("$folder/streamfleet.toml", code('file', $file));
+        command([realpath(getenv('STREAMFLEET_BIN')), 'config', 'check'], $folder, ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()]);
+    }
 });
 
 test('tasks_are_dispatched', function (): void {

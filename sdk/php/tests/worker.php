@@ -81,6 +81,73 @@ test('exceptions_are_retries_and_fatal_errors_are_fatal', function (): void {
     contains('throws job-1: RuntimeException', $program->stderr());
 });
 
+test('the_nearest_class_of_an_exception_decides_what_follows', function (): void {
+    $program = Program::start('
+        interface Expected {}
+        class Gone extends RuntimeException implements Expected {}
+        class Busy extends DomainException implements Expected {}
+        $worker->errors([LogicException::class => "fatal", "gone" => "drop", Busy::class => 1.5, RuntimeException::class => "retry"])
+            ->errors([Expected::class => "drop", FatalError::class => "retry", Error::class => "fatal"])
+            ->onError(fn(Throwable $e) => $e->getMessage() === "judged" ? new Snooze(5) : null)
+            ->on("throws", fn(Job $job) => throw new $job->payload[0]($job->payload[1]))
+            ->on("anonymous", fn() => throw new class("x") extends InvalidArgumentException {})
+            ->run();');
+    $then = static function (string $class, string $text = 'no') use ($program): array {
+        $answer = $program->answer('throws', [$class, $text]);
+        return [$answer['outcome'], $answer['delay_ms'] ?? null, isset($answer['classes'])];
+    };
+    same(['fatal', null, false], $then(InvalidArgumentException::class), 'a class below it');
+    same(['drop', null, false], $then('Gone'), 'the case of a name is of no importance');
+    same(['retry', 1500, false], $then('Busy'), 'a class before its parents and interfaces');
+    same(['retry', null, false], $then(RuntimeException::class));
+    same(['retry', null, false], $then('Streamfleet\\FatalError'), 'a rule before the built-in meaning');
+    same(['fatal', null, false], $then(TypeError::class));
+    same(['snooze', 5000, false], $then('Gone', 'judged'), 'a judge before a rule');
+    same('fatal', $program->answer('anonymous')['outcome']);
+    contains('Gone: no (program.php:', $program->answer('throws', ['Gone', 'no'])['reason']);
+});
+
+test('what_the_program_leaves_open_is_reported_by_class', function (): void {
+    $program = Program::start('eval("namespace App; interface Expected {} class Gone extends \\RuntimeException implements Expected {}");
+        $worker->on("throws", fn() => throw new App\\Gone("no"))
+            ->on("anonymous", fn() => throw new class("x") extends App\\Gone {})
+            ->on("returns", fn() => new Retry("busy"))
+            ->run();');
+    $classes = $program->answer('throws')['classes'];
+    same(['App\\Gone', 'RuntimeException', 'Exception'], array_slice($classes, 0, 3));
+    same(true, in_array('App\\Expected', $classes, true) && in_array('Throwable', $classes, true));
+    same(['App\\Gone', 'RuntimeException'], array_slice($program->answer('anonymous')['classes'], 0, 2));
+    same(['outcome' => 'retry', 'error' => 'busy'], $program->answer('returns'));
+});
+
+test('classes_never_make_a_line_too_long', function (): void {
+    $name = str_repeat('N', 190);
+    $code = "class $name extends Exception {}";
+    for ($i = 1; $i <= 40; $i++) {
+        $code .= " class {$name}$i extends $name" . ($i === 1 ? '' : $i - 1) . ' {}';
+    }
+    foreach ([1024 => false, 16384 => true] as $most => $isSent) {
+        $program = Program::bare("$code \$worker = Worker::create()->on('throws', fn() => throw new {$name}40(str_repeat(\"\\1\", 100000))); \$worker->run();");
+        $program->send(['type' => 'hello', 'protocol' => 1, 'max_line' => $most]);
+        $program->read();
+        $answer = $program->answer('throws');
+        same(['retry', $isSent], [$answer['outcome'], isset($answer['classes'])]);
+        same(true, count($answer['classes'] ?? []) <= 32 && strlen(json_encode($answer)) < $most);
+    }
+});
+
+test('a_rule_that_cannot_be_meant_is_refused', function (): void {
+    $program = Program::start('$why = function (array $rules) use ($worker) {
+            try { $worker->errors($rules); } catch (Exception $error) { return $error->getMessage(); }
+        };
+        $worker->on("why", fn() => [$why(["NoSuchError" => "fatal"]), $why(["Exception" => "ignore"]), $why(["Exception" => -1]), $why(["fatal"])])->run();');
+    [$class, $word, $time, $list] = $program->answer('why')['result'];
+    contains("'NoSuchError'", $class);
+    contains("'ignore' for Exception: say 'fatal', 'retry', 'drop'", $word);
+    contains('negative', $time);
+    contains("no class or interface '0'", $list);
+});
+
 test('the_streams_of_the_process_stay_open_and_lead_to_standard_error', function (): void {
     if (!extension_loaded('FFI')) {
         throw new Skipped('the extension FFI is missing');
