@@ -4,8 +4,11 @@ declare(strict_types=1);
 
 namespace Streamfleet;
 
-/** The job type of a Task class, and how its jobs are submitted unless the call says otherwise. */
-#[\Attribute(\Attribute::TARGET_CLASS)]
+/**
+ * The job type of a Task class, and how its jobs are submitted unless the call says otherwise. On a method, the type whose jobs
+ * it handles: see Worker::register.
+ */
+#[\Attribute(\Attribute::TARGET_CLASS | \Attribute::TARGET_METHOD)]
 final class JobType
 {
     /** See Submission for the parameters. */

@@ -42,6 +42,23 @@ final class Tasks
             ?? throw new \LogicException("$class has no job type: give it #[JobType('…')], or name it in Tasks::map");
     }
 
+    /** @internal The type whose jobs a method handles; null if it names none. */
+    public static function typeOfMethod(\ReflectionMethod $method): ?string
+    {
+        $attribute = ($method->getAttributes(JobType::class)[0] ?? null)?->newInstance();
+        if ($attribute === null) {
+            return null;
+        }
+        $name = "{$method->class}::{$method->getName()}";
+        if (!$method->isPublic() || $method->isAbstract()) {
+            throw new \LogicException("$name has #[JobType('{$attribute->type}')], but is not a public method with a body");
+        }
+        if (count(array_filter(get_object_vars($attribute), static fn (mixed $value): bool => $value !== null)) > 1) {
+            throw new \LogicException("the options of #[JobType('{$attribute->type}')] have no effect on $name: they are defaults of tasks that are submitted. Set them in [types.\"{$attribute->type}\"] of the configuration");
+        }
+        return $attribute->type;
+    }
+
     /**
      * The job for a task.
      *

@@ -105,6 +105,36 @@ final class Worker
         return $this;
     }
 
+    /**
+     * Handles the jobs of each type that a public method names with #[JobType('…')]. The method gets the Job, as a handler does.
+     *
+     * @param object|class-string $object the name of a class stands for an object that is made when its first job comes
+     */
+    public function register(object|string $object): static
+    {
+        if (is_string($object) && !class_exists($object)) {
+            throw new \InvalidArgumentException("register() has no class '$object'");
+        }
+        $mirror = new \ReflectionClass($object);
+        $made = is_string($object) ? null : $object;
+        $get = function () use (&$made, $object): object {
+            return $made ??= $this->made($object);
+        };
+        $types = 0;
+        foreach ($mirror->getMethods() as $method) {
+            $type = Tasks::typeOfMethod($method);
+            if ($type !== null) {
+                $name = $method->getName();
+                $this->on($type, static fn (Job $job): mixed => $get()->$name($job));
+                $types += 1;
+            }
+        }
+        if ($types === 0) {
+            throw new \InvalidArgumentException("{$mirror->getName()} has no method with #[JobType('…')]");
+        }
+        return $this;
+    }
+
     /** Adds a function around all handlers: it gets the Job and the next function. The first one is the outermost. */
     public function use(callable $middleware): static
     {

@@ -200,6 +200,7 @@ test('handlers_and_tasks_run', function (): void {
     same(['retry', 'snooze', 'drop', 'retry', 'done'], $outcomes);
     same('fatal', $program->answer('order.pay', [])['outcome']);
     same('sent 1 to ann', $program->answer('mail.welcome', ['to' => 'ann'])['result']);
+    same(['printed', null], [$program->answer('letter.print')['result'], $program->answer('letter.post')['result'] ?? null]);
 });
 
 test('types_share_a_named_pool', function (): void {

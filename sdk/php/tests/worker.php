@@ -148,6 +148,38 @@ test('a_rule_that_cannot_be_meant_is_refused', function (): void {
     contains("no class or interface '0'", $list);
 });
 
+test('methods_with_a_job_type_are_handlers', function (): void {
+    $program = Program::start('
+        class Mails {
+            public static int $made = 0;
+            public function __construct() { self::$made += 1; }
+            #[JobType("mail.send")] public function send(Job $job): mixed { return [$job->type, $job->payload, self::$made]; }
+            #[JobType("mail.drop")] public function drop(Job $job): Drop { return new Drop("unwanted"); }
+            #[JobType("mail.static")] public static function count(): int { return self::$made; }
+            public function other(): void {}
+        }
+        class More extends Mails { #[JobType("mail.more")] public function more(Job $job): string { return "more"; } }
+        class Hidden { #[JobType("mail.hidden")] private function send(Job $job) {} }
+        class Limited { #[JobType("mail.limited", maxAttempts: 3)] public function send(Job $job) {} }
+        $why = function (object|string $object) use ($worker) { try { $worker->register($object); } catch (Exception $error) { return $error->getMessage(); } };
+        $wrong = [$why("NoSuchClass"), $why(stdClass::class), $why(new Hidden()), $why(Limited::class)];
+        $worker->register(More::class)->on("wrong", fn() => $wrong)->run();');
+    [$missing, $none, $hidden, $limited] = $program->answer('wrong')['result'];
+    contains("no class 'NoSuchClass'", $missing);
+    contains('stdClass has no method with #[JobType', $none);
+    contains('Hidden::send', $hidden);
+    contains('no effect on Limited::send', $limited);
+    same(['outcome' => 'done', 'result' => ['mail.send', ['to' => 'ann'], 1]], $program->answer('mail.send', ['to' => 'ann']));
+    same(['outcome' => 'drop', 'reason' => 'unwanted'], $program->answer('mail.drop'));
+    same(1, $program->answer('mail.static')['result']);
+    same('more', $program->answer('mail.more')['result']);
+    $program = Program::bare('class Mails { private int $n = 0; #[JobType("a")] public function a(Job $job): int { return ++$this->n; } }
+        Worker::create()->register(new Mails())->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1]);
+    same(['a'], $program->read()['types']);
+    same([1, 2], [$program->answer('a')['result'], $program->answer('a')['result']]);
+});
+
 test('the_streams_of_the_process_stay_open_and_lead_to_standard_error', function (): void {
     if (!extension_loaded('FFI')) {
         throw new Skipped('the extension FFI is missing');
