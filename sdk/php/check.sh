@@ -47,7 +47,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   done
 fi
 
-for file in src/*.php tests/*.php autoload.php; do
+for file in src/*.php src/*/*.php tests/*.php autoload.php; do
   php -l "$file" >/dev/null
 done
 composer validate --quiet --strict --no-check-publish

@@ -28,6 +28,7 @@ final class Worker
     /** @var list<callable> */
     private array $judges = [];
     private readonly ErrorRules $errors;
+    private readonly Listeners $listeners;
     /** @var array<string, \Closure> type → its handler inside the middleware */
     private array $chains = [];
     /** @var list<string|array<string, mixed>> jobs that have not begun, most of them as the lines that they came in */
@@ -49,6 +50,7 @@ final class Worker
     private function __construct(private readonly Pipe $pipe, private readonly ?\Closure $make)
     {
         $this->errors = new ErrorRules();
+        $this->listeners = new Listeners();
     }
 
     /**
@@ -160,6 +162,25 @@ final class Worker
     public function errors(array $rules): static
     {
         $this->errors->add($rules);
+        return $this;
+    }
+
+    /**
+     * Adds a function that is told what happens to jobs. It cannot change it: if it throws, standard error says so.
+     *
+     * @param class-string $event a class of Streamfleet\Event: Before, After, Retrying or Failed
+     * @param callable $listener gets the event
+     */
+    public function listen(string $event, callable $listener): static
+    {
+        $this->listeners->add($event, $listener);
+        return $this;
+    }
+
+    /** Passes all events to a dispatcher: one of PSR-14, or another object with a method `dispatch`. */
+    public function dispatchTo(object $dispatcher): static
+    {
+        $this->listeners->forward($dispatcher);
         return $this;
     }
 
@@ -358,6 +379,9 @@ final class Worker
         $this->ref = (string) $line['ref'];
         $job = Job::of($line, $this);
         $levels = ob_get_level();
+        $error = null;
+        $this->listeners->tell(new Event\Before($job));
+        $start = hrtime(true);
         try {
             $outcome = match (true) {
                 isset($line['unreadable']) => new Fatal("PHP cannot read the payload: {$line['unreadable']}"),
@@ -367,7 +391,10 @@ final class Worker
         } catch (\Throwable $error) {
             $outcome = $this->judge($error, $job);
         }
-        $this->answer = $job->flush() . $this->answerOf($outcome);
+        [$outcome, $answer] = $this->answerOf($outcome);
+        $this->answer = $job->flush() . $answer;
+        // From here on, nothing changes the answer, whatever ends the program.
+        $this->listeners->tell(self::ended($job, $outcome, $error, (hrtime(true) - $start) / 1e9));
         while (ob_get_level() > $levels && ob_end_flush()) {
         }
         try {
@@ -409,15 +436,31 @@ final class Worker
             ?? ($error instanceof FatalError ? new Fatal($error->getMessage()) : Retry::undecided($text, ErrorRules::classes($error)));
     }
 
-    /** The line with this outcome. A result that cannot be sent fails the job: another attempt would return the same. */
-    private function answerOf(Outcome $outcome): string
+    /** The event that tells how an attempt ended. */
+    private static function ended(Job $job, Outcome $outcome, ?\Throwable $error, float $seconds): object
+    {
+        // A step has limits of its own, which this program does not know.
+        $isLast = $job->step === null && $job->maxAttempts !== null && $job->attempt >= $job->maxAttempts;
+        return match (true) {
+            $outcome instanceof Retry && !$isLast => new Event\Retrying($job, $outcome, $error, $seconds),
+            $outcome instanceof Retry, $outcome instanceof Fatal => new Event\Failed($job, $outcome, $error, $seconds),
+            default => new Event\After($job, $outcome, $seconds),
+        };
+    }
+
+    /**
+     * What is answered, and its line. A result that cannot be sent fails the job: another attempt would return the same.
+     *
+     * @return array{Outcome, string}
+     */
+    private function answerOf(Outcome $outcome): array
     {
         $line = ['type' => 'result', 'ref' => $this->ref];
         try {
-            return Pipe::encode($line + $outcome->fields(), $outcome instanceof Done);
+            return [$outcome, Pipe::encode($line + $outcome->fields(), $outcome instanceof Done)];
         } catch (\Throwable $error) {
             $fatal = new Fatal("the handler's result cannot be sent: {$error->getMessage()}");
-            return Pipe::encode($line + $fatal->fields());
+            return [$fatal, Pipe::encode($line + $fatal->fields())];
         }
     }
 
@@ -460,7 +503,7 @@ final class Worker
             $last = error_get_last();
             $isFatal = ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
             $error = $isFatal ? "{$last['message']} ({$last['file']}:{$last['line']})" : 'the handler called exit()';
-            $this->answer = $this->answerOf(new Retry($error));
+            [, $this->answer] = $this->answerOf(new Retry($error));
         }
         $this->send(($this->answer ?? '') . self::bye());
         exit(0);

@@ -201,6 +201,7 @@ test('handlers_and_tasks_run', function (): void {
     same('fatal', $program->answer('order.pay', [])['outcome']);
     same('sent 1 to ann', $program->answer('mail.welcome', ['to' => 'ann'])['result']);
     same(['printed', null], [$program->answer('letter.print')['result'], $program->answer('letter.post')['result'] ?? null]);
+    contains('order.pay job-6: the payload has no order', $program->stderr());
 });
 
 test('types_share_a_named_pool', function (): void {

@@ -148,6 +148,56 @@ test('a_rule_that_cannot_be_meant_is_refused', function (): void {
     contains("no class or interface '0'", $list);
 });
 
+test('listeners_hear_what_happens_and_cannot_change_it', function (): void {
+    $program = Program::start('
+        final class Dispatcher {
+            public array $heard = [];
+            public function dispatch(object $event): object {
+                $this->heard[] = [substr(strrchr($event::class, "\\\\"), 1), $event->job->type, isset($event->error) ? $event->error->getMessage() : null];
+                return $event;
+            }
+        }
+        $all = new Dispatcher();
+        $order = [];
+        $worker->dispatchTo($all)
+            ->listen(Event\\Before::class, function (Event\\Before $event) use (&$order) { $order[] = "before"; throw new LogicException("a listener is broken"); })
+            ->listen(Event\\After::class, function (Event\\After $event) use (&$order) { $order[] = get_class($event->outcome) . ($event->seconds >= 0 ? "" : "?"); exit(3); })
+            ->on("done", function () use (&$order) { $order[] = "done"; })
+            ->on("drop", function () { return new Drop("x"); })
+            ->on("throws", fn() => throw new RuntimeException("no"))
+            ->on("fatal", fn() => new Fatal("never"))
+            ->on("nan", fn() => NAN)
+            ->on("heard", function () use ($all, &$order) { [$heard, $all->heard] = [$all->heard, []]; return new Retry(json_encode([$heard, $order])); })
+            ->run();');
+    same('retry', $program->answer('throws')['outcome']);
+    same('retry', $program->answer('throws', null, ['attempt' => 5])['outcome']);
+    same('retry', $program->answer('throws', null, ['attempt' => 5, 'step' => 'mail'])['outcome']);
+    same('fatal', $program->answer('fatal')['outcome']);
+    same('fatal', $program->answer('nan')['outcome']);
+    [$heard, $order] = json_decode($program->answer('heard')['error'], true);
+    same([
+        ['Before', 'throws', null], ['Retrying', 'throws', 'no'],
+        ['Before', 'throws', null], ['Failed', 'throws', 'no'],
+        ['Before', 'throws', null], ['Retrying', 'throws', 'no'],
+        ['Before', 'fatal', null], ['Failed', 'fatal', null],
+        ['Before', 'nan', null], ['Failed', 'nan', null],
+        ['Before', 'heard', null],
+    ], $heard);
+    contains('a listener of Streamfleet\\Event\\Before failed: LogicException: a listener is broken', $program->stderr());
+    // The listener ends the program, after the job has its answer.
+    same(['outcome' => 'done'], $program->answer('done'));
+    same(['type' => 'bye'], $program->read());
+    same(0, $program->exitCode());
+});
+
+test('an_event_that_does_not_exist_is_refused', function (): void {
+    $program = Program::start('$why = function (callable $call) { try { $call(); } catch (InvalidArgumentException $error) { return $error->getMessage(); } };
+        $worker->on("why", fn() => [$why(fn() => $worker->listen("Before", fn() => 1)), $why(fn() => $worker->dispatchTo(new stdClass()))])->run();');
+    [$event, $dispatcher] = $program->answer('why')['result'];
+    contains("no event 'Before'", $event);
+    contains('no method dispatch', $dispatcher);
+});
+
 test('methods_with_a_job_type_are_handlers', function (): void {
     $program = Program::start('
         class Mails {
