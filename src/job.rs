@@ -17,12 +17,12 @@
 
 pub use streamfleet_domain::job::{
     Backoff, BatchId, Breaker, Burial, ChainedJob, Closed, ConsumerName, CronName, DeadReason, Decision,
-    Deferral, Encoding, End, EntryId, Envelope, Failure, FailureKind, FairShare, FollowUps, Former, GateName,
-    InvalidLimit, InvalidName, InvalidPayload, Job, JobId, JobSpec, JobType, KeyLimit, Lane, Ledger, Life,
-    Limits, Malformed, Namespace, Next, Outcome, Parking, PayloadProblem, Plan, PlanError, PlannedStep,
-    Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, Rules, Settlement, SinkName, Standing, State,
-    StepError, StepKind, StepLimits, StepName, StepRecord, StepState, Timestamp, TraceContext, Tracking,
-    Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
+    Deferral, Encoding, End, EntryId, Envelope, ErrorRules, Failure, FailureKind, FairShare, FollowUps,
+    Former, GateName, InvalidLimit, InvalidName, InvalidPayload, Job, JobId, JobSpec, JobType, KeyLimit,
+    Lane, Ledger, Life, Limits, Malformed, Namespace, Next, Outcome, Parking, PayloadProblem, Plan,
+    PlanError, PlannedStep, Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, RuleAction, Rules,
+    Settlement, SinkName, Standing, State, StepError, StepKind, StepLimits, StepName, StepRecord, StepState,
+    Timestamp, TraceContext, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
 };
 pub(crate) use streamfleet_domain::job::{
     ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, campaign, cut, distribution,

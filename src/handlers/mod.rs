@@ -20,13 +20,14 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::job::RuleAction;
 pub use exec::{Exec, ExecConfig};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpConfig};
 pub use noop::Noop;
 pub use pool::{Pool, PoolChoice, PoolConfig, PoolStart};
 pub(crate) use process::{Invocation, Leader, find_program, on_the_thread};
-pub use rule::{Code, Codes, Rule, RuleAction};
+pub use rule::{Code, Codes, Rule};
 
 /// The built-in handler that runs the jobs of a type, as the configuration file writes it: `"noop"`,
 /// `{ exec = { command = ["python3", "report.py"] } }`, `{ pool = "php" }` or

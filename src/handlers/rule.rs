@@ -4,15 +4,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use regex::{Regex, RegexBuilder};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::job::Backoff;
-use crate::job::duration;
+use crate::job::RuleAction;
 
 /// The most rules of one handler.
 const MAX_RULES: usize = 100;
@@ -49,27 +47,6 @@ pub struct Rule {
     pub matches: Option<String>,
     /// The outcome.
     pub then: RuleAction,
-}
-
-/// The outcome of an attempt that a rule matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleAction {
-    /// Buried at once: another attempt would not help.
-    Fatal,
-    /// Failed: retried according to the type's policy.
-    Retry,
-    /// Failed, and nobody knows whether the work was done: retried according to the type's policy. A step that must not
-    /// run twice becomes unknown.
-    Unknown,
-    /// Failed: retried according to the policy, but not earlier than this.
-    RetryAfter(#[serde(with = "duration")] Duration),
-    /// Not a failure: runs again after this, and no attempt is spent.
-    Snooze(#[serde(with = "duration")] Duration),
-    /// No longer wanted: ends as cancelled, neither done nor dead.
-    Drop,
-    /// Done after all. The output is the result.
-    Done,
 }
 
 /// Exit codes or statuses: at least one.
@@ -233,22 +210,8 @@ impl Kind {
             }
         }
         wrong.extend(rule.matches.as_deref().and_then(|pattern| compiled(pattern).err()));
-        wrong.extend(rule.then.wrong());
+        wrong.extend(rule.then.wrong().map(|(action, reason)| format!("then.{action} {reason}")));
         wrong
-    }
-}
-
-impl RuleAction {
-    fn wrong(self) -> Option<String> {
-        let (name, pause) = match self {
-            Self::RetryAfter(pause) => ("retry_after", pause),
-            Self::Snooze(pause) => ("snooze", pause),
-            Self::Fatal | Self::Retry | Self::Unknown | Self::Drop | Self::Done => return None,
-        };
-        if pause.is_zero() {
-            return Some(format!("then.{name} must be greater than zero"));
-        }
-        (pause > Backoff::LONGEST).then(|| format!("then.{name} must be at most 365 days"))
     }
 }
 
@@ -304,6 +267,8 @@ fn character(text: &str, offset: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use serde_json::json;
 

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use regex::Regex;
 
 use super::Error;
-use super::rule::{Kind, Rule, RuleAction, compiled};
-use crate::JobError;
+use super::rule::{Kind, Rule, compiled};
+use crate::job::RuleAction;
 
 /// How much of the output the rules see.
 pub(super) const TEXT_BYTES: usize = 64 * 1024;
@@ -75,22 +75,6 @@ impl Compiled {
             None => !answer.succeeded,
         };
         by_code && self.matches.as_ref().is_none_or(|matches| matches.is_match(text))
-    }
-}
-
-impl RuleAction {
-    /// Returns the error that a handler reports for it, or `None` for a success. `message` is the error's text, or the
-    /// reason.
-    pub(super) fn error(self, message: impl FnOnce() -> String) -> Option<JobError> {
-        match self {
-            Self::Fatal => Some(JobError::fatal(message())),
-            Self::Retry => Some(JobError::retry(message())),
-            Self::Unknown => Some(JobError::unknown(message())),
-            Self::RetryAfter(pause) => Some(JobError::retry_after(pause, message())),
-            Self::Snooze(pause) => Some(JobError::snooze(pause)),
-            Self::Drop => Some(JobError::drop_job(message())),
-            Self::Done => None,
-        }
     }
 }
 

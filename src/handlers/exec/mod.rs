@@ -17,10 +17,11 @@ use serde_json::Value;
 use self::child::{Child, End, STDERR_BYTES};
 use self::progress::ProgressReader;
 use super::process::{Invocation, Setting};
-use super::rule::{Kind, RuleAction};
+use super::rule::Kind;
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, output};
 use crate::event::ChildEnding;
+use crate::job::RuleAction;
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use config::ExecConfig;

@@ -16,11 +16,11 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use url::Url;
 
-use super::rule::{Kind, RuleAction};
+use super::rule::Kind;
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
 use super::{Error, output};
 use crate::http_client::{self, HttpClient, Response};
-use crate::job::{Failure, FailureKind, Retry};
+use crate::job::{Failure, FailureKind, Retry, RuleAction};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::{Handler, JobContext, JobError, RawPayload};
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::handlers::process::Template;
+use crate::job::ErrorRules;
 use crate::job::number::{count, some_count};
 use crate::job::{duration, format_duration, size};
 
@@ -98,6 +99,10 @@ pub struct PoolConfig {
     /// How long a program may take to end after it was asked to, before SIGKILL; default 5 s, at most 1 h.
     #[serde(with = "duration")]
     pub grace: Duration,
+    /// What follows from errors, by the classes that the programs report, for all types of the pool. A type's own rules
+    /// replace those with the same names.
+    #[serde(skip_serializing_if = "ErrorRules::is_empty")]
+    pub errors: ErrorRules,
     /// The longest line that a program may write, in bytes; 1 KiB to 64 MiB, default 16 MiB.
     #[serde(deserialize_with = "some_size", serialize_with = "shown_size")]
     pub max_line: u64,
@@ -122,6 +127,7 @@ impl Default for PoolConfig {
             max_memory: None,
             idle: Duration::from_secs(600),
             grace: Duration::from_secs(5),
+            errors: ErrorRules::default(),
             max_line: 16 * 1024 * 1024,
         }
     }
@@ -166,6 +172,8 @@ impl PoolConfig {
         idle: Duration;
         /// Sets how long a program may take to end before SIGKILL: at most 1 h, by default 5 s.
         grace: Duration;
+        /// Sets what follows from errors, by the classes that the programs report; by default, nothing but retries.
+        errors: ErrorRules;
         /// Sets the longest line in bytes that a program may write: 1 KiB to 64 MiB, by default 16 MiB.
         max_line: u64;
     }
@@ -203,6 +211,9 @@ impl PoolConfig {
         }
         if !(LEAST_LINE..=MOST_LINE).contains(&self.max_line) {
             report("max_line", "must be between 1KiB and 64MiB".to_owned());
+        }
+        for (name, reason) in self.errors.validate() {
+            report("errors", format!("{name:?}: {reason}"));
         }
         problems
     }
@@ -262,6 +273,7 @@ mod some_duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::RuleAction;
 
     #[test]
     fn all_problems_are_reported_at_once_with_their_keys() {
@@ -277,6 +289,7 @@ mod tests {
             idle: Duration::ZERO,
             grace: Duration::MAX,
             max_line: 1,
+            errors: ErrorRules::new([("a b", RuleAction::Drop)]),
             ..PoolConfig::default()
         };
         let problems = config.validate();
@@ -294,6 +307,7 @@ mod tests {
             "max_jobs",
             "max_memory",
             "max_line",
+            "errors",
         ];
         assert_eq!(keys, want.map(|key| format!("pool.{key}")), "{problems:?}");
         assert_eq!(PoolConfig::new(["true"]).validate(), Vec::<String>::new());
@@ -302,10 +316,12 @@ mod tests {
     #[test]
     fn a_configuration_survives_being_written_and_read() {
         let json = r#"{"command": ["a"], "processes": "8", "max_jobs": 1000, "max_lifetime": "1h", "max_memory": "256MiB",
-            "start": "eager", "max_line": "1MiB"}"#;
+            "start": "eager", "max_line": "1MiB", "errors": {"A": {"retry_after": "30s"}}}"#;
         let config: PoolConfig = serde_json::from_str(json).unwrap();
         let want = PoolConfig::new(["a"]).processes(8).max_jobs(1000).max_lifetime(Duration::from_secs(3600));
         let want = want.max_memory(256 << 20).start(PoolStart::Eager).max_line(1 << 20);
+        let pause = RuleAction::RetryAfter(Duration::from_secs(30));
+        let want = want.errors(ErrorRules::new([("A", pause)]));
         assert_eq!(config, want);
         let written = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<PoolConfig>(&written).unwrap(), config, "{written}");

@@ -14,7 +14,7 @@ use super::payload::Body;
 use crate::JobContext;
 use crate::handlers::attempt;
 use crate::handlers::output;
-use crate::job::{EntryId, JobId, Lane};
+use crate::job::{EntryId, ErrorRules, JobId, Lane};
 use crate::worker::MAX_RESULT_BYTES;
 
 /// The version of the protocol.
@@ -75,10 +75,22 @@ pub(super) struct Ready {
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     Done(Value),
-    Retry { error: String, delay: Option<Duration> },
-    Fatal { error: String },
-    Snooze { delay: Duration, reason: String },
-    Drop { reason: String },
+    /// `classes` are those of the exception, the nearest first, if the program leaves the decision to the worker.
+    Retry {
+        error: String,
+        delay: Option<Duration>,
+        classes: Vec<String>,
+    },
+    Fatal {
+        error: String,
+    },
+    Snooze {
+        delay: Duration,
+        reason: String,
+    },
+    Drop {
+        reason: String,
+    },
 }
 
 /// Every field that any line may have. Texts without escapes are not copied.
@@ -111,6 +123,8 @@ struct Fields<'a> {
     error: Option<Text<'a>>,
     delay_ms: Option<f64>,
     crash: Option<bool>,
+    #[serde(borrow)]
+    classes: Option<Vec<Text<'a>>>,
     #[serde(borrow)]
     reason: Option<Text<'a>>,
 }
@@ -182,7 +196,11 @@ fn verdict(fields: &Fields<'_>) -> Result<Verdict, String> {
     let reason = |otherwise| or(output::line(head(Text::of(&fields.reason))), otherwise);
     match fields.outcome.as_ref().map(|outcome| &*outcome.0) {
         Some("done") => Ok(Verdict::Done(result(fields.result, fields.result_base64.as_ref())?)),
-        Some("retry") => Ok(Verdict::Retry { error: error(), delay }),
+        Some("retry") => {
+            let classes = fields.classes.iter().flatten().take(ErrorRules::MAX_CLASSES);
+            let classes = classes.map(|class| class.0.to_string()).collect();
+            Ok(Verdict::Retry { error: error(), delay, classes })
+        }
         Some("fatal") => Ok(Verdict::Fatal { error: error() }),
         Some("snooze") => {
             // Without a pause, the job would run in a loop.
@@ -365,8 +383,16 @@ mod tests {
         assert_eq!(read(json!({"outcome": "done"})), Verdict::Done(Value::Null));
         let bytes = json!({"encoding": "base64", "data": "/w=="});
         assert_eq!(read(json!({"outcome": "done", "result_base64": "/w=="})), Verdict::Done(bytes));
-        let retry = Verdict::Retry { error: "no\n  way\\u{1b}".to_owned(), delay: Some(ms(1500)) };
+        let retry = Verdict::Retry {
+            error: "no\n  way\\u{1b}".to_owned(),
+            delay: Some(ms(1500)),
+            classes: Vec::new(),
+        };
         assert_eq!(read(json!({"outcome": "retry", "error": "no\n  way\u{1b}", "delay_ms": 1500.0})), retry);
+        let many = vec![r"App\Gone"; 100];
+        let read_of_many = read(json!({"outcome": "retry", "error": "x", "classes": many}));
+        let classes = vec![r"App\Gone".to_owned(); ErrorRules::MAX_CLASSES];
+        assert_eq!(read_of_many, Verdict::Retry { error: "x".to_owned(), delay: None, classes });
         let long = read(json!({"outcome": "fatal", "error": "\0".repeat(1_000_000)}));
         assert!(matches!(&long, Verdict::Fatal { error } if error.len() < 10 * TEXT_BYTES));
         assert_eq!(read(json!({"outcome": "fatal", "error": "x"})), Verdict::Fatal { error: "x".to_owned() });

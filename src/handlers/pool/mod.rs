@@ -47,7 +47,7 @@ use self::slots::{Answer, Request, Slots};
 use super::Error;
 use super::process::Setting;
 use crate::event::{Event, Events};
-use crate::job::{JobType, Policy, PoolName};
+use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use choice::PoolChoice;
@@ -79,7 +79,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// | answer | outcome |
 /// |---|---|
 /// | `done` | done; none of the result is kept beyond 64 KiB |
-/// | `retry` | failed: retried according to the type's policy, but not before `delay_ms` |
+/// | `retry` | failed: retried according to the type's policy, but not before `delay_ms`; or what [`Policy::errors`] and [`PoolConfig::errors`] say about its `classes` |
 /// | `fatal` | the job is buried at once |
 /// | `snooze` | runs again after `delay_ms`; no attempt is spent |
 /// | `drop` | ends as cancelled |
@@ -89,6 +89,8 @@ pub struct Pool {
     shared: Arc<Shared>,
     /// The most attempts of the type whose handler this is.
     max_attempts: u32,
+    /// What follows from the classes of errors: the rules of the type over those of the pool.
+    errors: Arc<ErrorRules>,
 }
 
 /// What all clones and all places of a pool share.
@@ -132,7 +134,8 @@ impl Pool {
             was_ready: AtomicBool::new(false),
             config,
         };
-        Ok(Self { shared: Arc::new(shared), max_attempts: Policy::default().max_attempts })
+        let errors = Arc::new(shared.config.errors.clone());
+        Ok(Self { shared: Arc::new(shared), max_attempts: Policy::default().max_attempts, errors })
     }
 
     /// Returns its name, as metrics have it.
@@ -144,7 +147,8 @@ impl Pool {
     #[doc(hidden)]
     pub fn serving(&self, job_type: &JobType, policy: &Policy) -> Self {
         lock(&self.shared.types).insert(job_type.to_string());
-        Self { shared: Arc::clone(&self.shared), max_attempts: policy.max_attempts }
+        let errors = Arc::new(policy.errors.over(&self.shared.config.errors));
+        Self { shared: Arc::clone(&self.shared), max_attempts: policy.max_attempts, errors }
     }
 
     /// Returns true if both have the same programs.
@@ -232,7 +236,7 @@ impl Pool {
                 if by_itself {
                     context.ended_by_itself();
                 }
-                said(verdict, context)
+                said(verdict, context, &self.errors)
             }
             Ok(Answer::Ended { error, by_itself }) => {
                 if by_itself {
@@ -276,11 +280,20 @@ impl Pool {
     }
 }
 
-fn said(verdict: Verdict, context: &JobContext) -> Result<Value, JobError> {
+fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<Value, JobError> {
     match verdict {
         Verdict::Done(result) => Ok(result),
-        Verdict::Retry { error, delay: None } => Err(JobError::retry(error)),
-        Verdict::Retry { error, delay: Some(delay) } => Err(JobError::retry_after(delay, error)),
+        Verdict::Retry { error, delay, classes } => match errors.decide(&classes) {
+            Some((_, RuleAction::Retry)) | None => Err(match delay {
+                Some(delay) => JobError::retry_after(delay, error),
+                None => JobError::retry(error),
+            }),
+            Some((rule, then)) => {
+                let (job, job_type) = (context.id(), context.job_type());
+                tracing::debug!(%job, %job_type, rule, ?then, "the class of an error decides about the job");
+                then.error(|| error).map_or(Ok(Value::Null), Err)
+            }
+        },
         Verdict::Fatal { error } => Err(JobError::fatal(error)),
         Verdict::Drop { reason } => Err(JobError::drop_job(reason)),
         Verdict::Snooze { delay, reason } => {

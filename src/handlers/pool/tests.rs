@@ -1,5 +1,7 @@
 //! The pool with real programs, written in Python.
 
+mod errors;
+
 use std::time::Instant as Clock;
 
 use serde_json::json;

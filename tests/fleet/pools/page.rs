@@ -71,7 +71,7 @@ fn until_state(stage: &Stage, id: &str, state: &str) -> Value {
 
 #[test]
 fn every_configuration_of_the_pages_is_valid() {
-    for (page, want) in [(PAGE, 2), (OVERVIEW, 1)] {
+    for (page, want) in [(PAGE, 3), (OVERVIEW, 1)] {
         let found = blocks(page, "toml");
         assert_eq!(found.len(), want);
         let dir = tempfile::tempdir().unwrap();
@@ -112,7 +112,7 @@ fn the_lines_of_the_page_have_the_effect_that_it_describes() {
     let stage = stage(ANSWERER);
     fs::write(stage.dir.path().join("page"), lines.join("\n")).unwrap();
     let worker = stage.start();
-    let states = ["done", "done", "retrying", "dead", "scheduled", "cancelled"];
+    let states = ["done", "done", "retrying", "retrying", "dead", "scheduled", "cancelled"];
     let results = parsed.iter().filter(|line| line["type"] == "result").count();
     assert_eq!(results, states.len());
     for (index, state) in states.into_iter().enumerate() {

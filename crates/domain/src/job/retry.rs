@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::JobType;
+use super::{ErrorRules, JobType};
 
 /// How the delay before a retry grows with the number of failures.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,6 +112,8 @@ pub struct Policy {
     pub on_success: Option<JobType>,
     /// The type of the job that follows each death of a job that names none itself.
     pub on_failure: Option<JobType>,
+    /// What follows from the errors of its jobs, by the classes that the programs of a pool report; before the pool's rules.
+    pub errors: ErrorRules,
     /// How many attempts of the type may run at once in one process; `None` for as many as there are slots.
     pub concurrency: Option<usize>,
     /// How many attempts of the type with the same key may run at once in one process.
@@ -150,6 +152,9 @@ impl Policy {
         /// each life, so a replayed job that dies again is followed again. A job's own `on_failure` takes precedence. A type
         /// that names itself is ignored, because its jobs would never end.
         on_failure: impl Into<Option<JobType>> => on_failure.into();
+        /// Sets what follows from the errors of its jobs, by the classes that the programs of a pool report: these rules come
+        /// before those of the pool with the same names. Other handlers report no classes.
+        errors: ErrorRules;
         /// Sets how many attempts of the type may run at once in one process, over all its queues: at least 1, or `None`, the
         /// default, for as many as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
         concurrency: impl Into<Option<usize>> => concurrency.into();
@@ -182,6 +187,7 @@ impl Default for Policy {
             tracking: None,
             on_success: None,
             on_failure: None,
+            errors: ErrorRules::default(),
             concurrency: None,
             concurrency_per_key: None,
         }

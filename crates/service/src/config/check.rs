@@ -89,6 +89,7 @@ pub(super) fn run(config: &Config) -> Vec<Wrong> {
         wrong.extend(job_type(&path(&["types", name.as_str()]), section));
         wrong.extend(callbacks(name, section));
         wrong.extend(process_limits(name, section));
+        wrong.extend(super::errors::check(name, section));
         let unsupported = schemas::unsupported(section);
         wrong.extend(unsupported.map(|reason| (path(&["types", name.as_str(), schemas::KEY]), reason)));
     }

@@ -9,6 +9,7 @@ mod alert;
 mod assemble;
 mod check;
 mod console;
+mod errors;
 mod limits;
 mod objectives;
 mod pools;

@@ -14,7 +14,8 @@ use super::values;
 use crate::cron::Missed;
 use crate::job::duration;
 use crate::job::{
-    Backoff, CronName, Encoding, FairShare, JobType, Lane, Policy, PoolName, QueueName, StepName, Tracking,
+    Backoff, CronName, Encoding, ErrorRules, FairShare, JobType, Lane, Policy, PoolName, QueueName, StepName,
+    Tracking,
 };
 use crate::{alerts, broker, telemetry};
 use streamfleet::producer::MAX_PAYLOAD_BYTES;
@@ -283,6 +284,9 @@ pub struct TypeSection {
     /// The type of the job that follows each death of a job that names none itself.
     #[serde(with = "values::some_text", skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<JobType>,
+    /// What follows from errors, by the classes that the programs of a pool report; over the rules of the pool.
+    #[serde(skip_serializing_if = "ErrorRules::is_empty")]
+    pub errors: ErrorRules,
     /// Which deaths of its jobs are incidents of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert: Option<TypeAlert>,
@@ -317,6 +321,7 @@ impl Default for TypeSection {
             tracking: None,
             on_success: None,
             on_failure: None,
+            errors: ErrorRules::default(),
             alert: None,
             concurrency: None,
             limit_key: None,
@@ -334,7 +339,7 @@ impl TypeSection {
         let policy = Policy::default().timeout(timeout).max_attempts(max_attempts).max_losses(max_losses);
         let policy = policy.backoff(backoff).jitter(jitter).tracking(tracking);
         let policy = policy.on_success(self.on_success.clone()).on_failure(self.on_failure.clone());
-        let policy = policy.concurrency(self.concurrency);
+        let policy = policy.errors(self.errors.clone()).concurrency(self.concurrency);
         match (&self.limit_key, self.concurrency_per_key) {
             (Some(field), Some(concurrency)) => policy.concurrency_per_key(field, concurrency),
             // Checking the configuration refuses one without the other.

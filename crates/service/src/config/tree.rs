@@ -108,11 +108,21 @@ impl Node {
                 Some(old) if matches!(depth, 2 | 4) && is_choice(&key) && !old.shares_key(&node) => {
                     *old = node;
                 }
+                // Each class has one action.
+                Some(old) if matches!(depth, 2 | 4 | 6) && key == "errors" => old.replace_entries(node),
                 Some(old) => old.merge_at(node, depth + 1),
                 None => {
                     entries.insert(key, node);
                 }
             }
+        }
+    }
+
+    /// Adds the entries of `over`, which replace those with the same keys as a whole.
+    fn replace_entries(&mut self, over: Self) {
+        match (&mut self.kind, over.kind) {
+            (Kind::Table(old), Kind::Table(new)) => old.extend(new),
+            (kind, new) => *kind = new,
         }
     }
 

@@ -1,0 +1,35 @@
+//! What follows from the class of an error.
+
+use super::*;
+
+#[tokio::test]
+async fn the_class_of_an_error_decides_unless_the_program_has() {
+    let of_pool = ErrorRules::new([
+        ("LookupError", RuleAction::Drop),
+        ("ValueError", RuleAction::Fatal),
+        ("Exception", RuleAction::RetryAfter(Duration::from_secs(30))),
+    ]);
+    let stage = Stage::with(
+        "ready()
+for job in jobs():
+    classes = [kind.__name__ for kind in getattr(__builtins__, job['payload']).__mro__]
+    if job['attempt'] == 2: answer(job, 'fatal', error='its own decision', classes=classes)
+    elif job['attempt'] == 3: answer(job, 'retry', error='an old program')
+    else: answer(job, 'retry', error=job['payload'], classes=classes)",
+        |config| config.errors(of_pool),
+    );
+    let of_type = ErrorRules::new([("ValueError", RuleAction::Retry), ("UnicodeError", RuleAction::Done)]);
+    let report = stage.pool.serving(&"report".parse().unwrap(), &Policy::default().errors(of_type));
+    let ask = async |class: &str, attempt: &str| {
+        let payload = json!(class).to_string();
+        soon(run(&report, payload.as_bytes(), context(&[("attempt", attempt)]))).await
+    };
+    assert_eq!(ask("KeyError", "0").await, Err(Outcome::Dropped("KeyError".to_owned())));
+    assert_eq!(failure(ask("ValueError", "0").await).retry, Retry::Policy, "the type's rule comes first");
+    assert_eq!(ask("UnicodeDecodeError", "0").await, Ok(Value::Null));
+    assert_eq!(failure(ask("OSError", "0").await).retry, Retry::After(Duration::from_secs(30)));
+    assert_eq!(failure(ask("SystemExit", "0").await).retry, Retry::Policy, "no rule fits");
+    assert_eq!(failure(ask("KeyError", "1").await).retry, Retry::Never);
+    assert_eq!(failure(ask("KeyError", "2").await).retry, Retry::Policy);
+    stage.stop().await;
+}
