@@ -172,6 +172,8 @@ pub(super) struct StepView {
     pub(super) token: CancellationToken,
     /// The results of the steps that are done, as JSON.
     pub(super) results: Vec<(StepName, Bytes)>,
+    /// The steps that must be done before it starts.
+    pub(super) after: Vec<StepName>,
     /// Its span, if it has one.
     pub(super) trace: Option<TraceContext>,
 }
@@ -195,9 +197,19 @@ impl JobContext {
     /// Creates the same context as if a step ran.
     #[cfg(test)]
     pub(crate) fn with_step(self, name: &str) -> Self {
-        let (name, token) = (name.parse().expect("a valid step name"), CancellationToken::new());
+        self.with_step_after(name, &[], &[])
+    }
+
+    /// Creates the same context as if a step ran after others with these results.
+    #[cfg(test)]
+    pub(crate) fn with_step_after(self, name: &str, results: &[(&str, &str)], after: &[&str]) -> Self {
+        let parsed = |name: &str| name.parse::<StepName>().expect("a valid step name");
+        let (name, token) = (parsed(name), CancellationToken::new());
         let kind = StepKind::Auto;
-        self.in_step(StepView { name, kind, attempts: 0, token, results: Vec::new(), trace: None })
+        let results =
+            results.iter().map(|(step, json)| (parsed(step), Bytes::copy_from_slice(json.as_bytes())));
+        let (results, after) = (results.collect(), after.iter().map(|step| parsed(step)).collect());
+        self.in_step(StepView { name, kind, attempts: 0, token, results, after, trace: None })
     }
 
     /// Creates the context of a job that was not delivered.
@@ -309,6 +321,14 @@ impl JobContext {
         let results = self.step.iter().flat_map(|view| &view.results);
         let found = results.filter(|(name, _)| name.as_str() == step).map(|(_, json)| json).next();
         found.map(|json| serde_json::from_slice(json)).transpose()
+    }
+
+    /// Returns the results, as JSON, of the steps that this one is declared to come after, if they were kept.
+    pub(crate) fn results_before(&self) -> impl Iterator<Item = (&StepName, &[u8])> {
+        self.step.iter().flat_map(|view| {
+            let declared = view.results.iter().filter(move |(name, _)| view.after.contains(name));
+            declared.map(|(name, json)| (name, &json[..]))
+        })
     }
 
     /// Returns the number of this attempt, from 1. In a job made of steps, it is the attempt of the step. Attempts that

@@ -87,6 +87,15 @@ final class Job
         return $this->fields[$name] ?? null;
     }
 
+    /**
+     * The result of a step that this one comes after, as `after` of the configuration says; null if it returned nothing, or more
+     * than is kept (16 KiB).
+     */
+    public function stepResult(string $step): mixed
+    {
+        return Status::plain($this->fields['results'][$step] ?? null);
+    }
+
     /** Reports how far the job is. Reports that follow each other quickly are merged; the last one always counts. */
     public function progress(float $percent, string $message = ''): void
     {

@@ -79,6 +79,12 @@ final class Status
         if (json_last_error() !== JSON_ERROR_NONE) {
             return $json;
         }
+        return self::plain($result);
+    }
+
+    /** @internal A result as its handler returned it. */
+    public static function plain(mixed $result): mixed
+    {
         // Bytes that are not text.
         $isBytes = is_array($result) && count($result) === 2 && ($result['encoding'] ?? null) === 'base64' && is_string($result['data'] ?? null);
         return $isBytes ? base64_decode($result['data']) : $result;

@@ -115,6 +115,59 @@ test('the_record_of_a_job_is_read', function (): void {
     });
 });
 
+test('the_configuration_decides_by_class_and_steps_read_results', function (): void {
+    binary();
+    redis('FLUSHALL');
+    $program = folder() . '/worker.php';
+    file_put_contents($program, '<?php
+        require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
+        use Streamfleet\{Job, Worker};
+        Worker::create()
+            ->on("throws", fn(Job $job) => throw new $job->payload("no $job->attempt"))
+            ->errors([RangeException::class => "retry"])
+            ->on("gift", fn(Job $job) => match ($job->step) {
+                "charge" => ["receipt" => "R-7"],
+                "mail" => ["mailed" => $job->stepResult("charge"), "other" => $job->stepResult("pack")],
+                "pack" => "packed",
+            })
+            ->run();');
+    withWorker('
+        [pools.php]
+        command = ["' . PHP_BINARY . '", "' . $program . '"]
+        [pools.php.errors]
+        LogicException = "fatal"
+        JsonException = "fatal"
+        [types.throws]
+        handler.pool = "php"
+        max_attempts = 2
+        backoff = { fixed = "10ms" }
+        tracking = "none"
+        [types.throws.errors]
+        JsonException = "drop"
+        "Range*" = "fatal"
+        [types.gift.steps]
+        charge = { kind = "once", handler.pool = "php" }
+        mail = { kind = "auto", handler.pool = "php", after = ["charge"] }
+        pack = { kind = "auto", handler.pool = "php" }
+        [types.gift]
+        tracking = "all"
+    ', function (): void {
+        $producer = producer();
+        $end = static function (string $class) use ($producer): array {
+            $status = $producer->wait($producer->enqueue('throws', $class), 30) ?? throw new Exception("$class did not end");
+            return [$status->state, preg_replace('/ \\(.*/', '', (string) $status->error)];
+        };
+        same(['dead', 'InvalidArgumentException: no 1'], $end('InvalidArgumentException'));
+        // Visible although such jobs leave no record when they succeed.
+        same(['cancelled', 'JsonException: no 1'], $end('JsonException'));
+        same(['dead', 'RangeException: no 2'], $end('RangeException'));
+        same(['dead', 'RuntimeException: no 2'], $end('RuntimeException'));
+        same(3, redis('XLEN', 'sf:{default}:dead'));
+        $gift = $producer->wait($producer->enqueue('gift', id: 'gift-1'), 30)->result();
+        same(['mailed' => ['receipt' => 'R-7'], 'other' => null], $gift['mail']);
+    });
+});
+
 test('a_pool_of_php_workers_runs_jobs', function (): void {
     binary();
     redis('FLUSHALL');

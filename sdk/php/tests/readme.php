@@ -201,6 +201,7 @@ test('handlers_and_tasks_run', function (): void {
     same('fatal', $program->answer('order.pay', [])['outcome']);
     same('sent 1 to ann', $program->answer('mail.welcome', ['to' => 'ann'])['result']);
     same(['printed', null], [$program->answer('letter.print')['result'], $program->answer('letter.post')['result'] ?? null]);
+    same('mailed R-7', $program->answer('gift.send', null, ['step' => 'mail', 'results' => ['charge' => $program->answer('gift.send', null, ['step' => 'charge'])['result']]])['result']);
     contains('order.pay job-6: the payload has no order', $program->stderr());
 });
 

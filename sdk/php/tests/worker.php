@@ -230,6 +230,13 @@ test('methods_with_a_job_type_are_handlers', function (): void {
     same([1, 2], [$program->answer('a')['result'], $program->answer('a')['result']]);
 });
 
+test('a_step_reads_the_results_of_the_steps_before_it', function (): void {
+    $program = Program::start('$worker->on("gift", fn(Job $job) => [$job->stepResult("charge"), $job->stepResult("mail"), bin2hex((string) $job->stepResult("bytes"))])->run();');
+    $results = ['charge' => ['receipt' => 'R-7', 'cents' => [1, 2.5]], 'bytes' => ['encoding' => 'base64', 'data' => '/w==']];
+    same([$results['charge'], null, 'ff'], $program->answer('gift', null, ['step' => 'mail', 'results' => $results])['result']);
+    same([null, null, ''], $program->answer('gift')['result']);
+});
+
 test('the_streams_of_the_process_stay_open_and_lead_to_standard_error', function (): void {
     if (!extension_loaded('FFI')) {
         throw new Skipped('the extension FFI is missing');

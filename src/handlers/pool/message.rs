@@ -14,7 +14,7 @@ use super::payload::Body;
 use crate::JobContext;
 use crate::handlers::attempt;
 use crate::handlers::output;
-use crate::job::{EntryId, ErrorRules, JobId, Lane};
+use crate::job::{Encoding, EntryId, ErrorRules, JobId, Lane};
 use crate::worker::MAX_RESULT_BYTES;
 
 /// The version of the protocol.
@@ -300,6 +300,7 @@ pub(super) fn job(
     head.plain(",\"encoding\":\"").plain(context.encoding().as_str()).plain("\"");
     if let Some(step) = context.step() {
         head.plain(",\"step\":").json(step.as_str());
+        head.results(context);
     }
     if let Some(traceparent) = attempt::traceparent(context) {
         head.plain(",\"traceparent\":").json(traceparent);
@@ -332,6 +333,19 @@ impl Head<'_> {
             Some((entry, Lane::Normal)) => self.plain("\"").entry(entry).plain("\""),
             Some(_) | None => self.json(&id.to_string()),
         };
+    }
+
+    /// The results of the steps before this one. What is not JSON, which no worker writes, is left out.
+    fn results(&mut self, context: &JobContext) {
+        let mut before = ",\"results\":{";
+        for (step, result) in context.results_before() {
+            let Body::Json(json) = Body::of(result, Encoding::Json) else { continue };
+            self.plain(before).json(step.as_str()).plain(":").0.extend_from_slice(&json);
+            before = ",";
+        }
+        if before == "," {
+            self.plain("}");
+        }
     }
 
     /// If there are several headers of one name, the first one counts.
@@ -480,6 +494,23 @@ mod tests {
         }
         let left = read["timeout_ms"].as_u64().unwrap();
         assert!((1..=20_000).contains(&left), "{left}");
+    }
+
+    #[test]
+    fn a_step_gets_the_results_of_the_steps_that_it_comes_after() {
+        let context = context(&[("id", "a")]);
+        let results =
+            [("charge", "{\n\"receipt\": 18446744073709551616}"), ("other", "1"), ("odd", "not JSON")];
+        let context = context.with_step_after("mail", &results, &["charge", "odd", "missing"]);
+        let line = line_of(&context, b"{}", 1, 1);
+        assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+        let text = String::from_utf8(line).unwrap();
+        assert!(
+            text.contains(r#""step":"mail","results":{"charge":{ "receipt": 18446744073709551616}},"#),
+            "{text}"
+        );
+        let alone = context.with_step_after("mail", &results, &[]);
+        assert!(!String::from_utf8(line_of(&alone, b"{}", 1, 1)).unwrap().contains("results"));
     }
 
     #[test]

@@ -330,6 +330,7 @@ impl Attempt<'_> {
             attempts,
             token: token.clone(),
             results: results.collect(),
+            after: self.steps.after(&run.step),
             trace: span.as_ref().map(|span| span.context),
         };
         let reports = Arc::clone(&self.executor.reporter.reports);

@@ -76,6 +76,12 @@ impl Steps {
         StepRun { step: name.clone(), kind: *kind, run: Arc::clone(run) }
     }
 
+    /// Returns the steps that must be done before this one.
+    fn after(&self, step: &StepName) -> Vec<StepName> {
+        let planned = self.plan.steps().iter().find(|planned| planned.name == *step);
+        planned.map(|planned| planned.after.clone()).unwrap_or_default()
+    }
+
     /// Returns the longest time of an attempt that runs every step once, if the type allows each step this long.
     pub(super) fn longest_attempt(&self, timeout: Duration) -> Duration {
         self.parts.iter().map(|part| part.limits.timeout_within(timeout)).sum()
