@@ -41,6 +41,10 @@ impl Replay {
             Some(_) if action == SweepAction::StartOver => {
                 Err(Wrong("--steps all does not work with a campaign".to_owned()).into())
             }
+            Some(_) if self.args.limit.is_some() => Err(Wrong(
+                "--limit does not work with a campaign; --canary replays a few jobs first".to_owned(),
+            )
+            .into()),
             Some(rules) => campaign::start(self.args, rules, queue, context).await,
         }
     }

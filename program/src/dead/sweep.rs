@@ -35,6 +35,9 @@ pub(super) struct Args {
     /// All dead letters that exist now and that the filter matches. Those that arrive meanwhile are left alone.
     #[arg(long)]
     all: bool,
+    /// Only the oldest that the filter matches: at most this many. Letters that are gone meanwhile do not count.
+    #[arg(long, value_name = "LETTERS", conflicts_with = "ids", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) limit: Option<u64>,
     /// Do not ask for confirmation.
     #[arg(long, short)]
     pub(super) yes: bool,
@@ -117,6 +120,11 @@ impl Swept {
     fn done(&self) -> u64 {
         self.replayed + self.dropped
     }
+
+    /// How many letters were still there, and count for a limit.
+    fn tried(&self) -> u64 {
+        self.done() + self.failed
+    }
 }
 
 /// Replays or drops.
@@ -150,6 +158,11 @@ pub(super) async fn run(
 }
 
 impl Args {
+    /// Returns how many letters are replayed or dropped at most.
+    fn most(&self) -> u64 {
+        self.limit.unwrap_or(u64::MAX)
+    }
+
     /// Refuses what nobody can have meant.
     pub(super) fn check(&self, filter: &Filter, action: SweepAction) -> Result<(), Wrong> {
         if !self.ids.is_empty() {
@@ -213,12 +226,16 @@ impl Sweep {
     async fn selected(&mut self, args: &Args, filter: Filter, context: &Context) -> anyhow::Result<()> {
         let dead = self.queue.dead_letters();
         let selection = dead.select(filter).await.context("failed to read the dead letters")?;
-        let mut action = args.actor.action(self.action.command()).target(selection.filter.to_string());
+        let mut target = selection.filter.to_string();
         if selection.filter.is_empty() {
-            action = action.target("--all");
+            "--all".clone_into(&mut target);
         }
+        if let Some(limit) = args.limit {
+            target.push_str(&format!(" --limit {limit}"));
+        }
+        let mut action = args.actor.action(self.action.command()).target(target);
         if !args.yes {
-            let planned = plan::show(&self.queue, &selection, context).await?;
+            let planned = plan::show(&self.queue, &selection, context).await?.min(args.most());
             if planned == 0 {
                 return Ok(());
             }
@@ -228,22 +245,24 @@ impl Sweep {
             action = action.count(planned);
         }
         actor::note(&self.queue, &action).await;
-        let done = self.pages(&selection, context).await;
+        let done = self.pages(&selection, args.most(), context).await;
         let outcome = if done.is_ok() { "done" } else { "ended early" };
         actor::note(&self.queue, &action.count(self.swept.done()).outcome(outcome)).await;
         done
     }
 
-    async fn pages(&mut self, selection: &Selection, context: &Context) -> anyhow::Result<()> {
+    async fn pages(&mut self, selection: &Selection, most: u64, context: &Context) -> anyhow::Result<()> {
         let bar = output::progress(context.output, Some(selection.total), "dead letters");
         let mut after: Option<EntryId> = None;
         loop {
             let page = self.queue.dead_letters().bare().selected(selection, after).await;
             let page = page.context("failed to read the dead letters")?;
             self.swept.undecided += page.undecided;
-            self.sweep(page.letters).await?;
+            let (mut letters, left) = (page.letters, most.saturating_sub(self.swept.tried()));
+            letters.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            self.sweep(letters).await?;
             bar.inc(page.read);
-            after = page.next;
+            after = page.next.filter(|_| self.swept.tried() < most);
             if after.is_none() {
                 bar.finish_and_clear();
                 return Ok(());

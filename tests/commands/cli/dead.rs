@@ -184,6 +184,30 @@ async fn two_concurrent_sweeps_replay_every_letter_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_limit_replays_or_drops_only_the_oldest() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, 620).await;
+    let oldest = letters(&json(&server, &["dead", "list", "--oldest-first", "--limit", "620"]));
+    let swept = json(&server, &["dead", "replay", "--all", "--limit", "3", "--yes"]);
+    assert_eq!(swept["replayed"], 3);
+    let swept = json(&server, &["dead", "drop", "--type", "test", "--limit", "510", "--yes"]);
+    assert_eq!(swept["dropped"], 510, "more than a page");
+    let left = letters(&json(&server, &["dead", "list", "--oldest-first", "--limit", "620"]));
+    assert_eq!(left, oldest[513..]);
+    let swept = json(&server, &["dead", "replay", "--all", "--limit", "1000", "--yes"]);
+    assert_eq!(swept["replayed"], 107, "fewer than the limit");
+    for wrong in [
+        &["--all", "--limit", "0"][..],
+        &["1-0", "--limit", "5"],
+        &["--all", "--yes", "--limit", "5", "--rate", "1/s"],
+    ] {
+        let output = sf(&server, &[&["dead", "replay"], wrong].concat());
+        assert!(output.code == Some(2) && output.stderr.contains("--limit"), "{wrong:?}: {output:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_does_not_replay_jobs_that_die_again_meanwhile() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
