@@ -3,6 +3,7 @@
 mod bulk;
 mod draft;
 mod line;
+mod members;
 mod wait;
 
 use std::io::Read;
@@ -16,7 +17,9 @@ pub(crate) use draft::{Draft, encode, outcome, refused};
 use draft::{Follow, When, not_submitted};
 pub(crate) use line::{Invalid, Length, NewJob, draft as draft_of};
 use serde::Serialize;
-use streamfleet::job::{Encoding, JobId, JobType, Lane, Priority, QueueName, State, TraceContext, UniqueKey};
+use streamfleet::job::{
+    BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, State, TraceContext, UniqueKey,
+};
 use streamfleet::{Accepted, Durability, Producer, Queue, Submitted, UniqueMode, UniqueScope};
 use streamfleet_service::config::{Effective, QueueSection};
 pub(crate) use wait::Report as Outcome;
@@ -38,7 +41,8 @@ Examples:
   streamfleet enqueue mail.send '{\"to\":\"ann@example.com\"}'
   streamfleet enqueue report.generate @order.json --id report-7 --delay 10m
   streamfleet enqueue mail.send '{\"to\":\"ann@example.com\"}' --wait=30s
-  streamfleet enqueue --bulk < jobs.jsonl";
+  streamfleet enqueue --bulk < jobs.jsonl
+  streamfleet enqueue --bulk --batch invoices-2026-11 --follow '{\"type\":\"invoice.total\"}' < invoices.jsonl";
 
 /// The arguments of `enqueue`.
 #[derive(clap::Args)]
@@ -125,6 +129,13 @@ pub(crate) struct Args {
     /// With --bulk: skip invalid lines, and report them at the end.
     #[arg(long, requires = "bulk")]
     skip_bad: bool,
+    /// With --bulk: the jobs are the members of a batch of this name. When all of them have succeeded, the job of --follow is
+    /// submitted. After an error, submit the same jobs again: none is accepted twice.
+    #[arg(long, value_name = "NAME", requires_all = ["bulk", "follow_up"], conflicts_with = "skip_bad")]
+    batch: Option<BatchId>,
+    /// The job that follows the batch, as a line of --bulk: {"type": …, "payload": …}.
+    #[arg(long = "follow", value_name = "JSON", requires = "batch")]
+    follow_up: Option<String>,
 }
 
 /// The help of --bulk.
@@ -226,6 +237,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.bulk {
         let bad_line = if args.skip_bad { BadLine::Skip } else { BadLine::Stop };
         let target = Target::open(args.queue, args.confirm_within, trace, context).await?;
+        if let (Some(batch), Some(follow)) = (args.batch, &args.follow_up) {
+            return members::run(target, batch, follow, context).await;
+        }
         return bulk::run(target, bad_line, context).await;
     }
     let (name, wait) = (args.queue.clone(), args.wait);

@@ -92,6 +92,35 @@ final class Cli
     }
 
     /**
+     * Opens a batch: submits its members, and then, when all of them have succeeded, the job that follows. After an error, call it
+     * again with the same members in the same order: no member is accepted twice.
+     *
+     * @param string $name its name, such as `invoices-2026-11`
+     * @param iterable<Submission|object> $members submissions or tasks, all of one queue
+     * @return list<string> their ids: `<name>.<number>`, unless a member has one
+     * @throws InvalidSubmission|Refused nothing was submitted
+     * @throws Unconfirmed some members may have been submitted: call it again
+     */
+    public function batch(string $name, iterable $members, object $follow): array
+    {
+        $follow = $follow instanceof Submission ? $follow : Tasks::submission($follow, []);
+        if (array_intersect_key($follow->fields(), ['delay_ms' => 1, 'run_at_ms' => 1]) !== []) {
+            throw new InvalidSubmission('the job that follows a batch cannot have a delay');
+        }
+        $queue = $follow->queue ?? $this->queue;
+        $lines = [];
+        foreach ($members as $member) {
+            $member = $member instanceof Submission ? $member : Tasks::submission($member, []);
+            if (($member->queue ?? $queue) !== $queue) {
+                throw new InvalidSubmission("a batch has one queue, and this one has '$queue' and '{$member->queue}'");
+            }
+            $lines[] = self::line($member);
+        }
+        $arguments = ['enqueue', '--bulk', "--queue=$queue", "--batch=$name", '--follow=' . self::line($follow), '--output=json'];
+        return $this->run($arguments, implode("\n", $lines))['ids'];
+    }
+
+    /**
      * Everything that is known about a job, as docs/cli-json.md describes it; null if no such job is known.
      *
      * @return ?array<string, mixed>
@@ -126,6 +155,46 @@ final class Cli
             $code === self::EXIT_FULL => throw new Refused($error),
             default => throw new Unconfirmed("{$this->command[0]} ended with code $code: $error"),
         };
+    }
+
+    /** A job as a line of `enqueue --bulk`. */
+    private static function line(Submission $job): string
+    {
+        $fields = $job->fields();
+        if (isset($fields['batch']) || isset($fields['traceparent']) || ($fields['tracking'] ?? 'all') !== 'all' || ($fields['encoding'] ?? null) === 'msgpack') {
+            throw new InvalidSubmission('a job of a batch cannot name a batch or a trace, and has no tracking but all and no MessagePack');
+        }
+        $headers = [];
+        foreach ($fields as $name => $value) {
+            if (str_starts_with($name, 'h.')) {
+                $headers[substr($name, 2)] = $value;
+            }
+        }
+        $number = static fn (string $name): ?int => isset($fields[$name]) ? (int) $fields[$name] : null;
+        $isRaw = ($fields['encoding'] ?? null) === 'raw';
+        $line = [
+            'type' => $job->type,
+            'encoding' => $fields['encoding'] ?? null,
+            'id' => $job->id,
+            'lane' => $job->lane,
+            'delay' => $number('delay_ms'),
+            'at' => self::date($fields['run_at_ms'] ?? null),
+            'expires_at' => self::date($fields['expires_at_ms'] ?? null),
+            'max_attempts' => $number('max_attempts'),
+            'timeout' => $number('timeout_ms'),
+            'unique' => $job->unique,
+            'unique_scope' => $job->uniqueScope,
+            'unique_mode' => $job->uniqueMode,
+            'on_success' => $fields['on_success'] ?? null,
+            'on_failure' => $fields['on_failure'] ?? null,
+            'track' => isset($fields['tracking']) ? true : null,
+            'headers' => $headers === [] ? null : (object) $headers,
+            'payload' => $isRaw ? $job->bytes : null,
+        ];
+        $text = Submission::json(array_filter($line, static fn (mixed $value): bool => $value !== null));
+        // Numbers of any size stay as they are.
+        $payload = $isRaw || $job->bytes === '' ? '' : ',"payload":' . strtr($job->bytes, "\r\n", '  ');
+        return substr($text, 0, -1) . $payload . (isset($fields['then']) ? ",\"then\":{$fields['then']}" : '') . '}';
     }
 
     private static function date(?string $ms): ?string

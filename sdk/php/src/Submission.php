@@ -42,7 +42,7 @@ final class Submission
      * @param ?string $onSuccess the type of a job that is submitted when this one succeeds
      * @param ?string $onFailure the type of a job that is submitted when this one dies
      * @param list<array{type: string, payload?: mixed, on_failure?: string}> $then jobs that follow one after the other
-     * @param ?string $batch the batch that this job belongs to, which submit_batch of the Rust producer has opened
+     * @param ?string $batch the batch that this job belongs to, which Cli::batch or the Rust producer has opened
      * @param ?string $traceparent the W3C trace context
      * @param ?string $encoding null: the payload is encoded as JSON. `json`, `msgpack` or `raw`: it is a string that is
      *   encoded so already, and is sent unchanged

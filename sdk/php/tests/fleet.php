@@ -115,6 +115,37 @@ test('the_record_of_a_job_is_read', function (): void {
     });
 });
 
+test('a_batch_is_opened_and_followed', function (): void {
+    $cli = new Cli([binary()], environment: environment());
+    redis('FLUSHALL');
+    withWorker("[types.member]\nhandler = { exec = { command = [\"cat\"] } }\n[types.total]\nhandler = { exec = { command = [\"cat\"] } }\n", function () use ($cli): void {
+        $producer = producer();
+        $members = [
+            new Submission('member', ['n' => 18446744073709551615]),
+            new Submission('member', "{\n\"n\": 2}", id: 'own', encoding: 'json', headers: ['tenant' => '9'], lane: 'high', timeout: 1.5, maxAttempts: 2),
+            new Submission('member', 'Ännchen', encoding: 'raw', delay: 0.1, then: [['type' => 'member']]),
+        ];
+        $follow = new Submission('total', ['month' => 11], id: 'total-11');
+        $ids = $cli->batch('invoices-11', $members, $follow);
+        same(['invoices-11.0', 'own', 'invoices-11.2'], $ids);
+        same(['month' => 11], $producer->wait('total-11', 30)->result());
+        same([['tenant' => '9'], 'done'], [$cli->status('own')['headers'], $cli->status('own')['state']]);
+        same($ids, $cli->batch('invoices-11', $members, $follow), 'again');
+    });
+});
+
+test('a_batch_that_cannot_be_meant_is_refused', function (): void {
+    $cli = new Cli([binary()], environment: environment());
+    redis('FLUSHALL');
+    $follow = new Submission('total');
+    $why = static fn (callable $call): string => thrown(InvalidSubmission::class, $call)->getMessage();
+    contains('no jobs', $why(fn () => $cli->batch('b', [], $follow)));
+    contains('one queue', $why(fn () => $cli->batch('b', [new Submission('a', queue: 'mail')], $follow)));
+    contains('name a batch', $why(fn () => $cli->batch('b', [new Submission('a', batch: 'c')], $follow)));
+    contains('delay', $why(fn () => $cli->batch('b', [new Submission('a')], new Submission('total', delay: 5))));
+    same([], redis('KEYS', '*'));
+});
+
 test('the_configuration_decides_by_class_and_steps_read_results', function (): void {
     binary();
     redis('FLUSHALL');

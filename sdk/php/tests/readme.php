@@ -190,6 +190,7 @@ test('the_command_line_accepts_an_id_once', function (): void {
     }
     redis('FLUSHALL');
     same("bool(true)\nbool(false)\n", php(code('php', 'cli'), ''));
+    same('invoices-2026-11.0 invoices-2026-11.1', php('use Streamfleet\Submission; $cli = new Streamfleet\Cli();' . code('php', 'batch') . ' echo implode(" ", $ids);', ''));
 });
 
 test('handlers_and_tasks_run', function (): void {

@@ -35,6 +35,35 @@ async fn callbacks_and_chains_can_be_set_by_flags_and_in_bulk_lines() {
     fleet.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_opened_from_lines_and_not_at_all_if_one_is_invalid() {
+    let (scene, seen) = (Scene::new().await, Seen::default());
+    let fleet = scene.sound_fleet(LONG, seen.handler());
+    let follow = r#"{"type":"test","payload":{"say":"all"}}"#;
+    let open = |follow: &str, lines: &str| {
+        let args = ["enqueue", "--bulk", "--batch", "rents", "--follow", follow, "--json"];
+        sf_with(&scene.server, &args, lines.as_bytes())
+    };
+    let member = "{\"type\":\"test\",\"payload\":{\"say\":1}}\n";
+    let wrong = open(follow, &format!("{member}{{\"tpye\":\"test\"}}\n"));
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("line 2 is not a valid job"), "{wrong:?}");
+    let wrong = open("{}", member);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("--follow is not a valid job"), "{wrong:?}");
+    assert_eq!(sf(&scene.server, &["batch", "rents"]).code, Some(4), "nothing was opened");
+    let lines = member.repeat(300) + r#"{"type":"test","id":"own","payload":{"say":2}}"#;
+    let (first, again) = (open(follow, &lines), open(follow, &lines));
+    assert_eq!((first.code, &first.stdout), (Some(0), &again.stdout), "{first:?} {again:?}");
+    let opened: Value = serde_json::from_str(&first.stdout).unwrap();
+    assert_eq!(
+        (&opened["members"], &opened["ids"][299], &opened["ids"][300]),
+        (&json!(301), &json!("rents.299"), &json!("own"))
+    );
+    scene.until_at_rest().await;
+    let count = |what: Value| seen.said().into_iter().filter(|said| *said == what).count();
+    assert_eq!([count(json!(1)), count(json!(2)), count(json!("all"))], [300, 1, 1]);
+    fleet.stop().await;
+}
+
 #[test]
 fn a_type_that_names_itself_is_refused_by_config_check() {
     let dir = tempfile::tempdir().unwrap();
