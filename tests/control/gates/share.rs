@@ -10,7 +10,7 @@ use harness::wait::until;
 
 const FAIR: &str = "sf:{q}:fair";
 const RING: &str = "sf:{q}:fair:normal";
-const KEYS: [&str; 11] =
+pub(super) const KEYS: [&str; 11] =
     [GATES, ROOMS, PLACES, DEAD, FAIR, HIGH, STREAM, LOW, "sf:{q}:fair:high", RING, "sf:{q}:fair:low"];
 
 /// Entries with their fields.
@@ -26,12 +26,56 @@ struct Done {
     failed: String,
 }
 
-fn share_names(scripts: &Scripts, window: &str, names: &[&str]) -> Done {
-    let args = [&[window, "100", "524288"], names].concat();
+/// The arguments of a call that has seen nothing in a lane.
+const NOTHING_SEEN: [&str; 4] = ["", "", "0", "0"];
+
+/// The same for all lanes.
+pub(super) fn nothing_seen() -> impl Iterator<Item = &'static str> {
+    [NOTHING_SEEN; 3].into_iter().flatten()
+}
+
+/// What a caller sees in a lane behind a mark: this many entries, of which the script may read the small ones.
+fn look(scripts: &Scripts, stream: &str, mark: &str, most: usize) -> Vec<String> {
+    if mark.is_empty() {
+        return NOTHING_SEEN.map(str::to_owned).to_vec();
+    }
+    let (after, count) = (format!("({}", mark.split(' ').next().unwrap()), (most + 1).to_string());
+    let range = scripts.server.cmd(&["XRANGE", stream, &after, "+", "COUNT", &count]);
+    let mut entries: Entries = redis::from_redis_value(range).unwrap();
+    let has_more = entries.len() > most;
+    entries.truncate(most);
+    let is_small = |fields: &[String]| fields.iter().map(String::len).sum::<usize>() <= 131_072;
+    let small = entries.iter().filter(|(_, fields)| is_small(fields));
+    let runs: Vec<String> = small.flat_map(|(id, _)| [id.clone(), id.clone()]).collect();
+    let head = [mark.to_owned(), entries.last().map(|(id, _)| id.clone()).unwrap_or_default()];
+    let tail = [u8::from(has_more).to_string(), runs.len().to_string()];
+    head.into_iter().chain(tail).chain(runs).collect()
+}
+
+/// Calls the script with what was seen of each lane. Returns also the marks.
+fn share_seen(scripts: &Scripts, window: &str, seen: &[String], names: &[&str]) -> (Done, [String; 3]) {
+    let names = names.iter().map(|name| (*name).to_owned());
+    let args: Vec<String> =
+        [window, "100", "524288"].map(str::to_owned).into_iter().chain(seen.to_vec()).chain(names).collect();
     let (sorted, rest) = scripts.call(source("share"), &KEYS, &args);
     let number = |nth: usize| redis::from_redis_value::<i64>(rest[nth].clone()).unwrap();
-    let failed = redis::from_redis_value(rest[3].clone()).unwrap();
-    Done { sorted, left: number(0), more: number(1) == 1, has_rooms: number(2) == 1, failed }
+    let text = |nth: usize| redis::from_redis_value::<String>(rest[nth].clone()).unwrap();
+    let done =
+        Done { sorted, left: number(0), more: number(1) == 1, has_rooms: number(2) == 1, failed: text(3) };
+    (done, [text(4), text(5), text(6)])
+}
+
+/// Shares once, as a worker does.
+fn share_names(scripts: &Scripts, window: &str, names: &[&str]) -> Done {
+    let nothing: Vec<String> = nothing_seen().map(str::to_owned).collect();
+    let (first, marks) = share_seen(scripts, window, &nothing, names);
+    if marks.iter().all(String::is_empty) {
+        return first;
+    }
+    let lanes = [HIGH, STREAM, LOW].into_iter().zip(&marks);
+    let seen: Vec<_> = lanes.flat_map(|(stream, mark)| look(scripts, stream, mark, 100)).collect();
+    let (next, _) = share_seen(scripts, window, &seen, names);
+    Done { sorted: first.sorted + next.sorted, left: first.left + next.left, ..next }
 }
 
 fn share(scripts: &Scripts, window: &str) -> Done {
@@ -289,7 +333,8 @@ fn a_login_that_may_not_delete_entries_moves_none() {
     let before = scripts.digest();
     scripts.server.cmd(&["ACL", "SETUSER", "harness", "-xdel"]);
     let head = ["EVALSHA", &sha, &count];
-    let command: Vec<&str> = head.into_iter().chain(KEYS).chain(["4", "100", "524288"]).collect();
+    let command: Vec<&str> =
+        head.into_iter().chain(KEYS).chain(["4", "100", "524288"]).chain(nothing_seen()).collect();
     let refused = scripts.server.try_cmd(&command);
     assert!(matches!(refused, Ok(Value::ServerError(_))), "{refused:?}");
     // Otherwise each call would move the same jobs once more.
@@ -365,4 +410,65 @@ fn a_note_that_names_no_entry_does_not_stop_the_sorting() {
     scripts.server.cmd(&["HSET", FAIR, "normal", "x"]);
     let done = share(&scripts, "8");
     assert!(done.failed.is_empty() && done.sorted > 30, "{done:?}");
+}
+
+#[test]
+fn a_script_reads_no_entry_that_its_caller_has_not_seen() {
+    let scripts = shared("{}");
+    add(&scripts, "a", 20);
+    let (_, marks) = share_seen(&scripts, "4", &nothing_seen().map(str::to_owned).collect::<Vec<_>>(), &[]);
+    assert_eq!(marks, ["", "0-0 ", ""].map(str::to_owned));
+    let seen: Vec<String> = [HIGH, STREAM, LOW]
+        .into_iter()
+        .zip(&marks)
+        .flat_map(|(stream, mark)| look(&scripts, stream, mark, 100))
+        .collect();
+    // What comes meanwhile is sorted later, although others are let out behind it.
+    add(&scripts, "b", 3);
+    assert_eq!(share_seen(&scripts, "4", &seen, &[]).0.sorted, 19);
+    run_all(&scripts);
+    // What another worker has sorted meanwhile is not sorted again.
+    let (again, marks) = share_seen(&scripts, "4", &seen, &[]);
+    assert_eq!((again.sorted, again.left, again.more), (0, 0, true));
+    assert!(!marks[1].is_empty(), "{marks:?}");
+    share_all(&scripts, "4");
+    let mut ran = String::new();
+    while scripts.int(&["XLEN", STREAM]) > 0 {
+        ran += &run_all(&scripts);
+        share_all(&scripts, "4");
+    }
+    assert_eq!(ran.len(), 16, "{ran}");
+}
+
+#[test]
+fn jobs_that_come_while_others_are_let_out_wait_for_their_turns() {
+    let scripts = shared("{}");
+    add(&scripts, "a", 30);
+    share_all(&scripts, "4");
+    run_all(&scripts);
+    let nothing: Vec<String> = nothing_seen().map(str::to_owned).collect();
+    let (_, marks) = share_seen(&scripts, "4", &nothing, &[]);
+    let seen: Vec<String> = [HIGH, STREAM, LOW]
+        .into_iter()
+        .zip(&marks)
+        .flat_map(|(stream, mark)| look(&scripts, stream, mark, 100))
+        .collect();
+    add(&scripts, "a", 20);
+    // They have the places of the window, and are before those that are let out next.
+    assert_eq!(share_seen(&scripts, "24", &seen, &[]).0.left, 4);
+    share_all(&scripts, "4");
+    assert!(scripts.int(&["XLEN", STREAM]) <= 8, "{}", scripts.int(&["XLEN", STREAM]));
+}
+
+#[test]
+fn jobs_that_were_let_out_and_cancelled_keep_no_others_in_their_rooms() {
+    let scripts = shared("{}");
+    add(&scripts, "a", 20);
+    share_all(&scripts, "4");
+    run_all(&scripts);
+    share_all(&scripts, "4");
+    assert_eq!(scripts.int(&["XLEN", STREAM]), 4);
+    scripts.server.cmd(&["XTRIM", STREAM, "MAXLEN", "0"]);
+    share_all(&scripts, "4");
+    assert_eq!(run_all(&scripts), "aaaa");
 }

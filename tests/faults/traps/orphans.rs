@@ -1,15 +1,15 @@
 //! Entries that were delivered and are neither pending nor deleted: they run again, and nothing else does because of that.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::Value;
 use streamfleet::event::{Event, Events};
-use streamfleet::job::JobId;
-use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Producer, RawPayload};
+use streamfleet::job::{JobId, Lane};
+use streamfleet::{Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload};
 
-use harness::fleet::{Acts, Running, quick, submit};
+use harness::fleet::{Acts, Running, config, quick, submit};
 use harness::program::Program;
 use harness::proxy::{Direction, Mode};
 use harness::scene::{SOON, STREAM as JOBS, Scene, job};
@@ -19,12 +19,6 @@ use harness::scripts::source;
 use harness::wait::until_async;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// More bytes than any test has.
-const MUCH: &str = "1000000";
-
-/// Bounds within which one call of `orphans` looks at everything.
-const ALL: [&str; 3] = ["200", "100", MUCH];
 
 /// The streams of all lanes.
 const LANES: [&str; 3] = ["sf:{default}:jobs:high", JOBS, "sf:{default}:jobs:low"];
@@ -186,7 +180,13 @@ async fn a_worker_that_dies_after_its_deletion_was_refused_leaves_nothing() {
 
 /// Adds this many entries and delivers all but the last one to `gone`. Returns the ids.
 fn deliver(scripts: &Scripts, count: usize) -> Vec<String> {
-    let add = |_| scripts.server.cmd(&["XADD", STREAM, "*", "type", "test"]);
+    deliver_large(scripts, count, 1)
+}
+
+/// The same with entries of this size.
+fn deliver_large(scripts: &Scripts, count: usize, bytes: usize) -> Vec<String> {
+    let payload = "x".repeat(bytes);
+    let add = |_| scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", &payload]);
     let entries: Vec<String> = (0..count).map(|nth| redis::from_redis_value(add(nth)).unwrap()).collect();
     let delivered = (count - 1).to_string();
     let read = ["XREADGROUP", "GROUP", "fleet", "gone", "COUNT", delivered.as_str(), "STREAMS", STREAM, ">"];
@@ -198,15 +198,17 @@ fn acknowledge(scripts: &Scripts, entry: &str) {
     assert_eq!(scripts.int(&["XACK", STREAM, "fleet", entry]), 1);
 }
 
-/// Calls `orphans`. Returns where to continue, and what it found.
-fn find(scripts: &Scripts, after: &str, bounds: [&str; 3]) -> (String, Vec<String>) {
-    let [most, found, bytes] = bounds;
-    let (count, rest) = scripts.call(source("orphans"), &[STREAM], &[after, most, found, bytes]);
-    let texts: Vec<String> =
-        rest.into_iter().map(|value: Value| redis::from_redis_value(value).unwrap()).collect();
-    let (next, ids) = texts.split_first().unwrap();
-    assert_eq!(usize::try_from(count).unwrap(), ids.len());
-    (next.clone(), ids.to_vec())
+/// The queue of these scripts.
+async fn queue_of(scripts: &Scripts) -> Queue {
+    let broker = Broker::connect(config(&scripts.server.url()).redis).await.unwrap();
+    broker.queue("q".parse().unwrap())
+}
+
+/// Looks for orphans after this entry. Returns where to continue, and what it found.
+async fn find(queue: &Queue, after: &str) -> (String, Vec<String>) {
+    let page = queue.orphans(Lane::Normal, after.parse().unwrap()).await.unwrap();
+    let next = page.next.map_or_else(String::new, |next| next.to_string());
+    (next, page.found.iter().map(ToString::to_string).collect())
 }
 
 /// All pending entries, with their consumers and their silence.
@@ -214,16 +216,17 @@ fn pending(scripts: &Scripts) -> Vec<(String, String, u64, u64)> {
     redis::from_redis_value(scripts.server.cmd(&["XPENDING", STREAM, "fleet", "-", "+", "100"])).unwrap()
 }
 
-#[test]
-fn orphans_that_are_reclaimed_twice_are_pending_once() {
+#[tokio::test]
+async fn orphans_that_are_reclaimed_twice_are_pending_once() {
     let scripts = Scripts::start();
+    let queue = queue_of(&scripts).await;
     let entries = deliver(&scripts, 5);
     for entry in &entries[..3] {
         acknowledge(&scripts, entry);
     }
     scripts.server.cmd(&["XDEL", STREAM, &entries[2]]);
-    assert_eq!(find(&scripts, "0-0", ALL), (String::new(), entries[..2].to_vec()));
-    assert_eq!(find(&scripts, &entries[0], ALL), (String::new(), vec![entries[1].clone()]));
+    assert_eq!(find(&queue, "0-0").await, (String::new(), entries[..2].to_vec()));
+    assert_eq!(find(&queue, &entries[0]).await, (String::new(), vec![entries[1].clone()]));
     // Besides the two orphans: one that is deleted, one that is pending for another consumer, and one that waits.
     let args: Vec<&str> = ["me", "60000"].into_iter().chain(entries.iter().map(String::as_str)).collect();
     // Redis allows it even when it is full.
@@ -235,45 +238,46 @@ fn orphans_that_are_reclaimed_twice_are_pending_once() {
     let want = [(entries[0].clone(), "me"), (entries[1].clone(), "me"), (entries[3].clone(), "gone")];
     assert_eq!(owners, want);
     assert!(held[..2].iter().all(|(_, _, silence, _)| *silence >= 60_000), "{held:?}");
-    assert_eq!(find(&scripts, "0-0", ALL), (String::new(), Vec::new()));
+    assert_eq!(find(&queue, "0-0").await, (String::new(), Vec::new()));
 }
 
-#[test]
-fn orphans_are_found_in_pages_of_any_size() {
-    let scripts = Scripts::start();
-    let entries = deliver(&scripts, 31);
-    let is_left = |nth: &usize| matches!(nth % 7, 0..=2) || *nth == 29;
-    let left: Vec<String> = (0..30).filter(is_left).map(|nth| entries[nth].clone()).collect();
-    for entry in &left {
-        acknowledge(&scripts, entry);
-    }
-    for bounds in [ALL, ["1", "100", MUCH], ["3", "2", MUCH], ["4", "100", "1"]] {
-        let (mut found, mut after) = (Vec::new(), "0-0".to_owned());
-        for _ in 0..100 {
-            let (next, ids) = find(&scripts, &after, bounds);
-            found.extend(ids);
-            after = next;
-            if after.is_empty() {
-                break;
-            }
+#[tokio::test]
+async fn orphans_are_found_in_pages() {
+    // Pages end after 200 pending entries, after 100 orphans, or after orphans of half a MiB.
+    for (count, bytes) in [(1000, 1), (40, 200_000)] {
+        let scripts = Scripts::start();
+        let queue = queue_of(&scripts).await;
+        let entries = deliver_large(&scripts, count + 1, bytes);
+        let is_left = |nth: &usize| matches!(nth % 7, 0..=2) || *nth == count - 1;
+        let left: BTreeSet<String> = (0..count).filter(is_left).map(|nth| entries[nth].clone()).collect();
+        for entry in &left {
+            acknowledge(&scripts, entry);
         }
-        assert_eq!((&found, after.as_str()), (&left, ""), "{bounds:?}");
+        let (mut found, mut after, mut pages) = (BTreeSet::new(), "0-0".to_owned(), 0);
+        while !after.is_empty() {
+            let (next, ids) = find(&queue, &after).await;
+            found.extend(ids);
+            (after, pages) = (next, pages + 1);
+            assert!(pages < 100, "it does not end");
+        }
+        assert!(pages > 2 && found == left, "{pages} pages: {found:?}");
     }
 }
 
-#[test]
-fn a_lane_without_orphans_or_without_a_group_has_none() {
+#[tokio::test]
+async fn a_lane_without_orphans_or_without_a_group_has_none() {
     let scripts = Scripts::start();
+    let queue = queue_of(&scripts).await;
     let nothing = (String::new(), Vec::new());
-    assert_eq!(find(&scripts, "0-0", ALL), nothing, "empty");
+    assert_eq!(find(&queue, "0-0").await, nothing, "empty");
     deliver(&scripts, 10);
-    assert_eq!(find(&scripts, "0-0", ALL), nothing, "all are pending or wait");
-    assert_eq!(find(&scripts, "99999999999999-0", ALL), nothing, "behind all entries");
+    assert_eq!(find(&queue, "0-0").await, nothing, "all are pending or wait");
+    assert_eq!(find(&queue, "99999999999999-0").await, nothing, "behind all entries");
     scripts.server.cmd(&["XGROUP", "DESTROY", STREAM, "fleet"]);
-    assert_eq!(find(&scripts, "0-0", ALL), nothing, "no group");
+    assert_eq!(find(&queue, "0-0").await, nothing, "no group");
     assert_eq!(scripts.call(source("reclaim"), &[STREAM], &["me", "1", "1-1"]).0, 0);
     scripts.server.cmd(&["DEL", STREAM]);
-    assert_eq!(find(&scripts, "0-0", ALL), nothing, "no stream");
+    assert_eq!(find(&queue, "0-0").await, nothing, "no stream");
     scripts.server.cmd(&["SET", STREAM, "text"]);
-    assert_eq!(find(&scripts, "0-0", ALL), nothing, "not a stream");
+    assert_eq!(find(&queue, "0-0").await, nothing, "not a stream");
 }

@@ -66,6 +66,25 @@ local function pending_of(stream, entry, ...)
   return not pending.err and pending[1] or nil
 end
 
+-- The consumer that gets an entry for a moment, to learn whether it exists. No worker can have this name.
+local PROBE = '?'
+
+-- True if an entry of a lane exists and is not pending. XRANGE would hand all of it to Lua, which takes long if it has many MiB,
+-- but XCLAIM with FORCE tells its id alone. It takes nothing from other consumers: no entry has been silent for so long. A lane
+-- without the group does not tell: true.
+local function is_unread(stream, entry)
+  -- If the login may not do this, nothing is claimed.
+  local removed = redis.pcall('XGROUP', 'DELCONSUMER', stream, 'fleet', PROBE)
+  if type(removed) == 'table' then
+    if string.find(removed.err, 'requires the key to exist', 1, true) then return false end
+    if string.find(removed.err, 'NOGROUP', 1, true) then return true end
+    error(removed)
+  end
+  local found = redis.call('XCLAIM', stream, 'fleet', PROBE, '9007199254740991', entry, 'FORCE', 'JUSTID')
+  redis.call('XGROUP', 'DELCONSUMER', stream, 'fleet', PROBE)
+  return found[1] ~= nil
+end
+
 -- Where the first job of a call stands among its arguments; see each_job.
 local FIRST_JOB_AT = 3
 
@@ -627,44 +646,40 @@ local function idle_lane(lanes)
   for _, lane in ipairs(lanes) do
     local group = fleet_group(redis.pcall('XINFO', 'GROUPS', lane))
     if not group then return lane end
-    -- A pending entry may have no body any more, so their numbers do not prove that nothing waits. But if more entries than
-    -- these are there, some wait, and none of them need be read.
-    local next = '(' .. group['last-delivered-id']
-    if redis.call('XLEN', lane) <= group.pending and not redis.call('XRANGE', lane, next, '+', 'COUNT', 1)[1] then
-      return lane
-    end
+    -- A pending entry may have no body any more, so their numbers do not prove that nothing waits. The lag does, but for a
+    -- while after an entry that waited was deleted, Redis does not know it. To read what waits may take long.
+    local length = redis.call('XLEN', lane)
+    if length == 0 or length <= group.pending and group.lag == 0 then return lane end
   end
 end
 
 -- What a field weighs beside its bytes: to read and write it takes as long as this many bytes do; see job/weight.rs.
 local FIELD_WEIGHT = 64
 
--- What the flat fields of a job weigh, and how many bytes they have. Jobs of equal weight take a script about the same time.
+-- What the flat fields of a job weigh. Jobs of equal weight take a script about the same time.
 local function weigh(list)
   local bytes = 0
   for _, text in ipairs(list) do bytes = bytes + #text end
-  return bytes + FIELD_WEIGHT * #list / 2, bytes
+  return bytes + FIELD_WEIGHT * #list / 2
 end
 
--- The most entries that a script reads at once without knowing how heavy they are.
-local MOST_AT_ONCE = 8
+-- The most entries of a room that a script reads at once. Nobody knows how heavy they are, but those of a room have at most
+-- about 128 KiB.
+local MOST_AT_ONCE = 2
 
--- Calls `one` with the id, the flat fields, the weight and the bytes of entries of a room or a lane, from its head or after an
--- entry: of at most `most`, and until they weigh `most_weight` together, until it returns false. Nobody knows how heavy the
--- next entries are, so each page has few, at most twice as many as the one before, and no more than fit if they are like the
--- heaviest so far.
-local function each_in_room(room, most, most_weight, one, after)
-  local from, left, sum, heaviest, count = after and '(' .. after or '-', most, 0, 1, 1
+-- Calls `one` with the id and the flat fields of entries of a room, from its head: of at most `most`, and until they weigh
+-- `most_weight` together, until it returns false.
+local function each_in_room(room, most, most_weight, one)
+  local from, left, sum = '-', most, 0
   while left > 0 and sum < most_weight do
-    count = math.min(count, left, MOST_AT_ONCE, math.max(1, math.floor((most_weight - sum) / heaviest)))
+    local count = math.min(left, MOST_AT_ONCE)
     local page = redis.call('XRANGE', room, from, '+', 'COUNT', count)
     for _, entry in ipairs(page) do
-      local weight, bytes = weigh(entry[2])
-      sum, heaviest, left = sum + weight, math.max(heaviest, weight), left - 1
-      if one(entry[1], entry[2], weight, bytes) == false or sum >= most_weight then return end
+      sum, left = sum + weigh(entry[2]), left - 1
+      if one(entry[1], entry[2]) == false or sum >= most_weight then return end
     end
     if #page < count then return end
-    from, count = '(' .. page[#page][1], 2 * count
+    from = '(' .. page[#page][1]
   end
 end
 
@@ -1096,18 +1111,13 @@ local function is_value(value)
   return not string.find(rest, '[\128-\255]')
 end
 
--- How many entries that hold places one script may still check. Lua copies those that wait in a lane, so one that is large or
--- has many fields counts as several.
+-- How many entries that hold places, or their places in rooms, one script may still check. Lua copies those that are in a room,
+-- so one that is large or has many fields counts as several.
 local checks_left = 96
 
 -- True if this entry is pending, or waits to be read.
 local function is_alive(stream, entry)
-  if pending_of(stream, entry) then return true end
-  local found = redis.call('XRANGE', stream, entry, entry)[1]
-  if not found then return false end
-  checks_left = checks_left - math.floor(#found[2] / 64)
-  for _, text in ipairs(found[2]) do checks_left = checks_left - math.floor(#text / 8192) end
-  return true
+  return pending_of(stream, entry) ~= nil or is_unread(stream, entry)
 end
 
 -- The name of the room that this stream is; nil if it is a lane.
@@ -1302,9 +1312,9 @@ local function is_ahead(gate)
   for _, member in ipairs(redis.call('HRANDFIELD', key, 4)) do
     local lane, entry = string.match(member, '^(%a+) (%d+%-%d+)$')
     local stream = lane and gate.lanes[lane]
-    local is_unread = stream and not pending_of(stream, entry) and (checks_left < 1 or is_alive(stream, entry))
+    local waits = stream and not pending_of(stream, entry) and (checks_left < 1 or is_unread(stream, entry))
     checks_left = checks_left - 1
-    if not is_unread then count = count - redis.call('HDEL', key, member) end
+    if not waits then count = count - redis.call('HDEL', key, member) end
   end
   return count >= most
 end

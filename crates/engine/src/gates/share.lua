@@ -3,24 +3,34 @@
 -- come back in turn, each value as many at a time as its weight, until the window is full. The first jobs of a value that
 -- has no room stay where they are. Sent twice, it goes on.
 -- If the queue is not shared any more, all rooms are emptied.
--- fair: for each lane, up to which entry it is sorted, and how many jobs the first room of its ring may still let out. Each
--- ring: the rooms of the lane, in the order of their turns. window: '' to empty rooms that are not needed any more, and
--- nothing else. most, most_weight: how many jobs are looked at or move, and roughly their weight; see weigh. Then names of
--- rooms, which form the rings again if they were lost.
+-- fair: for each lane, up to which entry it is sorted, the first and the last of those that were let out behind that entry,
+-- and how many jobs the first room of its ring may still let out. Each ring: the rooms of the lane, in the order of their
+-- turns. window: '' to empty rooms that are not needed any more, and nothing else. most, most_weight: how many jobs are looked
+-- at or move, and roughly their weight; see weigh.
+-- It reads no entry of a lane whose size its caller does not know: even to look at one of 8 MiB takes long. So then comes for
+-- each lane what the caller has seen of it: the mark that it was told or '', the last entry that it saw or '', 1 if there
+-- were more, the number of further values, and these: the first and the last entry of each run of those that may be read.
+-- Then names of rooms, which form the rings again if they were lost.
 -- returns {jobs that moved to rooms, jobs that left rooms, 1 if more may move now or 0, 1 if there are rooms or 0, the first
---   error or ''}
+--   error or '', then for each lane '', or a mark if the caller must look before more can be sorted: after which entry, and
+--   the last one that had been let out by then}
 local gates, rooms, places, dead, fair = unpack(KEYS, 1, 5)
 local window, most, most_weight = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local FIRST_STREAM, FIRST_RING, FIRST_NAME = 6, 9, 4
--- Beyond MOST_ROOMS in a lane, further values share SHARED_ROOMS more. Larger jobs than LARGE bytes, and those with more
--- than MOST_TEXTS names and values, stay in the lane.
-local MOST_ROOMS, SHARED_ROOMS, LARGE, MOST_TEXTS = 1000, 16, 131072, 1900
+local FIRST_STREAM, FIRST_RING, FIRST_SEEN, SEEN_EACH = 6, 9, 4, 4
+-- Beyond MOST_ROOMS in a lane, further values share SHARED_ROOMS more.
+local MOST_ROOMS, SHARED_ROOMS = 1000, 16
 local now, sorted, left, more, failed = now_ms(), 0, 0, 0, ''
 -- What this call has done of `most` and `most_weight`.
 local handled, handled_weight = 0, 0
-local known = {}
+local known, unsorted, seen, first_name = {}, { '', '', '' }, {}, FIRST_SEEN
+for nth = 1, 3 do
+  local mark, to, has_more, count = unpack(ARGV, first_name, first_name + SEEN_EACH - 1)
+  local first, from, out = first_name + SEEN_EACH, string.match(mark, '^(%S+) (%S*)$')
+  first_name = first + tonumber(count)
+  seen[nth] = { from = from, out = out, to = to, has_more = has_more == '1', first = first, last = first_name - 1 }
+end
 -- Nobody reads a closed queue.
-if gate_of(gates, 'queue', now).closed then return { 0, 0, 0, 0, '' } end
+if gate_of(gates, 'queue', now).closed then return { 0, 0, 0, 0, '', '', '', '' } end
 local read, told = pcall(cjson.decode, redis.call('HGET', gates, 'f:fair') or '')
 local by = read and type(told) == 'table' and type(told.by) == 'string' and told.by or nil
 local weights = by and type(told.weights) == 'table' and told.weights or {}
@@ -47,7 +57,7 @@ local function room_of(lane, ring, value)
 end
 -- The fields of an entry for its room, with the identity that the entry gave the job, its id, its life, and its value; nil
 -- if only a worker can tell what it is.
-local function for_room(entry, list, lane, bytes)
+local function for_room(entry, list, lane)
   local own, fields, value = {}, {}, ''
   for at = 1, #list, 2 do
     local field = list[at]
@@ -56,7 +66,7 @@ local function for_room(entry, list, lane, bytes)
     own[field] = list[at + 1]
     if field ~= 'lane' then add_pair(fields, field, list[at + 1]) end
   end
-  if bytes > LARGE or #list > MOST_TEXTS or not own.type or own.created_ms and not own.life then return end
+  if not own.type or own.created_ms and not own.life then return end
   if own.id and #own.id > 128 then return end
   -- An entry that holds places in gates is in the lane `high` and names its own lane; see drain. One that a worker gave back
   -- may be in any lane. Of those that the fleet did not write, the field says nothing.
@@ -69,21 +79,41 @@ local function for_room(entry, list, lane, bytes)
   add_pair(fields, 'lane', lane)
   return fields, id, life, value
 end
+-- The entries that the caller has seen in a lane and that may be read, after this one.
+local function read_seen(stream, looked, from)
+  local page = {}
+  for at = looked.first, looked.last, 2 do
+    local first, last = ARGV[at], ARGV[at + 1]
+    if is_up_to(first, from) then first = '(' .. from end
+    if not is_up_to(last, from) then
+      for _, entry in ipairs(redis.call('XRANGE', stream, first, last)) do
+        page[#page + 1] = entry
+        handled, handled_weight = handled + 1, handled_weight + weigh(entry[2])
+      end
+    end
+  end
+  return page
+end
 -- Sorts what has come to a lane. Returns how many jobs wait there now, or nil if there may be more to sort.
-local function sort(lane, stream, ring, last, waiting)
-  local noted, page = redis.call('HGET', fair, lane), {}
+local function sort(nth, lane, stream, ring, last, waiting)
+  local noted, out = unpack(redis.call('HMGET', fair, lane, 'out:' .. lane))
+  local looked, first_out, last_out = seen[nth], string.match(out or '', '^(%S+) (%S+)$')
   local from = noted and string.find(noted, '^%d+%-%d+$') and not is_up_to(noted, last) and noted or last
-  each_in_room(stream, most - handled, most_weight - handled_weight, function(entry, list, weight, bytes)
-    page[#page + 1] = { entry, list, bytes }
-    handled, handled_weight = handled + 1, handled_weight + weight
-  end, from)
-  local is_end = handled < most and handled_weight < most_weight
+  -- Another worker may have sorted these meanwhile, and before this lane was lost, it may have had other entries.
+  if not looked.from or not is_up_to(looked.from, from) or looked.to ~= '' and is_up_to(looked.to, from) then
+    unsorted[nth], more = from .. ' ' .. (last_out or ''), 1
+    return nil
+  end
+  local page, to = read_seen(stream, looked, from), looked.to == '' and from or looked.to
+  -- Only the last ones that were let out are known. No others may be before a caller has seen these.
+  local is_end = not looked.has_more and looked.out == (last_out or '')
   -- What is sorted and still there has its place in the window.
   local ready = is_end and math.max(0, waiting - #page) + queued or window
   local gone, spots, stay = {}, {}, {}
   for _, item in ipairs(page) do
-    local entry, list, bytes = unpack(item)
-    local fields, id, life, value = for_room(entry, list, lane, bytes)
+    local entry, fields, id, life, value = item[1], nil, nil, nil, nil
+    local was_out = first_out and is_up_to(first_out, entry) and is_up_to(entry, last_out)
+    if not was_out then fields, id, life, value = for_room(entry, item[2], lane) end
     local name = fields and room_of(lane, ring, value)
     local moved = nil
     if fields and (known[name] or ready >= window or (stay[name] or 0) >= weight_of(name)) then
@@ -111,7 +141,7 @@ local function sort(lane, stream, ring, last, waiting)
     redis.call('XDEL', stream, unpack(gone))
     for _, spot in ipairs(spots) do note_place(places, unpack(spot)) end
   end
-  if page[1] then redis.call('HSET', fair, lane, page[#page][1]) end
+  if looked.to ~= '' then redis.call('HSET', fair, lane, to) end
   sorted = sorted + #gone
   if not is_end then
     more = 1
@@ -146,7 +176,7 @@ end
 -- Lets jobs out of rooms in turn, at most `free`.
 local function let_out(lane, stream, ring, free)
   local credit, out, passed = tonumber(redis.call('HGET', fair, 'credit:' .. lane) or 0) or 0, 0, 0
-  local turns, last = 2 * most, nil
+  local turns, first, last = 2 * most, nil, nil
   while out < free and handled < most and handled_weight < most_weight and passed < turns do
     local name = redis.call('LINDEX', ring, 0)
     if not name then break end
@@ -159,7 +189,7 @@ local function let_out(lane, stream, ring, free)
     elseif length > 0 then
       weight, moved = move_out(lane, stream, name, room)
     end
-    passed, last = passed + 1, moved or last
+    passed, first, last = passed + 1, first or moved, moved or last
     if weight then
       out, length, credit = out + 1, length - 1, credit - 1
       handled, handled_weight = handled + 1, handled_weight + weight
@@ -175,8 +205,8 @@ local function let_out(lane, stream, ring, free)
     end
   end
   redis.call('HSET', fair, 'credit:' .. lane, string.format('%d', credit))
-  -- Everything before them is sorted, and they had their turn.
-  if by and last then redis.call('HSET', fair, lane, last) end
+  -- They had their turn. What has come since the caller looked is before them, and must still be sorted.
+  if by and last then redis.call('HSET', fair, 'out:' .. lane, first .. ' ' .. last) end
   left = left + out
   if out < free and (handled >= most or handled_weight >= most_weight) then more = 1 end
 end
@@ -189,8 +219,8 @@ for turn = 0, 2 do
   local stream, ring = KEYS[FIRST_STREAM + nth - 1], KEYS[FIRST_RING + nth - 1]
   local group, turns = fleet_group(redis.pcall('XINFO', 'GROUPS', stream)), redis.call('LLEN', ring)
   -- If a ring was lost, and has got new rooms since, its former rooms are looked for one at a time.
-  local is_lost, sought = turns == 0, FIRST_NAME + now % math.max(1, #ARGV - FIRST_NAME + 1)
-  for at = FIRST_NAME, #ARGV do
+  local is_lost, sought = turns == 0, first_name + now % math.max(1, #ARGV - first_name + 1)
+  for at = first_name, #ARGV do
     local is_own = (is_lost or at == sought) and string.match(ARGV[at], '^fair:(%a+):') == lane
     if is_own and redis.call('HEXISTS', rooms, ARGV[at]) == 1 and (is_lost or not redis.call('LPOS', ring, ARGV[at])) then
       turns = redis.call('RPUSH', ring, ARGV[at])
@@ -210,7 +240,7 @@ for turn = 0, 2 do
     if handled >= most or handled_weight >= most_weight then
       more, stays = 1, nil
     elseif by then
-      stays = sort(lane, stream, ring, group['last-delivered-id'], waiting)
+      stays = sort(nth, lane, stream, ring, group['last-delivered-id'], waiting)
     end
     local free = stays and (by and window - stays - queued or most + 1) or 0
     if free > 0 then let_out(lane, stream, ring, free) end
@@ -218,4 +248,4 @@ for turn = 0, 2 do
   if redis.call('LLEN', ring) > 0 then has_rooms = 1 end
 end
 if has_rooms == 0 and (not is_busy or not by) then redis.call('DEL', fair) end
-return { sorted, left, more, has_rooms, failed }
+return { sorted, left, more, has_rooms, failed, unpack(unsorted) }

@@ -4,24 +4,29 @@
 
 use std::time::Duration;
 
+use fred::interfaces::StreamsInterface;
 use fred::types::Value;
+use futures_util::future::try_join_all;
 
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::scripts;
 use crate::job::{ConsumerName, EntryId, Lane};
-use crate::{Queue, millis};
+use crate::{Entry, Queue, millis};
 
 scripts! { ORPHANS "orphans", RECLAIM "reclaim" }
 
 /// The most pending entries that one `orphans` passes. Looking behind one of them costs Redis a few microseconds.
-const PASSED: i64 = 200;
+const PASSED: usize = 200;
 
-/// The most orphans that one `orphans` returns.
-const FOUND: i64 = 100;
+/// Behind how many of them it looks at once. Each of these may find an entry of many MiB.
+const AT_ONCE: usize = 8;
 
-/// After orphans that weigh this much, one `orphans` stops. Lua gets each of them as a whole.
-const FOUND_WEIGHT: i64 = 512 * 1024;
+/// The most orphans that one `orphans` returns, unless it finds more at once.
+const FOUND: usize = 100;
+
+/// After this many bytes of orphans, one `orphans` stops.
+const FOUND_BYTES: usize = 512 * 1024;
 
 /// The most entries that one `reclaim` takes.
 pub const MAX_RECLAIMED: usize = 100;
@@ -36,18 +41,50 @@ pub struct FoundOrphans {
 }
 
 impl Queue {
-    /// Looks for orphans in a part of a lane that begins after this id. See `orphans.lua`.
+    /// Looks for orphans in a part of a lane that begins after this id. What it finds may have ended meanwhile; `reclaim.lua`
+    /// leaves that alone. See `orphans.lua`.
     #[doc(hidden)]
     pub async fn orphans(&self, lane: Lane, after: EntryId) -> Result<FoundOrphans, Error> {
-        let args = vec![after.to_string().into(), PASSED.into(), FOUND.into(), FOUND_WEIGHT.into()];
+        let args = vec![after.to_string().into(), Value::Integer(PASSED as i64)];
         let answer = self.run(&ORPHANS, vec![self.keys.stream(lane).clone()], args).await?;
-        let Some((next, ids)) = answer.rest.split_first() else {
+        let Some((last, pending)) = answer.rest.split_first() else {
             return Err(Error::contract("orphans", answer));
         };
-        Ok(FoundOrphans {
-            next: decode::entry_id(next),
-            found: ids.iter().filter_map(decode::entry_id).collect(),
-        })
+        let Some(last) = decode::entry_id(last) else {
+            return Ok(FoundOrphans { next: None, found: Vec::new() });
+        };
+        let pending: Vec<_> = pending.iter().filter_map(decode::entry_id).collect();
+        let is_end = pending.len() < PASSED;
+        let starts = std::iter::once(after).chain(pending.iter().copied());
+        let ends = pending.iter().map(|held| format!("({held}")).chain(is_end.then(|| last.to_string()));
+        let mut gaps: Vec<_> = starts.zip(ends).collect();
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        while !gaps.is_empty() {
+            let some = gaps.drain(..gaps.len().min(AT_ONCE)).collect::<Vec<_>>();
+            let firsts = some.iter().map(|(after, until)| self.first_between(lane, *after, until));
+            let firsts = try_join_all(firsts).await?;
+            let mut again = Vec::new();
+            for ((_, until), first) in some.into_iter().zip(firsts) {
+                let Some(first) = first else { continue };
+                bytes += first.size();
+                found.push(first.id);
+                again.push((first.id, until));
+            }
+            if found.len() >= FOUND || bytes >= FOUND_BYTES {
+                // Behind it, one of these gaps may have more.
+                return Ok(FoundOrphans { next: again.first().map(|(first, _)| *first), found });
+            }
+            gaps.splice(..0, again);
+        }
+        Ok(FoundOrphans { next: pending.last().copied().filter(|_| !is_end), found })
+    }
+
+    /// Returns the first entry of a lane after one entry, until another.
+    async fn first_between(&self, lane: Lane, after: EntryId, until: &str) -> Result<Option<Entry>, Error> {
+        let key = self.keys.stream(lane).clone();
+        let reply = self.link.client().xrange(key, format!("({after}"), until.to_owned(), Some(1));
+        let reply: Value = self.link.ask("xrange", reply).await?;
+        Ok(decode::entries("xrange", &reply, lane)?.pop())
     }
 
     /// Makes up to [`MAX_RECLAIMED`] orphans of a lane pending again, as entries of this consumer that have been silent for so
