@@ -38,7 +38,7 @@ fn keys(place: &'static str) -> Vec<&'static str> {
 
 /// The arguments of a call about the job `j`.
 fn args<'a>(lane: &'a str, entry: &'a str) -> Vec<&'a str> {
-    let head = ["ann", "r", "262144", "", "j", LIFE, lane, "", entry, "", "6"];
+    let head = ["ann", "r", "262144", "", "j", LIFE, lane, "", entry, "", "0", "6"];
     [&head[..], &["type", "test", "id", "j", "life", LIFE]].concat()
 }
 
@@ -123,7 +123,7 @@ fn a_delayed_job_is_moved_unless_another_life_took_its_place() {
         scripts.server.cmd(&["ZADD", "sf:{q}:delayed", "99999999999999", "j"]);
     };
     let told = || {
-        let head = ["ann", "r", "262144", "", "j", LIFE, "normal", "j", "", "", "0"];
+        let head = ["ann", "r", "262144", "", "j", LIFE, "normal", "j", "", "", "0", "0"];
         let (_, rest) = scripts.call(source("relocate"), &keys("sf:{q}:delayed"), &head);
         scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
         redis::from_redis_value::<String>(rest[0].clone()).unwrap()
@@ -185,10 +185,13 @@ fn a_job_stays_where_somebody_else_counts_on_it() {
     stays(&["HSET", TO_RECORD, "state", "done"], &["DEL", TO_RECORD], "taken");
     stays(&["ZADD", "sf:{r}:delayed", "1", "j"], &["DEL", "sf:{r}:delayed"], "taken");
     stays(&["HSET", "sf:{r}:rooms:places", "j", "1-0 x"], &["DEL", "sf:{r}:rooms:places"], "taken");
-    stays(&["XADD", TO_STREAM, LIFE, "type", "test"], &["DEL", TO_STREAM], "taken");
     assert_eq!(scripts.int(&["EXISTS", TO_RECORD]), 0);
-    // An entry that only happens to have this number is no obstacle.
-    scripts.server.cmd(&["XADD", TO_STREAM, LIFE, "type", "test", "id", "i", "life", "1640000000000-0"]);
+    // Its caller has seen an entry of the same life.
+    let mut seen = args("normal", &entry);
+    seen[10] = "1";
+    let (_, rest) = scripts.call(source("relocate"), &keys(STREAM), &seen);
+    assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), "taken");
+    scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
     assert_eq!(moved(&scripts, &entry), "moved");
 }
 
@@ -282,4 +285,85 @@ fn jobs_with_very_many_steps_are_left_for_another_call() {
     assert!(calls >= 10, "{calls}");
     assert_eq!(scripts.int(&["ZCOUNT", "sf:{q}:delayed", "-inf", "9000000000000"]), JOBS as i64);
     assert!(own.iter().all(|[_, ledger]| scripts.int(&["EXISTS", ledger]) == 0), "no step is due later");
+}
+
+/// Puts a job of the other queue, which has the lock of the same key, into this state.
+fn lock_there(scripts: &Scripts, fields: &[&str]) {
+    scripts.server.cmd(&["DEL", "sf:{r}:job:other", "sf:{r}:delayed", TO_STREAM]);
+    scripts.server.cmd(&["XGROUP", "CREATE", TO_STREAM, "fleet", "0", "MKSTREAM"]);
+    scripts.server.cmd(&["SET", TO_LOCK, "other"]);
+    if !fields.is_empty() {
+        scripts.server.cmd(&[&["HSET", "sf:{r}:job:other"], fields].concat());
+    }
+}
+
+#[test]
+fn a_lock_that_was_left_behind_keeps_no_job_from_moving() {
+    const ENTRY: &str = "1660000000000-0";
+    let of_key = ["unique", "k", "unique_scope", "running", "lane", "normal", "entry", ENTRY, "state"];
+    let locked = |scripts: &Scripts, state: &str| lock_there(scripts, &[&of_key[..], &[state]].concat());
+    let told = |prepare: &dyn Fn(&Scripts)| {
+        let scripts = Scripts::start();
+        let entry = waiting(&scripts);
+        scripts.server.cmd(&["SET", LOCK, "j"]);
+        prepare(&scripts);
+        let told = moved(&scripts, &entry);
+        (told, text(&scripts, &["GET", TO_LOCK]).unwrap())
+    };
+    let add = |scripts: &Scripts| drop(scripts.server.cmd(&["XADD", TO_STREAM, ENTRY, "type", "test"]));
+    let stays = ("taken".to_owned(), "other".to_owned());
+    assert_eq!(
+        told(&|scripts| {
+            locked(scripts, "waiting");
+            add(scripts)
+        }),
+        stays,
+        "it waits"
+    );
+    assert_eq!(
+        told(&|scripts| {
+            locked(scripts, "running");
+            add(scripts);
+            let read = ["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", TO_STREAM, ">"];
+            scripts.server.cmd(&read);
+        }),
+        stays,
+        "it runs"
+    );
+    let in_room = ["HSET", "sf:{r}:rooms:places", "other", "1-0 type:test"];
+    assert_eq!(
+        told(&|scripts| {
+            locked(scripts, "waiting");
+            drop(scripts.server.cmd(&in_room))
+        }),
+        stays,
+        "in a room"
+    );
+    let due = ["ZADD", "sf:{r}:delayed", "99999999999999", "other"];
+    assert_eq!(
+        told(&|scripts| {
+            locked(scripts, "scheduled");
+            drop(scripts.server.cmd(&due))
+        }),
+        stays,
+        "delayed"
+    );
+    assert_eq!(told(&|scripts| locked(scripts, "scheduled")), stays, "it was due, and may be anywhere");
+    let moves = ("moved".to_owned(), "j".to_owned());
+    assert_eq!(told(&|scripts| lock_there(scripts, &[])), moves, "its holder has no record");
+    for state in ["done", "dead", "cancelled"] {
+        assert_eq!(told(&|scripts| locked(scripts, state)), moves, "its holder is {state}");
+    }
+    assert_eq!(told(&|scripts| locked(scripts, "running")), moves, "somebody deleted its entry");
+    let of_another = ["unique", "x", "unique_scope", "running", "state", "running"];
+    assert_eq!(
+        told(&|scripts| {
+            lock_there(scripts, &of_another);
+            add(scripts)
+        }),
+        moves,
+        "another key"
+    );
+    let for_a_time = ["unique", "k", "unique_scope", "window", "state", "done"];
+    assert_eq!(told(&|scripts| lock_there(scripts, &for_a_time)), stays, "it lasts longer than its job");
 }

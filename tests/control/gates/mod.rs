@@ -9,3 +9,4 @@ mod refused;
 mod scripts;
 mod share;
 mod turns;
+mod unread;

@@ -18,7 +18,7 @@ const NOTHING: &str = "sf:{q}:offloaded:";
 const LIFE: &str = "1650000000000-0";
 const PARK_KEYS: [&str; 9] =
     [STREAM, "sf:{q}:receipts:me", "sf:{q}:cancels", ROOMS, PLACES, "sf:{q}:job:j", NOTHING, NOTHING, ROOM];
-const ADMIT_KEYS: [&str; 6] = [GATES, ROOMS, STREAM, HIGH, STREAM, LOW];
+pub(super) const ADMIT_KEYS: [&str; 6] = [GATES, ROOMS, STREAM, HIGH, STREAM, LOW];
 pub(super) const DRAIN_KEYS: [&str; 7] = [GATES, ROOMS, PLACES, DEAD, HIGH, STREAM, LOW];
 pub(super) const ONE: &str = r#"{"concurrency":1}"#;
 

@@ -6,7 +6,8 @@
 -- nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in the other queue
 -- to_record, to_lock, kept (the key of its large fields there) and to_named (the record of a job whose id is this life). Then
 -- for each job: its id, its life or '', its own lane, its member of the delayed set or '', its entry or '', the packed fields
--- that were read if other ones take their place or '', and `count` further values: the fields of its entry, flat, or the
+-- that were read if other ones take their place or '', '1' if an entry of this life was seen in a lane of the other queue (it may
+-- be large, so the caller has looked), and `count` further values: the fields of its entry, flat, or the
 -- packed fields to replace those that were read.
 -- returns {1, an answer or an error for each job}: 'moved'; 'gone' it is no longer there; 'later' send again; or why it stays:
 --   'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead letters or a late success
@@ -15,7 +16,7 @@
 local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low, to_control =
   unpack(KEYS, 1, 13)
 local by, target, most_weight, max_depth = unpack(ARGV, 1, 4)
-local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 14, 9, 5, 7
+local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 14, 9, 5, 8
 -- The most fields of a record that moves.
 local MOST_FIELDS = 1500
 -- One day in ms, and for how many of them a trace stays at most.
@@ -44,13 +45,7 @@ local function is_taken(job)
   for _, name in ipairs({ job.id, job.life, job.member }) do
     if name ~= '' and redis.call('ZSCORE', to_delayed, name) then return true end
   end
-  if redis.call('HEXISTS', to_places, job.id) == 1 then return true end
-  local entry, lane = string.match(job.life, '^(%d+%-%d+)%-?(%a*)$')
-  local stream = entry and lanes[lane == '' and 'normal' or lane]
-  local found = stream and redis.call('XRANGE', stream, entry, entry)[1]
-  -- An entry that names another life only happens to have this number.
-  local life = found and field_of(found, 'life')
-  return found and (not life or life == job.life)
+  return job.is_there == '1' or redis.call('HEXISTS', to_places, job.id) == 1
 end
 -- True if an entry was delivered. If it is not pending any more, nothing shows whether its job ran; see orphans.
 local last_delivered = {}
@@ -61,13 +56,26 @@ local function was_delivered(place, entry)
   end
   return last_delivered[place] and is_up_to(entry, last_delivered[place])
 end
+-- True if the lock of its key there keeps a job out. One that was left behind does not: its holder has no record that names the
+-- key, has ended, or has no entry where it should wait or run; see submit. One that was due may be anywhere.
+local function is_locked_out(job)
+  local holder = redis.call('GET', job.lock) == job.id and redis.call('GET', job.to_lock)
+  if not holder or holder == job.id then return false end
+  local record = string.gsub(to_delayed, 'delayed$', 'job:') .. holder
+  local told = redis.call('HMGET', record, 'state', 'member', 'unique', 'unique_scope', 'lane', 'entry')
+  local state = standing_of(told, holder, to_delayed)
+  if not state or not is_entitled(told[3], told[4], string.match(job.to_lock, ':unique:(.*)$'), state) then return false end
+  local stream = (told[1] == 'waiting' or told[1] == 'running') and told[6] and lanes[told[5]]
+  if not stream or redis.call('HEXISTS', to_places, holder) == 1 then return true end
+  return is_alive(stream, told[6])
+end
 -- Why a job stays here; nil if it may move. facts: what its record says, if that belongs to it.
 local function obstacle(job, facts)
   if job.entry ~= '' then
     if pending_of(job.place, job.entry) then return 'running' end
     if was_delivered(job.place, job.entry) then
       -- Most of these have ended.
-      return redis.call('XRANGE', job.place, job.entry, job.entry)[1] and 'running' or 'gone'
+      return is_unread(job.place, job.entry) and 'running' or 'gone'
     end
   elseif not redis.call('ZSCORE', delayed, job.member) then
     return 'gone'
@@ -78,8 +86,7 @@ local function obstacle(job, facts)
   if facts and tonumber(facts.holds or '0') > 0 then return 'letters' end
   if facts and redis.call('HLEN', job.record) > MOST_FIELDS then return 'large' end
   if is_taken(job) then return 'taken' end
-  local holder = redis.call('GET', job.lock) == job.id and redis.call('GET', job.to_lock)
-  if holder and holder ~= job.id then return 'taken' end
+  if is_locked_out(job) then return 'taken' end
   if room < 1 then return 'full' end
 end
 -- Copies the record, with what remains of its TTL.
@@ -190,7 +197,8 @@ while at <= #ARGV do
   local job = {}
   job.place, job.record, job.ledger, job.lock, job.offloaded, job.to_record, job.to_lock, job.kept, job.to_named =
     unpack(KEYS, key, key + KEYS_EACH - 1)
-  job.id, job.life, job.lane, job.member, job.entry, job.read, job.count = unpack(ARGV, at, at + VALUES_EACH - 1)
+  job.id, job.life, job.lane, job.member, job.entry, job.read, job.is_there, job.count =
+    unpack(ARGV, at, at + VALUES_EACH - 1)
   job.first = at + VALUES_EACH
   job.last = job.first + tonumber(job.count) - 1
   local done, told = true, 'later'

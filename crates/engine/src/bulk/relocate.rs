@@ -9,7 +9,7 @@ use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
 
 use super::terms::BulkTerms;
-use crate::attempt::args::{flatten, text};
+use crate::attempt::args::{flag, flatten, text};
 use crate::attempt::taken::{TakenJob, identified};
 use crate::client::decode;
 use crate::client::error::Error;
@@ -249,6 +249,7 @@ impl Queue {
         let life = if names_life { spec.life.to_string() } else { String::new() };
         // Nobody else's record has the name of no life.
         let named = life.parse::<JobId>().unwrap_or_else(|_| spec.id.clone());
+        let is_there = to.has_entry_of(&named, &life).await?;
         let lock = |key: Option<&UniqueKey>, queue: &Self| queue.keys.lock(key);
         let unique = ties.and_then(|ties| ties.unique.as_ref());
         let keys = [
@@ -269,9 +270,20 @@ impl Queue {
         args.push(bytes(if is_delayed { job.id.as_bytes() } else { b"" }));
         args.push(entry.map(|entry| entry.to_string()).unwrap_or_default().into());
         args.push(Value::Bytes(read.into()));
+        args.push(flag(is_there));
         args.push(Value::Integer(i64::try_from(values.len()).unwrap_or(i64::MAX)));
         args.extend(values);
         Ok(Ok(Parcel { nth, keys, args, weight: weight(size, bare.len()) }))
+    }
+}
+
+impl Queue {
+    /// Returns true if the entry that this life is named for is in a lane. One that names another life only happens to have this
+    /// number. A life that begins later gets another number.
+    async fn has_entry_of(&self, named: &JobId, life: &str) -> Result<bool, Error> {
+        let Some((entry, lane)) = named.origin().filter(|_| !life.is_empty()) else { return Ok(false) };
+        let found = self.read_entry(lane, entry).await?.and_then(|entry| entry.envelope);
+        Ok(found.is_some_and(|fields| fields.get(b"life").is_none_or(|own| own == life.as_bytes())))
     }
 }
 

@@ -896,6 +896,15 @@ local function standing_of(told, id, delayed, is_empty)
   return state and 'waiting'
 end
 
+-- True if a job in this state is entitled to the lock of a key. own, scope: the key that its record names, and for how long it
+-- holds the lock.
+local function is_entitled(own, scope, key, state)
+  if own ~= key then return false end
+  if scope == 'window' then return state ~= 'dead' and state ~= 'cancelled' end
+  if scope == 'waiting' and state ~= 'waiting' and state ~= 'scheduled' then return false end
+  return not has_ended(state)
+end
+
 -- The state of a job that is known to be in this state, as its producer sees it. The record of a job may say 'waiting'
 -- until its first attempt ends: then its entry shows whether it runs.
 local function shown_state(state, record, lanes)

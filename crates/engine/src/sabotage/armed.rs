@@ -166,8 +166,8 @@ const EDITS: &[Edit] = &[
     ),
     edit(
         LockKeptByDead,
-        "submit",
-        "return state ~= 'done' and state ~= 'dead' and state ~= 'cancelled'",
+        "prelude",
+        "return not has_ended(state)",
         "return state ~= 'done' and state ~= 'cancelled'",
     ),
     edit(

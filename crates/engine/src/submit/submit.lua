@@ -57,11 +57,8 @@ local function state_of(record, id)
 end
 -- True if the holder of a lock is still entitled to it.
 local function holds(job, state)
-  if redis.call('HGET', job.held, 'unique') ~= job.key then return false end
-  local scope = redis.call('HGET', job.held, 'unique_scope')
-  if scope == 'window' then return state ~= 'dead' and state ~= 'cancelled' end
-  if scope == 'waiting' and state ~= 'waiting' and state ~= 'scheduled' then return false end
-  return state ~= 'done' and state ~= 'dead' and state ~= 'cancelled'
+  local told = redis.call('HMGET', job.held, 'unique', 'unique_scope')
+  return is_entitled(told[1], told[2], job.key, state)
 end
 -- The jobs that wait in rooms; see note_place.
 local in_rooms = string.gsub(delayed, 'delayed$', 'rooms:places')
