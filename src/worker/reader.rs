@@ -328,7 +328,7 @@ impl Reader {
             }
             clock.observe(Instant::now());
             if self.stop.is_cancelled() || has_room {
-                self.queue.unblock(&self.link).await;
+                self.link.unblock().await;
             }
             if asked.elapsed() >= deadline + REPLACED_WITHIN {
                 // Not even a new connection ended it. What it may still deliver is found among our pending entries.

@@ -277,7 +277,10 @@ impl Queue {
     /// Opens a separate connection to the server that holds the queue.
     #[doc(hidden)]
     pub async fn open(&self, role: Role) -> Result<Link, Error> {
-        self.link.open_another(role).await
+        match role {
+            Role::Blocking => self.link.open_blocking(self.keys.offloaded("")).await,
+            Role::Commands | Role::Confirming => self.link.open_another(role).await,
+        }
     }
 
     /// Describes an error in words. If Redis refused a command and the error names no key, adds the queue's keys,

@@ -24,7 +24,7 @@ impl Reader {
                 called = &mut call => break called.map(|called| called.map(|called| called || has_room)),
                 () = self.rooms.arrived(), if !has_room => {
                     has_room = true;
-                    self.queue.unblock(&self.link).await;
+                    self.link.unblock().await;
                 }
                 // Whatever watches the reader must not take it for stuck.
                 () = tokio::time::sleep(STANDBY_REPORT_EVERY) => self.note(Some(0)),

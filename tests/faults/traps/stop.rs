@@ -152,10 +152,10 @@ async fn a_read_that_a_pause_of_writes_holds_back_is_not_unblocked() {
     });
     let sent = || format!("{:?}", scene.server.cmd(&["CLIENT", "LIST"])).contains("cmd=xreadgroup");
     until("the read to be sent", SOON, sent);
-    scene.queue.unblock(&link).await;
+    link.unblock().await;
     scene.server.cmd(&["PING"]);
     until_async("the read to be unblocked after the pause", SOON, async || {
-        scene.queue.unblock(&link).await;
+        link.unblock().await;
         read.is_finished()
     })
     .await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fred::interfaces::{ClientLike, KeysInterface, StreamsInterface};
+use fred::interfaces::{ClientLike, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use crate::client::decode::{self, Entry, Reply};
@@ -12,9 +12,6 @@ use crate::client::script::scripts;
 use crate::job::{ConsumerName, EntryId, Lane};
 use crate::submit::enqueue::drawn_call;
 use crate::{GROUP, Queue, millis};
-
-/// How long the server may take to show that it carries out writes.
-const UNBLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 scripts! { JOIN "join", KEEPALIVE "keepalive" }
 
@@ -129,20 +126,6 @@ impl Queue {
     ) -> Result<Vec<Entry>, Error> {
         let streams = lanes.iter().map(|lane| self.keys.stream(*lane).clone()).collect();
         self.read(link, consumer, streams, Take { count, block: Some(block), after: ">" }).await
-    }
-
-    /// Ends the blocking command in flight on a link of this queue, if there is one, with an empty answer. Best effort, within two
-    /// seconds: otherwise the block ends at its timeout.
-    ///
-    /// While [`CLIENT PAUSE`](https://redis.io/docs/latest/commands/client-pause/) holds back writes, it holds back what the link has
-    /// sent, too, and Redis 7.0 crashes if it is asked to unblock that (redis#14164). So a write that changes nothing goes first.
-    #[doc(hidden)]
-    pub async fn unblock(&self, link: &Link) {
-        let client = self.link.client();
-        let write = self.link.ask("del", client.del::<Value, _>(self.keys.offloaded("")));
-        if tokio::time::timeout(UNBLOCK_TIMEOUT, write).await.is_ok() {
-            link.unblock().await;
-        }
     }
 
     /// Returns up to `count` entries of one lane that are pending for this consumer, after the entry `after`, without their

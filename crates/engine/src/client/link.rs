@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use fred::clients::Client;
-use fred::interfaces::{ClientInterface, ClientLike, EventInterface, ListInterface};
+use fred::interfaces::{ClientInterface, ClientLike, EventInterface, KeysInterface, ListInterface};
 use fred::types::config::{Config, Server, ServerConfig};
 use fred::types::{ClientUnblockFlag, ConnectHandle, Key, Value};
 use futures_util::future::BoxFuture;
@@ -37,6 +37,9 @@ pub enum Role {
     Confirming,
 }
 
+/// How long the write may take that precedes a request to end a block.
+const UNBLOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How often a script is resent if its server names another owner of the keys; that owner has not been asked yet.
 const MAX_MOVES: usize = 3;
 
@@ -51,6 +54,8 @@ struct Shared {
     locator: Locator,
     role: Role,
     meter: Option<Meter>,
+    /// The link that it was opened beside, and a key that never exists.
+    beside: Option<(Link, Key)>,
     /// True once the first connection was made.
     is_open: AtomicBool,
     opening: tokio::sync::Mutex<()>,
@@ -86,6 +91,16 @@ struct Live {
 impl Link {
     /// Creates a link that connects on first use, or by [`Link::ready`].
     pub(crate) fn new(access: Config, locator: Locator, role: Role, meter: Option<Meter>) -> Self {
+        Self::new_beside(access, locator, role, meter, None)
+    }
+
+    fn new_beside(
+        access: Config,
+        locator: Locator,
+        role: Role,
+        meter: Option<Meter>,
+        beside: Option<(Link, Key)>,
+    ) -> Self {
         let (version, server) = (locator.version(), locator.current());
         let client = setup::link_client(&access, &server, role, false);
         let reconnections = client.reconnect_rx();
@@ -106,7 +121,17 @@ impl Link {
             (AtomicBool::new(false), tokio::sync::Mutex::default(), Mutex::new(live));
         let may_only_read = AtomicBool::new(false);
         Self {
-            shared: Arc::new(Shared { access, locator, role, meter, is_open, opening, live, may_only_read }),
+            shared: Arc::new(Shared {
+                access,
+                locator,
+                role,
+                meter,
+                beside,
+                is_open,
+                opening,
+                live,
+                may_only_read,
+            }),
         }
     }
 
@@ -167,6 +192,15 @@ impl Link {
         Ok(link)
     }
 
+    /// The same for one on which commands block: `never` is a key of the server that never exists; see [`Link::unblock`].
+    pub(crate) async fn open_blocking(&self, never: Key) -> Result<Self, Error> {
+        let (shared, beside) = (&self.shared, Some((self.clone(), never)));
+        let (access, locator) = (shared.access.clone(), shared.locator.clone());
+        let link = Self::new_beside(access, locator, Role::Blocking, shared.meter.clone(), beside);
+        link.ready().await?;
+        Ok(link)
+    }
+
     /// Creates a link of the same kind to the server that has this key.
     pub(crate) fn for_key(&self, key: &Key) -> Self {
         let shared = &self.shared;
@@ -217,9 +251,20 @@ impl Link {
     }
 
     /// Ends the blocking command in flight, if there is one, with an empty answer. Best effort: if the server does not
-    /// know the command, the block ends at its timeout. The server must carry out writes; see `Queue::unblock`.
-    pub(crate) async fn unblock(&self) {
-        let client = self.client();
+    /// know the command, the block ends at its timeout.
+    ///
+    /// While [`CLIENT PAUSE`](https://redis.io/docs/latest/commands/client-pause/) holds back writes, as before a failover, it holds
+    /// back what the link has sent, too, and Redis 7.0 crashes if it is asked to unblock that (redis#14164). So a write that
+    /// changes nothing goes first, by another link to the same server.
+    #[doc(hidden)]
+    pub async fn unblock(&self) {
+        let (client, server) = self.current();
+        let Some((writer, never)) = self.shared.beside.as_ref() else { return };
+        let (writer, at) = writer.current();
+        let write = Box::pin(writer.del::<Value, _>(never.clone()));
+        if at != server || !matches!(tokio::time::timeout(UNBLOCK_TIMEOUT, write).await, Ok(Ok(_))) {
+            return;
+        }
         let unblock = Box::pin(client.unblock_self(Some(ClientUnblockFlag::Timeout)));
         if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), unblock).await {
             tracing::debug!(error = error.details(), "failed to unblock the connection");

@@ -373,7 +373,7 @@ impl Rehearsal<'_> {
 
     async fn leave(&self, blocking: &Link) -> Result<(), Error> {
         self.queue.lead(&self.consumer, Duration::ZERO).await?;
-        self.queue.unblock(blocking).await;
+        blocking.unblock().await;
         let gone = self.queue.reap(self.queue.link(), self.consumer.as_str()).await?;
         expect_same("reap", gone, true)?;
         self.broker.forget(&self.consumer).await
