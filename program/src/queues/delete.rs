@@ -71,10 +71,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         broker = context.broker() => broker?,
     };
     // Keys without any jobs may be left of a queue that is not listed.
-    if !args.force && queues::report_unknown(&broker, &args.name, context).await {
+    let queue = broker.queue(args.name.clone());
+    let may_exist = args.force || queue.bulk().has_traces().await.unwrap_or(false);
+    if !may_exist && queues::report_unknown(&broker, &args.name, context).await {
         return Ok(Exit::NotFound);
     }
-    let queue = broker.queue(args.name.clone());
     let users = broker.use_of(&queue).await.context("failed to ask who uses the queue")?;
     if !args.dry_run {
         must_be_idle(&args, &users)?;

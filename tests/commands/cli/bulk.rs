@@ -260,6 +260,17 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
 }
 
 #[test]
+fn a_queue_whose_delayed_jobs_were_all_purged_can_be_deleted() {
+    let server = RedisServer::start();
+    delay(&server, "test", 3);
+    let purge = ["queues", "purge", "default", "--delayed", "--confirm", "default"];
+    assert_eq!(json(&server, &purge)["cancelled"], 3);
+    assert!(!keys(&server, "default").is_empty());
+    let deleted = sf(&server, &["queues", "delete", "default", "--confirm", "default"]);
+    assert_eq!((deleted.code, keys(&server, "default")), (Some(0), Vec::new()), "{deleted:?}");
+}
+
+#[test]
 fn a_queue_that_is_used_or_grows_while_its_name_is_typed_is_not_deleted() {
     let server = RedisServer::start();
     submit(&server, 0..3);

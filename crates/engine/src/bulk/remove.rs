@@ -61,6 +61,22 @@ impl Broker {
 }
 
 impl BulkJobs<'_> {
+    /// Returns true if the queue has keys that [`Broker::queues`] does not look for: a queue whose jobs were all delayed has no
+    /// stream, and keeps its audit when these are cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    #[doc(hidden)]
+    pub async fn has_traces(self) -> Result<bool, Error> {
+        let (link, own) = (&self.queue.link, &self.queue.keys);
+        let traces =
+            [&own.audit, &own.campaigns, &own.gates, &own.rooms, &own.samples, &own.counts, &own.events];
+        let client = link.client();
+        let found: u64 = link.ask("exists", client.exists(traces.map(Clone::clone).to_vec())).await?;
+        Ok(found > 0)
+    }
+
     /// Deletes a page of the keys of the queue: jobs, dead letters, records, recurring jobs, gates, the audit and all else.
     /// Nothing is asked, and nothing comes back. Make sure that nobody [uses](Broker::use_of) the queue: a worker makes some
     /// keys again, and loses its jobs.
