@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{
-    Context, campaigner, claimer, gauge, orphans, promoter, reaper, rooms, sampler, sweeper, trimmer,
-    unserved, waker,
+    Context, campaigner, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper,
+    trimmer, unserved, waker,
 };
 use crate::event::Event;
 use crate::job::{Pacing, Timestamp};
@@ -171,6 +171,10 @@ impl Term {
         tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("campaigner", Box::pin(campaigner::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch(
+            "search for deleted dead letters",
+            Box::pin(letters::run(context.clone(), stop.clone())),
+        ));
         tasks.spawn(watch("waiting lists", Box::pin(rooms::run(context.clone(), stop.clone()))));
         tasks.spawn(watch(
             "watch over unserved types",

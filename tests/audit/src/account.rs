@@ -48,8 +48,19 @@ pub struct Facts {
 
 const RECORD: &str = "sf:{default}:job:";
 const LANES: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{default}:jobs:low"];
-const FLEET: [&str; 10] =
-    ["control", "leader", "events", "dead", "dead:groups", "audit", "cron", "cron:ticks", "wake", "gates"];
+const FLEET: [&str; 11] = [
+    "control",
+    "leader",
+    "events",
+    "dead",
+    "dead:groups",
+    "dead:letters",
+    "audit",
+    "cron",
+    "cron:ticks",
+    "wake",
+    "gates",
+];
 
 /// How many keys are inspected together.
 const PAGE: usize = 500;

@@ -2,6 +2,7 @@
 
 mod campaign;
 mod edit;
+mod gone;
 mod groups;
 mod outcome;
 

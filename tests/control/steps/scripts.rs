@@ -4,6 +4,7 @@
 use redis::Value;
 
 use harness::scripts::Scripts;
+use harness::scripts::attempts::{Attempt, BURY_KEYS};
 use harness::scripts::keys::NOTHING;
 use harness::scripts::{jobs_args, sha, source};
 
@@ -354,4 +355,53 @@ fn a_letters_finished_steps_stay_done_though_another_life_has_begun_them() {
         assert_eq!(states, ["done".to_owned(), String::new()]);
     }
     assert_eq!(scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, "3", "auto")).0, 2);
+}
+
+#[test]
+fn jobs_of_many_steps_are_buried_few_at_a_time() {
+    const STEPS: usize = 64;
+    let scripts = Scripts::start();
+    let plan: String = (0..STEPS).map(|nth| format!("step{nth} auto\n")).collect();
+    let jobs: Vec<(String, String)> = (0..20).map(|nth| (scripts.delivered(), format!("j{nth}"))).collect();
+    for (nth, (_, id)) in jobs.iter().enumerate() {
+        // Every fourth job has no steps.
+        if nth % 4 < 3 {
+            scripts.server.cmd(&[
+                "HSET",
+                &format!("sf:{{q}}:steps:{id}"),
+                "plan",
+                &plan,
+                "step0:state",
+                "done",
+            ]);
+        }
+    }
+    let bury = |some: &[(String, String)]| -> Vec<i64> {
+        let mut keys: Vec<String> = BURY_KEYS[..4].iter().map(|key| (*key).to_owned()).collect();
+        let mut values = Vec::new();
+        for (entry, id) in some {
+            let own = ["job:", "unique:", "batch:", "steps:"].map(|kind| match kind {
+                "job:" | "steps:" => format!("sf:{{q}}:{kind}{id}"),
+                none => format!("sf:{{q}}:{none}"),
+            });
+            keys.extend(own.into_iter().chain([NOTHING.to_owned(), NOTHING.to_owned()]));
+            values.push(Attempt { id, life: entry, ..Attempt::first(entry) }.bury_values());
+        }
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let values: Vec<&[Vec<u8>]> = values.iter().map(Vec::as_slice).collect();
+        let answers = scripts.call_each(source("bury"), &keys, &values);
+        answers.into_iter().map(|answer| redis::from_redis_value(answer).unwrap()).collect()
+    };
+    let (mut left, mut calls) = (jobs, 0);
+    while !left.is_empty() {
+        let answers = bury(&left);
+        let with_steps = |nth: &usize| left[*nth].1[1..].parse::<usize>().unwrap() % 4 < 3;
+        let buried = |nth: &usize| answers[*nth] == 1;
+        assert!(answers[0] == 1 && answers.iter().all(|answer| [1, 5].contains(answer)), "{answers:?}");
+        assert!((0..left.len()).filter(buried).filter(with_steps).count() <= 2, "{answers:?}");
+        assert!((0..left.len()).filter(|nth| !with_steps(nth)).all(|nth| answers[nth] == 1), "{answers:?}");
+        left = left.into_iter().zip(answers).filter(|(_, answer)| *answer == 5).map(|(job, _)| job).collect();
+        calls += 1;
+    }
+    assert_eq!((calls, scripts.int(&["XLEN", DEAD])), (8, 20));
 }

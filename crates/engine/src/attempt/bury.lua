@@ -4,16 +4,22 @@
 -- life of its series of replays, if it is another, or ''. told_steps: what its fields say about its steps, or ''. origin:
 -- its own lane. Then its fields, flat.
 -- returns {1, {an answer or an error for each job}}: 1 buried, 0 stale (another process settled this entry; nothing was
---   changed), 2 already done: removed, 3 its cancellation was requested: nothing was changed
+--   changed), 2 already done: removed, 3 its cancellation was requested: nothing was changed, 5 left for another call, because
+--   this one has read many steps; never the first job
 local stream, receipts, cancels, dead = unpack(KEYS, 1, 4)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH, FIRST_FIELD = 5, 6, 17
 local now, has_requests = now_ms(), redis.pcall('ZCARD', cancels) ~= 0
+-- How many more steps this call may read. Only the ledger tells how many a job has, so the caller cannot weigh them.
+local MOST_STEPS = 128
+local steps_left = MOST_STEPS
 -- What a replay must know about the steps if the ledger is gone: 'name=state name=state'.
 local function steps(ledger, told_steps)
   if redis.call('HEXISTS', ledger, 'plan') == 0 then return told_steps end
   local known = {}
-  for _, step in ipairs(begun_steps(ledger)) do
+  local begun, planned = begun_steps(ledger)
+  steps_left = steps_left - planned
+  for _, step in ipairs(begun) do
     local name, kind, state = unpack(step)
     if state == 'started' then state = kind == 'once' and 'unknown' end
     if state then known[#known + 1] = name .. '=' .. state end
@@ -27,6 +33,7 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   local before, what = settled('bury', stream, held, entry, receipts, record, life, offloaded, is_repeated)
   if before then return before, what end
   if job_type ~= '' and has_requests and is_unwanted(cancels, life) then return 3 end
+  if steps_left < 1 and redis.call('HEXISTS', ledger, 'plan') == 1 then return 5 end
   must_be_offloaded(kept)
   keep_offloaded(kept)
   if letter_life ~= '' or letter_ms ~= '' then
@@ -50,7 +57,7 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   add('dead_life', life)
   add('dead_root', root)
   add('dead_steps', steps(ledger, told_steps))
-  local letter_id, group = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text)
+  local letter_id, group = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text, record)
   if type(letter_id) == 'table' then error(letter_id, 0) end
   if is_owner then
     write_record(record, facts, job_type, lane, created_ms, life, 'state', 'dead', 'entry', entry, 'dead_id', letter_id,

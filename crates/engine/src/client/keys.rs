@@ -17,6 +17,8 @@ pub(crate) struct Keys {
     pub(crate) delayed_fields: Key,
     /// The dead letters.
     pub dead: Key,
+    /// The list of the dead letters: letter to what it holds. See `gone.lua`.
+    pub(crate) dead_letters: Key,
     /// How many dead letters each group has.
     pub dead_groups: Key,
     /// The same; the two take turns, see `recount.lua`.
@@ -74,6 +76,7 @@ impl Keys {
             delayed: key("delayed"),
             delayed_fields: key("delayed:fields"),
             dead: key("dead"),
+            dead_letters: key("dead:letters"),
             dead_groups: key("dead:groups"),
             dead_groups_2: key("dead:groups:2"),
             dead_recount: key("dead:recount"),
@@ -331,7 +334,7 @@ mod tests {
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone(), keys.campaigns.clone()]);
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
-        all.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
+        all.extend([keys.dead_recount.clone(), keys.dead_gone.clone(), keys.dead_letters.clone()]);
         all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
         all.extend([keys.rooms_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
         all.extend([keys.counts.clone(), keys.samples.clone(), keys.type_stats(Window::Hour, 7)]);

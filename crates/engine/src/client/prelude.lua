@@ -421,11 +421,16 @@ local function field_of(letter, name)
   end
 end
 
--- Deletes a dead letter, and takes it out of its group, if it was counted: it names its group, or a recount has counted
--- it. A recount counts letters that name the group `other` like those that name none. group, fingerprint: what its fields
--- say, or ''. False if the letter is gone. Nothing else deletes letters.
-local function remove_letter_of(dead, id, group, fingerprint)
-  if redis.call('XDEL', dead, id) == 0 then return false end
+-- The list of the dead letters: each with its group and its fingerprint, as write_letter returns them, and the id of its job,
+-- or ''. Somebody may delete a letter by hand, and nothing else tells then what it held; see gone.
+local function list_of_letters(dead)
+  return dead .. ':letters'
+end
+
+-- Takes a dead letter that is gone out of its group, if it was counted: it names its group, or a recount has counted it. A
+-- recount counts letters that name the group `other` like those that name none. group, fingerprint: what its fields say, or
+-- ''.
+local function uncount_letter(dead, id, group, fingerprint)
   local groups, coming, counted, bound, cursor = group_tables(dead)
   if group == '' then group = nil end
   if fingerprint == '' then fingerprint = 'none' end
@@ -435,7 +440,7 @@ local function remove_letter_of(dead, id, group, fingerprint)
   end
   local is_recounted = is_up_to(id, counted)
   if group or is_recounted then take(groups, is_recounted) end
-  if not coming then return true end
+  if not coming then return end
   is_recounted = is_up_to(id, cursor)
   if is_recounted or group and not is_up_to(id, bound) then
     take(coming, is_recounted)
@@ -443,6 +448,14 @@ local function remove_letter_of(dead, id, group, fingerprint)
     -- The recount may have read it already, and must not count it.
     redis.pcall('HSET', dead .. ':recount:gone', id, 1)
   end
+end
+
+-- Deletes a dead letter, and forgets it in its group and in the list. group, fingerprint: what its fields say, or ''. False if
+-- the letter is gone. Nothing else deletes letters.
+local function remove_letter_of(dead, id, group, fingerprint)
+  if redis.call('XDEL', dead, id) == 0 then return false end
+  redis.pcall('HDEL', list_of_letters(dead), id)
+  uncount_letter(dead, id, group, fingerprint)
   return true
 end
 
@@ -469,7 +482,11 @@ local function move_letter(dead, record, life, at, own)
   local told = redis.call('HGET', record, 'group:' .. letter)
   local group, fingerprint, token = string.match(told or '', '^(%w*):(%w+) (%S*)$')
   if group then
-    remove_letter_of(dead, letter, group, fingerprint)
+    local is_removed = remove_letter_of(dead, letter, group, fingerprint)
+    -- Somebody has deleted it by hand.
+    if not is_removed and redis.pcall('HDEL', list_of_letters(dead), letter) == 1 then
+      uncount_letter(dead, letter, group, fingerprint)
+    end
   else
     -- An older version wrote it.
     local found = letter_at(dead, letter)
@@ -483,6 +500,45 @@ local function move_letter(dead, record, life, at, own)
     redis.call('PEXPIRE', string.gsub(dead, 'dead$', 'offloaded:') .. token, 86400000)
   end
   unmark_letter(record, letter)
+end
+
+-- The steps of an id that have begun, each with its name, its kind, and its state; then how many steps it has.
+local function begun_steps(ledger)
+  local plan, states, begun = {}, {}, {}
+  for line in string.gmatch(redis.call('HGET', ledger, 'plan') or '', '[^\n]+') do
+    local name, kind = string.match(line, '^(%S+) (%S+)')
+    if name then plan[#plan + 1], states[#states + 1] = { name, kind }, name .. ':state' end
+  end
+  if not plan[1] then return begun, 0 end
+  for nth, state in ipairs(redis.call('HMGET', ledger, unpack(states))) do
+    if state and state ~= 'pending' then begun[#begun + 1] = { plan[nth][1], plan[nth][2], state } end
+  end
+  return begun, #plan
+end
+
+-- Ends the record of a job one of whose letters is gone, with the ledger of its steps if one is named, unless another life uses
+-- it. keep_ms: how long the ledger stays if somebody needs it. may_return: whether a copy of the letter may still be replayed.
+local function end_dead_record(record, ledger, letter, keep_ms, may_return)
+  unmark_letter(record, letter, ledger)
+  local told = redis.call('HMGET', record, 'state', 'dead_id', 'holds')
+  local is_its = told[2] == letter or not told[2] and told[3]
+  if told[1] ~= 'dead' or not is_its or tonumber(told[3] or '0') > 0 then
+    if told[2] == letter then redis.call('HDEL', record, 'dead_id') end
+    return
+  end
+  redis.call('DEL', record)
+  if not ledger then return end
+  -- Another life of this id may be on its way and must not repeat what is done, so such a ledger outlives the letter.
+  local is_needed = may_return or tonumber(redis.call('HGET', ledger, 'lives') or '0') > 0
+  for _, step in ipairs(begun_steps(ledger)) do
+    if step[2] == 'once' then is_needed = true end
+  end
+  if is_needed then expire_ledger(ledger, keep_ms) else redis.call('DEL', ledger) end
+end
+
+-- True if a key is a hash or does not exist. Keys of other types are no record and no ledger, and stay as they are.
+local function is_hash(key)
+  return type(redis.pcall('HEXISTS', key, '')) == 'number'
 end
 
 -- The life that packed fields name, normally in their first field; nil if they name none.
@@ -578,15 +634,17 @@ local function unpacked(packed)
 end
 
 -- Appends these fields to the dead stream, and counts the letter in the group of its fingerprint, which the letter then
--- names. deaths: 1, or 0 if it takes the place of another letter. Nothing else writes letters. Returns the letter's id or
--- an error, and 'group:fingerprint', without a group if it is not counted; never throws.
-local function write_letter(dead, fields, fingerprint, deaths, ms, job_type, reason, error_text)
+-- names. deaths: 1, or 0 if it takes the place of another letter. record: that of its job, or ''. Nothing else writes letters.
+-- Returns the letter's id or an error, and 'group:fingerprint', without a group if it is not counted; never throws.
+local function write_letter(dead, fields, fingerprint, deaths, ms, job_type, reason, error_text, record)
   local groups, coming = group_tables(dead)
   local group = group_for(groups, fingerprint)
   add_pair(fields, 'dead_fingerprint', fingerprint)
   if group ~= '' then add_pair(fields, 'dead_group', group) end
   local letter, named = append(dead, fields, 1, #fields), group .. ':' .. fingerprint
-  if type(letter) == 'table' or group == '' then return letter, named end
+  if type(letter) == 'table' then return letter, named end
+  redis.pcall('HSET', list_of_letters(dead), letter, named .. ' ' .. (string.match(record, ':job:(.*)$') or ''))
+  if group == '' then return letter, named end
   add_to_group(groups, group, deaths, ms, letter, job_type, reason, error_text)
   if coming then add_to_group(coming, group, deaths, ms, letter, job_type, reason, error_text) end
   return letter, named
@@ -598,7 +656,7 @@ end
 local function replace_letter(dead, record, letter, fields, as, kept)
   local fingerprint, ms, job_type, reason, error_text = unpack(as)
   local life, dead_id = unpack(redis.call('HMGET', record, 'letter:' .. letter[1], 'dead_id'))
-  local new, group = write_letter(dead, fields, fingerprint, 0, tonumber(ms), job_type, reason, error_text)
+  local new, group = write_letter(dead, fields, fingerprint, 0, tonumber(ms), job_type, reason, error_text, record)
   if type(new) == 'table' then return new end
   if life then
     redis.call('HDEL', record, 'letter:' .. letter[1], 'group:' .. letter[1])
@@ -636,7 +694,7 @@ local function set_aside(dead, packed, job, why, now)
   local fields = { 'raw', packed, 'dead_job', job, 'dead_reason', 'malformed', 'dead_error', why, 'dead_at_ms',
     string.format('%.0f', now) }
   local fingerprint = string.sub(redis.sha1hex('malformed ' .. why), 1, 16)
-  local letter = write_letter(dead, fields, fingerprint, 1, now, '', 'malformed', why)
+  local letter = write_letter(dead, fields, fingerprint, 1, now, '', 'malformed', why, '')
   return letter
 end
 
@@ -948,20 +1006,6 @@ local function retire(record, ledger, life, is_owner, now, retention, facts)
   if not ledger then return end
   local told = redis.call('HMGET', record, 'state', 'holds')
   if (not told[1] or has_ended(told[1])) and tonumber(told[2] or '0') <= 0 then expire_ledger(ledger, retention) end
-end
-
--- The steps of an id that have begun, each with its name, its kind, and its state.
-local function begun_steps(ledger)
-  local plan, states, begun = {}, {}, {}
-  for line in string.gmatch(redis.call('HGET', ledger, 'plan') or '', '[^\n]+') do
-    local name, kind = string.match(line, '^(%S+) (%S+)')
-    if name then plan[#plan + 1], states[#states + 1] = { name, kind }, name .. ':state' end
-  end
-  if not plan[1] then return begun end
-  for nth, state in ipairs(redis.call('HMGET', ledger, unpack(states))) do
-    if state and state ~= 'pending' then begun[#begun + 1] = { plan[nth][1], plan[nth][2], state } end
-  end
-  return begun
 end
 
 -- Notes an error of a step in its ring of the last 5: 'ms kind text'.

@@ -23,33 +23,10 @@ if stay_ms or most then
     return gone()
   end
 end
--- Keys of other types are no record and no ledger, and stay as they are.
-local function is_hash(key)
-  return type(redis.pcall('HEXISTS', key, '')) == 'number'
-end
 local has_record, has_ledger = is_hash(record), is_hash(ledger)
 if not remove_letter_of(dead, letter, group or '', fingerprint or '') then return gone() end
 keep_receipt(receipt, { call })
 -- Somebody may have copied the letter.
 drop_offloaded(offloaded, '')
-if not has_record then return { 1 } end
-unmark_letter(record, letter, has_ledger and ledger or nil)
-local told = redis.call('HMGET', record, 'state', 'dead_id', 'holds')
-local is_its = told[2] == letter or not told[2] and told[3]
--- True if a step of the kind `once` has begun.
-local function has_once()
-  for _, step in ipairs(begun_steps(ledger)) do
-    if step[2] == 'once' then return true end
-  end
-  return false
-end
-local lives = has_ledger and tonumber(redis.call('HGET', ledger, 'lives') or '0') or 0
-if told[1] == 'dead' and is_its and tonumber(told[3] or '0') <= 0 then
-  redis.call('DEL', record)
-  -- Another life of this id may be on its way and must not repeat what is done, so such a ledger outlives the letter.
-  if not has_ledger then return { 1 } end
-  if has_once() or lives > 0 then expire_ledger(ledger, keep_ms) else redis.call('DEL', ledger) end
-elseif told[2] == letter then
-  redis.call('HDEL', record, 'dead_id')
-end
+if has_record then end_dead_record(record, has_ledger and ledger or nil, letter, keep_ms, false) end
 return { 1 }

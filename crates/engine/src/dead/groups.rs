@@ -165,6 +165,8 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Then the counts are as they were before.
     pub async fn recount(self, mut progress: impl FnMut(u64)) -> Result<Option<u64>, Error> {
+        // The new counts do not have these letters, and nobody may take them out again.
+        self.forget_all_gone().await?;
         let call = format!("{:032x}", rand::random::<u128>());
         let Some(bound) = self.count_page(&call, None, &[]).await?.flatten() else {
             return Err(Error::contract("recount", "no dead letter to count up to"));

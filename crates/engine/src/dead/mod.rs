@@ -2,6 +2,7 @@
 
 pub(super) mod campaign;
 pub(super) mod edit;
+pub(super) mod gone;
 pub(super) mod groups;
 pub(super) mod letter;
 pub(super) mod replay;

@@ -14,7 +14,7 @@ use crate::submit::enqueue::drawn_call;
 scripts! { DROP "drop", REPLAY "replay" }
 
 /// How long the ledger of a job made of steps is kept after its letter was dropped.
-const LEDGER_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(super) const LEDGER_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How many receipts of dropped letters a process has at most: it may drop a million letters.
 const DROP_RECEIPTS: u64 = 64;

@@ -6,6 +6,7 @@ mod bulk;
 mod campaign;
 mod dispensable;
 mod gates;
+mod letters;
 mod log;
 mod orphans;
 mod publish;
@@ -327,7 +328,8 @@ impl Rehearsal<'_> {
         let letter = letter.ok_or_else(|| Error::contract("xrevrange", "no dead letter"))?;
         let limits = LetterLimits::default();
         let dropped = dead.evict_as(&self.named_call(), letter.entry, &letter.job(), limits).await?;
-        expect_same("drop", dropped, Evicted::Dropped)
+        expect_same("drop", dropped, Evicted::Dropped)?;
+        self.forget().await
     }
 
     async fn acknowledge(&self) -> Result<(), Error> {
@@ -385,6 +387,7 @@ impl Rehearsal<'_> {
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.dead_groups.clone(), own.dead_groups_2.clone(), own.audit.clone()]);
         made.extend([own.dead_recount.clone(), own.dead_gone.clone(), own.campaigns.clone()]);
+        made.push(own.dead_letters.clone());
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.extend([own.calls.clone(), own.endings.clone(), own.counts.clone(), own.samples.clone()]);
         made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);

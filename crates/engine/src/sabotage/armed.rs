@@ -114,7 +114,7 @@ const EDITS: &[Edit] = &[
     edit(
         BuriedWithoutLetter,
         "bury",
-        "local letter_id, group = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text)",
+        "local letter_id, group = write_letter(dead, letter, fingerprint, 1, now, job_type, reason, error_text, record)",
         "local letter_id, group = '1-0', ''",
     ),
     edit(BuriedAndKept, "bury", "return 1, 'end'", "return 1, 'keep'"),

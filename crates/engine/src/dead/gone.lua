@@ -1,0 +1,30 @@
+-- gone: take back what letters hold that somebody deleted by hand: their places in their groups, and what keeps the records of
+-- their jobs. A letter that exists keeps what it has, so a call that comes late or twice does no harm. What the fleet itself
+-- deletes is in the list no longer.
+-- list: the list of the letters. Each letter has two keys: the record and the ledger of its job.
+-- keep_ms: how long a ledger stays, because somebody may have copied the letter. Then the letters. The caller has found
+-- none of them, so none is read.
+-- returns {how many held something}
+local dead, list = KEYS[1], KEYS[2]
+local keep_ms = ARGV[1]
+local FIRST_KEY, KEYS_EACH, FIRST_LETTER = 3, 2, 2
+local forgotten = 0
+for at = FIRST_LETTER, #ARGV do
+  local letter, key = ARGV[at], FIRST_KEY + KEYS_EACH * (at - FIRST_LETTER)
+  local record, ledger = KEYS[key], KEYS[key + 1]
+  local told = not letter_at(dead, letter) and redis.call('HGET', list, letter)
+  local group, fingerprint, id = string.match(told or '', '^(%w*):(%w*) (.*)$')
+  local has_record = told and id ~= '' and is_hash(record)
+  local held = has_record and redis.call('HMGET', record, 'letter:' .. letter, 'group:' .. letter)
+  if told then redis.call('HDEL', list, letter) end
+  -- A process of an older version, which has no list, takes letters out of their groups and their records, but not out of the list.
+  if group and (id == '' or held and held[1]) then
+    forgotten = forgotten + 1
+    uncount_letter(dead, letter, group, fingerprint)
+    local token = held and string.match(held[2] or '', ' (%S+)$')
+    -- Somebody may have copied the letter.
+    if token then redis.call('PEXPIRE', string.gsub(dead, 'dead$', 'offloaded:') .. token, 86400000) end
+    if held then end_dead_record(record, is_hash(ledger) and ledger or nil, letter, keep_ms, true) end
+  end
+end
+return { forgotten }

@@ -1,0 +1,89 @@
+//! Dead letters that somebody deleted by hand, by `XDEL`, `XTRIM` or with their stream: what they held is taken back. Nothing
+//! in Redis tells of such a letter, so a list beside the letters has all that the fleet has written and not deleted itself.
+
+use fred::interfaces::StreamsInterface;
+use fred::types::Value;
+use futures_util::future::try_join_all;
+
+use crate::client::decode;
+use crate::client::error::Error;
+use crate::client::script::scripts;
+use crate::dead::letter::DeadLetters;
+use crate::dead::replay::LEDGER_RETENTION;
+use crate::job::{EntryId, JobId, Lane};
+use crate::millis;
+
+scripts! { GONE "gone", LISTED "listed" }
+
+/// How many letters are looked up at once. Each may have 128 KiB.
+const AT_ONCE: usize = 8;
+
+/// For how many letters one script takes back what they held.
+const PER_SCRIPT: usize = 50;
+
+/// What became of a page of the list of letters.
+#[derive(Debug)]
+pub struct CheckedPage {
+    /// How many letters somebody had deleted.
+    pub forgotten: u64,
+    /// How many letters the list had more than there were, at least.
+    pub missing: u64,
+    /// Where the next page begins; `None` if this was the last one.
+    pub next: Option<String>,
+}
+
+impl DeadLetters<'_> {
+    /// Looks for letters that somebody deleted by hand among a page of about 100, and takes back what they held: their places in
+    /// their groups, their jobs' records, and the ids of these jobs. Begins without `from`. See `gone.lua`.
+    #[doc(hidden)]
+    pub async fn forget_gone(self, from: Option<&str>) -> Result<CheckedPage, Error> {
+        let own = &self.queue.keys;
+        let both = || vec![own.dead.clone(), own.dead_letters.clone()];
+        let answer = self.queue.run(&LISTED, both(), vec![from.unwrap_or("0").into()]).await?;
+        let (Ok(missing), [next, page @ ..]) = (u64::try_from(answer.status), &answer.rest[..]) else {
+            return Err(Error::contract("listed", answer));
+        };
+        let next = Some(decode::text(next)).filter(|next| next != "0");
+        let letter = |pair: &[Value]| {
+            Some((decode::entry_id(&pair[0])?, decode::text(&pair[1]).parse::<JobId>().ok()))
+        };
+        let listed: Vec<_> = page.chunks_exact(2).filter_map(letter).collect();
+        let mut gone = Vec::new();
+        for some in listed.chunks(AT_ONCE) {
+            let exist = try_join_all(some.iter().map(|(letter, _)| self.exists(*letter))).await?;
+            gone.extend(some.iter().zip(exist).filter(|(_, exists)| !exists).map(|(letter, _)| letter));
+        }
+        let mut forgotten = 0;
+        for some in gone.chunks(PER_SCRIPT) {
+            let (mut keys, mut args) = (both(), vec![millis(LEDGER_RETENTION)]);
+            for (letter, job) in some {
+                // The script looks at these only if the list names a job.
+                let none = || own.offloaded("");
+                keys.push(job.as_ref().map_or_else(none, |job| own.record(job)));
+                keys.push(job.as_ref().map_or_else(none, |job| own.ledger(job)));
+                args.push(letter.to_string().into());
+            }
+            let answer = self.queue.run(&GONE, keys, args).await?;
+            forgotten += u64::try_from(answer.status).map_err(|_| Error::contract("gone", answer))?;
+        }
+        Ok(CheckedPage { forgotten, missing, next })
+    }
+
+    /// The same with all letters.
+    pub(super) async fn forget_all_gone(self) -> Result<(), Error> {
+        let mut from = None;
+        loop {
+            let page = self.forget_gone(from.as_deref()).await?;
+            let Some(next) = page.next else { return Ok(()) };
+            from = Some(next);
+        }
+    }
+
+    /// A script would get the whole letter, even to learn only whether it exists.
+    async fn exists(self, letter: EntryId) -> Result<bool, Error> {
+        let (client, text) = (self.queue.link.client(), letter.to_string());
+        let reply = client.xrange(self.queue.keys.dead.clone(), text.clone(), text, Some(1));
+        let reply: Value = self.queue.link.ask("xrange", reply).await?;
+        Ok(!decode::entries("xrange", &reply, Lane::Normal)?.is_empty())
+    }
+}
