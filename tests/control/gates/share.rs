@@ -437,7 +437,7 @@ fn a_script_reads_no_entry_that_its_caller_has_not_seen() {
         ran += &run_all(&scripts);
         share_all(&scripts, "4");
     }
-    assert_eq!(ran.len(), 16, "{ran}");
+    assert_eq!(ran.len(), 19, "{ran}");
 }
 
 #[test]
