@@ -26,7 +26,7 @@ async fn bury_own(server: &RedisServer, queue: &Queue, id: &str) -> JobId {
 
 /// Takes back what deleted letters held. Returns for how many.
 async fn forget(queue: &Queue) -> u64 {
-    let (mut forgotten, mut from) = (0, None);
+    let (mut forgotten, mut from): (u64, Option<String>) = (0, None);
     loop {
         let page = queue.dead_letters().forget_gone(from.as_deref()).await.unwrap();
         forgotten += page.forgotten;
@@ -173,7 +173,7 @@ async fn very_many_deleted_letters_are_forgotten_page_by_page() {
     server.cmd(&["EVAL", write, "1", DEAD, &LETTERS.to_string()]);
     // Letters that somebody wrote by hand hide that others are missing.
     server.cmd(&["XTRIM", DEAD, "MAXLEN", "10"]);
-    let (mut forgotten, mut from, mut pages) = (0, None, 0);
+    let (mut forgotten, mut from, mut pages): (u64, Option<String>, u32) = (0, None, 0);
     loop {
         let page = queue.dead_letters().forget_gone(from.as_deref()).await.unwrap();
         assert!(page.forgotten <= 600, "{page:?}");

@@ -71,7 +71,7 @@ impl DeadLetters<'_> {
 
     /// The same with all letters.
     pub(super) async fn forget_all_gone(self) -> Result<(), Error> {
-        let mut from = None;
+        let mut from: Option<String> = None;
         loop {
             let page = self.forget_gone(from.as_deref()).await?;
             let Some(next) = page.next else { return Ok(()) };
