@@ -147,6 +147,8 @@ mod tests {
             grace: Duration::MAX,
             snooze: Duration::ZERO,
             rules: serde_json::from_str(r#"[{ "status": 500, "then": "drop" }]"#).unwrap(),
+            user: None,
+            group: None,
         };
         let problems = config.validate();
         let keys: Vec<_> = problems.iter().filter_map(|problem| problem.split(':').next()).collect();

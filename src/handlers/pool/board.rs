@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::lock;
 
-const STARTING: u8 = 0;
 const IDLE: u8 = 1;
 const BUSY: u8 = 2;
 
-/// What one program is doing; it starts.
+/// What one program is doing: it starts, unless it says something else.
 #[derive(Debug, Default)]
 pub(super) struct Seat {
     state: AtomicU8,

@@ -170,7 +170,8 @@ impl Queue {
         let mut seen = Seen { mark, has_more: true, ..Seen::default() };
         while !left.is_spent() {
             let (key, count) = (self.keys.stream(lane).clone(), portion.count());
-            let reply = self.link.client().xrange(key, format!("({from}"), "+", Some(count as u64));
+            let client = self.link.client();
+            let reply = client.xrange(key, format!("({from}"), "+", Some(count as u64));
             let reply: Value = self.link.ask("xrange", reply).await?;
             let page = decode::entries("xrange", &reply, lane)?;
             for entry in &page {

@@ -82,7 +82,8 @@ impl Queue {
     /// Returns the first entry of a lane after one entry, until another.
     async fn first_between(&self, lane: Lane, after: EntryId, until: &str) -> Result<Option<Entry>, Error> {
         let key = self.keys.stream(lane).clone();
-        let reply = self.link.client().xrange(key, format!("({after}"), until.to_owned(), Some(1));
+        let client = self.link.client();
+        let reply = client.xrange(key, format!("({after}"), until.to_owned(), Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;
         Ok(decode::entries("xrange", &reply, lane)?.pop())
     }

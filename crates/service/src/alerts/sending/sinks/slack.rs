@@ -1,7 +1,7 @@
 //! Incoming webhooks of Slack. Messages are made of plain text; only the link to the console is markup, and it has nothing in it
 //! that a job could have written.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Answer, Message, Request, said};
 use crate::job::incident::line::plain_line;
