@@ -30,8 +30,9 @@ struct Done {
 const NOTHING_SEEN: [&str; 4] = ["", "", "0", "0"];
 
 /// The same for all lanes.
-pub(super) fn nothing_seen() -> impl Iterator<Item = &'static str> {
-    [NOTHING_SEEN; 3].into_iter().flatten()
+pub(super) fn nothing_seen<'a>() -> impl Iterator<Item = &'a str> {
+    let nothing: [&'a str; 4] = NOTHING_SEEN;
+    [nothing; 3].into_iter().flatten()
 }
 
 /// What a caller sees in a lane behind a mark: this many entries, of which the script may read the small ones.

@@ -133,7 +133,7 @@ mod tests {
         JobSpec::parse(&envelope, EntryId::new(1_000, 0), Lane::Normal).unwrap()
     }
 
-    fn lost() -> Outcome {
+    fn lost_outcome() -> Outcome {
         Outcome::Lost("the worker stopped responding".to_owned())
     }
 
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn lost_workers_are_counted_separately_from_failures() {
-        let settlement = decide(&job(2, 1), &policy(4, 3), &lost());
+        let settlement = decide(&job(2, 1), &policy(4, 3), &lost_outcome());
         assert!(matches!(settlement, Settlement::Defer(Deferral { attempt: 2, lost: 2, .. })));
-        let settlement = decide(&job(2, 2), &policy(4, 3), &lost());
+        let settlement = decide(&job(2, 2), &policy(4, 3), &lost_outcome());
         assert!(matches!(settlement, Settlement::Bury(Burial { reason: DeadReason::Lost, .. })));
     }
 
@@ -255,7 +255,7 @@ mod tests {
             let outcome = match which {
                 0 => failed(Retry::Policy),
                 1 => failed(Retry::After(Duration::from_secs(9))),
-                2 => lost(),
+                2 => lost_outcome(),
                 3 => Outcome::Snoozed(Duration::from_secs(1)),
                 _ => Outcome::NotDue(Duration::from_secs(1)),
             };

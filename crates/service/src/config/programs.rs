@@ -74,7 +74,6 @@ fn sets(tree: &Node, key: &[&str]) -> bool {
 mod tests {
     use std::fs;
 
-    use super::*;
     use crate::config::Sources;
 
     #[test]

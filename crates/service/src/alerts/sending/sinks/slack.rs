@@ -44,6 +44,8 @@ pub(super) fn judge(body: &[u8]) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::alerts::sending::message::tests::{incident, now, sender};
 
