@@ -148,7 +148,7 @@ impl Sessions {
         let ended = session.ended_in(broker);
         let answer = tokio::time::timeout(PATIENCE, ended.end(&session.nonce, session.ends)).await;
         if !matches!(answer, Ok(Ok(()))) {
-            tracing::warn!("redis could not be told of a logout: other consoles do not know of it yet");
+            tracing::warn!("redis has not recorded a logout: other consoles do not know of it yet");
             let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
             if untold.len() < MAX_ENDED {
                 untold.push(session);

@@ -64,8 +64,8 @@ async fn what_its_user_must_not_enter_or_run_is_an_error_of_the_start() {
     let (program, folder) = (directory.path().join("hello"), directory.path().to_str().unwrap());
     std::fs::write(&program, "#!/bin/sh\necho hello").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let Some(handler) = as_nobody(&[program.to_str().unwrap()], None) else { return };
-    // Only root may enter a temporary folder.
     let refused = failure(run(&handler, b"", context(&[])).await);
     assert!(refused.error.contains("cannot be started: Permission denied"), "{}", refused.error);
     let handler = exec_with(&["true"], |config| {
