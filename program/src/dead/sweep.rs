@@ -138,7 +138,7 @@ pub(super) async fn run(
     args.check(&filter, action)?;
     if action == SweepAction::StartOver {
         output::print_stderr(
-            "the states of all steps are discarded: those of the kind `once` that are done run again",
+            "the states of all steps are discarded: steps of the kind `once` that are done run again",
         );
     }
     let mut sweep = Sweep::new(context.broker().await?.queue(queue), action);

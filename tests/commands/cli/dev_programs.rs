@@ -89,7 +89,7 @@ fn programs_get_the_environment_without_secrets_and_what_they_write_is_shown_har
     shown("an attempt ended");
     let log = process.stderr();
     let ended = log.lines().find(|line| line.contains("an attempt ended")).unwrap();
-    for part in ["job_type=\"mail.send\"", "job=", "outcome=\"done\"", "elapsed_ms="] {
+    for part in ["job_type=\"mail.send\"", "job=", "outcome=\"succeeded\"", "elapsed_ms="] {
         assert!(ended.contains(part), "{part}: {ended}");
     }
     assert!(!log.contains(['\u{1b}', '\u{202e}']), "{log}");
