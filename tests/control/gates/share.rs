@@ -42,10 +42,10 @@ fn look(scripts: &Scripts, stream: &str, mark: &str, most: usize) -> Vec<String>
     }
     let (after, count) = (format!("({}", mark.split(' ').next().unwrap()), (most + 1).to_string());
     let range = scripts.server.cmd(&["XRANGE", stream, &after, "+", "COUNT", &count]);
-    let mut entries: Entries = redis::from_redis_value(range).unwrap();
+    let mut entries: Vec<(String, Vec<Vec<u8>>)> = redis::from_redis_value(range).unwrap();
     let has_more = entries.len() > most;
     entries.truncate(most);
-    let is_small = |fields: &[String]| fields.iter().map(String::len).sum::<usize>() <= 131_072;
+    let is_small = |fields: &[Vec<u8>]| fields.iter().map(Vec::len).sum::<usize>() <= 131_072;
     let small = entries.iter().filter(|(_, fields)| is_small(fields));
     let runs: Vec<String> = small.flat_map(|(id, _)| [id.clone(), id.clone()]).collect();
     let head = [mark.to_owned(), entries.last().map(|(id, _)| id.clone()).unwrap_or_default()];

@@ -51,7 +51,7 @@ async fn a_zombies_report_after_a_decision_changes_nothing() {
     zombie.worker.term();
     zombie.worker.wait_exit(SOON);
     assert_eq!(scene.seen(&zombie.job).await.ledger, before);
-    assert_eq!(scene.reason(&zombie.job).await, "needs_decision");
+    assert_eq!(scene.reason(&zombie.job).await, "fatal");
     assert_eq!(zombie.starts("mail"), 0);
 }
 

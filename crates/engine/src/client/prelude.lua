@@ -653,17 +653,17 @@ end
 -- Writes a dead letter with other fields under a new id, because the fields of an entry never change. What the record says
 -- about the letter, it says about the new one, and the old one is deleted. as: its fingerprint, the ms of its death, its
 -- type, its reason and its error. kept: the key of its large fields. Returns its id, or an error: then nothing was changed.
-local function replace_letter(dead, record, letter, fields, as, kept)
+local function replace_letter(dead, record, old, fields, as, kept)
   local fingerprint, ms, job_type, reason, error_text = unpack(as)
-  local life, dead_id = unpack(redis.call('HMGET', record, 'letter:' .. letter[1], 'dead_id'))
+  local life, dead_id = unpack(redis.call('HMGET', record, 'letter:' .. old[1], 'dead_id'))
   local new, group = write_letter(dead, fields, fingerprint, 0, tonumber(ms), job_type, reason, error_text, record)
   if type(new) == 'table' then return new end
   if life then
-    redis.call('HDEL', record, 'letter:' .. letter[1], 'group:' .. letter[1])
+    redis.call('HDEL', record, 'letter:' .. old[1], 'group:' .. old[1])
     name_letter(record, new, life, group, kept)
   end
-  if dead_id == letter[1] then redis.call('HSET', record, 'dead_id', new, 'type', job_type) end
-  remove_letter(dead, letter)
+  if dead_id == old[1] then redis.call('HSET', record, 'dead_id', new, 'type', job_type) end
+  remove_letter(dead, old)
   return new
 end
 

@@ -172,9 +172,19 @@ pub(super) async fn send(request: Request) -> Answer {
     Answer { status: head.status.as_u16(), headers: head.headers, text }
 }
 
+/// How many more programs there are that may see everything.
+pub(super) const WATCHERS: usize = 6;
+
+/// The token of one of them.
+pub(super) fn watcher(nth: usize) -> String {
+    format!("watcher-{}", nth % WATCHERS)
+}
+
 fn accounts_file() -> String {
     let mut text = String::new();
-    for (token, rights) in ACCOUNTS {
+    let watchers = (0..WATCHERS).map(|nth| (watcher(nth), "role = \"viewer\""));
+    let named = ACCOUNTS.into_iter().map(|(token, rights)| (token.to_owned(), rights));
+    for (token, rights) in named.chain(watchers) {
         let digest = Sha256::digest(token.as_bytes());
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         write!(text, "[tokens.{token}]\nsha256 = \"{digest}\"\n{rights}\n\n").unwrap();
