@@ -142,8 +142,9 @@ impl<'a> Session<'a> {
                 () = reached(due), if due.is_some() => self.on_time(Instant::now()),
                 _ = looks.tick() => self.look(Instant::now()),
                 _ = doubts.tick(), if self.jobs.has_ahead() => {
-                    let now = Instant::now();
-                    self.take_back(|request| request.context.is_in_doubt(now.into_std()));
+                    // Before the next look has reached the program.
+                    let soon = Instant::now() + 2 * DOUBT_EVERY;
+                    self.take_back(|request| request.context.is_in_doubt(soon.into_std()));
                 }
                 line = self.program.lines.next(), if !self.output_ended => self.on_lines(line),
                 cut = bell.heard() => cut.into_iter().for_each(|reference| self.jobs.cut(reference)),
