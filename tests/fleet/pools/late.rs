@@ -123,13 +123,13 @@ fn a_job_that_expires_while_all_programs_are_busy_never_runs() {
 #[test]
 fn a_job_that_expires_ahead_in_a_program_never_runs() {
     let stage = stage("processes = 1\nahead = 8");
+    touch(&stage, "open");
+    let _worker = stage.start();
     stage.submit("long", "\"wait\"");
+    stage.until_runs("long");
     let expires: Vec<u64> = (0..4).map(|nth| submit_short(&stage, &format!("short-{nth}"))).collect();
     stage.submit("plain", "null");
-    let _worker = stage.start();
     (0..4).for_each(|nth| until_running(&stage, &format!("short-{nth}")));
-    touch(&stage, "open");
-    stage.until_runs("long");
     until_past(&stage, expires[3]);
     touch(&stage, "gate");
     (0..4).for_each(|nth| assert_expired(&stage, &format!("short-{nth}")));
