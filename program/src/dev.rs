@@ -44,14 +44,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS")]
     console: Option<Option<SocketAddr>>,
     /// Give programs only the variables that `streamfleet worker` gives them: PATH, HOME and the like, and those that
-    /// pass_env names. Default: all of this terminal, except those for streamfleet itself, where pass_env is not set.
+    /// `pass_env` names. Default: all of this terminal, except those for streamfleet itself, where `pass_env` is not set.
     #[arg(long)]
     clean_env: bool,
     /// When the code or the settings of a pool's programs change, start new ones. Looks at the pool's folder and those below,
-    /// except vendor, node_modules, runtime and the like.
+    /// except `vendor`, `node_modules`, `runtime` and the like.
     #[arg(long, short)]
     watch: bool,
-    /// Log everything, as STREAMFLEET__TELEMETRY__LOG=debug does. Default: the end of each attempt, what programs write, and
+    /// Log everything, as `STREAMFLEET__TELEMETRY__LOG=debug` does. Default: the end of each attempt, what programs write, and
     /// what a worker logs.
     #[arg(long, short)]
     verbose: bool,

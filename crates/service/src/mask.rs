@@ -87,7 +87,7 @@ fn quoted(text: &str, open: &str) -> usize {
     let closes = |at: usize| {
         let escapes = text[..at].len() - text[..at].trim_end_matches('\\').len();
         // In JSON within JSON, a further backslash escapes the quote.
-        if open.len() > 1 { escapes == 0 } else { escapes % 2 == 0 }
+        if open.len() > 1 { escapes == 0 } else { escapes.is_multiple_of(2) }
     };
     text.match_indices(open).map(|(at, _)| at).find(|at| closes(*at)).unwrap_or(text.len())
 }

@@ -61,7 +61,7 @@ fn a_wrong_file_of_accounts_is_named_with_the_line_in_it() {
         ("[people.ann]\npasword = \"hunter2\"\n", "line 2: unknown field `pasword`"),
         ("[people.ann]\nrole = \"viewer\"\n", "people.ann: has no password"),
     ] {
-        std::fs::write(&accounts, text).unwrap();
+        fs::write(&accounts, text).unwrap();
         let output = checked();
         assert_eq!(output.code, Some(2), "{output:?}");
         let want = format!("console.accounts_file: {}: {why}", accounts.display());
@@ -69,7 +69,7 @@ fn a_wrong_file_of_accounts_is_named_with_the_line_in_it() {
         assert!(output.stdout.contains(":2)") && !output.stdout.contains("hunter2"), "{}", output.stdout);
     }
     let token = format!("[tokens.shop]\nsha256 = \"{}\"\nrole = \"submitter\"\n", "0".repeat(64));
-    std::fs::write(&accounts, token).unwrap();
+    fs::write(&accounts, token).unwrap();
     let output = checked();
     assert_eq!(
         (output.code, output.stdout.as_str()),

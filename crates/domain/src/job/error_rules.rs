@@ -122,12 +122,14 @@ mod tests {
     use proptest::prelude::*;
     use std::time::Duration;
 
+    type Named = (&'static str, RuleAction);
+
     const DECLINED: [&str; 4] = [r"App\Pay\Declined", r"App\Pay\Failure", "RuntimeException", "Exception"];
 
     #[test]
     fn the_nearest_class_decides() {
         let (fatal, drop, retry) = (RuleAction::Fatal, RuleAction::Drop, RuleAction::Retry);
-        let cases: [(&[(&str, RuleAction)], Option<(&str, RuleAction)>); 8] = [
+        let cases: [(&[Named], Option<Named>); 8] = [
             (&[], None),
             (&[("LogicException", fatal)], None),
             (&[("Exception", fatal)], Some(("Exception", fatal))),

@@ -271,6 +271,8 @@ pub(super) fn shown(time: Timestamp) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::slice;
+
     use super::*;
     use crate::job::incident::IncidentId;
     use proptest::prelude::*;
@@ -361,7 +363,12 @@ pub(super) mod tests {
             let resolved = of_kind(IncidentKind::DeadJob, IncidentState::Resolved);
             let reminder = Incident { notices: 2, ..of_kind(IncidentKind::Backlog, IncidentState::Open) };
             let several = vec![incident(2, "no"); 20];
-            for incidents in [&[resolved.clone()][..], &[reminder.clone()], &[resolved, reminder], &several] {
+            for incidents in [
+                slice::from_ref(&resolved),
+                slice::from_ref(&reminder),
+                &[resolved.clone(), reminder.clone()],
+                &several,
+            ] {
                 said += &sender.message(incidents, now()).text(4096);
                 said += "\n\n";
             }
@@ -397,8 +404,8 @@ pub(super) mod tests {
                 let example = Some(IncidentExample::new("order", ""));
                 let one = Incident { example, ..of_kind(kind, state) };
                 let others = Incident { key: OTHERS.to_owned(), ..one.clone() };
-                texts.push(sender.message(&[one.clone()], now()).text(4096));
-                texts.push(sender.message(&[others.clone()], now()).text(4096));
+                texts.push(sender.message(slice::from_ref(&one), now()).text(4096));
+                texts.push(sender.message(slice::from_ref(&others), now()).text(4096));
                 texts.push(sender.message(&vec![one; 20], now()).text(4096));
             }
         }
@@ -414,7 +421,7 @@ pub(super) mod tests {
         let incident =
             Incident { detail: "it stopped: token=abc".to_owned(), ..incident(1, "no: {\"Token\":\"abc\"}") };
         let masked = Sender { mask: Arc::new(["token".to_owned()]), ..sender() };
-        let message = masked.message(&[incident.clone()], now());
+        let message = masked.message(slice::from_ref(&incident), now());
         let told = format!("{message:?} {}", message.text(4096));
         assert!(told.contains("it stopped: token=***") && !told.contains("abc"), "{told}");
         let silent = sender_of(Config::default().errors(false)).message(&[incident], now());
