@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 
 use streamfleet::RedisConfig;
-use streamfleet::dev_server::DevServer;
+use streamfleet::dev_server::{DevServer, StartError};
 use streamfleet::handlers;
 use streamfleet::job::Tracking;
 use streamfleet_service::Port;
@@ -74,7 +74,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     effective.keep_user();
     // Before anything is started: an invalid type should not cost a server start.
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
-    let mut server = DevServer::builder().port(args.port).start(&args.folder).await?;
+    let server = DevServer::builder().port(args.port).start(&args.folder).await;
+    let mut server = server.map_err(not_started)?;
     if !args.clean_env {
         effective.pass_env(&variables::passed(&effective.config.redis, server.password()));
     }
@@ -91,6 +92,18 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let worked = Box::pin(work(&context, &mut server, &args, listen)).await;
     server.stop().await?;
     worked
+}
+
+/// Says what to do about a server that did not start.
+fn not_started(error: StartError) -> anyhow::Error {
+    let what = if matches!(error, StartError::InUse { .. }) {
+        "probably another `streamfleet dev`; stop it, or choose another folder with --folder"
+    } else if matches!(error, StartError::PortInUse { .. }) {
+        "choose another one, or leave out --port to get one that is free"
+    } else {
+        return error.into();
+    };
+    anyhow::anyhow!("{error}: {what}")
 }
 
 /// Where the console listens. Its link needs no account, so nobody elsewhere may reach it.

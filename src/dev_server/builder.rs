@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use secrecy::SecretString;
 
 use super::process::Process;
-use super::{DevServer, StartError};
+use super::{DevServer, StartError, program};
 
 /// The ports to choose from by default.
 const PORTS: Range<u16> = 6390..6890;
@@ -73,6 +73,8 @@ impl Builder {
     /// [`StartError`] if no server is installed, the folder cannot be used, no port is free, or the server does not
     /// start.
     pub async fn start(self, folder: &Path) -> Result<DevServer, StartError> {
+        // Before anything is written.
+        program()?;
         let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(unusable)?;
         // Nobody else may read the payloads of the jobs.
@@ -85,7 +87,6 @@ impl Builder {
             TryLockError::Error(source) => unusable(source),
         })?;
         let folder = folder.canonicalize().map_err(unusable)?;
-        let password = password_of(&folder).map_err(unusable)?;
         let mut tries = 1;
         loop {
             let port = match self.port {
@@ -94,6 +95,8 @@ impl Builder {
                 None => choose_port(&folder, &self.ports),
             };
             let port = port.map_err(unusable)?;
+            // Only now: a program that reads the password of a server that was not started would send it to another one.
+            let password = password_of(&folder).map_err(unusable)?;
             match Process::launch(&self, &folder, port, &password).await {
                 // Another process took the port after we checked it and before our server bound it, or it has another
                 // port that goes with it, such as the cluster bus's.

@@ -191,7 +191,11 @@ fn a_port_is_used_if_it_is_free_and_kept_for_the_next_run() {
     let args = ["dev", "--folder", folder.path().to_str().unwrap(), "--port", &port];
     let refused = Launch::new(&args).output(SOON);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.stderr.contains(&format!("the port {port} is in use")), "{refused:?}");
+    let told = format!(
+        "error: the port {port} is in use: choose another one, or leave out --port to get one that is free\n"
+    );
+    assert_eq!(refused.stderr, told);
+    assert!(!folder.path().join("password").exists(), "of a server that was not started");
     drop(taken);
     let (process, first) = start_with(folder.path(), &["--port", &port]);
     assert_eq!(first.port().to_string(), port);
@@ -208,7 +212,8 @@ fn a_folder_serves_one_process_and_the_server_dies_with_it() {
     let pid = server_pid(&mut pasted.connect().unwrap());
     let other = Launch::new(&["dev", "--folder", folder.path().to_str().unwrap()]).output(SOON);
     assert_eq!(other.code, Some(1), "{other:?}");
-    assert!(other.stderr.contains("is in use by another process"), "{other:?}");
+    let told = "is in use by another process: probably another `streamfleet dev`; stop it, or choose another folder with --folder";
+    assert!(other.stderr.contains(told), "{other:?}");
     process.kill9();
     until("the server is gone", SOON, || is_gone(pid));
 }
