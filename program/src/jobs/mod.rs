@@ -142,7 +142,7 @@ async fn look(
             }
         }
     }
-    listing(found, &search.filter, context)
+    listing(found, search, context)
 }
 
 /// The jobs that run longest, shown again and again.
@@ -222,13 +222,13 @@ impl Found {
     }
 }
 
-fn listing(found: Found, filter: &Filter, context: &Context) -> anyhow::Result<Listing> {
+fn listing(found: Found, search: &Search, context: &Context) -> anyhow::Result<Listing> {
     let remarks = found.remarks();
     let Found { jobs, next, facts, missing, .. } = found;
     let (failed, interrupted) = (!facts.unread.is_empty(), facts.interrupted);
     let page = Page { items: jobs, next, facts, former: None };
     let names = |page: &Page| page.items.iter().map(|row| row.id.clone()).collect();
-    let show = |page: &Page| row::show(page, filter, &context.clock);
+    let show = |page: &Page| row::show(page, search, &context.clock);
     let text = context.output.rendered(&page, names, show)?;
     let listing = remarks.into_iter().fold(Listing::new(text), Listing::remark).without(&missing);
     Ok(match (interrupted, failed) {

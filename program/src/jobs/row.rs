@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Broker;
 use streamfleet::job::{EntryId, Lane, QueueName, State, Timestamp};
-use streamfleet_engine::admin::{Filter, FoundJob};
+use streamfleet_engine::admin::FoundJob;
 
-use super::Page;
+use super::{Page, Search, USUAL_STATES};
 use crate::output::{self, Column, View, harmless};
 use crate::times::{Clock, rfc3339, short};
 
@@ -127,11 +127,18 @@ impl Row {
     }
 }
 
-pub(super) fn show(page: &Page, filter: &Filter, clock: &Clock) -> View {
+pub(super) fn show(page: &Page, search: &Search, clock: &Clock) -> View {
     let read = page.facts.read;
     if page.items.is_empty() {
+        let filter = &search.filter;
         let which = if filter.is_empty() { String::new() } else { format!(" match {filter}") };
-        return format!("no jobs{which}; {read} were looked at").into();
+        // Who looks for a job that has succeeded would think that it was lost.
+        let rest = if search.states == USUAL_STATES {
+            ", none of them done or cancelled; for those: --state done,cancelled"
+        } else {
+            ""
+        };
+        return format!("no jobs{which}; {read} were looked at{rest}").into();
     }
     let mut table = output::table(&[
         Column::from("queue"),

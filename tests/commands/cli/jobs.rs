@@ -75,6 +75,11 @@ fn jobs_are_found_in_every_queue_by_any_condition() {
         table.contains("letter 1700000000000-0") && table.contains("1 jobs; 1 were looked at"),
         "{table}"
     );
+    let none = stdout_of(&server, &["jobs", "--type", "mail.sned"]);
+    let told = "no jobs match --type mail.sned; 4 were looked at, none of them done or cancelled; for those: --state done,cancelled\n";
+    assert_eq!(none, told);
+    let none = stdout_of(&server, &["jobs", "--type", "mail.sned", "--state", "dead"]);
+    assert_eq!(none, "no jobs match --type mail.sned; 1 were looked at\n");
     assert_eq!(stdout_of(&server, &["jobs", "-q", "mail", "-o", "name"]), "m-1\n");
     let unknown = sf(&server, &["jobs", "-q", "male"]);
     assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(4), ""), "{unknown:?}");
