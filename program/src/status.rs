@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::job::{JobId, JobType, Lane, QueueName, State};
+use streamfleet::job::{JobId, JobType, Lane, Parking, QueueName, State};
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{Attempt, LogLine, Progress, Status};
 
@@ -355,8 +355,11 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
         ("due", status.due.map(time)),
         (
             "waits for",
-            status.room.as_ref().map(|room| match room.strip_prefix("fair:") {
-                Some(_) => "its turn: the queue is shared between the values of a field".to_owned(),
+            status.room.as_ref().map(|room| match Parking::unknown_type(room) {
+                Some(job_type) => format!("a worker that knows the type {job_type}"),
+                None if room.starts_with("fair:") => {
+                    "its turn: the queue is shared between the values of a field".to_owned()
+                }
                 None => format!("the gate {room}; see `streamfleet gates list`"),
             }),
         ),

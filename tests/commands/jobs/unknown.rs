@@ -32,6 +32,8 @@ async fn commands_name_the_types_that_no_live_worker_knows() {
     assert_eq!(sf(&scene.server, &["enqueue", "tests"]).stderr, "");
     let status = json(&scene.server, &["status", "odd"]);
     assert!(status["unserved"].as_str().is_some_and(|told| told.contains(remark)), "{status}");
+    let shown = sf(&scene.server, &["status", "odd"]).stdout;
+    assert!(shown.contains("a worker that knows the type test\n"), "{shown}");
     // Once for each type of many jobs.
     let lines = "{\"type\":\"test\"}\n".repeat(300) + "{\"type\":\"tests\"}\n{\"type\":\"mail\"}\n";
     let warned = sf_with(&scene.server, &["enqueue", "--bulk"], lines.as_bytes());
