@@ -1,5 +1,8 @@
 //! `streamfleet status`: everything that is known about one job.
 
+use std::future::ready;
+use std::time::Duration;
+
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
@@ -24,6 +27,9 @@ const USUAL_QUEUE: &str = "default";
 
 /// How many other queues are looked at together.
 const QUEUES_AT_ONCE: usize = 8;
+
+/// How long the other configured queues are looked through for a job that was found.
+const LONGEST_ASIDE: Duration = Duration::from_secs(1);
 
 /// How `status` is used.
 const EXAMPLES: &str = "\
@@ -135,7 +141,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let status = find(&queue, &args.id).await?;
             (queue, status)
         }
-        None => find_anywhere(&broker, &args.id).await?,
+        None => find_anywhere(&broker, &args.id, context).await?,
     };
     let Some(status) = status else { return Ok(unknown(&queue, &args.id)) };
     if args.watch {
@@ -173,9 +179,21 @@ pub(crate) async fn gather(
 
 /// Finds a job in the queue `default`, or else in any other queue. Without the right to list queues, it looks in the
 /// former only. Entries are searched only if no queue knows the job.
-async fn find_anywhere(broker: &Broker, id: &JobId) -> anyhow::Result<(Queue, Option<Status>)> {
+async fn find_anywhere(
+    broker: &Broker,
+    id: &JobId,
+    context: &Context,
+) -> anyhow::Result<(Queue, Option<Status>)> {
     let usual = broker.queue(USUAL_QUEUE.parse::<QueueName>().context("the usual queue has no valid name")?);
     if let Some(status) = known(&usual, id).await? {
+        // To list the queues, all keys would have to be scanned.
+        let names = context.effective.config.queues.keys().filter(|name| *name != usual.name());
+        let others = names.map(|name| broker.queue(name.clone())).collect();
+        let others = tokio::time::timeout(LONGEST_ASIDE, having(others, id)).await;
+        if let Some(others) = others.ok().filter(|others| !others.is_empty()) {
+            let names = output::listed(&others);
+            output::print_stderr(&format!("other queues have a job {id}, too; see it with --queue: {names}"));
+        }
         return Ok((usual, Some(status)));
     }
     let mut others = Vec::new();
@@ -202,6 +220,16 @@ async fn find_anywhere(broker: &Broker, id: &JobId) -> anyhow::Result<(Queue, Op
         return Err(Wrong(format!("several queues have a job {id}; choose one with --queue: {names}")).into());
     }
     Ok(found.pop().map_or((usual, None), |(queue, status)| (queue, Some(status))))
+}
+
+/// Names those of these queues that know a job of this id, as far as they can be read: ids that Redis chooses differ only within
+/// a queue.
+async fn having(queues: Vec<Queue>, id: &JobId) -> Vec<QueueName> {
+    let looking = stream::iter(queues).map(|queue| async move {
+        let status = known(&queue, id).await.ok().flatten();
+        status.map(|_| queue.name().clone())
+    });
+    looking.buffered(QUEUES_AT_ONCE).filter_map(ready).collect().await
 }
 
 /// Returns which of these queues know the job. A queue that cannot be read does not hide the others.

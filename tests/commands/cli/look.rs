@@ -201,6 +201,27 @@ async fn live_workers_and_stale_consumers_are_listed() {
 }
 
 #[test]
+fn a_status_names_the_other_queues_that_have_a_job_of_the_same_id() {
+    let server = RedisServer::start();
+    for (queue, id) in
+        [("default", "1700000000000-1"), ("default", "1700000000000-2"), ("mail", "1700000000000-1")]
+    {
+        server.cmd(&["XADD", &format!("sf:{{{queue}}}:jobs"), id, "type", queue]);
+    }
+    let config = "[queues.default]\n[queues.mail]\n";
+    let status = |args: &[&str]| {
+        Launch::new(&[&["--config", "{config}", "--redis", &server.url(), "status"], args].concat())
+            .config(config)
+            .output(SOON)
+    };
+    let both = status(&["1700000000000-1"]);
+    assert!(both.code == Some(0) && both.stdout.contains("default"), "{both:?}");
+    assert_eq!(both.stderr, "other queues have a job 1700000000000-1, too; see it with --queue: mail\n");
+    assert_eq!(status(&["1700000000000-2"]).stderr, "");
+    assert_eq!(status(&["1700000000000-1", "--queue", "default"]).stderr, "");
+}
+
+#[test]
 fn delayed_jobs_are_paged_and_can_be_cancelled() {
     let server = RedisServer::start();
     for (id, delay) in [("late", "2h"), ("soon", "1h"), ("latest", "3h")] {
