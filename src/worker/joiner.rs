@@ -91,6 +91,7 @@ impl Joiner {
         // Set before the first job can run, so that no job of a backlog looks as if it had not waited.
         clock.update(queue.clock().await?);
         warn_of_differences(queue, joined, config.lease);
+        queue.doubt_known_types(&registry.types()).await?;
         let own = (&self.own, &self.health);
         let queue_worker = QueueWorker::start(&self.shared, queue.clone(), joined.lease, own).await?;
         let longest_timeout = registry.longest_timeout();

@@ -1,5 +1,7 @@
 //! What commands say about types that no live worker knows.
 
+use std::collections::BTreeSet;
+
 use streamfleet::Fleet;
 
 use harness::desk::{json, sf, sf_with};
@@ -44,5 +46,17 @@ async fn commands_name_the_types_that_no_live_worker_knows() {
     );
     let known = sf_with(&scene.server, &["enqueue", "--bulk"], b"{\"type\":\"tests\"}\n");
     assert_eq!((known.code, known.stderr.as_str()), (Some(0), ""));
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_says_that_no_worker_knows_a_type_right_after_one_that_does_has_started() {
+    let scene = Scene::new().await;
+    let former = BTreeSet::from(["tests".parse().unwrap()]);
+    scene.queue.set_known_types(Some(&former), LONG).await.unwrap();
+    let builder = Fleet::builder(scene.config(LONG)).handler_with("mail", quick(3), Acts::well());
+    let fleet = Running::of(builder.unwrap().build());
+    assert_eq!(sf(&scene.server, &["enqueue", "mail", "--wait=20s"]).code, Some(0));
+    assert_eq!(sf(&scene.server, &["enqueue", "mail"]).stderr, "");
     fleet.stop().await;
 }

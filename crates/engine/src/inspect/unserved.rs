@@ -217,7 +217,8 @@ impl Queue {
     /// Returns the types that the live workers of the queue know; `None` if that is not known: no worker is live, or they
     /// know more than a thousand types or 32 KiB of names.
     ///
-    /// The queue's leader writes this down every 10 s, and less often if the queue has many workers.
+    /// The queue's leader writes this down every 10 s, and less often if the queue has many workers. It is not known either after
+    /// a worker with further types has joined, until the leader has asked again.
     ///
     /// ```no_run
     /// # use streamfleet_engine as streamfleet;
@@ -243,6 +244,18 @@ impl Queue {
         let age = self.clock().await?.as_ms().abs_diff(at);
         let types = list.split(',').filter_map(|name| name.parse().ok());
         Ok((age < every.saturating_mul(3)).then(|| types.collect()))
+    }
+
+    /// Deletes what is written down if it lacks one of these types, which a worker knows that has joined since. Until the leader
+    /// asks again, nobody says that no worker knows them.
+    #[doc(hidden)]
+    pub async fn doubt_known_types(&self, types: &[JobType]) -> Result<(), Error> {
+        match self.known_types().await? {
+            Some(known) if types.iter().any(|job_type| !known.contains(job_type)) => {
+                self.set_known_types(None, Duration::ZERO).await
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Writes down the types that the live workers know, for as long as three times `every`.
