@@ -9,6 +9,7 @@ use serde::Serialize;
 use streamfleet::job::{JobId, JobType, Lane, Parking, QueueName, State};
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{Attempt, LogLine, Progress, Status};
+use streamfleet_service::config::Effective;
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
@@ -91,7 +92,8 @@ pub(crate) struct Report {
     /// The state of its steps, in words; absent if the job has no steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<String>,
-    /// Says that no live worker knows its type; absent if one does, if it does not wait, or if that is not known.
+    /// Says that no live worker knows its type, or serves its queue; absent if one does, if it does not wait, or if that is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     unserved: Option<String>,
     /// What it got; absent if its fields are gone.
@@ -147,7 +149,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.watch {
         return watch::run(&queue, status, context).await;
     }
-    let (report, remark) = gather(&queue, &status, args.full).await?;
+    let (report, remark) = gather((&broker, &context.effective), (&queue, &status), args.full).await?;
     if let Some(remark) = remark {
         output::print_stderr(&remark);
     }
@@ -162,8 +164,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 /// Adds to a job's status its steps, and what it got; `is_full` adds a large payload too. The remark says why the payload is
 /// missing, if it cannot be read.
 pub(crate) async fn gather(
-    queue: &Queue,
-    status: &Status,
+    (broker, effective): (&Broker, &Effective),
+    (queue, status): (&Queue, &Status),
     is_full: bool,
 ) -> anyhow::Result<(Report, Option<String>)> {
     let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
@@ -173,7 +175,7 @@ pub(crate) async fn gather(
         Err(error) => (None, Some(format!("the job's payload cannot be read: {}", queue.with_keys(&error)))),
     };
     let input = fields.map(|fields| Input::of(&fields, is_full));
-    let unserved = remark_on_type(queue, status).await;
+    let unserved = remark_on_wait((broker, effective), queue, status).await;
     Ok((Report { steps, unserved, input, ..report(queue, status) }, remark))
 }
 
@@ -273,11 +275,18 @@ async fn sought_in(queues: &[Queue], id: &JobId, mut bytes: u64) -> Vec<(Queue, 
     found
 }
 
-/// Returns a remark if the job waits and no live worker knows its type.
-async fn remark_on_type(queue: &Queue, status: &Status) -> Option<String> {
+/// Returns a remark if the job waits and no live worker knows its type, or serves its queue.
+async fn remark_on_wait(
+    (broker, effective): (&Broker, &Effective),
+    queue: &Queue,
+    status: &Status,
+) -> Option<String> {
     let waits = matches!(status.state, State::Waiting | State::Scheduled | State::Retrying);
     let job_type: JobType = status.job_type.parse().ok().filter(|_| waits)?;
-    unserved::remark(queue, &job_type).await
+    match unserved::remark(queue, &job_type).await {
+        Some(remark) => Some(remark),
+        None => unserved::remark_on_queue(broker, queue, effective).await,
+    }
 }
 
 /// Reports that a job is unknown.

@@ -1,12 +1,12 @@
-//! What commands say about types that no live worker knows.
+//! What commands say about types that no live worker knows, and about queues that none serves.
 
 use std::time::Duration;
 
-use streamfleet::Queue;
-use streamfleet::job::JobType;
-use streamfleet_service::config::nearest;
+use streamfleet::job::{JobType, QueueName};
+use streamfleet::{Broker, Queue, RedisError};
+use streamfleet_service::config::{Effective, nearest};
 
-/// How long a command waits for this remark.
+/// How long a command waits for such a remark.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// Returns a remark on a type that no live worker of the queue knows; `None` if one does, or if that is not known.
@@ -20,9 +20,44 @@ pub(super) async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobT
         return Vec::new();
     };
     let remark = |job_type: &JobType| {
-        let near = nearest(job_type.as_str(), known.iter().map(JobType::as_str));
-        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        let hint = hint(job_type.as_str(), known.iter().map(JobType::as_str));
         format!("no live worker of the queue {} knows the type {job_type}{hint}", queue.name())
     };
     types.into_iter().filter(|job_type| !known.contains(*job_type)).map(remark).collect()
+}
+
+/// Returns a remark on a queue that no worker has ever joined, if another queue of the configuration has live workers: the name is
+/// probably misspelled. Nobody needs to list the queues or the workers for this, which some logins may not.
+pub(super) async fn remark_on_queue(broker: &Broker, queue: &Queue, effective: &Effective) -> Option<String> {
+    let served = tokio::time::timeout(LONGEST, served_instead(broker, queue, effective)).await.ok()?.ok()?;
+    if served.is_empty() {
+        return None;
+    }
+    let name = queue.name();
+    let hint = hint(name.as_str(), served.iter().map(QueueName::as_str));
+    Some(format!("no live worker serves the queue {name}{hint}"))
+}
+
+/// Returns the other queues of the configuration that have live workers, if no worker has ever joined this one.
+async fn served_instead(
+    broker: &Broker,
+    queue: &Queue,
+    effective: &Effective,
+) -> Result<Vec<QueueName>, RedisError> {
+    let mut served = Vec::new();
+    if queue.was_joined().await? {
+        return Ok(served);
+    }
+    let others = effective.config.queues.keys().filter(|name| *name != queue.name());
+    let others: Vec<Queue> = others.map(|name| broker.queue(name.clone())).collect();
+    for other in others {
+        if other.known_types().await?.is_some() {
+            served.push(other.name().clone());
+        }
+    }
+    Ok(served)
+}
+
+fn hint<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(given, known).map_or_else(String::new, |near| format!("; did you mean {near}?"))
 }

@@ -9,13 +9,13 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 use streamfleet::job::{JobType, Timestamp};
 use streamfleet::schema::Schemas;
-use streamfleet::{Producer, RedisError, Submission, SubmitError, Submitted};
+use streamfleet::{RedisError, Submission, SubmitError, Submitted};
 use tokio::sync::mpsc;
 
 use super::{Target, draft, line};
 use crate::exit::Exit;
 use crate::output::{self, harmless};
-use crate::{Context, times, unserved};
+use crate::{Context, times};
 
 /// How many lines are handed over at once …
 const GROUP_LINES: usize = 250;
@@ -87,7 +87,7 @@ pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) ->
         let stdin = BufReader::with_capacity(256 * 1024, io::stdin().lock());
         Reading { input: stdin, bad_line, max_payload, schemas, clock, parts, types: BTreeSet::new() }.run()
     });
-    let (started, queue) = (Instant::now(), target.queue.clone());
+    let started = Instant::now();
     let mut sending = Sending::new(target, context);
     let mut waiting = Vec::with_capacity(GROUPS);
     while handed.recv_many(&mut waiting, GROUPS).await > 0 {
@@ -96,7 +96,7 @@ pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) ->
     let types = reading.join().map_err(|_| anyhow!("{}, then reading stdin failed", sending.so_far()))?;
     let elapsed = started.elapsed();
     sending.bar.finish_and_clear();
-    for remark in unserved::remarks(&queue, &types).await {
+    for remark in sending.target.remarks(&types, context).await {
         output::print_stderr(&format!("jobs wait: {remark}"));
     }
     sending.finish(elapsed, context)
@@ -190,8 +190,7 @@ impl Fate {
 }
 
 struct Sending {
-    producer: Producer,
-    queue: String,
+    target: Target,
     bar: indicatif::ProgressBar,
     accepted: u64,
     /// How many of the accepted jobs existed already.
@@ -207,10 +206,8 @@ struct Sending {
 impl Sending {
     fn new(target: Target, context: &Context) -> Self {
         let bar = output::progress(context.output, None, "jobs accepted");
-        let Target { name, producer, .. } = target;
         Self {
-            producer,
-            queue: name.to_string(),
+            target,
             bar,
             accepted: 0,
             existing: 0,
@@ -246,7 +243,7 @@ impl Sending {
 
     async fn send(&mut self, jobs: Vec<Submission>, lines: &[u64]) -> anyhow::Result<()> {
         let mut fates = vec![Fate::NotAccepted; jobs.len()];
-        let result = self.producer.submit_each(jobs, |place, answer| {
+        let result = self.target.producer.submit_each(jobs, |place, answer| {
             fates[place] = Fate::of(&answer);
             self.existing += u64::from(answer.is_ok_and(|answer| answer.existing().is_some()));
         });
@@ -300,7 +297,7 @@ impl Sending {
         }
         let seconds = elapsed.as_secs_f64();
         let summary = Summary {
-            queue: self.queue,
+            queue: self.target.name.to_string(),
             accepted: self.accepted,
             existing: self.existing,
             rejected: self.rejected,

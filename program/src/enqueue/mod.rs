@@ -20,7 +20,7 @@ use serde::Serialize;
 use streamfleet::job::{
     BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, State, TraceContext, UniqueKey,
 };
-use streamfleet::{Accepted, Durability, Producer, Queue, Submitted, UniqueMode, UniqueScope};
+use streamfleet::{Accepted, Broker, Durability, Producer, Queue, Submitted, UniqueMode, UniqueScope};
 use streamfleet_service::config::{Effective, QueueSection};
 pub(crate) use wait::Report as Outcome;
 
@@ -189,6 +189,7 @@ pub(crate) struct Report {
 /// Where jobs are sent.
 struct Target {
     name: QueueName,
+    broker: Broker,
     queue: Queue,
     producer: Producer,
     max_payload: usize,
@@ -201,14 +202,24 @@ impl Target {
         trace: Option<TraceContext>,
         context: &Context,
     ) -> anyhow::Result<Self> {
-        let queue = context.broker().await?.queue(name.clone());
+        let broker = context.broker().await?;
+        let queue = broker.queue(name.clone());
         let producer = producer(queue.clone(), &context.effective).confirm_within(longest);
         let producer = match trace {
             Some(trace) => producer.within(trace),
             None => producer,
         };
         let max_payload = max_payload(&name, &context.effective);
-        Ok(Self { name, queue, producer, max_payload })
+        Ok(Self { name, broker, queue, producer, max_payload })
+    }
+
+    /// Remarks on what keeps jobs of these types from running: no live worker knows the type, or serves the queue.
+    async fn remarks(&self, types: impl IntoIterator<Item = &JobType>, context: &Context) -> Vec<String> {
+        let mut remarks = unserved::remarks(&self.queue, types).await;
+        if remarks.is_empty() {
+            remarks.extend(unserved::remark_on_queue(&self.broker, &self.queue, &context.effective).await);
+        }
+        remarks
     }
 }
 
@@ -257,9 +268,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         draft.expires_at = Some(now.after(length));
     }
     let submission = draft.submission(max_payload).map_err(refused)?;
-    if let Some(job_type) = &job_type
-        && let Some(remark) = unserved::remark(&target.queue, job_type).await
-    {
+    for remark in target.remarks(&job_type, context).await {
         output::print_stderr(&format!("the job waits: {remark}"));
     }
     if let Some(longest) = wait {

@@ -44,6 +44,12 @@ async fn commands_name_the_types_that_no_live_worker_knows() {
         (warned.code, warned.stderr.as_str()),
         (Some(0), format!("{other}jobs wait: {remark}\n").as_str())
     );
+    let remark = "no live worker serves the queue defualt; did you mean default?";
+    let lost = sf(&scene.server, &["enqueue", "tests", "--queue", "defualt", "--id", "lost"]);
+    assert_eq!((lost.code, lost.stderr), (Some(0), format!("the job waits: {remark}\n")));
+    assert_eq!(json(&scene.server, &["status", "lost"])["unserved"], remark);
+    let lost = sf_with(&scene.server, &["enqueue", "--bulk", "-q", "else"], b"{\"type\":\"tests\"}\n");
+    assert_eq!(lost.stderr, "jobs wait: no live worker serves the queue else\n");
     let known = sf_with(&scene.server, &["enqueue", "--bulk"], b"{\"type\":\"tests\"}\n");
     assert_eq!((known.code, known.stderr.as_str()), (Some(0), ""));
     fleet.stop().await;

@@ -246,6 +246,14 @@ impl Queue {
         Ok((age < every.saturating_mul(3)).then(|| types.collect()))
     }
 
+    /// Returns true if a worker has ever joined the queue.
+    #[doc(hidden)]
+    pub async fn was_joined(&self) -> Result<bool, Error> {
+        let client = self.link.client();
+        let wire: Value = self.link.ask("hget", client.hget(self.keys.control.clone(), "wire")).await?;
+        Ok(!wire.is_null())
+    }
+
     /// Deletes what is written down if it lacks one of these types, which a worker knows that has joined since. Until the leader
     /// asks again, nobody says that no worker knows them.
     #[doc(hidden)]

@@ -62,7 +62,8 @@ async fn get_job(
         wait_for(&site, &queue, &status.id, longest).await?;
         status = found(&site, &queue, &id).await?;
     }
-    let (report, remark) = status::gather(&queue, &status, full).await.map_err(failed)?;
+    let gathered = status::gather((site.broker(), site.effective()), (&queue, &status), full).await;
+    let (report, remark) = gathered.map_err(failed)?;
     if let Some(remark) = remark {
         tracing::warn!(remark, "a job is shown without its payload");
     }
