@@ -166,10 +166,15 @@ impl Args {
     /// Refuses what nobody can have meant.
     pub(super) fn check(&self, filter: &Filter, action: SweepAction) -> Result<(), Wrong> {
         if !self.ids.is_empty() {
-            let why = "a filter selects dead letters by itself: it does not work with ids";
-            return if filter.is_empty() { Ok(()) } else { Err(Wrong(why.to_owned())) };
-        }
-        if filter.is_empty() && !self.all {
+            if !filter.is_empty() {
+                let why = "a filter selects dead letters by itself: it does not work with ids";
+                return Err(Wrong(why.to_owned()));
+            }
+            // Who names a letter means it, but may not know which of its steps are done.
+            if action != SweepAction::StartOver {
+                return Ok(());
+            }
+        } else if filter.is_empty() && !self.all {
             return Err(Wrong(
                 "name dead letters, or select them by a filter, or add --all for all of them".to_owned(),
             ));
@@ -203,6 +208,9 @@ impl Sweep {
     }
 
     async fn named(&mut self, args: &Args) -> anyhow::Result<()> {
+        if self.action == SweepAction::StartOver && !args.yes {
+            self.confirm(args.ids.len() as u64)?;
+        }
         let action = args.actor.action(self.action.command()).ids(&args.ids);
         actor::note(&self.queue, &action).await;
         for id in &args.ids {
@@ -239,9 +247,7 @@ impl Sweep {
             if planned == 0 {
                 return Ok(());
             }
-            if !plan::confirmed(self.action.question(), planned, &self.queue)? {
-                return Err(anyhow::anyhow!("cancelled: nothing was changed"));
-            }
+            self.confirm(planned)?;
             action = action.count(planned);
         }
         actor::note(&self.queue, &action).await;
@@ -249,6 +255,14 @@ impl Sweep {
         let outcome = if done.is_ok() { "done" } else { "ended early" };
         actor::note(&self.queue, &action.count(self.swept.done()).outcome(outcome)).await;
         done
+    }
+
+    /// Asks a person about this many letters.
+    fn confirm(&self, letters: u64) -> anyhow::Result<()> {
+        if plan::confirmed(self.action.question(), letters, &self.queue)? {
+            return Ok(());
+        }
+        Err(anyhow::anyhow!("cancelled: nothing was changed"))
     }
 
     async fn pages(&mut self, selection: &Selection, most: u64, context: &Context) -> anyhow::Result<()> {

@@ -113,7 +113,9 @@ fn a_replay_of_all_steps_warns_and_asks_for_confirmation() {
     std::fs::write(stage.dir.path().join("bank"), "").unwrap();
     let refused = stage.run(&["dead", "replay", "--all", "--steps", "all"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    let replayed = stage.run(&["dead", "replay", "g-1", "--steps", "all"]);
+    let refused = stage.run(&["dead", "replay", "g-1", "--steps", "all"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("add --yes"), "{refused:?}");
+    let replayed = stage.run(&["dead", "replay", "g-1", "--steps", "all", "--yes"]);
     assert!(replayed.stderr.contains("steps of the kind `once`"), "{replayed:?}");
     assert_eq!(replayed.stdout, "1 replayed with all their steps\n");
     stage.until_state("done");
