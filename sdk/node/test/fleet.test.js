@@ -249,6 +249,7 @@ test('the configuration decides about errors, steps have results, and batches ar
     kind = "once"
     handler.pool = "node"
     [types.gift.steps.mail]
+    kind = "auto"
     after = ["charge"]
     handler.pool = "node"
     [types.member]
