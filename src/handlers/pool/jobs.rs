@@ -179,6 +179,11 @@ impl<'a> Jobs<'a> {
         Some(running)
     }
 
+    /// Notes that the program begins no more jobs: those that it has ahead wait for its end.
+    pub(super) fn begin_no_more(&mut self) {
+        self.ahead.clear();
+    }
+
     /// Takes out a job that the program will not begin.
     pub(super) fn withdraw(&mut self, reference: u64) -> Option<Request> {
         let running = self.remove(reference, Instant::now())?;
@@ -388,6 +393,19 @@ mod tests {
         }
         assert!(jobs.is_empty() && jobs.has_room() && end(&mut jobs, 5).is_none());
         assert_eq!(jobs.ahead_bytes, 0);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_crashes_begins_no_more_jobs() {
+        let slots = Slots::new(2);
+        let (mut jobs, _answers) = fill(&slots, 2, 5);
+        jobs.begin_no_more();
+        for (ended, want) in [(2, vec![1]), (1, vec![])] {
+            assert!(end(&mut jobs, ended).is_some());
+            assert_eq!(begun(&mut jobs), want);
+        }
+        assert_eq!(jobs.drain().len(), 3);
+        assert_eq!((jobs.ahead_bytes, jobs.has_room()), (0, true));
     }
 
     #[tokio::test]

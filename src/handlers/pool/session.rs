@@ -418,6 +418,9 @@ impl<'a> Session<'a> {
                 self.logs.log(&self.pool.name, context, level, &text);
             }
             Message::Result { reference, verdict, crash } => {
+                if crash {
+                    self.jobs.begin_no_more();
+                }
                 let running =
                     reference.and_then(|reference| self.jobs.end(reference, (now, self.pool.patience())));
                 let missing =

@@ -31,6 +31,9 @@ while True:
     what = job['payload']
     begun.append(what)
     if what == 'crash': os._exit(3)
+    if what == 'blame':
+        answer(job, 'fatal', error='it was me', crash=True)
+        os._exit(3)
     if what == 'bye':
         answer(job)
         say(type='bye')
@@ -72,6 +75,19 @@ async fn a_crash_fails_the_job_that_had_begun_and_no_other() {
     let (before, after) = (ended[0].as_ref().unwrap(), ended[3].as_ref().unwrap());
     assert_ne!(before[0], after[0], "another program ran the last one");
     assert_eq!(after[1], json!([2, 3]), "in the same order");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_names_itself_as_the_cause_of_a_crash_harms_none_of_those_ahead() {
+    let stage = ahead_stage();
+    stage.warm_up("0").await;
+    let ended = run_all(&stage, &["1", "\"blame\"", "2", "3"]).await;
+    assert_eq!(failure(ended[1].clone()).error, "it was me");
+    for nth in [0, 2, 3] {
+        assert!(ended[nth].is_ok(), "{:?}", ended[nth]);
+    }
+    assert_eq!(ended[3].as_ref().unwrap()[1], json!([2, 3]), "in the same order");
     stage.stop().await;
 }
 
