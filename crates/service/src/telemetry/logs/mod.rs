@@ -1,9 +1,10 @@
 //! Logs: readable text on a terminal, JSON lines elsewhere, always on standard error.
 //!
-//! Lines go through a `writer` that never blocks the caller. Events become lines in `events`, at a bounded rate. A
-//! [`Process`](crate::Process) starts the logs; see the [example](crate).
+//! Lines go through a `writer` that never blocks the caller. Events become lines in `events`, at a bounded rate, and `human` makes
+//! them readable. A [`Process`](crate::Process) starts the logs; see the [example](crate).
 
 mod events;
+mod human;
 mod writer;
 
 use std::io::IsTerminal;
@@ -16,6 +17,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 pub use events::listener;
 pub use writer::Flush;
 
+use self::human::{Fields, Human};
 use super::{Config, LogFormat};
 use streamfleet::traces::{self, Traces};
 
@@ -53,8 +55,8 @@ pub fn start(config: &Config, traces: Option<&Traces>) -> Result<Flush, String> 
     let layer = match (human, terminal) {
         (false, _) => layer.json().flatten_event(true).with_current_span(false).boxed(),
         // On a terminal the layer itself respects NO_COLOR.
-        (true, true) => layer.with_target(false).boxed(),
-        (true, false) => layer.with_target(false).with_ansi(false).boxed(),
+        (true, true) => layer.event_format(Human::new()).fmt_fields(Fields).boxed(),
+        (true, false) => layer.event_format(Human::new()).fmt_fields(Fields).with_ansi(false).boxed(),
     };
     // Spans of attempts are only for traces; a log line has its job as a field.
     let filter = filter.and(filter_fn(|metadata| metadata.target() != traces::TARGET));
@@ -81,7 +83,7 @@ mod tests {
     fn in_development_attempts_and_programs_are_logged_and_nothing_else_in_addition() {
         let filter = filter(DEVELOPMENT).unwrap();
         let debug = tracing::Level::DEBUG;
-        for target in [events::ATTEMPTS, "streamfleet::handlers::pool::words"] {
+        for target in [events::ATTEMPTS].into_iter().chain(human::PROGRAMS) {
             assert!(filter.would_enable(target, &debug), "{target}");
         }
         assert!(!filter.would_enable("streamfleet::worker", &debug));
