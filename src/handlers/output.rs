@@ -28,10 +28,18 @@ pub(super) fn lines(bytes: &[u8]) -> String {
     escaped(bytes, |c| c == '\n')
 }
 
+/// Returns `bytes` as one line of text as it was written, with its indentation, that is safe in a log or a terminal.
+pub(super) fn indented(bytes: &[u8]) -> String {
+    kept(String::from_utf8_lossy(bytes).trim_end(), |c| c == '\t')
+}
+
 fn escaped(bytes: &[u8], is_kept: impl Fn(char) -> bool) -> String {
-    let text = String::from_utf8_lossy(bytes);
+    kept(String::from_utf8_lossy(bytes).trim(), is_kept)
+}
+
+fn kept(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     let mut safe = String::with_capacity(text.len());
-    for c in text.trim().chars() {
+    for c in text.chars() {
         if c.is_control() && !is_kept(c) { safe.extend(c.escape_default()) } else { safe.push(c) }
     }
     safe
@@ -66,6 +74,12 @@ mod tests {
     #[test]
     fn control_characters_are_escaped_and_other_letters_kept() {
         assert_eq!(line("\u{1b}[2Jé\n{\"level\":1}\0\n".as_bytes()), r#"\u{1b}[2Jé\n{"level":1}\u{0}"#);
+    }
+
+    #[test]
+    fn a_line_that_is_shown_as_it_was_written_keeps_its_indentation() {
+        assert_eq!(indented(b"  [\"a\"]=>\n"), "  [\"a\"]=>");
+        assert_eq!(indented(b"\tone\ttwo\x1b[2J \r\n"), "\tone\ttwo\\u{1b}[2J");
     }
 
     #[test]

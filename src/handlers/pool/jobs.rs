@@ -12,6 +12,7 @@ use super::CUT_DELAY;
 use super::cuts::Bell;
 use super::room::Room;
 use super::slots::{Answer, Places, Request};
+use crate::JobContext;
 
 /// While a program works on a job for longer than this, it gets no more jobs ahead: they would wait too long.
 const QUICK: Duration = Duration::from_millis(10);
@@ -287,6 +288,12 @@ impl<'a> Jobs<'a> {
     /// Returns true if any of the jobs is one of these.
     pub(super) fn any(&self, is_wanted: impl Fn(&Running) -> bool) -> bool {
         self.running.values().any(is_wanted)
+    }
+
+    /// Returns the job that the program has begun, if it is one only.
+    pub(super) fn only(&self) -> Option<&JobContext> {
+        let mut begun = self.running.values().filter(|running| running.begun);
+        begun.next().filter(|_| begun.next().is_none()).map(|running| &running.request.context)
     }
 
     /// Returns how many of the jobs are these.

@@ -301,6 +301,7 @@ impl<'a> Session<'a> {
             self.jobs.queue(reference, request, bytes, now);
         } else {
             self.jobs.begin(reference, request, bytes, now);
+            self.program.words.set_job(|| self.jobs.only());
         }
         self.seat.set_busy(true);
         if self.pool.config.max_jobs.is_some_and(|most| self.taken >= most) {
@@ -437,6 +438,7 @@ impl<'a> Session<'a> {
 
     fn on_result(&mut self, running: Running, verdict: Verdict, now: Instant) {
         self.program.words.forget_job();
+        self.program.words.set_job(|| self.jobs.only());
         let Running { request, cut, taken_back, .. } = running;
         if taken_back && matches!(verdict, Verdict::Snooze { .. } | Verdict::Retry { .. }) {
             self.pool.slots.put_back(request);

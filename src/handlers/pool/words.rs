@@ -1,13 +1,14 @@
 //! What a program writes on standard error: logged line by line, and its end kept for errors.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::ChildStderr;
 
+use crate::JobContext;
 use crate::handlers::output;
-use crate::job::PoolName;
+use crate::job::{JobId, JobType, PoolName};
 
 /// How many of the last bytes go into an error.
 const KEPT_BYTES: usize = 2048;
@@ -36,6 +37,8 @@ struct Tail {
     own: usize,
     /// The beginning of a line for the log.
     line: Vec<u8>,
+    /// What the line is about for the log, if the program has one job only.
+    job: Option<(JobType, JobId)>,
 }
 
 /// The end of what a program wrote, as text.
@@ -61,18 +64,28 @@ impl Words {
     /// Notes that the program begins or ends a job. What it has written is not about the next job.
     pub(super) fn forget_job(&self) {
         self.read();
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner).own = 0;
+        let mut tail = self.lock();
+        tail.end_line(&self.pool);
+        tail.own = 0;
+    }
+
+    /// Notes which job the next lines are about, if the program has one job only.
+    pub(super) fn set_job<'a>(&self, only: impl FnOnce() -> Option<&'a JobContext>) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            self.lock().job = only().map(|job| (job.job_type().clone(), job.id().clone()));
+        }
     }
 
     pub(super) fn last(&self) -> LastWords {
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.lock();
+        tail.end_line(&self.pool);
         let own = &tail.bytes[tail.bytes.len() - tail.own..];
         LastWords { all: output::tail(&tail.bytes, KEPT_BYTES), own: output::tail(own, KEPT_BYTES) }
     }
 
     /// Reads what there is. Returns false at the end.
     fn read(&self) -> bool {
-        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.lock();
         let mut chunk = [0; CHUNK_BYTES];
         for _ in 0..READS_AT_ONCE {
             match self.pipe.try_read(&mut chunk) {
@@ -82,6 +95,10 @@ impl Words {
             }
         }
         true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,10 +119,20 @@ impl Tail {
             let room = LOGGED_BYTES - self.line.len();
             self.line.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.ends_with(b"\n") {
-                let text = output::line(&self.line);
-                tracing::debug!(%pool, text, "a program of a pool wrote on standard error");
-                self.line.clear();
+                self.end_line(pool);
             }
         }
+    }
+
+    /// Logs a line even if its end is missing, as after the last words of a program.
+    fn end_line(&mut self, pool: &PoolName) {
+        if self.line.is_empty() {
+            return;
+        }
+        let text = output::indented(&self.line);
+        let (job_type, job) =
+            self.job.as_ref().map(|(job_type, job)| (job_type.as_str(), job.to_string())).unzip();
+        tracing::debug!(%pool, job_type, job, text, "a program of a pool wrote on standard error");
+        self.line.clear();
     }
 }
