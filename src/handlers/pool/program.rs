@@ -23,6 +23,18 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// After a line that is longer than this, its memory is given back.
 const MOST_KEPT: usize = 1024 * 1024;
 
+/// How long a program that is of no use may take to end by itself: how it does that says more than that it was killed.
+const OWN_END: Duration = Duration::from_secs(1);
+
+/// The fault of a program that ended its output.
+const ENDED: &str = "the program ended before it was ready";
+
+/// How the fault of a program that wrote something else begins.
+const WROTE: &str = "the program wrote";
+
+/// What to know about a program that ended without an error.
+const NOT_RUN: &str = "hint: it ended without an error; it must call run() of its package, or read its standard input until that ends";
+
 /// How long to wait for the rest of standard error after the program has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -71,17 +83,19 @@ impl Program {
         let lines = Lines { pipe: stdout, buffer: BytesMut::new(), searched: 0, longest };
         let mut program = Self { leader, stdin: Some(stdin), lines, words, reading };
         let by = Instant::now() + config.start_timeout;
-        let greeted = match timeout_at(by, program.greet(pool)).await {
-            Ok(greeted) => greeted,
+        let fault = match timeout_at(by, program.greet(pool)).await {
+            Ok(Ok(ready)) => return Ok((program, ready)),
+            Ok(Err(fault)) => {
+                program.stdin = None;
+                timeout(OWN_END, program.leader.exited()).await.ok();
+                fault
+            }
             Err(_late) => {
                 let limit = crate::job::format_duration(config.start_timeout);
-                Err(Fault::Failed(format!("the program was not ready within {limit}")))
+                Fault::Failed(format!("the program was not ready within {limit}"))
             }
         };
-        match greeted {
-            Ok(ready) => Ok((program, ready)),
-            Err(fault) => Err(program.given_up(fault, config.template().hint()).await),
-        }
+        Err(program.given_up(fault, config.template().hint()).await)
     }
 
     async fn greet(&mut self, pool: &Shared) -> Result<Ready, Fault> {
@@ -92,28 +106,42 @@ impl Program {
         }
         let line = match self.lines.next().await {
             Ok(Some(line)) => line,
-            Ok(None) => return Err(Fault::Failed("the program ended before it was ready".to_owned())),
-            Err(why) => return Err(Fault::Failed(format!("the program wrote {why} instead of ready"))),
+            Ok(None) => return Err(Fault::Failed(ENDED.to_owned())),
+            Err(why) => return Err(unexpected(&why)),
         };
         match message::parse(&line) {
             Ok(Message::Ready(ready)) => check(pool, ready),
-            Ok(_) => Err(unexpected(&line, "it must be the first line")),
-            Err(why) => Err(unexpected(&line, &why)),
+            Ok(_) => Err(Fault::Failed(format!("the program's first line is not ready: {}", excerpt(&line)))),
+            Err(why) if line.trim_ascii_start().starts_with(b"{") => {
+                Err(Fault::Failed(format!("the program's first line is not ready: {why}")))
+            }
+            Err(_) => {
+                // PHP begins what it shows of its own errors with an empty line.
+                let next = if line.is_empty() { self.lines.next_read().and_then(Result::ok) } else { None };
+                Err(unexpected(&format!("{:?}", excerpt(&next.unwrap_or(line)))))
+            }
         }
     }
 
-    /// Kills the program, and adds to the fault what it wrote on standard error, and the hint.
-    async fn given_up(self, fault: Fault, hint: Option<String>) -> Fault {
+    /// Kills the program if it has not ended by itself, and adds to the fault how it ended, what it wrote on standard error, and
+    /// a hint.
+    async fn given_up(self, fault: Fault, pass_env: Option<String>) -> Fault {
+        let has_ended = self.leader.has_exited();
         let (status, words) = self.end().await;
-        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        let with = |text: String| {
-            let text = error_text(&format!("{text} ({status})"), &words.all);
-            hint.map_or_else(|| text.clone(), |hint| format!("{text}\n{hint}"))
+        let text = match fault {
+            Fault::Failed(text) => text,
+            Fault::Refused(text) => return Fault::Refused(text),
         };
-        match fault {
-            Fault::Failed(text) => Fault::Failed(with(text)),
-            Fault::Refused(text) => Fault::Refused(text),
-        }
+        let status = status.ok().filter(|_| has_ended);
+        let how = status.map_or_else(|| text.clone(), |status| format!("{text} ({status})"));
+        let hint = match (text.as_str(), status) {
+            (ENDED, Some(status)) if status.success() => Some(NOT_RUN.to_owned()),
+            (ENDED, None) => Some("hint: it closed its standard output, and did not end".to_owned()),
+            (text, _) if text.starts_with(WROTE) || is_unreadable(&words.all) => None,
+            _ => pass_env,
+        };
+        let text = error_text(&how, &words.all);
+        Fault::Failed(hint.map_or_else(|| text.clone(), |hint| format!("{text}\n{hint}")))
     }
 
     /// Kills what is left of the program. Returns how it ended, and the end of its standard error.
@@ -135,8 +163,15 @@ impl Program {
     }
 }
 
-fn unexpected(line: &[u8], why: &str) -> Fault {
-    Fault::Failed(format!("the program wrote {:?} instead of ready: {why}", excerpt(line)))
+fn unexpected(what: &str) -> Fault {
+    let advice = ": print nothing on standard output before that, in PHP not before Worker::create()";
+    let advice = if is_unreadable(what) { "" } else { advice };
+    Fault::Failed(format!("{WROTE} {what} instead of ready{advice}"))
+}
+
+/// Returns true if this says that the program's code is wrong, so that no variable can be missing.
+fn is_unreadable(words: &str) -> bool {
+    ["Parse error", "ParseError", "SyntaxError"].iter().any(|mark| words.contains(*mark))
 }
 
 /// Checks whether a program and its pool fit together.

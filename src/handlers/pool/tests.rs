@@ -329,12 +329,34 @@ async fn a_trial_says_what_is_wrong() {
                 that pass_env names";
     assert_eq!(why, format!("the program ended before it was ready (exit status: 4): no database\n{hint}"));
     let why = tried_for(Duration::from_secs(1), "time.sleep(100)").await.unwrap_err();
-    assert!(why.starts_with("the program was not ready within 1s"), "{why}");
-    let why = tried("print('PHP Warning', flush=True)").await.unwrap_err();
-    assert!(why.starts_with("the program wrote \"PHP Warning\" instead of ready"), "{why}");
-    assert!(why.ends_with(hint), "{why}");
+    assert_eq!(why, format!("the program was not ready within 1s\n{hint}"));
+    let why = tried("print('Shop worker', flush=True)").await.unwrap_err();
+    let advice = "print nothing on standard output before that, in PHP not before Worker::create()";
+    assert_eq!(why, format!("the program wrote \"Shop worker\" instead of ready: {advice} (exit status: 0)"));
+    let why = tried("print('\\nParse error: x', flush=True); sys.exit(255)").await.unwrap_err();
+    assert_eq!(why, "the program wrote \"Parse error: x\" instead of ready (exit status: 255)");
     let why = tried("say(type='ready', protocol='1')").await.unwrap_err();
-    assert!(why.contains("expected u64"), "{why}");
+    assert!(
+        why.starts_with("the program's first line is not ready: ") && why.contains("expected u64"),
+        "{why}"
+    );
+}
+
+#[tokio::test]
+async fn a_program_that_ends_before_it_is_ready_is_reported_with_its_own_status() {
+    // As the packages do, it takes its standard output away first.
+    let tried = async |script: &str| {
+        let command = ["python3", "-c", &format!("{PRELUDE}\nos.close(1)\n{script}")];
+        let pool = Pool::new("test".parse().unwrap(), PoolConfig::new(command)).unwrap();
+        soon(pool.try_start()).await.unwrap_err()
+    };
+    let why = tried("time.sleep(0.05); sys.stderr.write('SyntaxError: no'); sys.exit(255)").await;
+    assert_eq!(why, "the program ended before it was ready (exit status: 255): SyntaxError: no");
+    let why = tried("os._exit(0)").await;
+    assert!(why.starts_with("the program ended before it was ready (exit status: 0)\nhint: "), "{why}");
+    assert!(why.contains("run()") && !why.contains("pass_env"), "{why}");
+    let why = tried("time.sleep(100)").await;
+    assert!(why.contains("closed its standard output") && !why.contains("SIGKILL"), "{why}");
 }
 
 #[tokio::test]

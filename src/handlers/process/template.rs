@@ -14,8 +14,11 @@ use super::search::find_program;
 /// Variables of the worker that every program gets, if they are set.
 const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 
-/// How the names of streamfleet's own variables begin, which programs rarely need.
+/// How the names of streamfleet's own variables begin, which programs rarely need …
 const OWN: &str = "STREAMFLEET_";
+
+/// … and other ones that are about streamfleet: a login for its server, and the span of the command that started it.
+const ALSO_OWN: [&str; 2] = ["REDISCLI_AUTH", "TRACEPARENT"];
 
 /// The longest grace: a stopping worker waits that long for a program, and holds the job's lease meanwhile.
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
@@ -114,8 +117,10 @@ impl Template<'_> {
 
     /// Returns what to know about a program that misses a variable; `None` if it gets all that the worker has.
     pub(in crate::handlers) fn hint(&self) -> Option<String> {
-        let is_given =
-            |name: &str| INHERITED.contains(&name) || self.pass_env.iter().any(|given| given == name);
+        let is_given = |name: &str| {
+            let is_passed = self.pass_env.iter().any(|given| given == name);
+            is_passed || INHERITED.contains(&name) || ALSO_OWN.contains(&name)
+        };
         let is_withheld =
             |name: &OsString| name.to_str().is_none_or(|name| !is_given(name) && !name.starts_with(OWN));
         let passed = INHERITED.join(", ");
