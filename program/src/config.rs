@@ -65,6 +65,7 @@ pub(super) fn check(
     without_pools: bool,
     output: Output,
 ) -> anyhow::Result<Exit> {
+    let mut unused = Vec::new();
     let (problems, remarks) = match read {
         Err(invalid) => (invalid.problems, Vec::new()),
         Ok(effective) => {
@@ -74,7 +75,9 @@ pub(super) fn check(
             let missing = effective.missing_programs();
             if missing.is_empty() && !without_pools && !effective.config.pool_names().is_empty() {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                found.extend(runtime.block_on(effective.failing_pools()));
+                let (failing, remarks) = runtime.block_on(effective.failing_pools());
+                found.extend(failing);
+                unused = remarks;
             }
             found.extend(missing);
             found.into_iter().partition(|problem| !problem.is_missing_handler())
@@ -82,6 +85,9 @@ pub(super) fn check(
     };
     for remark in &remarks {
         print_stderr(&format!("{remark}: a worker would refuse to start"));
+    }
+    for remark in &unused {
+        print_stderr(&remark.to_string());
     }
     let found = Found { valid: problems.is_empty(), problems: problems.iter().map(Line::from).collect() };
     output.print(&found, |_| match Invalid::from_problems(problems) {

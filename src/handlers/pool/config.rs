@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::message::Ready;
 use crate::handlers::process::Template;
 use crate::job::ErrorRules;
 use crate::job::number::{count, some_count};
@@ -223,6 +224,20 @@ impl PoolConfig {
         self.template().missing_program()
     }
 
+    /// Returns what a program that greets like this leaves unused, with what to do.
+    pub(super) fn unused_by(&self, ready: &Ready) -> Vec<String> {
+        let keys = [
+            ("inflight", "works on {} at once", self.inflight, ready.inflight),
+            ("ahead", "takes {} ahead", self.ahead, ready.ahead),
+        ];
+        let unused = keys.into_iter().filter(|(_, _, given, wanted)| wanted < given);
+        let remark = |(key, does, given, wanted): (&str, &str, usize, usize)| {
+            let jobs = if wanted == 1 { "1 job".to_owned() } else { format!("{wanted} jobs") };
+            format!("{key} is {given}, but the program {}: lower it to {wanted}", does.replace("{}", &jobs))
+        };
+        unused.map(remark).collect()
+    }
+
     /// Returns how many jobs its programs have at once at most.
     pub(crate) fn places(&self) -> usize {
         self.processes.saturating_mul(self.inflight.saturating_add(self.ahead))
@@ -311,6 +326,18 @@ mod tests {
         ];
         assert_eq!(keys, want.map(|key| format!("pool.{key}")), "{problems:?}");
         assert_eq!(PoolConfig::new(["true"]).validate(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_program_leaves_unused_is_named_with_what_to_do() {
+        let ready = |inflight, ahead| Ready { protocol: 1, types: None, inflight, ahead, sdk: String::new() };
+        let config = PoolConfig::new(["php"]).inflight(8).ahead(4);
+        let want = [
+            "inflight is 8, but the program works on 1 job at once: lower it to 1",
+            "ahead is 4, but the program takes 0 jobs ahead: lower it to 0",
+        ];
+        assert_eq!(config.unused_by(&ready(1, 0)), want);
+        assert_eq!(config.unused_by(&ready(9, 4)), Vec::<String>::new());
     }
 
     #[test]

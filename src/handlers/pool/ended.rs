@@ -65,9 +65,12 @@ impl Session<'_> {
             let error = error_text(&how, own);
             request.answer.send(Answer::Ended { error, by_itself }).ok();
         }
+        // What it wrote about the jobs before was logged then, and what it wrote about one that was cut short is in its error.
+        let wrote = if had_several { words.all.as_str() } else { words.own.as_str() };
+        let wrote = if ending == PoolEnding::Cut { "" } else { wrote };
         self.seat.set_memory(0);
         let why = self.nonsense.as_deref().map(|why| format!("nonsense: {why}")).unwrap_or(shown);
-        Ended { ending, why: error_text(&why, &words.all), answered: self.answered }
+        Ended { ending, why: error_text(&why, wrote), answered: self.answered }
     }
 }
 

@@ -161,19 +161,20 @@ impl Pool {
         self.shared.config.places()
     }
 
-    /// Starts one program, exchanges greetings and ends it, to see whether it works and serves the types.
+    /// Starts one program, exchanges greetings and ends it, to see whether it works and serves the types. Returns which settings
+    /// it leaves unused, for people.
     ///
     /// # Errors
     ///
     /// What is wrong, for people.
     #[doc(hidden)]
-    pub async fn try_start(&self) -> Result<(), String> {
+    pub async fn try_start(&self) -> Result<Vec<String>, String> {
         let started = program::Program::start(&self.shared).await;
-        let (mut program, _ready) = started.map_err(|fault| fault.to_string())?;
+        let (mut program, ready) = started.map_err(|fault| fault.to_string())?;
         program.stdin = None;
         tokio::time::timeout(self.shared.config.grace, program.leader.exited()).await.ok();
         drop(program.end().await);
-        Ok(())
+        Ok(self.shared.config.unused_by(&ready))
     }
 
     /// Runs the programs until `stop` is cancelled and all of them have ended. New ones replace them whenever `requests` grows.

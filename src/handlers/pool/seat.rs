@@ -20,6 +20,10 @@ use super::session::Session;
 use super::{PoolStart, Shared};
 use crate::event::{Event, Events, PoolEnding};
 
+/// What to know about a new program that could not replace an old one.
+const OLD_STAY: &str =
+    "the old programs go on; new ones are tried after the next reload, or with --watch after the next change";
+
 /// What every place of a pool needs.
 pub(super) struct Seating {
     pub(super) pool: Arc<Shared>,
@@ -128,9 +132,10 @@ impl Seating {
         let (pool, config) = (&self.pool.name, &self.pool.config);
         let pid = program.leader.pid().as_raw_nonzero();
         tracing::debug!(%pool, pid, sdk = ready.sdk, "a program of a pool is ready");
-        if self.pool.note_ready() && ready.ahead < config.ahead {
-            let (wants, ahead) = (ready.ahead, config.ahead);
-            tracing::warn!(%pool, wants, ahead, "the programs of a pool take fewer jobs ahead than it has places for; lower its ahead");
+        if self.pool.note_ready() {
+            for remark in config.unused_by(&ready) {
+                tracing::warn!(%pool, remark, "the programs of a pool do not use all of its settings");
+            }
         }
         let room = starting.ready(ready.inflight.min(config.inflight), ready.ahead.min(config.ahead));
         seat.set_busy(false);
@@ -211,8 +216,7 @@ impl Seating {
     }
 
     fn not_replaced(&self, fault: &Fault) {
-        let (pool, why) = (&self.pool.name, fault.to_string());
-        tracing::warn!(%pool, why, "a new program of a pool is not ready; the old ones stay until the next request");
+        let why = format!("{fault}\n{OLD_STAY}");
         self.report(PoolEnding::NotStarted, &why);
     }
 

@@ -323,7 +323,7 @@ async fn a_trial_says_what_is_wrong() {
         soon(Pool::new("test".parse().unwrap(), config).unwrap().try_start()).await
     };
     let tried = async |script: &str| tried_for(crate::handlers::fixture::PATIENCE, script).await;
-    assert_eq!(tried("ready()\nfor line in lines(): pass").await, Ok(()));
+    assert_eq!(tried("ready()\nfor line in lines(): pass").await, Ok(Vec::new()));
     let why = tried("sys.stderr.write('no database')\nsys.exit(4)").await.unwrap_err();
     let hint = "hint: of the worker's environment, programs get only PATH, HOME, LANG, LC_ALL, TZ, TMPDIR and the variables \
                 that pass_env names";

@@ -1,6 +1,6 @@
 //! `config check` greets the programs of pools.
 
-use harness::pool::{SOON, Stage};
+use harness::pool::{PROGRAM, SOON, Stage};
 use harness::process::{Launch, Output, python};
 
 fn check(stage: &Stage, args: &[&str]) -> Output {
@@ -30,6 +30,17 @@ fn a_check_finds_types_that_a_program_does_not_serve() {
     let why = "pools.py: the program does not serve stranger, only act, other";
     assert!(output.stdout.contains(why), "{output:?}");
     assert_eq!(check(&stage, &["--without-pools"]).code, Some(0));
+}
+
+#[test]
+fn a_check_remarks_on_settings_that_a_program_does_not_use() {
+    let stage = Stage::acting("inflight = 4", "");
+    let alone = PROGRAM.replace("inflight=hello[\"inflight\"]", "inflight=1");
+    std::fs::write(stage.dir.path().join("worker.py"), alone).unwrap();
+    let output = check(&stage, &[]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let remark = "pools.py: inflight is 4, but the program works on 1 job at once: lower it to 1";
+    assert!(output.stderr.contains(remark), "{output:?}");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn programs_that_cannot_be_replaced_stay_until_they_can() {
     let program = stage.dir.path().join("worker.py");
     fs::write(&program, "import sys\nsys.exit('no such class')\n").unwrap();
     worker.hang_up();
-    until("the log to say so", SOON, || worker.stderr().contains("the old ones stay"));
+    until("the log to say so", SOON, || worker.stderr().contains("the old programs go on"));
     assert!(worker.stderr().contains("no such class"), "{}", worker.stderr());
     assert_eq!(stage.run("still", "null")["state"], "done");
     assert_eq!(stage.alive(), old);

@@ -131,14 +131,19 @@ impl Pools {
 
 impl Effective {
     /// Starts a program of each pool, exchanges greetings with it and ends it. Returns a problem for each that does not work,
-    /// or does not serve a type of its pool.
-    pub async fn failing_pools(&self) -> Vec<Problem> {
+    /// or does not serve a type of its pool, and then remarks about settings that the programs leave unused.
+    pub async fn failing_pools(&self) -> (Vec<Problem>, Vec<Problem>) {
         let (pools, mut problems) = Pools::of(self);
-        let started = pools.by_name.values().map(|(path, pool)| async move {
-            let why = pool.try_start().await.err()?;
-            Some(Problem::at(path, why, &self.tree))
-        });
-        problems.extend(join_all(started).await.into_iter().flatten());
-        problems
+        let started =
+            pools.by_name.values().map(|(path, pool)| async move { (path, pool.try_start().await) });
+        let mut remarks = Vec::new();
+        for (path, tried) in join_all(started).await {
+            let (list, texts) = match tried {
+                Ok(unused) => (&mut remarks, unused),
+                Err(why) => (&mut problems, vec![why]),
+            };
+            list.extend(texts.into_iter().map(|text| Problem::at(path, text, &self.tree)));
+        }
+        (problems, remarks)
     }
 }
