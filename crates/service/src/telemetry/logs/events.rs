@@ -199,7 +199,11 @@ impl Log {
     /// Logs the end of a program of a pool: a warning unless the pool itself has ended it.
     fn program_ended(&self, pool: &PoolName, ending: PoolEnding, why: &str) {
         let reason = ending.as_str();
-        if ending.is_failure() {
+        if ending == PoolEnding::Cut {
+            self.programs.then(|suppressed| {
+                info!(%pool, why, suppressed, "a program of a pool was ended because it went on with a job that was cut short");
+            });
+        } else if ending.is_failure() {
             self.programs.then(|suppressed| {
                 warn!(%pool, reason, why, suppressed, "a program of a pool failed");
             });
@@ -216,7 +220,7 @@ impl Log {
     }
 
     fn finished(&self, end: &Finished<'_>) {
-        let Finished { queue, job_type, job, attempt, ending, elapsed, .. } = *end;
+        let Finished { queue, job_type, job, attempt, ending, elapsed, delay, .. } = *end;
         let job_type = job_type.map_or("-", |job_type| job_type.as_str());
         if let Ending::Dead(reason) = ending {
             self.dead.then(|suppressed| {
@@ -224,7 +228,26 @@ impl Log {
             });
         }
         let (outcome, elapsed_ms) = (ending.as_str(), elapsed.as_millis() as u64);
-        debug!(target: ATTEMPTS, %queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
+        match ending {
+            // No handler ran, so there was no attempt.
+            Ending::Snoozed if elapsed.is_zero() => {
+                debug!(target: ATTEMPTS, %queue, job_type, %job, delay = ?delay.unwrap_or_default(), "a job is put off");
+            }
+            Ending::Interrupted if elapsed.is_zero() => {
+                debug!(target: ATTEMPTS, %queue, job_type, %job, "a job is given back before it began");
+            }
+            Ending::Cancelled if elapsed.is_zero() => {
+                debug!(target: ATTEMPTS, %queue, job_type, %job, "a job was cancelled while it did not run");
+            }
+            Ending::Succeeded
+            | Ending::Retried
+            | Ending::Dead(_)
+            | Ending::Snoozed
+            | Ending::Interrupted
+            | Ending::Cancelled => {
+                debug!(target: ATTEMPTS, %queue, job_type, %job, attempt, outcome, elapsed_ms, "an attempt ended");
+            }
+        }
     }
 }
 
@@ -321,7 +344,37 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use super::super::human::tests::shown;
     use super::*;
+    use crate::job::{JobId, QueueName};
+
+    #[test]
+    fn what_was_no_attempt_is_not_called_one() {
+        let (queue, job): (QueueName, JobId) = ("mail".parse().unwrap(), "a".parse().unwrap());
+        let line = |ending, elapsed| {
+            let mut end = Finished::malformed(&queue, &job, "");
+            (end.ending, end.elapsed, end.delay) = (ending, elapsed, Some(Duration::from_secs(2)));
+            shown(|| listener()(&Event::Finished(end)))
+        };
+        for (ending, want) in [
+            (Ending::Snoozed, "a job is put off queue=mail job_type=\"-\" job=a delay=2s\n"),
+            (Ending::Interrupted, "a job is given back before it began queue=mail job_type=\"-\" job=a\n"),
+            (Ending::Cancelled, "a job was cancelled while it did not run queue=mail job_type=\"-\" job=a\n"),
+        ] {
+            let shown = line(ending, Duration::ZERO);
+            assert!(shown.ends_with(want), "{shown}");
+            assert!(line(ending, Duration::from_micros(1)).contains("an attempt ended"));
+        }
+    }
+
+    #[test]
+    fn a_program_that_was_cut_short_has_not_failed() {
+        let pool = "php".parse().unwrap();
+        let line = |ending| shown(|| listener()(&Event::PoolProgramEnded { pool: &pool, ending, why: "x" }));
+        let (cut, crashed) = (line(PoolEnding::Cut), line(PoolEnding::Crashed));
+        assert!(cut.contains("INFO") && !cut.contains("failed"), "{cut}");
+        assert!(crashed.contains("WARN a program of a pool failed"), "{crashed}");
+    }
 
     #[test]
     fn suppressed_lines_are_counted_in_the_next_line() {

@@ -108,7 +108,7 @@ fn safe(line: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     /// Returns what these events look like.
-    fn shown(log: impl FnOnce()) -> String {
+    pub(in super::super) fn shown(log: impl FnOnce()) -> String {
         let sink = Sink::default();
         let out = sink.clone();
         let layer = fmt::layer().with_writer(move || out.clone());
