@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// except `vendor`, `node_modules`, `runtime` and the like.
     #[arg(long, short)]
     watch: bool,
+    /// The files of the configuration that the command line names.
+    #[arg(skip)]
+    pub(crate) files: Vec<PathBuf>,
     /// Log everything, as `STREAMFLEET__TELEMETRY__LOG=debug` does. Default: the end of each attempt, what programs write, and
     /// what a worker logs.
     #[arg(long, short)]
@@ -150,8 +153,8 @@ async fn work(
     let metrics = process.metrics_url().unwrap_or_else(|| "off".to_owned());
     let mut lines = greeting(&context.effective, server, &args.folder, &metrics);
     lines.extend(console.as_ref().map(|console| format!("console:       {}", console.url())));
-    let watches = args.watch.then(|| watch::of(&context.effective.config));
-    lines.extend(watches.as_deref().map(watch::remark));
+    let watches = args.watch.then(|| watch::of(&context.effective.config, &args.files));
+    lines.extend(watches.as_ref().map(watch::remark));
     lines.extend(greeting::remarks(&context.effective, !args.clean_env));
     context.output.line(&lines.join("\n"))?;
     let shutdown = context.shutdown.clone();
@@ -167,10 +170,11 @@ async fn work(
         }
     };
     let watching = async {
+        let Some(watches) = watches else { return };
         tokio::select! {
             biased;
             () = shutdown.requested() => {}
-            () = watch::run(watches.unwrap_or_default(), &context.reload) => {}
+            () = watch::run(watches, &context.reload) => {}
         }
     };
     let mut running = std::pin::pin!(async { tokio::join!(working, serving, watching).0 });

@@ -319,7 +319,7 @@ fn early_signals() -> Option<Signals> {
     serves.then(Signals::catch).and_then(Result::ok)
 }
 
-fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
+fn try_main(mut cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     let (shutdown, reload) = (Shutdown::new(), Reload::new());
     if cli.command.serves() {
         let mut signals = signals.map_or_else(Signals::catch, Ok).context("failed to catch signals")?;
@@ -338,6 +338,9 @@ fn try_main(cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     let mut flags = Flags::default().redis(cli.redis).namespace(cli.namespace);
     if let Command::Worker(args) = &cli.command {
         args.apply_to(&mut flags);
+    }
+    if let Command::Dev(args) = &mut cli.command {
+        args.files.clone_from(&cli.config);
     }
     let read = Sources::of_process(cli.config, flags).read();
     if let Command::Config(config::Args { what: config::What::Check { without_pools } }) = &cli.command {

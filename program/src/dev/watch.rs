@@ -2,12 +2,13 @@
 //! on every file system, also on those of containers and virtual machines.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use streamfleet::Reload;
-use streamfleet_service::config::Config;
+use streamfleet_service::config::{Config, DEFAULT_FILE};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -55,9 +56,19 @@ struct Files {
     is_cut: bool,
 }
 
+/// What is watched.
+pub(super) struct Watches {
+    /// The files of the configuration, which is read at the start only.
+    settings: Watch,
+    /// The folders of programs.
+    programs: Vec<Watch>,
+}
+
 /// A folder that is watched.
-pub(super) struct Watch {
+struct Watch {
     folder: PathBuf,
+    /// Files that do not count: those of the configuration, by their names and where they are.
+    settings: Vec<(OsString, PathBuf)>,
     /// Files that count whatever they are called: those that the command names.
     named: Vec<PathBuf>,
     seen: Files,
@@ -66,42 +77,52 @@ pub(super) struct Watch {
     took: Duration,
 }
 
-/// Returns a watch of each folder in which pools run their programs.
-pub(super) fn of(config: &Config) -> Vec<Watch> {
+/// Returns a watch of each folder in which pools run their programs, and of the files of the configuration.
+pub(super) fn of(config: &Config, files: &[PathBuf]) -> Watches {
+    let usual = [PathBuf::from(DEFAULT_FILE)];
+    let files = if files.is_empty() { &usual[..] } else { files };
     let mut commands = BTreeMap::<PathBuf, Vec<String>>::new();
     for pool in config.pools_in_use() {
         let folder = pool.directory.clone().unwrap_or_else(|| PathBuf::from("."));
         commands.entry(folder).or_default().extend_from_slice(&pool.command);
     }
-    commands.into_iter().map(|(folder, command)| Watch::new(folder, &command)).collect()
+    let programs =
+        commands.into_iter().map(|(folder, command)| Watch::new(folder, &command, files)).collect();
+    Watches { settings: Watch::of_files(files), programs }
 }
 
 /// Returns what to know about these watches.
-pub(super) fn remark(watches: &[Watch]) -> String {
-    if watches.is_empty() {
+pub(super) fn remark(watches: &Watches) -> String {
+    if watches.programs.is_empty() {
         return "There is nothing to watch: no type uses a pool, and exec starts a program for each job."
             .to_owned();
     }
     let shown = |watch: &Watch| {
         let rest = if watch.seen.is_cut { " (in part: it is too large)" } else { "" };
-        format!("{}{rest}", watch.folder.display())
+        // A full stop after it would look like a part of it.
+        let folder = fs::canonicalize(&watch.folder).unwrap_or_else(|_| watch.folder.clone());
+        format!("{}{rest}", folder.display())
     };
     format!(
-        "When code or settings change, new programs replace those of the pools. Watched: {}.",
-        listed(watches.iter().map(shown))
+        "When code or settings change, new programs replace those of the pools. Watched: {}",
+        listed(watches.programs.iter().map(shown))
     )
 }
 
-/// Requests new programs whenever files change. Ends only if there is nothing to watch, or with the process.
-pub(super) async fn run(mut watches: Vec<Watch>, reload: &Reload) {
-    while let Some(pause) = watches.iter().map(Watch::pause).max() {
-        sleep(pause).await;
+/// Requests new programs whenever files change, and says so if that is not enough. Ends with the process.
+pub(super) async fn run(mut watches: Watches, reload: &Reload) {
+    loop {
+        sleep(watches.programs.iter().map(Watch::pause).fold(EVERY, Duration::max)).await;
         let look = move || {
-            let changed: Vec<PathBuf> = watches.iter_mut().filter_map(Watch::changed).collect();
-            (watches, changed)
+            let settings = watches.settings.changed();
+            let changed: Vec<PathBuf> = watches.programs.iter_mut().filter_map(Watch::changed).collect();
+            (watches, settings, changed)
         };
-        let Ok((looked, changed)) = spawn_blocking(look).await else { return };
+        let Ok((looked, settings, changed)) = spawn_blocking(look).await else { return };
         watches = looked;
+        if let Some(file) = settings {
+            tracing::warn!(?file, "the configuration has changed: restart `streamfleet dev` to apply it");
+        }
         if let Some(file) = changed.first() {
             tracing::info!(?file, "files have changed: new programs replace those of the pools");
             reload.request();
@@ -110,10 +131,22 @@ pub(super) async fn run(mut watches: Vec<Watch>, reload: &Reload) {
 }
 
 impl Watch {
-    /// Watches a folder from now on, and those files in it that a command names.
-    fn new(folder: PathBuf, command: &[String]) -> Self {
+    /// Watches a folder from now on, and those files in it that a command names, but not the `settings`.
+    fn new(folder: PathBuf, command: &[String], settings: &[PathBuf]) -> Self {
         let named = command.iter().map(|word| folder.join(word)).filter(|path| path.is_file()).collect();
-        let mut watch = Self { folder, named, seen: Files::default(), pending: None, took: Duration::ZERO };
+        let place = |file: &PathBuf| Some((file.file_name()?.to_owned(), fs::canonicalize(file).ok()?));
+        Self::begin(folder, named, settings.iter().filter_map(place).collect())
+    }
+
+    /// Watches only these files from now on.
+    fn of_files(files: &[PathBuf]) -> Self {
+        // There is no folder without a name.
+        Self::begin(PathBuf::new(), files.to_owned(), Vec::new())
+    }
+
+    fn begin(folder: PathBuf, named: Vec<PathBuf>, settings: Vec<(OsString, PathBuf)>) -> Self {
+        let (seen, took) = (Files::default(), Duration::ZERO);
+        let mut watch = Self { folder, settings, named, seen, pending: None, took };
         watch.seen = watch.look();
         watch
     }
@@ -181,8 +214,17 @@ impl Watch {
             }
         } else if counts(name) {
             let path = entry.path();
+            if self.is_setting(name, &path) {
+                return;
+            }
             files.stamps.extend(stamp(&path).map(|stamp| (path, stamp)));
         }
+    }
+
+    /// Returns true if this is a file of the configuration.
+    fn is_setting(&self, name: &str, path: &Path) -> bool {
+        let mut named = self.settings.iter().filter(|(setting, _)| setting.as_os_str() == name);
+        named.any(|(_, place)| fs::canonicalize(path).is_ok_and(|path| path == *place))
     }
 }
 
@@ -220,7 +262,7 @@ mod tests {
         let folder = dir.path();
         write(folder, "worker.php", "one");
         write(folder, "app/Mail.php", "one");
-        let mut watch = Watch::new(folder.to_owned(), &[]);
+        let mut watch = Watch::new(folder.to_owned(), &[], &[]);
         assert_eq!(settled(&mut watch), None);
         write(folder, "app/Mail.php", "three");
         assert_eq!(settled(&mut watch).as_deref(), Some("app/Mail.php"));
@@ -236,7 +278,7 @@ mod tests {
     #[test]
     fn a_change_that_goes_on_is_reported_when_it_has_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let mut watch = Watch::new(dir.path().to_owned(), &[]);
+        let mut watch = Watch::new(dir.path().to_owned(), &[], &[]);
         for length in 1..5 {
             write(dir.path(), "a.py", &"x".repeat(length));
             assert_eq!(watch.changed(), None);
@@ -249,7 +291,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path();
         write(folder, "bin/worker", "one");
-        let mut watch = Watch::new(folder.to_owned(), &["bin/worker".to_owned(), "--fast".to_owned()]);
+        let mut watch = Watch::new(folder.to_owned(), &["bin/worker".to_owned(), "--fast".to_owned()], &[]);
         let ours = [
             "vendor/a.php",
             "lib/node_modules/a.js",
@@ -270,6 +312,25 @@ mod tests {
     }
 
     #[test]
+    fn the_files_of_the_configuration_do_not_count_as_code() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path();
+        let file = folder.join("streamfleet.toml");
+        write(folder, "streamfleet.toml", "one");
+        write(folder, "app/streamfleet.toml", "one");
+        let mut programs = Watch::new(folder.to_owned(), &[], std::slice::from_ref(&file));
+        let mut settings = Watch::of_files(std::slice::from_ref(&file));
+        write(folder, "streamfleet.toml", "three");
+        assert_eq!(
+            (settled(&mut programs), settled(&mut settings)),
+            (None, Some(file.display().to_string()))
+        );
+        write(folder, "app/streamfleet.toml", "three");
+        assert_eq!(settled(&mut programs).as_deref(), Some("app/streamfleet.toml"));
+        assert_eq!(settled(&mut settings), None);
+    }
+
+    #[test]
     fn a_huge_folder_is_looked_at_in_part() {
         let dir = tempfile::tempdir().unwrap();
         for number in 0..=MOST_ENTRIES {
@@ -277,7 +338,7 @@ mod tests {
                 .or_else(|_| fs::write(dir.path().join(format!("{number}.txt")), ""))
                 .unwrap();
         }
-        let watch = Watch::new(dir.path().to_owned(), &[]);
+        let watch = Watch::new(dir.path().to_owned(), &[], &[]);
         assert!(watch.seen.is_cut && watch.pause() >= EVERY);
     }
 }

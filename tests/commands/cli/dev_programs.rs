@@ -155,7 +155,8 @@ fn a_change_starts_new_programs_and_a_mistake_leaves_the_old_ones_until_it_is_me
     until("new programs again", SOON, || count("new ones replace all") == 2);
     desk.submit(&process, "\"fourth\"");
     until("the fourth job", SOON, || count("renewed") == 1);
-    assert!(process.stdout().contains("Watched: "), "{}", process.stdout());
+    let watched = format!("Watched: {}\n", fs::canonicalize(desk.path()).unwrap().display());
+    assert!(process.stdout().contains(&watched), "{}", process.stdout());
     stop(&process);
 }
 
