@@ -402,6 +402,16 @@ impl JobContext {
         self.reports.log(&self.delivery, text);
     }
 
+    /// Says in the job's log, and for developers, that a result which its record should have is not kept, and why.
+    pub(crate) fn result_is_not_kept(&self, why: &str) {
+        if self.has_record() {
+            let (job, job_type) = (self.id(), self.job_type());
+            tracing::debug!(target: "streamfleet::handlers", %job, %job_type, why, "a result is not kept");
+            let of_step = self.step().map(|step| format!(" of the step {step}")).unwrap_or_default();
+            self.log(&format!("the result{of_step} is not kept: {why}"));
+        }
+    }
+
     /// Returns true if the job already has a record, so that reporting something costs nothing more.
     pub(crate) fn has_record(&self) -> bool {
         self.tracked || self.delivery.report.is_used()

@@ -15,7 +15,7 @@ use super::handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload};
 use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
-use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry};
+use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry, StepRecord};
 use crate::schema::Schemas;
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
@@ -274,14 +274,20 @@ pub(super) async fn handled<H: Handler>(handler: &H, context: JobContext) -> Out
 async fn attempt<H: Handler>(handler: &H, context: JobContext) -> Handled {
     let (payload, encoding) = (context.job().payload.clone(), context.job().encoding);
     let payload = H::Payload::decode(payload, encoding).map_err(JobError::fatal)?;
-    handler.run(payload, context).await.map(|output| result(&output))
+    let about = context.clone();
+    handler.run(payload, context).await.map(|output| result(&output, &about))
 }
 
 /// The result as JSON; `None` for nothing, and for what does not fit.
-fn result(output: &impl serde::Serialize) -> Option<Bytes> {
+fn result(output: &impl serde::Serialize, context: &JobContext) -> Option<Bytes> {
     let json = serde_json::to_vec(output).ok()?;
-    let kept = json != b"null" && json.len() <= MAX_RESULT_BYTES;
-    kept.then(|| json.into())
+    let most = if context.step().is_some() { StepRecord::MAX_RESULT_BYTES } else { MAX_RESULT_BYTES };
+    if json.len() > most {
+        let why = format!("it has {} bytes of JSON, and may have {} KiB", json.len(), most / 1024);
+        context.result_is_not_kept(&why);
+        return None;
+    }
+    (json != b"null").then(|| json.into())
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -292,7 +298,17 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::{EntryId, Envelope, JobSpec, Lane};
     use crate::worker::handler::RawPayload;
+
+    /// The context of a job that has a record.
+    fn context() -> JobContext {
+        let fields =
+            [(b"type".as_slice(), b"report".as_slice()), (b"tracking".as_slice(), b"all".as_slice())];
+        let envelope = Envelope::new(fields.into_iter());
+        let job = JobSpec::parse(&envelope, EntryId::new(1700, 3), Lane::Normal).unwrap();
+        JobContext::undelivered(job, envelope, "mail".parse().unwrap(), std::time::Instant::now())
+    }
 
     struct Nothing;
 
@@ -321,9 +337,18 @@ mod tests {
     }
 
     #[test]
-    fn a_null_or_oversized_result_is_not_kept() {
-        assert_eq!(result(&()), None);
-        assert_eq!(result(&"x".repeat(MAX_RESULT_BYTES)), None);
-        assert_eq!(result(&7).as_deref(), Some(b"7".as_slice()));
+    fn a_null_or_oversized_result_is_not_kept_and_the_log_says_so_of_the_second() {
+        let context = context();
+        assert_eq!(result(&(), &context), None);
+        assert_eq!(result(&7, &context).as_deref(), Some(b"7".as_slice()));
+        assert_eq!(context.reported().1, Vec::<String>::new());
+        assert_eq!(result(&"x".repeat(MAX_RESULT_BYTES), &context), None);
+        let step = context.clone().with_step("charge");
+        assert_eq!(result(&"x".repeat(StepRecord::MAX_RESULT_BYTES), &step), None);
+        let want = [
+            "the result is not kept: it has 65538 bytes of JSON, and may have 64 KiB",
+            "the result of the step charge is not kept: it has 16386 bytes of JSON, and may have 16 KiB",
+        ];
+        assert_eq!(context.reported().1, want);
     }
 }

@@ -75,6 +75,8 @@ pub(super) struct Ready {
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     Done(Value),
+    /// Done, with a result that is not kept, and why.
+    DoneWithout(String),
     /// `classes` are those of the exception, the nearest first, if the program leaves the decision to the worker.
     Retry {
         error: String,
@@ -195,7 +197,10 @@ fn verdict(fields: &Fields<'_>) -> Result<Verdict, String> {
     let error = || or(output::lines(head(Text::of(&fields.error))), "failed without a text");
     let reason = |otherwise| or(output::line(head(Text::of(&fields.reason))), otherwise);
     match fields.outcome.as_ref().map(|outcome| &*outcome.0) {
-        Some("done") => Ok(Verdict::Done(result(fields.result, fields.result_base64.as_ref())?)),
+        Some("done") => match result(fields.result, fields.result_base64.as_ref())? {
+            Ok(result) => Ok(Verdict::Done(result)),
+            Err(why) => Ok(Verdict::DoneWithout(why)),
+        },
         Some("retry") => {
             let classes = fields.classes.iter().flatten().take(ErrorRules::MAX_CLASSES);
             let classes = classes.map(|class| class.0.to_string()).collect();
@@ -225,25 +230,24 @@ fn delay(ms: f64) -> Result<Duration, String> {
     Ok(Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(LONGEST_DELAY).min(LONGEST_DELAY))
 }
 
-/// Returns a result; bytes look as they do for other handlers.
-fn result(json: Option<&RawValue>, base64: Option<&Text<'_>>) -> Result<Value, String> {
-    let Some(Text(data)) = base64 else { return Ok(json.map_or(Value::Null, |json| kept(json.get()))) };
+/// Returns a result, or why it is not kept; bytes look as they do for other handlers.
+fn result(json: Option<&RawValue>, base64: Option<&Text<'_>>) -> Result<Result<Value, String>, String> {
+    let Some(Text(data)) = base64 else { return Ok(json.map_or(Ok(Value::Null), |json| kept(json.get()))) };
     if BASE64_STANDARD.decode(data.as_bytes()).is_err() {
         return Err("result_base64 is not base64".to_owned());
     }
-    Ok(serde_json::json!({ "encoding": "base64", "data": data }))
+    Ok(Ok(serde_json::json!({ "encoding": "base64", "data": data })))
 }
 
 /// Reads a result that may be kept. One that cannot be read, because it is nested too deep, is left out: its work is done, and
 /// the program's other jobs are not to blame.
-fn kept(json: &str) -> Value {
+fn kept(json: &str) -> Result<Value, String> {
     if json.len() > LONGEST_RESULT {
-        return Value::Null;
+        let most = MAX_RESULT_BYTES / 1024;
+        return Err(format!("it has {} bytes of JSON, and may have {most} KiB", json.len()));
     }
-    serde_json::from_str(json).unwrap_or_else(|error| {
-        tracing::warn!(%error, "a program of a pool wrote a result that cannot be read; the job has none");
-        Value::Null
-    })
+    serde_json::from_str(json)
+        .map_err(|error| format!("it cannot be read: {}", excerpt(error.to_string().as_bytes())))
 }
 
 /// Returns the beginning of a line as text that is safe in a log.
@@ -422,9 +426,9 @@ mod tests {
         for json in [deep.as_str(), long.as_str(), "1e999", "\"\\ud800\""] {
             let line =
                 format!("{{\"type\":\"result\",\"ref\":\"17\",\"outcome\":\"done\",\"result\":{json}}}");
-            let done =
-                Message::Result { reference: Some(17), verdict: Verdict::Done(Value::Null), crash: false };
-            assert_eq!(parse(line.as_bytes()), Ok(done), "{}", excerpt(json.as_bytes()));
+            let read = parse(line.as_bytes()).unwrap();
+            let is_left_out = matches!(&read, Message::Result { verdict: Verdict::DoneWithout(why), .. } if why.len() < 300);
+            assert!(is_left_out, "{read:?}");
             let line = format!("{{\"type\":\"log\",\"message\":\"x\",\"fields\":{{\"a\":{json}}}}}");
             assert!(parse(line.as_bytes()).is_ok(), "{}", excerpt(json.as_bytes()));
         }

@@ -284,6 +284,10 @@ impl Pool {
 fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<Value, JobError> {
     match verdict {
         Verdict::Done(result) => Ok(result),
+        Verdict::DoneWithout(why) => {
+            context.result_is_not_kept(&why);
+            Ok(Value::Null)
+        }
         Verdict::Retry { error, delay, classes } => match errors.decide(&classes) {
             Some((_, RuleAction::Retry)) | None => Err(match delay {
                 Some(delay) => JobError::retry_after(delay, error),

@@ -375,6 +375,16 @@ for job in jobs():
 }
 
 #[tokio::test]
+async fn a_result_that_is_not_kept_is_named_in_the_log_of_the_job() {
+    let stage = Stage::new("ready()\nfor job in jobs(): answer(job, result='x' * 300000)");
+    let context = context(&[("tracking", "all")]);
+    assert_eq!(soon(run(&stage.pool, b"1", context.clone())).await, Ok(Value::Null));
+    let want = "the result is not kept: it has 300002 bytes of JSON, and may have 64 KiB";
+    assert_eq!(context.reported().1, [want]);
+    stage.stop().await;
+}
+
+#[tokio::test]
 async fn a_large_payload_passes_while_the_program_writes() {
     let stage = Stage::new(
         "ready()
