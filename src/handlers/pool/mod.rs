@@ -296,6 +296,11 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
             Some((rule, then)) => {
                 let (job, job_type) = (context.id(), context.job_type());
                 tracing::debug!(%job, %job_type, rule, ?then, "the class of an error decides about the job");
+                let then = match (then, delay) {
+                    // The program may have asked for more.
+                    (RuleAction::RetryAfter(least), Some(delay)) => RuleAction::RetryAfter(least.max(delay)),
+                    (then, _) => then,
+                };
                 then.error(|| error).map_or(Ok(Value::Null), Err)
             }
         },

@@ -15,6 +15,8 @@ for job in jobs():
     classes = [kind.__name__ for kind in getattr(__builtins__, job['payload']).__mro__]
     if job['attempt'] == 2: answer(job, 'fatal', error='its own decision', classes=classes)
     elif job['attempt'] == 3: answer(job, 'retry', error='an old program')
+    elif job['attempt'] == 4: answer(job, 'retry', error='busy', classes=classes, delay_ms=60000)
+    elif job['attempt'] == 5: answer(job, 'retry', error='busy', classes=classes, delay_ms=1000)
     else: answer(job, 'retry', error=job['payload'], classes=classes)",
         |config| config.errors(of_pool),
     );
@@ -28,6 +30,10 @@ for job in jobs():
     assert_eq!(failure(ask("ValueError", "0").await).retry, Retry::Policy, "the type's rule comes first");
     assert_eq!(ask("UnicodeDecodeError", "0").await, Ok(Value::Null));
     assert_eq!(failure(ask("OSError", "0").await).retry, Retry::After(Duration::from_secs(30)));
+    for (attempt, seconds) in [("3", 60), ("4", 30)] {
+        let later = failure(ask("OSError", attempt).await).retry;
+        assert_eq!(later, Retry::After(Duration::from_secs(seconds)), "the later of both");
+    }
     assert_eq!(failure(ask("SystemExit", "0").await).retry, Retry::Policy, "no rule fits");
     assert_eq!(failure(ask("KeyError", "1").await).retry, Retry::Never);
     assert_eq!(failure(ask("KeyError", "2").await).retry, Retry::Policy);
