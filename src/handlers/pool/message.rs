@@ -144,6 +144,9 @@ impl Text<'_> {
 
 /// Reads a line of a program, or returns why it is nonsense.
 pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
+    if !is_object(line) {
+        return Err(format!("a line that is not JSON: {}", excerpt(line)));
+    }
     // The error may quote all of a text.
     let wrong =
         |error: serde_json::Error| format!("{} in {}", excerpt(error.to_string().as_bytes()), excerpt(line));
@@ -178,6 +181,11 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
         "bye" => Ok(Message::Bye),
         other => Err(format!("the unknown type {:?} in {}", excerpt(other.as_bytes()), excerpt(line))),
     }
+}
+
+/// Returns true if a line looks like a message, so that what is wrong with it is of interest.
+pub(super) fn is_object(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"{")
 }
 
 fn level(name: &str) -> Result<tracing::Level, String> {

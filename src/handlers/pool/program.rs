@@ -112,7 +112,7 @@ impl Program {
         match message::parse(&line) {
             Ok(Message::Ready(ready)) => check(pool, ready),
             Ok(_) => Err(Fault::Failed(format!("the program's first line is not ready: {}", excerpt(&line)))),
-            Err(why) if line.trim_ascii_start().starts_with(b"{") => {
+            Err(why) if message::is_object(&line) => {
                 Err(Fault::Failed(format!("the program's first line is not ready: {why}")))
             }
             Err(_) => {

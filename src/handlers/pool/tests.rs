@@ -122,7 +122,10 @@ for job in jobs():
         ("crash", "the program ended without an answer (exit status: 3): last words"),
         ("kill", "the program ended without an answer (signal: 9 (SIGKILL)): last words"),
         ("silence", "the program ended without an answer (exit status: 0): last words"),
-        ("nonsense", "the program was ended because it wrote nonsense"),
+        (
+            "nonsense",
+            "the program was ended because it wrote nonsense (a line that is not JSON: Warning: x): last words",
+        ),
         ("unknown", "the program was ended because it wrote nonsense (the unknown type \"surprise\""),
     ] {
         let failed = failure(stage.run(&format!("\"{what}\"")).await);

@@ -20,6 +20,7 @@ print(json.dumps({"type": "ready", "protocol": 1}), flush=True)
 for line in sys.stdin:
     job = json.loads(line)
     print("\x1b[2Jwarning \u202e about", job.get("payload"), file=sys.stderr, flush=True)
+    print("  and a line without an end", file=sys.stderr, end="", flush=True)
     print(json.dumps({"type": "result", "ref": job["ref"], "outcome": "done"}), flush=True)
 "#;
 
@@ -93,6 +94,10 @@ fn programs_get_the_environment_without_secrets_and_what_they_write_is_shown_har
         assert!(ended.contains(part), "{part}: {ended}");
     }
     assert!(!log.contains(['\u{1b}', '\u{202e}']), "{log}");
+    assert!(log.contains("]   and a line without an end\n"), "{log}");
+    // What a program writes has its job before it, and is not quoted.
+    let written = log.lines().find(|line| line.contains("about ann")).unwrap();
+    assert!(written.starts_with("[mail.send 1") && written.contains("] \\u{1b}[2Jwarning "), "{written}");
     // Nobody knows what its handler expects.
     let banner = process.stdout();
     assert!(!banner.contains("hello") && banner.contains("' type mail.send\n"), "{banner}");

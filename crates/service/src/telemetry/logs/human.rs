@@ -54,7 +54,10 @@ impl Visit for Written {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "text" => value.clone_into(&mut self.text),
-            "pool" | "job_type" | "job" => self.about.push(value.to_owned()),
+            // The pool of one type has its name.
+            "pool" | "job_type" | "job" if self.about.last().is_none_or(|last| last != value) => {
+                self.about.push(value.to_owned());
+            }
             _ => {}
         }
     }
