@@ -226,16 +226,19 @@ impl PoolConfig {
 
     /// Returns what a program that greets like this leaves unused, with what to do.
     pub(super) fn unused_by(&self, ready: &Ready) -> Vec<String> {
-        let keys = [
-            ("inflight", "works on {} at once", self.inflight, ready.inflight),
-            ("ahead", "takes {} ahead", self.ahead, ready.ahead),
-        ];
-        let unused = keys.into_iter().filter(|(_, _, given, wanted)| wanted < given);
-        let remark = |(key, does, given, wanted): (&str, &str, usize, usize)| {
-            let jobs = if wanted == 1 { "1 job".to_owned() } else { format!("{wanted} jobs") };
-            format!("{key} is {given}, but the program {}: lower it to {wanted}", does.replace("{}", &jobs))
-        };
-        unused.map(remark).collect()
+        let mut remarks = Vec::new();
+        for (key, given, does, wanted, when) in [
+            ("inflight", self.inflight, "works on", ready.inflight, "at once"),
+            ("ahead", self.ahead, "takes", ready.ahead, "ahead"),
+        ] {
+            if wanted < given {
+                let jobs = if wanted == 1 { "job" } else { "jobs" };
+                remarks.push(format!(
+                    "{key} is {given}, but the program {does} {wanted} {jobs} {when}: lower it to {wanted}"
+                ));
+            }
+        }
+        remarks
     }
 
     /// Returns how many jobs its programs have at once at most.
