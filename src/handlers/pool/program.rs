@@ -111,10 +111,8 @@ impl Program {
         };
         match message::parse(&line) {
             Ok(Message::Ready(ready)) => check(pool, ready),
-            Ok(_) => Err(Fault::Failed(format!("the program's first line is not ready: {}", excerpt(&line)))),
-            Err(why) if message::is_object(&line) => {
-                Err(Fault::Failed(format!("the program's first line is not ready: {why}")))
-            }
+            Ok(_) => Err(not_ready(&excerpt(&line))),
+            Err(why) if message::is_object(&line) => Err(not_ready(&why)),
             Err(_) => {
                 // PHP begins what it shows of its own errors with an empty line.
                 let next = if line.is_empty() { self.lines.next_read().and_then(Result::ok) } else { None };
@@ -161,6 +159,10 @@ impl Program {
         let pages: u64 = std::fs::read_to_string(path).ok()?.split(' ').nth(1)?.parse().ok()?;
         Some(pages.saturating_mul(rustix::param::page_size() as u64))
     }
+}
+
+fn not_ready(why: &str) -> Fault {
+    Fault::Failed(format!("{WROTE} a first line that is not ready: {why}"))
 }
 
 fn unexpected(what: &str) -> Fault {
