@@ -47,6 +47,16 @@ pub(super) struct Trial {
     failed: u64,
 }
 
+/// When the next program of a place starts.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    AtOnce,
+    /// When there are more jobs than programs.
+    Wanted,
+    /// The same, or when new programs are requested: while none was ready, that shows whether what was mended works.
+    Requested,
+}
+
 /// A program that serves.
 struct Serving<'a> {
     /// Ends with the program.
@@ -77,29 +87,36 @@ impl Seating {
     /// program in any case, so that a mistake shows at once.
     pub(super) async fn run(self, is_first: bool) {
         let is_eager = self.pool.config.start == PoolStart::Eager;
-        let (mut at_once, mut leaving) = (is_eager || is_first, Leaving::new());
-        let mut requests = self.requests.clone();
-        while let Some(starting) = meanwhile(&mut leaving, self.wanted(at_once, &mut requests)).await {
-            at_once = is_eager;
+        let mut when = if is_eager || is_first { When::AtOnce } else { When::Wanted };
+        let (mut leaving, mut requests) = (Leaving::new(), self.requests.clone());
+        while let Some(starting) = meanwhile(&mut leaving, self.wanted(when, &mut requests)).await {
             requests.mark_unchanged();
             match meanwhile(&mut leaving, self.start(starting)).await {
                 Some(Ok(serving)) => self.serve(serving, &mut leaving).await,
                 Some(Err(fault)) => self.not_started(&fault),
                 None => break,
             }
+            when = match is_eager {
+                true => When::AtOnce,
+                false if is_first && !self.pool.was_ready() => When::Requested,
+                false => When::Wanted,
+            };
         }
         while leaving.next().await.is_some() {}
     }
 
     /// Waits until a program should start; `None` if the pool stops first.
-    async fn wanted<'a>(
-        &'a self,
-        at_once: bool,
-        requests: &mut watch::Receiver<u64>,
-    ) -> Option<Starting<'a>> {
+    async fn wanted<'a>(&'a self, when: When, requests: &mut watch::Receiver<u64>) -> Option<Starting<'a>> {
         let starting = async {
             let slots = &self.pool.slots;
-            let starting = if at_once { Starting::new(slots, 1) } else { Starting::wanted(slots).await };
+            let starting = match when {
+                When::AtOnce => Starting::new(slots, 1),
+                When::Wanted => Starting::wanted(slots).await,
+                When::Requested => tokio::select! {
+                    starting = Starting::wanted(slots) => starting,
+                    Ok(()) = requests.changed() => return Starting::new(slots, 1),
+                },
+            };
             let not_before = self.pool.restarts().not_before();
             if let Some(at) = not_before {
                 tokio::select! {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::Reload;
-use crate::handlers::fixture::{context, context_for, failure, run, soon};
+use crate::handlers::fixture::{context, context_for, failure, run, soon, until};
 use crate::job::{FailureKind, Outcome, Retry};
 
 /// What every program begins with: `say` writes a line, and `jobs` returns the jobs' lines.
@@ -358,6 +358,24 @@ async fn a_program_that_ends_before_it_is_ready_is_reported_with_its_own_status(
     assert!(why.contains("run()") && !why.contains("pass_env"), "{why}");
     let why = tried("time.sleep(100)").await;
     assert!(why.contains("closed its standard output") && !why.contains("SIGKILL"), "{why}");
+}
+
+#[tokio::test]
+async fn a_pool_whose_first_program_failed_tries_again_when_new_ones_are_requested() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let script = "os.chdir(os.environ['FOLDER'])
+open('tried', 'w').close()
+if not os.path.exists('mended'): sys.exit(3)
+open('served', 'w').close()
+ready()
+for job in jobs(): answer(job)";
+    let stage = Stage::with(script, |config| config.env([("FOLDER", dir.path().to_str().unwrap())]));
+    until("a start", || file("tried").exists().then_some(())).await;
+    std::fs::write(file("mended"), "").unwrap();
+    stage.reload.request();
+    until("a start without a job", || file("served").exists().then_some(())).await;
+    stage.stop().await;
 }
 
 #[tokio::test]
