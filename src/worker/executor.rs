@@ -224,7 +224,11 @@ impl Executor {
     }
 
     /// Asks once more about an attempt that has waited since, and that no handler has begun.
-    async fn ask_again(&self, delivery: &Arc<Delivery>, tracked: bool) -> Result<Instant, Outcome> {
+    pub(super) async fn ask_again(
+        &self,
+        delivery: &Arc<Delivery>,
+        tracked: bool,
+    ) -> Result<Instant, Outcome> {
         let cut = delivery.held_lease.token();
         let checking = async {
             while !self.admission.recheck().await {

@@ -166,6 +166,8 @@ pub struct JobContext {
 pub(super) struct StepView {
     pub(super) name: StepName,
     pub(super) kind: StepKind,
+    /// Whether no other step has run in this attempt: until this one begins, nor has the attempt.
+    pub(super) is_first: bool,
     /// The number of runs that counted before this one.
     pub(super) attempts: u32,
     /// Cancelled when the step is cut short.
@@ -209,7 +211,7 @@ impl JobContext {
         let results =
             results.iter().map(|(step, json)| (parsed(step), Bytes::copy_from_slice(json.as_bytes())));
         let (results, after) = (results.collect(), after.iter().map(|step| parsed(step)).collect());
-        self.in_step(StepView { name, kind, attempts: 0, token, results, after, trace: None })
+        self.in_step(StepView { name, kind, is_first: true, attempts: 0, token, results, after, trace: None })
     }
 
     /// Creates the context of a job that was not delivered.
@@ -270,9 +272,10 @@ impl JobContext {
     }
 
     /// Returns true if nothing may begin the job before its worker has asked again: it has waited since it was asked about. A
-    /// step never does that, because its job has begun.
+    /// step never does that after another one, because its job has begun.
     pub(crate) fn is_in_doubt(&self, now: Instant) -> bool {
-        self.step.is_none() && self.delivery.held_lease.is_in_doubt(&self.reports.rules, now)
+        self.step.as_ref().is_none_or(|step| step.is_first)
+            && self.delivery.held_lease.is_in_doubt(&self.reports.rules, now)
     }
 
     /// Notes that nothing has begun the job, and that its worker has to ask again whether it may start.

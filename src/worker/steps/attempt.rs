@@ -49,6 +49,7 @@ pub(in crate::worker) async fn begin<'a>(
         now: delivery.job.entry_created(),
         tried: BTreeSet::new(),
         begun: None,
+        has_run: false,
         failure: None,
     };
     if attempt.is_unstarted() && attempt.begin_first(false).await? {
@@ -77,6 +78,8 @@ pub(in crate::worker) struct Attempt<'a> {
     tried: BTreeSet<usize>,
     /// The step whose start was recorded together with the end of the one before, or before the attempt began to run.
     begun: Option<usize>,
+    /// Whether a handler of a step has run in this attempt.
+    has_run: bool,
     /// The last failure.
     failure: Option<(FailureKind, String)>,
 }
@@ -199,7 +202,17 @@ impl Attempt<'_> {
         let life = job.life.to_string();
         let attempts = self.attempts_of(&run);
         self.ledger.began(&run.step, &run.run, &life);
-        let outcome = self.handle(&run, part, attempts).await;
+        let outcome = loop {
+            let outcome = self.handle(&run, part, attempts).await;
+            if !self.delivery.held_lease.take_unbegun() || self.delivery.held_lease.is_cut() {
+                break outcome;
+            }
+            if let Err(refused) = Box::pin(self.executor.ask_again(self.delivery, true)).await {
+                self.take_back(at).await;
+                return Some(refused);
+            }
+        };
+        self.has_run = true;
         if is_recorded_late() {
             self.begin(run.clone()).await;
         }
@@ -327,6 +340,7 @@ impl Attempt<'_> {
         let view = StepView {
             name: run.step.clone(),
             kind: run.kind,
+            is_first: !self.has_run,
             attempts,
             token: token.clone(),
             results: results.collect(),

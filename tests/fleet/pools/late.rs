@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use harness::desk::{json, sf};
 use harness::pool::{SOON, Stage};
+use harness::process::Worker;
 use harness::wait::until;
 
 /// How long before its expiry a job is submitted.
@@ -136,6 +137,48 @@ fn a_job_that_expires_ahead_in_a_program_never_runs() {
     for id in ["long", "plain"] {
         assert_eq!((stage.until_over(id).as_str(), stage.runs(id)), ("done", 1), "{id}");
     }
+}
+
+/// A pool whose only program is busy, and a job of two steps with these fields that waits for it after Redis has let it begin.
+fn stage_of_steps(more: &[&str]) -> (Stage, Worker) {
+    let mut stage = stage("processes = 1");
+    stage.toml.push_str(
+        "[types.other.steps.charge]\nkind = \"once\"\nhandler = { pool = \"py\" }\n\
+         [types.other.steps.mail]\nkind = \"auto\"\nhandler = { pool = \"py\" }\n",
+    );
+    touch(&stage, "open");
+    let worker = stage.start();
+    stage.submit("long", "\"wait\"");
+    stage.until_runs("long");
+    let job = ["XADD", "sf:{default}:jobs", "*", "type", "other", "id", "late", "payload", "null"];
+    let expires = (stage.server.now_ms() + LIFETIME).to_string();
+    let more: Vec<&str> =
+        more.iter().map(|field| if *field == "soon" { expires.as_str() } else { *field }).collect();
+    stage.server.cmd(&[&job[..], &more[..]].concat());
+    until_running(&stage, "late");
+    (stage, worker)
+}
+
+#[test]
+fn a_job_whose_first_step_waits_past_its_expiry_never_runs() {
+    let (stage, _worker) = stage_of_steps(&["expires_at_ms", "soon"]);
+    until_past(&stage, stage.server.now_ms() + LIFETIME);
+    touch(&stage, "gate");
+    assert_expired(&stage, "late");
+    assert_eq!(stage.until_over("long"), "done");
+}
+
+#[test]
+fn a_pause_is_followed_by_a_job_whose_first_step_waits() {
+    let (stage, _worker) = stage_of_steps(&[]);
+    assert_eq!(sf(&stage.server, &["pause", "--type", "other", "--reason", "x"]).code, Some(0));
+    until_past(&stage, stage.server.now_ms() + FOLLOWED);
+    touch(&stage, "gate");
+    assert_eq!(stage.until_over("long"), "done");
+    assert_eq!(stage.run("next", "null")["state"], "done");
+    assert_eq!(stage.runs("late"), 0);
+    assert_eq!(sf(&stage.server, &["resume", "--type", "other"]).code, Some(0));
+    assert_eq!((stage.until_over("late").as_str(), stage.runs("late")), ("done", 2));
 }
 
 #[test]
