@@ -289,6 +289,7 @@ class Configured(Base):
             kind = "once"
             {handler}
             [types.gift.steps.mail]
+            kind = "auto"
             after = ["charge"]
             {handler}
             [types.member]
