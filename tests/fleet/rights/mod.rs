@@ -5,6 +5,7 @@ mod life;
 mod logins;
 mod matrix;
 mod operator;
+mod restart;
 mod runbooks;
 mod submitter;
 mod viewer;
