@@ -40,6 +40,8 @@ while True:
         os._exit(0)
     if what == 'hang': time.sleep(1000)
     if isinstance(what, float): time.sleep(what)
+    if isinstance(what, str) and what.startswith('/'):
+        while not os.path.exists(what): time.sleep(0.01)
     answer(job, result=[os.getpid(), begun])";
 
 /// A pool with one program that takes eight jobs ahead.
@@ -142,7 +144,10 @@ async fn a_job_that_is_cancelled_before_it_begins_does_not_run_and_ends_no_progr
 async fn jobs_ahead_of_a_program_that_is_replaced_go_to_the_new_one() {
     let stage = ahead_stage();
     let old = stage.run("0").await.unwrap()[0].clone();
-    let slow = run(&stage.pool, b"1.5", context(&[]));
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let payload = json!(gate).to_string();
+    let slow = run(&stage.pool, payload.as_bytes(), context(&[]));
     let others = async {
         tokio::task::yield_now().await;
         let others = (1..=6).map(|nth| run(&stage.pool, nth.to_string().into_bytes().leak(), context(&[])));
@@ -150,7 +155,9 @@ async fn jobs_ahead_of_a_program_that_is_replaced_go_to_the_new_one() {
             tokio::time::sleep(Duration::from_millis(5)).await;
             stage.reload.request();
         };
-        tokio::join!(futures_util::future::join_all(others), reload).0
+        let others = tokio::join!(futures_util::future::join_all(others), reload).0;
+        std::fs::write(&gate, "").unwrap();
+        others
     };
     let (slow, others) = soon(async { tokio::join!(slow, others) }).await;
     assert_eq!(slow.unwrap()[0], old, "it finished its job");
