@@ -122,8 +122,7 @@ impl Drop for Process {
     }
 }
 
-/// The start of the server in a process group of its own: Ctrl-C goes to us only, and the server stops after its clients
-/// are done.
+/// The start of the server. It runs in a session of its own: Ctrl-C goes to us only, and the server stops after its clients are done.
 fn invocation(settings: &Builder, folder: &Path, port: u16) -> Result<Invocation, StartError> {
     let (program, port) = (program()?, port.to_string());
     // `-` makes the server read more configuration from standard input: every user of the machine can see the

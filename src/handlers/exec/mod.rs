@@ -70,9 +70,9 @@ const TIME_UP: &str = "it ran out of time";
 /// `msgpack` or `raw`), `STREAMFLEET_PAYLOAD_BYTES` and, if the job has them, `STREAMFLEET_STEP`, `TRACEPARENT` and a
 /// `STREAMFLEET_HEADER_…` per header. It inherits no open files, and is killed when the worker dies.
 ///
-/// It runs in its own process group, which ends with the attempt: with SIGTERM, and SIGKILL after `grace`, if the
-/// attempt is cut short; with SIGKILL if the program has exited and left something running. A process that starts its
-/// own session escapes this. A program that was stopped has failed, whatever its exit code: many programs exit with 0
+/// It runs in a session of its own, without a terminal, and in a process group of its own, which ends with the attempt: with
+/// SIGTERM, and SIGKILL after `grace`, if the attempt is cut short; with SIGKILL if the program has exited and left something
+/// running. A process that starts another session escapes this. A program that was stopped has failed, whatever its exit code: many programs exit with 0
 /// on SIGTERM without having done their work.
 // No `Debug`: the environment may contain secrets.
 pub struct Exec {

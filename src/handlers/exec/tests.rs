@@ -443,13 +443,15 @@ print([fd for fd in range(4096) if is_open(fd)])";
 }
 
 #[tokio::test]
-async fn a_program_leads_a_group_of_its_own_and_dies_with_the_worker() {
+async fn a_program_leads_a_session_of_its_own_and_dies_with_the_worker() {
     let status = "import ctypes, os
 signal = ctypes.c_int()
 PR_GET_PDEATHSIG = 2
 ctypes.CDLL(None).prctl(PR_GET_PDEATHSIG, ctypes.byref(signal))
-print([os.getpgrp() - os.getpid(), signal.value])";
-    let expected = json!([0, Signal::KILL.as_raw()]);
+try: terminal = open('/dev/tty').name
+except OSError as error: terminal = error.strerror
+print([os.getpgrp() - os.getpid(), os.getsid(0) - os.getpid(), signal.value], terminal)";
+    let expected = json!(format!("[0, 0, {}] No such device or address", Signal::KILL.as_raw()));
     assert_eq!(run(&exec(&["python3", "-c", status]), b"", context(&[])).await, Ok(expected));
 }
 

@@ -16,7 +16,7 @@ use std::ptr;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
     DumpableBehavior, Pid, Signal, WaitOptions, chdir, dumpable_behavior, getpid, getppid,
-    set_dumpable_behavior, set_parent_process_death_signal, setpgid, waitpid,
+    set_dumpable_behavior, set_parent_process_death_signal, setsid, waitpid,
 };
 
 use super::invocation::{Image, SHELL};
@@ -44,8 +44,8 @@ struct Start<'a> {
     error: Option<Errno>,
 }
 
-/// Starts a child that leads its own process group, dies by SIGKILL with the *thread* that starts it, and inherits no
-/// file besides standard input, output and error. Its signals have their default meaning, except for those that this
+/// Starts a child that leads its own session and process group, has no terminal, dies by SIGKILL with the *thread* that starts it, and
+/// inherits no file besides standard input, output and error. Its signals have their default meaning, except for those that this
 /// process ignores, and none is blocked. It is the user that the image says. The child's own children are not tied; when the child
 /// dies, only their pipes close.
 ///
@@ -114,8 +114,8 @@ extern "C" fn child(start: *mut c_void) -> c_int {
 /// nothing else: no allocation, no panic, no lock.
 impl Start<'_> {
     fn prepare(&self) -> Result<(), Errno> {
-        // First of all: from here on, a terminal sends it no signals.
-        setpgid(None, None)?;
+        // First of all: from here on, the worker's terminal sends it no signals, and it cannot type into that terminal.
+        setsid()?;
         // For SIGABRT, libraries take the lock of `abort`, which a child that is killed would keep locked for the worker. Nobody
         // sends it to a child that is no program yet, and becoming the program ends its handler.
         for signal in (1..=LAST_SIGNAL).filter(|signal| *signal != libc::SIGABRT) {

@@ -24,7 +24,7 @@ use super::{before_exec, reaper};
 /// How often to look whether a program has ended, or can be reaped, if nothing reports it.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A running program that leads its own process group.
+/// A running program that leads its own session and process group.
 #[derive(Debug)]
 pub(crate) struct Leader {
     group: Group,

@@ -1,4 +1,4 @@
-//! Programs that handlers run. Each leads a process group of its own, dies with the worker, inherits no open file, and
+//! Programs that handlers run. Each leads a session and a process group of its own, dies with the worker, inherits no open file, and
 //! gets only the environment that the configuration names. It runs as the worker's user, or as another `identity`.
 //!
 //! A [`Template`] is what a configuration says about a program, an [`Invocation`] what is started of it: as a [`Leader`], on
