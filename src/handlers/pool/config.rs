@@ -62,7 +62,8 @@ pub struct PoolConfig {
     /// Variables with fixed values. They override the worker's.
     pub env: BTreeMap<String, String>,
     /// The user as whom the program runs, by name or number, with its groups and its `HOME`; default: the worker's. The worker
-    /// needs the right to switch: it runs as root, or has `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`.
+    /// needs the right to switch: it runs as root, or has `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`. From the first start on, only root can
+    /// read the memory of the worker's process, and a crash of it leaves no core dump.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The group in place of that user's own, by name or number.

@@ -15,8 +15,7 @@ use std::ptr;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, WaitOptions, chdir, dumpable_behavior, getpid, getppid,
-    set_dumpable_behavior, set_parent_process_death_signal, setsid, waitpid,
+    Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setsid, waitpid,
 };
 
 use super::invocation::{Image, SHELL};
@@ -46,8 +45,8 @@ struct Start<'a> {
 
 /// Starts a child that leads its own session and process group, has no terminal, dies by SIGKILL with the *thread* that starts it, and
 /// inherits no file besides standard input, output and error. Its signals have their default meaning, except for those that this
-/// process ignores, and none is blocked. It is the user that the image says. The child's own children are not tied; when the child
-/// dies, only their pipes close.
+/// process ignores, and none is blocked. It is the user that the image says; if that is not the worker's, only root can read the
+/// memory of this process from then on. The child's own children are not tied; when the child dies, only their pipes close.
 ///
 /// # Errors
 ///
@@ -57,7 +56,6 @@ pub(super) fn start(image: &mut Image, standard: &[OwnedFd; 3]) -> io::Result<Pi
     let mut start = Start { image, standard, parent: getpid(), error: None };
     let mut stack = Vec::<StackSlot>::with_capacity(STACK_SLOTS);
     let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
-    let dumpable = start.image.identity.is_some().then(dumpable_behavior).and_then(Result::ok);
     let blocked = AllBlocked::new();
     #[expect(unsafe_code, reason = "no safe call starts a child that shares memory and dies with its parent")]
     // SAFETY: the stack grows down from its end, is aligned and large enough, and nothing else uses it. CLONE_VFORK
@@ -70,9 +68,6 @@ pub(super) fn start(image: &mut Image, standard: &[OwnedFd; 3]) -> io::Result<Pi
     };
     let failed = io::Error::last_os_error();
     drop(blocked);
-    if let Some(before) = dumpable {
-        restore(before);
-    }
     if cloned < 0 {
         return Err(failed);
     }
@@ -85,16 +80,6 @@ pub(super) fn start(image: &mut Image, standard: &[OwnedFd; 3]) -> io::Result<Pi
             Err(error.into())
         }
     }
-}
-
-/// Sets again who may read the memory of the worker. A child that becomes another user changes that, because it shares the
-/// memory.
-fn restore(before: DumpableBehavior) {
-    // Nobody can ask for what only root may read, which is what such a child makes of it.
-    let asked =
-        if matches!(before, DumpableBehavior::Dumpable) { before } else { DumpableBehavior::NotDumpable };
-    // It fails only for other values.
-    set_dumpable_behavior(asked).ok();
 }
 
 /// The whole life of a child that does not become the program.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use nix::unistd;
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid, getegid, geteuid};
+use rustix::process::{DumpableBehavior, Gid, Uid, getegid, geteuid, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, capabilities, clear_ambient_capability_set, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
@@ -68,7 +68,10 @@ impl Identity {
         // The user comes last: only a privileged one may do the rest.
         set_thread_groups(&self.groups)?;
         set_thread_res_gid(self.group, self.group, self.group)?;
-        set_thread_res_uid(self.user, self.user, self.user)
+        set_thread_res_uid(self.user, self.user, self.user)?;
+        // Nobody opens the memory again, which still is the worker's: other children may be becoming other users. Nor may a signal make
+        // a core dump of it: kernels before 5.16 would end the worker, too.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)
     }
 }
 
