@@ -18,6 +18,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setsid, waitpid,
 };
 
+use super::identity::give_up_capabilities;
 use super::invocation::{Image, SHELL};
 
 /// How the stack of a child is aligned, on every machine.
@@ -111,6 +112,7 @@ impl Start<'_> {
             // SAFETY: two numbers. The child has its own table of files, so the worker loses none.
             check(unsafe { libc::dup2(file, number) })?;
         }
+        give_up_capabilities()?;
         if let Some(identity) = &self.image.identity {
             identity.assume()?;
         }

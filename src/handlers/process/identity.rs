@@ -9,8 +9,8 @@ use nix::unistd;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid, Uid, getegid, geteuid, set_dumpable_behavior};
 use rustix::thread::{
-    CapabilitySet, capabilities, clear_ambient_capability_set, set_thread_groups, set_thread_res_gid,
-    set_thread_res_uid,
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
 /// The number that stands for "no change" where the system expects a user or a group.
@@ -59,12 +59,6 @@ impl Identity {
     /// Becomes this user. Called by a child that shares memory with the worker, so it makes system calls and nothing else. They
     /// change only the calling thread; those of the C library would make all threads of the worker change.
     pub(super) fn assume(&self) -> Result<(), Errno> {
-        // A program must not keep the right to become somebody else.
-        match clear_ambient_capability_set() {
-            // Kernels before 4.3 have no such set.
-            Ok(()) | Err(Errno::INVAL) => {}
-            Err(error) => return Err(error),
-        }
         // The user comes last: only a privileged one may do the rest.
         set_thread_groups(&self.groups)?;
         set_thread_res_gid(self.group, self.group, self.group)?;
@@ -73,6 +67,24 @@ impl Identity {
         // a core dump of it: kernels before 5.16 would end the worker, too.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)
     }
+}
+
+/// Leaves a program no capability of the worker, such as the right to become somebody else, with and without a user of its own. A
+/// program of root has those of root all the same. Called by a child, like [`Identity::assume`].
+pub(super) fn give_up_capabilities() -> Result<(), Errno> {
+    match clear_ambient_capability_set() {
+        // Kernels before 4.3 have no such set.
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(error) => return Err(error),
+    }
+    if let Ok(own) = capabilities(None)
+        && !own.inheritable.is_empty()
+    {
+        // A filter of system calls may refuse it. That is no reason not to start: by itself, this set gives rights only to files that
+        // have been given the same ones.
+        set_capabilities(None, CapabilitySets { inheritable: CapabilitySet::empty(), ..own }).ok();
+    }
+    Ok(())
 }
 
 /// A user, as the configuration names it.
@@ -141,7 +153,6 @@ fn refusal() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use rustix::process::getuid;
-    use rustix::thread::{CapabilitySets, set_capabilities};
 
     use super::*;
 

@@ -207,9 +207,17 @@ impl Drop for Group {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::Arc;
+    use std::thread;
 
+    use rustix::process::{Gid, Uid, geteuid};
+    use rustix::thread::{
+        CapabilitySet, CapabilitySets, configure_capability_in_ambient_set, set_capabilities,
+        set_keep_capabilities, set_thread_res_gid, set_thread_res_uid,
+    };
     use tokio::io::AsyncReadExt;
 
+    use super::super::identity::Identity;
     use super::*;
     use crate::handlers::fixture::{soon, until};
 
@@ -264,5 +272,52 @@ mod tests {
         let mut status = String::new();
         soon(stdout.read_to_string(&mut status)).await.unwrap();
         assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "{status}");
+    }
+
+    /// Makes the calling thread what a worker is that has `AmbientCapabilities=` of systemd in place of root's rights. No other
+    /// thread changes.
+    fn become_able_to_switch(number: u32) {
+        let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
+        let each = [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL];
+        let all: CapabilitySet = each.into_iter().collect();
+        set_keep_capabilities(true).unwrap();
+        set_thread_res_gid(group, group, group).unwrap();
+        set_thread_res_uid(user, user, user).unwrap();
+        set_capabilities(None, CapabilitySets { effective: all, permitted: all, inheritable: all }).unwrap();
+        for capability in each {
+            configure_capability_in_ambient_set(capability, true).unwrap();
+        }
+    }
+
+    /// Returns the capabilities of a program: inheritable, permitted, effective and ambient.
+    async fn rights_of_a_program(identity: Option<Arc<Identity>>) -> [String; 4] {
+        let command = ["cat", "/proc/self/status"].map(str::to_owned);
+        let mut invocation = Invocation::new(&command, None).run_as(identity);
+        invocation.set("PATH", "/bin:/usr/bin");
+        let mut leader = Leader::spawn(&invocation, None).unwrap();
+        let (mut stdout, _) = leader.take_outputs().unwrap();
+        let mut status = String::new();
+        soon(stdout.read_to_string(&mut status)).await.unwrap();
+        ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"].map(|name| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().to_owned()
+        })
+    }
+
+    #[test]
+    fn a_program_has_no_capability_of_its_worker_with_and_without_another_user() {
+        if !geteuid().is_root() {
+            return println!("not root, so there is no capability to pass on");
+        }
+        let started = thread::spawn(|| {
+            become_able_to_switch(54_321);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            for user in [None, Some("54321"), Some("54322")] {
+                let identity = user.and_then(|user| Identity::find(user, Some(user)).unwrap());
+                let rights = runtime.block_on(rights_of_a_program(identity.map(Arc::new)));
+                assert_eq!(rights, ["0000000000000000"; 4], "{user:?}");
+            }
+        });
+        started.join().unwrap();
     }
 }
