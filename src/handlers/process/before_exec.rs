@@ -4,14 +4,16 @@
 //! suspended meanwhile. So a start costs the same however much memory the worker has, and the child can run as an
 //! ordinary call on a stack of its own.
 //!
-//! Nothing bounds how long that thread is suspended: a program or directory on a file system that does not answer
-//! suspends it until the file system answers or the child is killed. Other starts wait meanwhile, and all else goes on.
+//! A child that becomes another user can be stopped by the programs of that user, and a program or directory may be on a file system
+//! that does not answer. So the kernel kills a child that is no program after a while. Only a system call that cannot be interrupted
+//! suspends the thread for longer. Meanwhile, other starts of the same user wait, and all else goes on.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{
@@ -32,6 +34,9 @@ const STACK_SLOTS: usize = 4096;
 /// The last signal of the system.
 const LAST_SIGNAL: c_int = 64;
 
+/// How long a child may take to become the program, in seconds.
+const LONGEST_START_S: u8 = 10;
+
 /// The exit code of a child that did not become the program. Nobody sees it.
 const NOT_STARTED: c_int = 127;
 
@@ -51,12 +56,14 @@ struct Start<'a> {
 ///
 /// # Errors
 ///
-/// That of the first step that failed, as the system reports it. No child is left then.
+/// That of the first step that failed, as the system reports it. No child is left then. A child that was killed before it became the
+/// program is no error: nobody can tell it from a program that was killed at once.
 pub(super) fn start(image: &mut Image, standard: &[OwnedFd; 3]) -> io::Result<Pid> {
     let standard = standard.each_ref().map(AsRawFd::as_raw_fd);
     let mut start = Start { image, standard, parent: getpid(), error: None };
     let mut stack = Vec::<StackSlot>::with_capacity(STACK_SLOTS);
     let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
+    let began = Instant::now();
     let blocked = AllBlocked::new();
     #[expect(unsafe_code, reason = "no safe call starts a child that shares memory and dies with its parent")]
     // SAFETY: the stack grows down from its end, is aligned and large enough, and nothing else uses it. CLONE_VFORK
@@ -74,7 +81,16 @@ pub(super) fn start(image: &mut Image, standard: &[OwnedFd; 3]) -> io::Result<Pi
     }
     let pid = Pid::from_raw(cloned).expect("no child has the number zero");
     match start.error {
-        None => Ok(pid),
+        None => {
+            if began.elapsed() >= Duration::from_secs(LONGEST_START_S.into()) {
+                tracing::warn!(
+                    pid = cloned,
+                    "the start of a program took {LONGEST_START_S} s, so it was killed unless it had just begun: a file system does \
+                     not answer, programs of its user stop it, or this process was frozen"
+                );
+            }
+            Ok(pid)
+        }
         Some(error) => {
             // It has ended already. If somebody else reaped it, there is nothing left to do.
             retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok();
@@ -102,8 +118,9 @@ impl Start<'_> {
     fn prepare(&self) -> Result<(), Errno> {
         // First of all: from here on, the worker's terminal sends it no signals, and it cannot type into that terminal.
         setsid()?;
-        // For SIGABRT, libraries take the lock of `abort`, which a child that is killed would keep locked for the worker. Nobody
-        // sends it to a child that is no program yet, and becoming the program ends its handler.
+        kill_unless_in_time();
+        // For SIGABRT, libraries take the lock of `abort`, which a child that is killed would keep locked for the worker. Only programs
+        // of its user may send it to a child that is no program yet, and becoming the program ends its handler.
         for signal in (1..=LAST_SIGNAL).filter(|signal| *signal != libc::SIGABRT) {
             make_default(signal);
         }
@@ -156,6 +173,24 @@ fn execute(path: &CStr, arguments: &[*const c_char], environment: &[*const c_cha
         libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr());
     }
     last_error()
+}
+
+/// Makes the kernel kill the calling child unless it becomes the program in time: then the timer is gone.
+fn kill_unless_in_time() {
+    let (mut timer, flags): (c_int, c_int) = (0, 0);
+    let no_answer = ptr::null_mut::<libc::itimerspec>();
+    #[expect(unsafe_code, reason = "rustix has no timers")]
+    // SAFETY: both structs consist of numbers and a pointer, and may be zero. The system reads and writes nothing but them and the
+    // timer's number. It is called directly, because the functions of the C library may allocate.
+    let _unsupported_by_some_sandboxes = unsafe {
+        let mut event: libc::sigevent = mem::zeroed();
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = libc::SIGKILL;
+        let mut due: libc::itimerspec = mem::zeroed();
+        due.it_value.tv_sec = LONGEST_START_S.into();
+        libc::syscall(libc::SYS_timer_create, libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) == 0
+            && libc::syscall(libc::SYS_timer_settime, timer, flags, &raw const due, no_answer) == 0
+    };
 }
 
 /// Gives a signal its default meaning in the child, unless it is ignored. Rust ignores SIGPIPE, which no program
