@@ -55,7 +55,7 @@ impl Process {
         writeln!(line, "requirepass {}", password.expose_secret()).map_err(unusable)?;
         drop(line);
         let standard = [input.into(), log.try_clone().map_err(unusable)?.into(), log.into()];
-        let leader = on_the_thread(move || Leader::spawn_with(&invocation, standard)).await;
+        let leader = on_the_thread(None, move || Leader::spawn_with(&invocation, standard)).await;
         let process = Self { leader: leader.map_err(unusable)?, ended: None };
         let (deadline, mut logged) = (Instant::now() + PATIENCE, Vec::new());
         loop {

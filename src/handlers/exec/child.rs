@@ -43,8 +43,9 @@ impl Child {
     /// Starts a program as the leader of its own group, with all of `payload` as its input. If the caller is gone by
     /// then, the program is killed at once.
     pub(super) async fn start(invocation: Invocation, payload: Bytes) -> io::Result<Self> {
+        let user = invocation.user();
         let start = move || Ok(Self { leader: Leader::spawn(&invocation, Some(input::sealed(&payload)?))? });
-        on_the_thread(start).await
+        on_the_thread(user, start).await
     }
 
     /// Returns the leader's process id.

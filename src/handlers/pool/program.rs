@@ -67,7 +67,7 @@ impl Program {
         let mut invocation = config.template().invocation(&pool.setting);
         invocation.set("STREAMFLEET_POOL", name.as_str());
         invocation.set("STREAMFLEET_PROTOCOL", PROTOCOL.to_string());
-        let started = on_the_thread(move || Leader::spawn(&invocation, None)).await;
+        let started = on_the_thread(invocation.user(), move || Leader::spawn(&invocation, None)).await;
         let mut leader = started.map_err(|error| Fault::Failed(config.template().not_started(&error)))?;
         let outputs = leader.take_outputs();
         let (Some(stdin), Some((stdout, stderr))) = (leader.take_stdin(), outputs) else {

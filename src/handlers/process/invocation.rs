@@ -43,6 +43,11 @@ impl Invocation {
         self
     }
 
+    /// Returns the user that it runs as, if not as the worker.
+    pub(crate) fn user(&self) -> Option<u32> {
+        self.identity.as_ref().map(|identity| identity.user.as_raw())
+    }
+
     /// Sets a variable, the last of equal names. The program gets no other variables.
     pub(crate) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.environment.insert(name.into(), value.into());

@@ -35,7 +35,7 @@ pub(crate) struct Leader {
 
 impl Leader {
     /// Starts a program as the leader of its own group, tied to the life of this process. Its outputs are pipes, and so
-    /// is its standard input unless there is an `input`. Must be called on the spawner's thread.
+    /// is its standard input unless there is an `input`. Must be called on a thread of the spawner.
     pub(in crate::handlers) fn spawn(invocation: &Invocation, input: Option<OwnedFd>) -> io::Result<Self> {
         let mut image = invocation.image()?;
         let (input, stdin) = match input {

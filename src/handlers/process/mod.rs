@@ -2,7 +2,7 @@
 //! gets only the environment that the configuration names. It runs as the worker's user, or as another `identity`.
 //!
 //! A [`Template`] is what a configuration says about a program, an [`Invocation`] what is started of it: as a [`Leader`], on
-//! the `spawner`'s thread.
+//! a thread of the `spawner`.
 
 mod before_exec;
 mod identity;

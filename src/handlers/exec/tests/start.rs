@@ -134,14 +134,14 @@ async fn files_that_others_open_meanwhile_are_not_inherited() {
     others.join().unwrap();
 }
 
-/// Returns how many children of this process have ended, never became a program, and are not reaped.
-fn unborn_zombies() -> usize {
-    let own = format!("(exec-spawner) Z {} ", std::process::id());
+/// Returns how many children of this process are no program and have this state, such as `Z` if they have ended and are not reaped.
+pub(super) fn unborn(state: char) -> usize {
+    let own = format!("(exec-spawner) {state} {} ", std::process::id());
     let stats = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let stat = fs::read_to_string(entry.ok()?.path().join("stat")).ok()?;
         stat.split_once(' ').map(|(_, rest)| rest.starts_with(&own))
     });
-    stats.filter(|is_zombie| *is_zombie).count()
+    stats.filter(|is_unborn| *is_unborn).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,5 +165,5 @@ async fn two_hundred_starts_at_once_leave_no_zombie() {
     let pids: Vec<Pid> = started.into_iter().flatten().collect();
     assert_eq!(pids.len(), 134);
     let remain = || pids.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists());
-    until("all are reaped", || (!remain() && unborn_zombies() == 0).then_some(())).await;
+    until("all are reaped", || (!remain() && unborn('Z') == 0).then_some(())).await;
 }

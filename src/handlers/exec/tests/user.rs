@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::{DumpableBehavior, dumpable_behavior, geteuid};
 
+use super::start::unborn;
 use super::*;
 
 /// A handler that runs a command as `nobody`, if this process may do that.
@@ -55,6 +56,53 @@ async fn the_worker_ends_programs_of_other_users() {
     let Some(handler) = as_nobody(&["sh", "-c", "trap '' TERM; echo $$; sleep 1000"], None) else { return };
     let ended = failure(run(&handler, b"", context_for(Duration::from_millis(500))).await);
     assert!(ended.error.starts_with("stopped because it ran out of time (signal: 9"), "{}", ended.error);
+}
+
+/// Stops all other processes of its user, again and again, once it has written its process id.
+const STOP_ALL: &str = r#"
+import os, signal
+open("pid", "w").write(f"{os.getpid()}\n")
+while True:
+    try: os.kill(-1, signal.SIGSTOP)
+    except OSError: pass
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_is_stopped_is_killed_and_holds_up_no_other_user() {
+    if !geteuid().is_root() {
+        return println!("not root, so no program can run as another user");
+    }
+    let directory = TempDir::new().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let as_user = |number: &str, command: &[&str], path: Option<String>| {
+        exec_with(command, |config| {
+            (config.user, config.group) = (Some(number.to_owned()), Some(number.to_owned()));
+            config.directory = Some(directory.path().to_owned());
+            config.env = path.map(|path| ("PATH".to_owned(), path)).into_iter().collect();
+        })
+    };
+    let stopper = as_user("54323", &["python3", "-c", STOP_ALL], None);
+    // It is looked for in so many places that it is stopped meanwhile.
+    let stopped = as_user("54323", &["no-such-program"], Some("/a:".repeat(40_000)));
+    let others = [as_user("54324", &["true"], None), exec(&["true"])];
+    let checks = async {
+        written_pid(&directory.path().join("pid")).await;
+        let others_start = async {
+            until("a start is stopped", || (unborn('T') > 0).then_some(())).await;
+            for other in &others {
+                assert_eq!(run(other, b"", context(&[])).await, Ok(Value::Null));
+            }
+            assert!(unborn('T') > 0, "they did not wait for it");
+        };
+        let ended = run(&stopped, b"", context_for(3 * PATIENCE));
+        let (ended, ()) = tokio::join!(ended, others_start);
+        let killed = failure(ended);
+        assert_eq!((killed.kind, killed.error.as_str()), (FailureKind::Unknown, "signal: 9 (SIGKILL)"));
+    };
+    tokio::select! {
+        ended = run(&stopper, b"", context_for(3 * PATIENCE)) => panic!("ended: {ended:?}"),
+        () = checks => {}
+    }
 }
 
 #[tokio::test]
