@@ -57,7 +57,7 @@ const TIME_UP: &str = "it ran out of time";
 /// [`ExecConfig::rules`] are applied first. They can give exit codes and the text on standard error other meanings.
 ///
 /// The error consists of the exit code and the end of standard error, with its line breaks. A program that cannot be started is an ordinary
-/// failure, unless the worker lacked the resources: then the job is snoozed.
+/// failure, unless the worker lacked the resources: then the job is snoozed. A start that takes 10 s is killed, and unknown.
 ///
 /// A line `::progress 40 rendering` on standard error reports the job's progress. All other lines go to the job's log
 /// if the job keeps a record.
@@ -72,8 +72,8 @@ const TIME_UP: &str = "it ran out of time";
 ///
 /// It runs in a session of its own, without a terminal, and in a process group of its own, which ends with the attempt: with
 /// SIGTERM, and SIGKILL after `grace`, if the attempt is cut short; with SIGKILL if the program has exited and left something
-/// running. A process that starts another session escapes this. A program that was stopped has failed, whatever its exit code: many programs exit with 0
-/// on SIGTERM without having done their work.
+/// running. A process that starts another session escapes this. A program that was stopped has failed, whatever its exit code:
+/// many programs exit with 0 on SIGTERM without having done their work.
 // No `Debug`: the environment may contain secrets.
 pub struct Exec {
     config: ExecConfig,
