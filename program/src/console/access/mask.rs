@@ -8,6 +8,9 @@ use streamfleet_service::mask_text;
 /// What replaces a value.
 const HIDDEN: &str = "***";
 
+/// The header of a job that has a hash of its payload, from a request that may be repeated (`api::submit`).
+pub(in crate::console) const CONTENT_HASH: &str = "idempotency";
+
 /// What precedes a value of a header, a payload or an error in the name of a gate, or in a filter as the command line has it.
 const BEFORE_VALUES: [&str; 4] = ["=", "--where ", "--text ", "--error "];
 
@@ -39,9 +42,14 @@ pub(in crate::console) struct Mask {
 }
 
 impl Mask {
-    /// Hides fields of these names, whatever their case, at any depth.
+    /// Hides fields of these names, whatever their case, at any depth. If there are any, it also hides the hash of payloads:
+    /// with it, somebody who sees the rest of a payload could try one value after the other.
     pub(in crate::console) fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        Self { names: names.into_iter().map(|name| name.as_ref().to_lowercase()).collect() }
+        let mut names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_lowercase()).collect();
+        if !names.is_empty() {
+            names.push(CONTENT_HASH.to_owned());
+        }
+        Self { names }
     }
 
     /// Returns true if a field of this name is hidden, such as a header.
@@ -146,6 +154,13 @@ mod tests {
         let mut listed = json!({"filter": "--where payload.password=canary", "target": "key:h.token=canary"});
         mask.apply(&mut listed);
         assert_eq!(listed, json!({"filter": "--where ***", "target": "key:h.token=***"}));
+    }
+
+    #[test]
+    fn the_hash_of_a_payload_is_hidden_with_anything_else() {
+        assert!(Mask::new(["card"]).hides("Idempotency"));
+        let nothing = Mask::new(Vec::<String>::new());
+        assert!(nothing.is_empty() && !nothing.hides(CONTENT_HASH));
     }
 
     #[test]

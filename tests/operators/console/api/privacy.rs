@@ -54,6 +54,23 @@ async fn masked_fields_are_told_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_hash_of_a_masked_payload_is_told_to_nobody() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    let job = json!({"type": "test", "payload": {"card": "4711", "to": "ann"}, "delay": "1h"});
+    let sent = console.ask(Method::POST, "queues/default/jobs").header("Idempotency-Key", "k-1").json(&job);
+    let id = send(sent).await.ok(201)["id"].as_str().unwrap().to_owned();
+    let hash: String =
+        redis::from_redis_value(server.cmd(&["GET", &format!("sf:{{default}}:mark:{id}")])).unwrap();
+    let shown = console.get(&format!("queues/default/jobs/{id}")).await;
+    assert_eq!(shown.ok(200)["headers"]["idempotency"], "***");
+    assert!(!shown.text.contains(&hash), "{shown:?}");
+    for condition in [format!("where=h.idempotency%3D{hash}"), format!("header=idempotency%3D{hash}")] {
+        console.get(&format!("queues/default/jobs?state=scheduled&{condition}")).await.problem(403);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn somebody_with_a_role_on_one_queue_sees_no_other() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;

@@ -11,12 +11,10 @@ use sha2::{Digest as _, Sha256};
 use streamfleet::job::{Envelope, JobId};
 use streamfleet::{Queue, Submitted};
 
+use crate::console::access::CONTENT_HASH;
 use crate::console::api::failure::redis;
 use crate::console::problem::Problem;
 use crate::enqueue::Draft;
-
-/// The header of a job that has the mark.
-const MARK: &str = "idempotency";
 
 /// How long a key counts, unless the job says otherwise.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -64,8 +62,8 @@ impl Origin {
         let content = hash([draft.job_type.as_bytes(), draft.encoding.as_str().as_bytes(), payload]);
         let mark = content[..MARK_DIGITS].to_owned();
         draft.id = Some(id.clone());
-        draft.headers.retain(|(name, _)| name != MARK);
-        draft.headers.push((MARK.to_owned(), mark.clone()));
+        draft.headers.retain(|(name, _)| name != CONTENT_HASH);
+        draft.headers.push((CONTENT_HASH.to_owned(), mark.clone()));
         Some(Marked { id, job_type: draft.job_type.clone(), mark, window: draft.window.unwrap_or(WINDOW) })
     }
 }
@@ -121,7 +119,7 @@ impl Marked {
 }
 
 fn mark_of(fields: &Envelope) -> Option<&[u8]> {
-    fields.get(format!("h.{MARK}").as_bytes())
+    fields.get(format!("h.{CONTENT_HASH}").as_bytes())
 }
 
 /// A hash of these parts, in hexadecimal. No other parts have it, wherever they are divided.
