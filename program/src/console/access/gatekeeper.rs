@@ -100,6 +100,11 @@ impl Gatekeeper {
         self.link.as_deref()
     }
 
+    /// A name of this state of something, the same at all consoles with this key. It tells nothing about the state.
+    pub(in crate::console) fn revision(&self, state: &[u8]) -> String {
+        self.sessions.revision(state)
+    }
+
     /// The accounts of now.
     pub(super) fn accounts(&self) -> Arc<Accounts> {
         self.accounts.as_ref().map(AccountsFile::now).unwrap_or_default()

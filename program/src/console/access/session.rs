@@ -173,6 +173,11 @@ impl Sessions {
         BASE64.encode(self.key.sign(&[b"csrf", of]).finalize().into_bytes())
     }
 
+    /// A name of this state of something, which tells nothing about it: without the key, nobody can try whether a guess is right.
+    pub(super) fn revision(&self, state: &[u8]) -> String {
+        BASE64.encode(self.key.sign(&[b"revision", state]).finalize().into_bytes())
+    }
+
     /// Returns true if this is the token.
     pub(super) fn is_csrf(&self, of: &[u8], token: &str) -> bool {
         let token = BASE64.decode(token).unwrap_or_default();
@@ -261,6 +266,14 @@ mod tests {
                 && !sessions.is_csrf(b"one", "")
                 && !sessions.is_csrf(b"one", "A")
         );
+    }
+
+    #[test]
+    fn a_revision_depends_on_the_key() {
+        let (one, other) = (sessions(HOUR), Sessions::new(Key::random(), HOUR));
+        assert_eq!(one.revision(b"a"), sessions(HOUR).revision(b"a"));
+        assert_ne!(one.revision(b"a"), one.revision(b"b"));
+        assert_ne!(one.revision(b"a"), other.revision(b"a"));
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl Change {
     ) -> Result<Json<Value>, Problem> {
         let Self { edit, based, what, reason } = self;
         let (job, id) = delayed_job(site, queue, id).await?;
-        based.check(&Revision::of(&job.revision()))?;
+        based.check(&Revision::of_job(&job, site))?;
         let action = actor::action(person.name(), what, &reason).target(id.to_string()).count(1);
         let producer = site.producer(queue.clone());
         match producer.amend(&job, &edit).await.map_err(|error| refused(&error))? {

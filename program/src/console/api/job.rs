@@ -71,7 +71,7 @@ async fn get_job(
     if status.due.is_some() {
         let delayed = queue.delayed().get(&status.id).await.map_err(redis("failed to read the job"))?;
         if let Some(job) = delayed {
-            response.headers_mut().insert(header::ETAG, Revision::of(&job.revision()).header());
+            response.headers_mut().insert(header::ETAG, Revision::of_job(&job, &site).header());
         }
     }
     Ok(response)

@@ -14,10 +14,10 @@ use utoipa_axum::routes;
 
 use super::asked::Asked;
 use super::changes::encoded;
-use super::letters::{found, revision};
+use super::letters::found;
 use super::place::Place;
 use super::privacy::View;
-use super::revision::IfMatch;
+use super::revision::{IfMatch, Revision};
 use super::sent::Sent;
 use crate::actor;
 use crate::console::access::{Needs, Person, Role};
@@ -82,7 +82,7 @@ async fn edit_letter(
         }
         letter => letter?,
     };
-    based.check(&revision(&letter))?;
+    based.check(&Revision::of_letter(&letter))?;
     let edit = sent.edit(&letter)?;
     let action = actor::action(person.name(), "dead edit", &sent.reason);
     let edited = queue.dead_letters().edit(&letter, &edit, &action).await.map_err(|error| refused(&error))?;

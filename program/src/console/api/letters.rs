@@ -121,7 +121,7 @@ async fn get_letter(
         mask(field, site.mask());
     }
     let mut response = Json(report).into_response();
-    response.headers_mut().insert(header::ETAG, revision(&letter).header());
+    response.headers_mut().insert(header::ETAG, Revision::of_letter(&letter).header());
     Ok(response)
 }
 
@@ -145,11 +145,6 @@ fn mask(field: &mut Value, mask: &Mask) {
         _ => return,
     };
     field["value"] = shown.unwrap_or_else(|| "***".to_owned()).into();
-}
-
-/// The revision of a letter. A letter never changes: an edited one is another entry.
-pub(super) fn revision(letter: &DeadLetter) -> Revision {
-    Revision::of(letter.entry.to_string().as_bytes())
 }
 
 /// Finds the letter with this id, or of the job with this id.

@@ -4,7 +4,6 @@ use axum::Form as Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 use streamfleet::job::{Encoding, State as JobState};
 use streamfleet::{Producer, Queue, SubmitError};
 use streamfleet_engine::admin::{Action, Amended, Cancellation, DelayedEdit, DelayedJob, Due, Status};
@@ -24,9 +23,6 @@ use crate::times;
 /// The largest payload that a form edits.
 const MAX_EDITED: usize = 64 * 1024;
 
-/// How many bytes of its hash name a revision.
-const REVISION_BYTES: usize = 16;
-
 /// What the form of an action says.
 #[derive(Debug, Deserialize)]
 pub(super) struct Order {
@@ -37,7 +33,7 @@ pub(super) struct Order {
     due: String,
     #[serde(default)]
     payload: String,
-    /// The job that the form shows, as `revision` names it.
+    /// The revision of the job that the form shows.
     #[serde(default)]
     revision: String,
 }
@@ -79,7 +75,7 @@ pub(super) async fn ask(
             form("act.edit")
                 .line(frame.t("act.edit_line"))
                 .field(Field::area(&frame, "payload", "job.payload").value(text).required())
-                .field(Field::hidden("revision", revision(&job)))
+                .field(Field::hidden("revision", site.gatekeeper().revision(&job.revision())))
                 .button("action.edit")
         }
         _ => return Err(Problem::not_found("no job has such an action")),
@@ -91,12 +87,6 @@ pub(super) async fn ask(
 async fn delayed(queue: &Queue, status: &Status) -> Result<Option<DelayedJob>, Problem> {
     let job = queue.delayed().get(&status.id).await;
     job.map_err(|error| target::redis("the job could not be read", queue, &error))
-}
-
-/// The name of what the job is now. It has another one after each change.
-fn revision(job: &DelayedJob) -> String {
-    let hash = Sha256::digest(job.revision());
-    hash.iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A payload as a form edits it. What is hidden, is not text or is too large is not edited here.
@@ -182,7 +172,7 @@ async fn edit(
     order: &Order,
 ) -> Result<Done, Problem> {
     let Some(job) = delayed(queue, status).await? else { return changed(frame, queue, Ok(None)) };
-    if revision(&job) != order.revision {
+    if site.gatekeeper().revision(&job.revision()) != order.revision {
         return Ok(Done::not(frame.t("act.other_edit")));
     }
     let (_, encoding) = text_of(frame, site, &job.fields)?;

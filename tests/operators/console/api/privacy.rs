@@ -71,6 +71,31 @@ async fn the_hash_of_a_masked_payload_is_told_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_revision_of_a_job_tells_nothing_to_those_without_the_key() {
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let key = folder.path().join("key");
+    std::fs::write(&key, "0123456789abcdef0123456789abcdef").unwrap();
+    let keyed = format!("session_key_file = {:?}\n", key.to_str().unwrap());
+    let one = Console::start_with(&server, &keyed).await;
+    let same = Console::start_with(&server, &keyed).await;
+    let other = Console::start(&server).await;
+    one.submit("default", &json!({"type": "test", "id": "later", "payload": SECRET, "delay": "1h"})).await;
+    let path = "queues/default/jobs/later";
+    let revision = async |console: &Console| {
+        let shown = send(console.ask_as("viewer", Method::GET, path)).await;
+        shown.header("etag").unwrap().to_owned()
+    };
+    let known = revision(&one).await;
+    assert_eq!(revision(&same).await, known);
+    assert_ne!(revision(&other).await, known, "it can be computed from what the job is");
+    let change = |console: &Console| {
+        send(console.ask(Method::PATCH, path).header("If-Match", &known).json(&json!({"delay": "2h"})))
+    };
+    change(&other).await.problem(412);
+    change(&same).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn somebody_with_a_role_on_one_queue_sees_no_other() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;
