@@ -1,6 +1,7 @@
 //! Logging in, and what a session is good for.
 
 use scraper::{Html, Selector};
+use sha2::{Digest as _, Sha256};
 
 use super::client::{Answer, Console, SOON, accounts, tokens};
 use harness::process::{Launch, run};
@@ -146,6 +147,27 @@ fn a_logout_ends_the_session_at_every_console() {
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(status(&consoles[0], &begin()), 200, "this console tells Redis");
     assert_eq!(status(&consoles[1], &other), 401);
+}
+
+#[test]
+fn a_logout_counts_though_later_ones_of_that_second_crowd_it_out() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let key = directory.path().join("key");
+    std::fs::write(&key, "k".repeat(32)).unwrap();
+    let toml = accounts(directory.path(), &hash("correct horse")) + &format!("session_key_file = {key:?}\n");
+    let consoles = [Console::start(&server, &toml), Console::start(&server, &toml)];
+    let cookie = log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
+    let token = log_out_token(&consoles[0].get("/", &[("Cookie", &cookie)]).body).unwrap();
+    consoles[0].post("/logout", &[("Cookie", &cookie)], &format!("csrf={token}"));
+    let digest: String = Sha256::digest(b"ann").iter().map(|byte| format!("{byte:02x}")).collect();
+    let ended = format!("sf:console:ended:{digest}");
+    let kept = server.cmd(&["ZRANGE", &ended, "0", "-1", "WITHSCORES"]);
+    let kept: Vec<String> = redis::from_redis_value(kept).unwrap();
+    let [nonce, ends_s] = &kept[..] else { panic!("{kept:?}") };
+    server.cmd(&["ZREM", &ended, nonce]);
+    let later = (0..1000).flat_map(|nth| [ends_s.clone(), format!("other-{nth}")]);
+    server.cmd(&["ZADD".to_owned(), ended].into_iter().chain(later).collect::<Vec<_>>());
+    assert_eq!(consoles[1].get("/jobs", &[("Cookie", &cookie)]).status, 401);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 -- session_end: note that a person logged out of a session of the console. A full Redis refuses it.
 -- ends_s: when the session would have ended. kept_s: how much longer that is known, since clocks differ. most: how many logouts
--- are kept; then the one whose session would have ended first is forgotten, and session_ended counts all that end earlier.
+-- are kept; then the one whose session would have ended first is forgotten, and session_ended counts all that end no later than the first.
 -- returns {1} noted
 local ended = KEYS[1]
 local nonce, ends_s, kept_s, most = unpack(ARGV)

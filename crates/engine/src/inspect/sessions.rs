@@ -10,7 +10,7 @@ use crate::client::script::scripts;
 
 scripts! { SESSION_END "session_end", SESSION_ENDED "session_ended" }
 
-/// The most logouts of one person that are kept. If there are more, their sessions that end earlier count as ended.
+/// The most logouts of one person that are kept. If there are more, their sessions that end no later than the first of these count as ended.
 pub const MAX_LOGOUTS: i64 = 1000;
 
 /// For how many seconds a logout is kept after its session would have ended: the clocks of consoles and Redis differ.
