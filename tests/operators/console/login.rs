@@ -1,5 +1,7 @@
 //! Logging in, and what a session is good for.
 
+use std::io::Write as _;
+
 use scraper::{Html, Selector};
 use sha2::{Digest as _, Sha256};
 
@@ -147,6 +149,39 @@ fn a_logout_ends_the_session_at_every_console() {
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(status(&consoles[0], &begin()), 200, "this console tells Redis");
     assert_eq!(status(&consoles[1], &other), 401);
+}
+
+#[test]
+fn a_logout_counts_though_the_browser_does_not_wait_for_redis() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let key = directory.path().join("key");
+    std::fs::write(&key, "k".repeat(32)).unwrap();
+    let toml = accounts(directory.path(), &hash("correct horse")) + &format!("session_key_file = {key:?}\n");
+    let consoles = [Console::start(&server, &toml), Console::start(&server, &toml)];
+    let begin = || log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
+    let status = |console: &Console, cookie: &str| console.get("/jobs", &[("Cookie", cookie)]).status;
+    let (ended, other) = (begin(), begin());
+    let token = log_out_token(&consoles[0].get("/", &[("Cookie", &ended)]).body).unwrap();
+    server.kill9();
+    let form = format!("csrf={token}");
+    let mut browser = consoles[0].connected();
+    write!(
+        browser,
+        "POST /logout HTTP/1.1\r\nHost: {}\r\nCookie: {ended}\r\nContent-Length: {}\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\n\r\n{form}",
+        consoles[0].address,
+        form.len()
+    )
+    .unwrap();
+    // While somebody is logged in, a logout without the form's token is refused.
+    let logged_in = || consoles[0].post("/logout", &[("Cookie", &ended)], "").status == 403;
+    until("the logout to count where it was made", SOON, || !logged_in());
+    drop(browser);
+    server.restart();
+    until("the other console to learn of it", SOON, || {
+        status(&consoles[0], &other);
+        status(&consoles[1], &ended) == 401
+    });
 }
 
 #[test]

@@ -263,7 +263,10 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
         return Err(foreign("the browser says that another site's page sent this"));
     }
     let Some((person, by)) = recognized else { return Ok((request, who)) };
+    // A session that has ended may end again, and a logout must not wait for Redis before it counts here.
+    let may_have_ended = request.uri().path() != "/logout";
     if let Recognized::Browser { session: Some(session), .. } = &by
+        && may_have_ended
         && gatekeeper.sessions.ended_elsewhere(session, site.broker()).await
     {
         return Ok((request, who));

@@ -219,7 +219,7 @@ fn with_cookie(
 pub(super) async fn log_out(State(site): State<Site>, headers: HeaderMap) -> Response {
     let gatekeeper = site.gatekeeper();
     if let Some(session) = gatekeeper.session(&headers) {
-        gatekeeper.sessions.end(session, site.broker()).await;
+        gatekeeper.sessions.end(&session, site.broker()).await;
     }
     with_cookie(gatekeeper, &headers, "", 0, Redirect::to("/login").into_response())
 }

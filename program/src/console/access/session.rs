@@ -26,6 +26,9 @@ const MAX_BYTES: usize = 1024;
 /// The most logouts that this process remembers. Redis has all others.
 const MAX_ENDED: usize = 10_000;
 
+/// How many logouts one request tells Redis of, at most.
+const TOLD_AT_ONCE: usize = 100;
+
 /// How long Redis may take to say whether a session has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -131,28 +134,44 @@ impl Sessions {
         let ended = session.ended_in(broker);
         let answer = tokio::time::timeout(PATIENCE, ended.contains(&session.nonce, session.ends)).await;
         let Ok(Ok(has_ended)) = answer else { return false };
-        let untold = std::mem::take(&mut *self.untold.lock().unwrap_or_else(PoisonError::into_inner));
-        for untold in untold {
-            self.tell(untold, broker).await;
+        for _ in 0..TOLD_AT_ONCE {
+            let untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner).first().cloned();
+            let Some(untold) = untold else { break };
+            if !self.tell(&untold, broker).await {
+                break;
+            }
         }
         has_ended
     }
 
     /// Ends a session everywhere.
-    pub(super) async fn end(&self, session: Session, broker: &Broker) {
-        self.end_here(&session);
+    pub(super) async fn end(&self, session: &Session, broker: &Broker) {
+        self.end_here(session);
+        // Before Redis is asked: the browser may go away, and take this with it.
+        self.keep_untold(session);
         self.tell(session, broker).await;
     }
 
-    async fn tell(&self, session: Session, broker: &Broker) {
+    /// Tells Redis that a session has ended. Returns true if that has worked; otherwise it is told again later, after the others.
+    async fn tell(&self, session: &Session, broker: &Broker) -> bool {
         let ended = session.ended_in(broker);
         let answer = tokio::time::timeout(PATIENCE, ended.end(&session.nonce, session.ends)).await;
-        if !matches!(answer, Ok(Ok(()))) {
+        let is_told = matches!(answer, Ok(Ok(())));
+        self.untold
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|untold| untold.nonce != session.nonce);
+        if !is_told {
             tracing::warn!("redis has not recorded a logout: other consoles do not know of it yet");
-            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-            if untold.len() < MAX_ENDED {
-                untold.push(session);
-            }
+            self.keep_untold(session);
+        }
+        is_told
+    }
+
+    fn keep_untold(&self, session: &Session) {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        if untold.len() < MAX_ENDED {
+            untold.push(session.clone());
         }
     }
 
