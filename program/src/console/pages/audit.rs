@@ -166,10 +166,10 @@ fn table(frame: &Frame, found: &[(Option<Queue>, PastAction)], now: Timestamp) -
             Cell::time(frame, past.at(), now),
             Cell::text(&action.who),
             Cell::text(&action.what)
-                .under(format!("{} {}", frame.about(&action.target), action.outcome).trim()),
+                .under(format!("{} {}", frame.about(&action.target), frame.written(&action.outcome)).trim()),
             name.map_or_else(|| Cell::text("–"), |name| Cell::link(name, &Link::queue(name, &[]))),
             Cell::text(action.count.map_or_else(|| "–".to_owned(), grouped)),
-            Cell::text(&action.why),
+            Cell::text(frame.written(&action.why)),
         ]);
     }
     table

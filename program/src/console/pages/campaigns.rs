@@ -147,7 +147,7 @@ fn row(frame: &Frame, queue: &QueueName, campaign: &Campaign, now: Timestamp) ->
     vec![
         Cell::id(&campaign.id, &Link::queue(queue.as_str(), &["campaigns", &campaign.id])),
         Cell::link(queue.as_str(), &Link::queue(queue.as_str(), &[])),
-        Cell::like(frame.t(state.1), state.0).under(&campaign.why),
+        Cell::like(frame.t(state.1), state.0).under(frame.written(&campaign.why)),
         Cell::text(filter(frame, campaign)),
         Cell::number(counts.replayed),
         Cell::number(counts.succeeded),
@@ -232,7 +232,7 @@ fn facts(frame: &Frame, queue: &str, campaign: &Campaign) -> Vec<Fact> {
         count("campaign.alive", counts.alive()),
     ]);
     if !campaign.why.is_empty() {
-        facts.insert(0, plain("campaign.why", campaign.why.clone()));
+        facts.insert(0, plain("campaign.why", frame.written(&campaign.why).into_owned()));
     }
     facts
 }

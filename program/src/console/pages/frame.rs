@@ -178,6 +178,11 @@ impl Frame {
         if self.sees_payloads() { self.mask.text(text).into_owned() } else { String::new() }
     }
 
+    /// A text for everybody, such as the reason of an action, without masked values: a person may have copied one.
+    pub(super) fn written<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.mask.text(text)
+    }
+
     /// The name of a gate, a filter, or what an action was about. It may have values of jobs.
     pub(super) fn about<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.sees_payloads() { self.mask.about(text) } else { without_values(text) }

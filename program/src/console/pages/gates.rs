@@ -126,7 +126,7 @@ fn row(frame: &Frame, queue: &QueueName, gate: &GateStatus, now: Timestamp) -> V
     let link = |action: &str| Link::queue(queue.as_str(), &["gates", action]).with("gate", name);
     let shown = frame.about(name);
     // A link to the gate of a value has the value in it.
-    let is_secret = gate.inherited && shown != name;
+    let is_secret = shown != name;
     let waiting = at_gate(frame, queue, &rule.gate);
     let change = if !frame.may(Role::Operator, queue) || is_secret {
         Cell::text("–")
@@ -153,7 +153,7 @@ fn standing(frame: &Frame, gate: &GateStatus, now: Timestamp) -> Cell {
         Standing::Unreadable => Cell::like(frame.t("gate.unreadable"), "state dead"),
         Standing::Paused { by, reason, until, .. } => {
             let until = until.map(|until| frame.fill("gate.until", &[("time", &frame.distance(until, now))]));
-            let why = [Some(by), Some(reason), until].into_iter().flatten();
+            let why = [Some(by), Some(frame.written(&reason).into_owned()), until].into_iter().flatten();
             let why: Vec<String> = why.filter(|text| !text.is_empty()).collect();
             Cell::like(frame.t("gate.paused"), "state retrying").under(why.join("\n"))
         }

@@ -123,7 +123,9 @@ fn facts(frame: &Frame, known: &Known) -> Vec<Fact> {
     let count = if incident.count == 0 { String::new() } else { grouped(incident.count) };
     let acknowledged = known.acknowledged.as_ref().map(|by| {
         let values = [("who", &*by.who), ("time", &*utc(by.until))];
-        format!("{} {}", frame.fill("incident.acknowledged_by", &values), by.why).trim_end().to_owned()
+        format!("{} {}", frame.fill("incident.acknowledged_by", &values), frame.written(&by.why))
+            .trim_end()
+            .to_owned()
     });
     let kind = Fact {
         key: "incident.kind",
@@ -135,7 +137,7 @@ fn facts(frame: &Frame, known: &Known) -> Vec<Fact> {
         queue,
         plain("column.type", incident.job_type.clone()),
         plain("incident.key", incident.key.clone()),
-        plain("incident.what", incident.detail.clone()),
+        plain("incident.what", frame.written(&incident.detail).into_owned()),
         plain("incident.jobs", count),
         plain("incident.example", example.job),
         plain("column.error", frame.said(&example.error)),

@@ -146,7 +146,7 @@ fn cells(frame: &Frame, incident: &Incident, now: Timestamp) -> Vec<Cell> {
         Cell::link(kind(frame, incident.kind), &about(incident)).under(subject(incident)),
         name.map_or_else(|| Cell::text("–"), |name| Cell::link(&name, &Link::queue(&name, &[]))),
         Cell::time(frame, incident.since, now),
-        Cell::text(&incident.detail),
+        Cell::text(frame.written(&incident.detail)),
         Cell::text(if incident.count == 0 { "–".to_owned() } else { grouped(incident.count) }),
         Cell::text(example(frame, incident)),
     ]
@@ -169,7 +169,7 @@ fn example(frame: &Frame, incident: &Incident) -> String {
 fn acknowledged(frame: &Frame, known: &KnownIncident) -> Cell {
     let Some(by) = &known.acknowledged else { return Cell::text("–") };
     let values = [("who", &*by.who), ("time", &*utc(by.until))];
-    Cell::text(frame.fill("incident.acknowledged_by", &values)).under(&by.why)
+    Cell::text(frame.fill("incident.acknowledged_by", &values)).under(frame.written(&by.why))
 }
 
 /// The last message of each sink, one a line.
@@ -210,7 +210,7 @@ pub(super) async fn ask(
     let (to, back) = (Link::to(&["incidents", id.as_str(), "ack"]), page_of(&id));
     let form =
         Form::new(&frame, frame.fill("incident.ack_title", &[("incident", id.as_str())]), (&to, &back))
-            .line(format!("{}: {}", kind(&frame, incident.kind), incident.detail))
+            .line(format!("{}: {}", kind(&frame, incident.kind), frame.written(&incident.detail)))
             .line(frame.t("incident.ack_line"))
             .field(
                 Field::line(&frame, "for", "incident.for")

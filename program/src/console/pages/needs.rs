@@ -164,8 +164,9 @@ fn line(frame: &Frame, gate: &str, standing: &Standing, now: Timestamp) -> Optio
         Standing::Paused { by, reason, since, .. } => {
             let time = frame.distance(*since, now);
             let text = frame.fill("need.gate_paused", &[("gate", gate), ("time", &time)]);
+            let reason = frame.written(reason);
             let why: Vec<&str> =
-                [by.as_str(), reason.as_str()].into_iter().filter(|text| !text.is_empty()).collect();
+                [by.as_str(), &*reason].into_iter().filter(|text| !text.is_empty()).collect();
             Some(if why.is_empty() { text } else { format!("{text} ({})", why.join(": ")) })
         }
         Standing::Tripped(until) => {
@@ -200,7 +201,8 @@ fn incidents(frame: &Frame, found: &OpenIncidents) -> Vec<String> {
     for known in open.iter().take(MAX_INCIDENTS) {
         let incident = &known.incident;
         let time = short(found.now.since(incident.since));
-        let text = frame.fill("need.incident", &[("time", &*time), ("detail", &*incident.detail)]);
+        let text =
+            frame.fill("need.incident", &[("time", &*time), ("detail", &*frame.written(&incident.detail))]);
         texts.push(match &incident.queue {
             Some(queue) => format!("{queue}: {text}"),
             None => text,

@@ -101,7 +101,8 @@ fn paused(frame: &Frame, gate: &GateName, standing: &Standing, now: Timestamp) -
         }
         None => frame.fill("next.paused", &[("gate", &gate)]),
     };
-    let why: Vec<&str> = [&**by, &**reason].into_iter().filter(|text| !text.is_empty()).collect();
+    let reason = frame.written(reason);
+    let why: Vec<&str> = [&**by, &*reason].into_iter().filter(|text| !text.is_empty()).collect();
     Some(if why.is_empty() { text } else { format!("{text} ({})", why.join(": ")) })
 }
 

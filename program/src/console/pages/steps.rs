@@ -83,7 +83,7 @@ fn line(
     let decision = record.decision.as_ref().map(|decision| {
         let reason = if decision.reason.is_empty() { "" } else { ": " };
         let verdict = frame.t(verdict_key(decision.verdict));
-        format!("{verdict} · {}{reason}{}", decision.by, decision.reason)
+        format!("{verdict} · {}{reason}{}", decision.by, frame.written(&decision.reason))
     });
     Line {
         name: step.name.to_string(),

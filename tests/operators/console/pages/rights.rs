@@ -152,3 +152,24 @@ fn a_value_that_waits_for_a_gate_is_shown_to_those_who_see_payloads_only() {
         }
     }
 }
+
+#[test]
+fn no_page_has_a_masked_value_in_a_link_or_a_reason() {
+    let (server, folder) = (server(), tempfile::tempdir().unwrap());
+    server.cmd(&["HSET", "sf:{mail}:gates", "r:key:h.email=bob@example.com", r#"{"concurrency":1}"#]);
+    let (key, reason) = ("h.email=ann@example.com", "told by email=ann@example.com");
+    let paused = sf(&server, &["pause", "--queue", "mail", "--key", key, "--reason", reason]);
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    for (mask, is_shown) in [("", true), ("mask = [\"email\"]\n", false)] {
+        let console = console_with(&server, folder.path(), mask);
+        for path in ["/", "/gates", "/queues/mail", "/audit"] {
+            let page = get_all(&console, "operator", path);
+            assert!(page.contains("told by email="), "{path}: {page}");
+            // In an address, the sign is escaped.
+            let has_value = ["ann@example.com", "ann%40example.com", "bob@example.com", "bob%40example.com"]
+                .iter()
+                .any(|value| page.contains(value));
+            assert_eq!(has_value, is_shown, "{path}: {page}");
+        }
+    }
+}
