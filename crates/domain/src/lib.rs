@@ -9,3 +9,6 @@ mod setters;
 
 pub mod cron;
 pub mod job;
+mod mask;
+
+pub use mask::mask_text;

@@ -19,7 +19,6 @@ extern crate streamfleet_domain;
 pub mod alerts;
 pub mod config;
 mod listener;
-mod mask;
 mod memory;
 mod scale;
 #[doc(hidden)]
@@ -32,6 +31,8 @@ use std::io;
 use std::thread::JoinHandle;
 
 use streamfleet::job::SinkName;
+#[doc(hidden)]
+pub use streamfleet_domain::mask_text;
 use streamfleet_domain::{cron, job};
 use streamfleet_engine as broker;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +47,6 @@ use streamfleet::traces::Traces;
 
 pub use listener::NotListening;
 use listener::{Answers, Listener};
-pub use mask::mask_text;
 pub use memory::hide_memory;
 pub use signals::Signals;
 use systemd::Notifier;

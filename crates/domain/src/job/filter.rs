@@ -43,6 +43,8 @@ use condition::{Condition, instant_text};
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct Filter {
     conditions: Vec<Condition>,
+    /// In lower case.
+    masked: Vec<String>,
 }
 
 /// A filter as it is stored: the name and the value of each condition, as a person would type them.
@@ -50,6 +52,9 @@ pub struct Filter {
 #[serde(deny_unknown_fields)]
 struct Stored {
     conditions: Vec<(String, String)>,
+    /// A version that does not know it refuses the filter, instead of finding what it must not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    masked: Vec<String>,
 }
 
 /// Why a filter is refused.
@@ -109,6 +114,18 @@ impl Filter {
         self.conditions.iter().any(|condition| condition.looks_at(&is_name))
     }
 
+    /// Compares errors, headers and texts in payloads only as they are shown: without the values of these fields, whose names
+    /// are in lower case, as far as a text shows them. Conditions at which [`Filter::looks_at`] finds such a name are the
+    /// caller's to refuse.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn masked(mut self, names: &[String]) -> Self {
+        if self.conditions.iter().any(|condition| condition.is_costly() || condition.reads_error()) {
+            self.masked = names.to_vec();
+        }
+        self
+    }
+
     /// Returns true if a condition is about errors.
     #[doc(hidden)]
     pub fn reads_errors(&self) -> bool {
@@ -118,9 +135,9 @@ impl Filter {
     /// Returns whether the filter matches a job. `now` is the server's time, for conditions about a job's age.
     pub fn check(&self, candidate: &Candidate<'_>, now: Timestamp) -> Match {
         let (cheap, costly) = (|of: &&Condition| !of.is_costly(), |of: &&Condition| of.is_costly());
-        let mut found = Match::Yes;
+        let (mut found, candidate) = (Match::Yes, self.masking(candidate));
         for condition in self.conditions.iter().filter(cheap).chain(self.conditions.iter().filter(costly)) {
-            match condition.check(candidate, now) {
+            match condition.check(&candidate, now) {
                 Match::Yes => {}
                 Match::No => return Match::No,
                 undecided @ (Match::TooLarge | Match::Unreadable) => found = undecided,
@@ -308,7 +325,8 @@ fn shell_word(word: &str) -> String {
 impl From<Filter> for Stored {
     fn from(filter: Filter) -> Self {
         let parts = filter.conditions.iter().map(Condition::parts);
-        Self { conditions: parts.map(|(name, value)| (name.to_owned(), value)).collect() }
+        let conditions = parts.map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { conditions, masked: filter.masked }
     }
 }
 
@@ -316,7 +334,10 @@ impl TryFrom<Stored> for Filter {
     type Error = FilterError;
 
     fn try_from(stored: Stored) -> Result<Self, Self::Error> {
-        stored.conditions.iter().try_fold(Self::new(), |filter, (name, value)| filter.and(name, value))
+        let conditions = &stored.conditions;
+        let filter =
+            conditions.iter().try_fold(Self::new(), |filter, (name, value)| filter.and(name, value))?;
+        Ok(Self { masked: stored.masked, ..filter })
     }
 }
 

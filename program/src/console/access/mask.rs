@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use streamfleet_engine::admin::Filter;
 use streamfleet_service::mask_text;
 
 /// What replaces a value.
@@ -72,6 +73,11 @@ impl Mask {
     /// A text that nobody has parsed, such as an error, without the values of hidden fields, as far as it shows which these are.
     pub(in crate::console) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         mask_text(&self.names, text)
+    }
+
+    /// A filter that finds nothing by what is hidden in texts, either.
+    pub(in crate::console) fn blind(&self, filter: Filter) -> Filter {
+        filter.masked(&self.names)
     }
 
     /// Returns true if nothing is hidden. A value in a format that cannot be read must not be shown otherwise.

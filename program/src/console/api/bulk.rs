@@ -181,6 +181,7 @@ async fn carry_out(
     let _permit = site.desk().begin(Work::Change)?;
     let filter =
         args.filter.filter(&Clock::utc()).map_err(|error| Problem::field("/filter", error.to_string()))?;
+    let filter = site.mask().blind(filter);
     let states = Some(&args.state[..]).filter(|states| !states.is_empty());
     let selection = queue.bulk().select(action.clone(), filter, states).await;
     let selection = selection.map_err(redis("failed to read the clock of Redis"))?;

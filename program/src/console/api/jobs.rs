@@ -17,7 +17,7 @@ use super::failure::failed;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -147,7 +147,7 @@ async fn search(
     asked.end()?;
     View::of(person, site).check(&conditions)?;
     let states = states_of(&states, running, &conditions)?;
-    let filter = filter_of(&conditions, "query")?;
+    let filter = filter_of(&conditions, site.mask(), "query")?;
     if running && after.is_some() {
         return Err(wrong("after", "the longest running jobs have only one page"));
     }
@@ -185,8 +185,8 @@ fn states_of(named: &str, running: bool, conditions: &Conditions) -> Result<Vec<
     }
 }
 
-/// Converts conditions to a filter. `at` is where they are.
-pub(super) fn filter_of(conditions: &Conditions, at: &str) -> Result<Filter, Problem> {
+/// Converts conditions to a filter, which finds nothing by what is masked. `at` is where they are.
+pub(super) fn filter_of(conditions: &Conditions, mask: &Mask, at: &str) -> Result<Filter, Problem> {
     let filter = conditions.jobs.filter(&Clock::utc()).and_then(|filter| conditions.letters.add_to(filter));
-    filter.map_err(|error| Problem::field(at, error.to_string()))
+    filter.map(|filter| mask.blind(filter)).map_err(|error| Problem::field(at, error.to_string()))
 }

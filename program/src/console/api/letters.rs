@@ -62,7 +62,8 @@ async fn list_letters(
     let conditions = asked.conditions()?;
     asked.end()?;
     View::of(&person, &site).check(&conditions)?;
-    let wanted = WantedLetters { filter: filter_of(&conditions, "query")?, limit, after, oldest_first };
+    let wanted =
+        WantedLetters { filter: filter_of(&conditions, site.mask(), "query")?, limit, after, oldest_first };
     let _permit = site.desk().begin(Work::Search)?;
     let stop = Shutdown::new();
     let work = dead::letters_page(&wanted, &queue, &stop);

@@ -62,6 +62,11 @@ impl<'a> View<'a> {
         mask(value, self.site.mask());
     }
 
+    /// What nobody sees.
+    pub(super) fn mask(&self) -> &Mask {
+        self.site.mask()
+    }
+
     /// Refuses conditions that would tell what is in payloads, headers or errors.
     ///
     /// # Errors

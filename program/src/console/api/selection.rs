@@ -84,7 +84,7 @@ impl Selection {
     ///
     /// As [`Selection::conditions`].
     pub(super) fn filter(&self, all: bool, view: &View<'_>) -> Result<Filter, Problem> {
-        let filter = filter_of(&self.conditions(view)?, "/filter")?;
+        let filter = filter_of(&self.conditions(view)?, view.mask(), "/filter")?;
         if filter.is_empty() && !all {
             return Err(Problem::field("/filter", "select something by a filter, or set all to true"));
         }

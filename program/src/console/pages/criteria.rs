@@ -89,6 +89,7 @@ impl Criteria {
                 _ => read.add((frame, mask), name, value)?,
             }
         }
+        read.filter = mask.blind(read.filter);
         if read.is_about_letters() {
             read.states = vec![State::Dead];
         } else if read.gate.is_some() {

@@ -1,7 +1,7 @@
 //! Who sees what.
 
 use hyper::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::{Console, send, values};
 use harness::redis_server::RedisServer;
@@ -50,6 +50,44 @@ async fn masked_fields_are_told_to_nobody() {
         assert!(!shown.text.contains("card-4711"), "{shown:?}");
         let payload = send(console.ask(Method::GET, &format!("{path}/payload"))).await;
         assert!(payload.status == 200 && !payload.text.contains("card-4711"), "{payload:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_found_by_what_is_masked_in_a_text() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    let job = json!({
+        "type": "test", "id": "later", "delay": "1h", "headers": {"note": "card=4711 x"},
+        "payload": {"body": "{\"card\":\"4713\",\"to\":\"ann\"}"},
+    });
+    console.submit("default", &job).await;
+    let letter = ["type", "test", "id", "ill", "dead_reason", "fatal", "dead_error", "declined: card=4714"];
+    server.cmd(&[&["XADD", "sf:{default}:dead", "*"][..], &letter].concat());
+    let found = async |condition: &str| {
+        let path = format!("queues/default/jobs?state=scheduled,dead&{condition}");
+        values(&console.get(&path).await.ok(200), "id")
+    };
+    for (hidden, shown, id) in [
+        ("where=h.note~4711", "where=h.note~x", "later"),
+        ("where=payload.body~4713", "where=payload.body~ann", "later"),
+        ("error=4714", "error=declined", "ill"),
+    ] {
+        assert!(found(hidden).await.is_empty(), "{hidden}");
+        assert_eq!(found(shown).await, [id], "{shown}");
+    }
+    // A plan counts the jobs that the list has.
+    let planned = async |path: &str, filter: Value| {
+        let plan = console
+            .post(&format!("queues/default/{path}"), &json!({"filter": filter, "dry_run": true}))
+            .await;
+        plan.ok(200)["planned"].clone()
+    };
+    for (text, count) in [("4711", 0), ("x", 1)] {
+        assert_eq!(planned("bulk/cancel", json!({"where": [format!("h.note~{text}")]})).await, count);
+    }
+    for (text, count) in [("4714", 0), ("declined", 1)] {
+        assert_eq!(planned("campaigns", json!({"error": text})).await, count);
     }
 }
 

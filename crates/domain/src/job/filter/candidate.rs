@@ -1,7 +1,10 @@
 //! What a filter looks at, and what it finds.
 
+use std::borrow::Cow;
+
 use super::{Condition, Filter};
 use crate::job::{Encoding, Envelope, State, Timestamp};
+use crate::mask_text;
 
 /// Whether a filter matches a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,12 +39,14 @@ pub struct Candidate<'a> {
     pub error: Option<&'a str>,
     /// When its life began; for a dead letter, when the job died.
     pub at: Option<Timestamp>,
+    /// The names of fields whose values are hidden in texts; see [`Filter::masked`].
+    masked: &'a [String],
 }
 
 impl<'a> Candidate<'a> {
     /// Describes a job of which only the id is known.
     pub fn new(id: &'a str) -> Self {
-        Self { id, state: None, fields: None, job_type: None, error: None, at: None }
+        Self { id, state: None, fields: None, job_type: None, error: None, at: None, masked: &[] }
     }
 
     setters! {
@@ -87,6 +92,15 @@ impl<'a> Candidate<'a> {
         }
     }
 
+    /// A text as those see it who look for it.
+    pub(super) fn shown<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        if self.masked.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let text = String::from_utf8_lossy(text);
+        Cow::Owned(mask_text(self.masked, &text).into_owned().into_bytes())
+    }
+
     /// The payload and its encoding; `None` for an encoding that does not exist.
     pub(super) fn payload(&self) -> Result<(&'a [u8], Option<Encoding>), Match> {
         let encoding = match self.field("encoding")? {
@@ -103,6 +117,12 @@ impl Filter {
     pub fn may_match(&self, candidate: &Candidate<'_>, now: Timestamp) -> bool {
         let without_errors = |condition: &&Condition| !condition.reads_error();
         let mut decided = self.conditions.iter().filter(without_errors);
-        !decided.any(|condition| condition.check(candidate, now) == Match::No)
+        let candidate = self.masking(candidate);
+        !decided.any(|condition| condition.check(&candidate, now) == Match::No)
+    }
+
+    /// What the conditions look at: without the values that must not be found.
+    pub(super) fn masking<'a>(&'a self, candidate: &Candidate<'a>) -> Candidate<'a> {
+        Candidate { masked: &self.masked, ..*candidate }
     }
 }

@@ -111,7 +111,7 @@ impl fmt::Display for Comparison {
 impl Comparison {
     /// Returns whether it holds, or why that cannot be decided.
     pub(super) fn holds(&self, candidate: &Candidate<'_>) -> Result<bool, Match> {
-        let found = match &self.subject {
+        let mut found = match &self.subject {
             Subject::Header(name) => {
                 let value = candidate.field(&format!("h.{name}"))?;
                 value.map(|value| Scalar::Text(String::from_utf8_lossy(value).into_owned()))
@@ -124,6 +124,10 @@ impl Comparison {
                 path.find(payload, encoding).ok_or(Match::Unreadable)?
             }
         };
+        if let Some(Scalar::Text(text)) = &mut found {
+            let shown = String::from_utf8_lossy(&candidate.shown(text.as_bytes())).into_owned();
+            *text = shown;
+        }
         Ok(self.compare(found.as_ref()))
     }
 

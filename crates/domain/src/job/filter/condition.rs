@@ -154,7 +154,7 @@ impl Condition {
             Self::State(state) => Ok(candidate.state.ok_or(Match::Unreadable)? == *state),
             Self::IdPrefix(prefix) => Ok(candidate.id.starts_with(prefix.as_str())),
             Self::Text(needle) => needle.occurs(candidate),
-            Self::Error(text) => Ok(contains(candidate.error_bytes()?, text)),
+            Self::Error(text) => Ok(contains(&candidate.shown(candidate.error_bytes()?), text)),
             Self::Reason(reason) => is("dead_reason", reason.as_str()),
             Self::Kind(kind) => is("dead_kind", kind),
             Self::Group(name) => match name.as_str() {

@@ -378,3 +378,41 @@ fn a_filter_knows_which_names_it_looks_at() {
     }
     assert!(!looks(&Filter::new().and("error", "card").unwrap()));
 }
+
+#[test]
+fn what_is_masked_in_a_text_decides_nothing() {
+    let names = ["card".to_owned()];
+    let fields = envelope(&[
+        ("type", b"mail.send"),
+        ("payload", br#"{"body":"{\"card\":\"4713\",\"to\":\"ann\"}"}"#),
+        ("h.note", b"card=4711 x"),
+        ("dead_error", b"declined: card=4714"),
+    ]);
+    let letter = Candidate::new("order-7").state(State::Dead).fields(&fields);
+    let holds = |filter: &Filter| filter.check(&letter, at(NOW)) == Match::Yes;
+    for (name, hidden, shown) in [
+        ("error", "4714", "declined: card=***"),
+        ("where", "h.note~4711", "h.note~x"),
+        ("where", "h.note=card=4711 x", "h.note=card=*** x"),
+        ("where", "payload.body~4713", "payload.body~ann"),
+        ("where", r#"payload.body>{"card":"47"#, "payload.body~***"),
+    ] {
+        let filter = |value: &str| Filter::new().and(name, value).unwrap();
+        assert!(holds(&filter(hidden)) && !holds(&filter(hidden).masked(&names)), "{hidden}");
+        assert!(holds(&filter(shown).masked(&names)), "{shown}");
+    }
+}
+
+#[test]
+fn a_stored_filter_still_knows_what_is_masked() {
+    let names = ["card".to_owned()];
+    for filter in [Filter::new().error("no").unwrap(), condition("payload.a~no")] {
+        let filter = filter.masked(&names);
+        let stored = serde_json::to_string(&filter).unwrap();
+        assert!(stored.contains("card"), "{stored}");
+        assert_eq!(serde_json::from_str::<Filter>(&stored).unwrap(), filter);
+    }
+    // Older versions can read the others.
+    let stored = serde_json::to_string(&Filter::new().state(State::Dead).unwrap().masked(&names)).unwrap();
+    assert_eq!(stored, r#"{"conditions":[["state","dead"]]}"#);
+}

@@ -8,7 +8,7 @@ use crate::alerts::config::{Config, Language};
 use crate::job::incident::line::{MAX_TEXT_BYTES, plain_line};
 use crate::job::incident::{Incident, IncidentExample, IncidentKind, IncidentState, OTHERS};
 use crate::job::{Namespace, Timestamp};
-use crate::mask::mask_text;
+use crate::mask_text;
 
 /// The most incidents that a message describes one by one.
 pub(super) const MOST_LISTED: usize = 15;
