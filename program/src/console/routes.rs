@@ -47,7 +47,8 @@ impl Routes {
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).expect("the methods in use can be filtered");
-        self.add_methods(method, path, (needs, access::MAX_FORM_BYTES), on(filter, handler))
+        let most = if needs == Needs::Nothing { access::MAX_OPEN_FORM_BYTES } else { access::MAX_FORM_BYTES };
+        self.add_methods(method, path, (needs, most), on(filter, handler))
     }
 
     /// Adds a form that may have the payload of a job.

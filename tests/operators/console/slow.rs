@@ -47,6 +47,25 @@ fn a_body_without_end_is_refused() {
 }
 
 #[test]
+fn a_form_of_somebody_unknown_is_read_only_up_to_its_bound() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    for path in ["/login", "/preferences"] {
+        let mut stream = console.connected();
+        let begun = format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2000000\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\r\n{}",
+            "x".repeat(16 * 1024 + 1)
+        );
+        stream.write_all(begun.as_bytes()).unwrap();
+        let mut answer = [0; 12];
+        // Most of the body was not sent.
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413", "{path}");
+    }
+}
+
+#[test]
 fn a_form_is_not_read_from_somebody_who_may_not_send_it() {
     let server = RedisServer::start();
     let toml = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \"X-User\"\n\

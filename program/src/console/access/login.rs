@@ -24,7 +24,10 @@ use crate::console::pages;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
-/// The largest form …
+/// The largest form of somebody who may be unknown: a name, a password and an address …
+pub(in crate::console) const MAX_OPEN_FORM_BYTES: usize = 16 * 1024;
+
+/// … the largest of others …
 pub(in crate::console) const MAX_FORM_BYTES: usize = 64 * 1024;
 
 /// … and the largest with a job's payload, which may have every byte written as three.

@@ -17,7 +17,7 @@ mod role;
 mod session;
 
 use axum::Router;
-use axum::extract::{FromRequestParts as _, RawPathParams, Request};
+use axum::extract::{DefaultBodyLimit, FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
@@ -27,7 +27,7 @@ use streamfleet::job::QueueName;
 
 pub(super) use self::accounts::{Accounts, InvalidAccounts, digest};
 pub(super) use self::gatekeeper::Gatekeeper;
-pub(super) use self::login::{MAX_FORM_BYTES, MAX_PAYLOAD_FORM_BYTES, hash_password};
+pub(super) use self::login::{MAX_FORM_BYTES, MAX_OPEN_FORM_BYTES, MAX_PAYLOAD_FORM_BYTES, hash_password};
 pub(super) use self::mask::{ABOUT_JOBS, CONTENT_HASH, Mask, without_values};
 pub(super) use self::person::{Csrf, Grants, HasSession, Person};
 pub(super) use self::role::{Needs, Role};
@@ -51,6 +51,8 @@ pub(super) fn protected(router: Router<Site>, site: &Site) -> Router<Site> {
 
 /// Puts the rule of a route in front of it. `most` bounds the bytes of its form.
 pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) -> MethodRouter<Site> {
+    // Nobody else bounds the form of somebody who is not logged in.
+    let answers: MethodRouter<Site> = answers.layer(DefaultBodyLimit::max(most));
     answers.route_layer(axum::middleware::from_fn(move |request: Request, next: Next| {
         guard((needs, most), request, next)
     }))
