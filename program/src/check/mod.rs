@@ -15,8 +15,8 @@ use super::output::{self, Column, View, harmless};
 use super::times::short;
 
 /// The rights that a fleet's login needs, as `deploy/redis/users.acl` grants them to `worker`.
-const RIGHTS: &str = "resetchannels -@all +@connection +@stream +@hash +@sortedset +@string +@list -@dangerous +eval \
-    +evalsha +time +info +client|unblock +del +unlink +exists +type +expire +pexpire +persist +ttl +pttl -xgroup|destroy \
+const RIGHTS: &str = "resetchannels -@all +@connection -client|tracking +@stream +@hash +@sortedset +@string +@list -@dangerous \
+    +eval +evalsha +time +info +client|unblock +del +unlink +exists +type +expire +pexpire +persist +ttl +pttl -xgroup|destroy \
     -xgroup|setid -xsetid";
 
 /// The level of a finding.

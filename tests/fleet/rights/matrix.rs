@@ -46,6 +46,7 @@ fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
         ("PING", vec!["PING"]),
         ("TIME", vec!["TIME"]),
         ("WAIT", vec!["WAIT", "0", "1"]),
+        ("end a client's wait: CLIENT UNBLOCK", vec!["CLIENT", "UNBLOCK", "0"]),
         // Keys and channels of other applications.
         ("a foreign key: GET", vec!["GET", "other:a"]),
         ("a foreign key: SET", vec!["SET", "other:a", "1"]),
@@ -99,6 +100,8 @@ fn of_servers() -> Vec<Vec<&'static str>> {
         "CLIENT KILL TYPE normal",
         "CLIENT PAUSE 1",
         "CLIENT NO-EVICT on",
+        // It tells the names of all keys that change.
+        "CLIENT TRACKING on BCAST",
         "MONITOR",
         "DEBUG SLEEP 0",
         "SHUTDOWN NOSAVE",
