@@ -25,7 +25,7 @@ const QUEUED: u32 = 1024;
 
 /// Each connection gets one answer: one that stays idle would occupy a place. Any of them makes room for a probe.
 const TERMS: Terms = Terms {
-    bounds: Bounds { crowded_from: 64, most: 512, answered_make_room: true },
+    bounds: Bounds { crowded_from: 64, most: 512 },
     keep_alive: false,
     head: Duration::from_secs(6),
     unread_ms: 10_000,

@@ -12,7 +12,7 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 
 /// What the console demands of its clients.
 const TERMS: Terms = Terms {
-    bounds: Bounds { crowded_from: 2048, most: 2560, answered_make_room: false },
+    bounds: Bounds { crowded_from: 2048, most: 2560 },
     keep_alive: true,
     head: Duration::from_secs(20),
     unread_ms: 60_000,
@@ -102,8 +102,9 @@ mod tests {
             .route("/endless", get(endless))
             .route("/body", post(|body: Bytes| async move { body.len().to_string() }));
         let mut server = Server::open("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let bounds = Bounds { crowded_from: 4, most: 8, ..TERMS.bounds };
-        server.terms = Terms { bounds, head: pause, unread_ms: 500, ..TERMS };
+        let bounds = Bounds { crowded_from: 4, most: 8 };
+        let unread_ms = u32::try_from(pause.as_millis()).unwrap().max(500);
+        server.terms = Terms { bounds, head: pause, unread_ms, ..TERMS };
         server.body_pause = pause;
         let (address, shutdown) = (server.address(), Shutdown::new());
         let mut running = JoinSet::new();
@@ -152,11 +153,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_say_nothing_keep_nobody_out() {
+    async fn those_who_say_or_read_nothing_keep_nobody_out() {
         let (address, shutdown, mut running) = start(Arc::default(), SOON).await;
         let mut silent = Vec::new();
-        for _ in 0..20 {
-            silent.push(TcpStream::connect(address).await.unwrap());
+        for nth in 0..20 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            if nth >= 10 {
+                stream.write_all(b"GET /endless HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await.unwrap();
+                let mut begun = [0; 12];
+                let read = tokio::time::timeout(SOON, stream.read_exact(&mut begun)).await;
+                read.expect("an answer begins").unwrap();
+            }
+            silent.push(stream);
         }
         let asked =
             "POST /body HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc";

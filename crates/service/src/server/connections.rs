@@ -1,8 +1,8 @@
-//! The connections that are open. Once there are too many, those that have asked nothing make room for others, so that nobody
-//! keeps everybody else out by opening many and saying nothing.
+//! The connections that are open. Once there are too many, those of unknown clients make room for others, so that nobody keeps
+//! everybody else out by opening many, and saying or reading nothing.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,8 +24,6 @@ pub struct Bounds {
     pub crowded_from: usize,
     /// What ends needs a moment to be gone. There are never more than so many; further clients wait.
     pub most: usize,
-    /// Whether connections that have been answered make room too, if all have been. Otherwise only those that have not.
-    pub answered_make_room: bool,
 }
 
 /// The open connections.
@@ -38,7 +36,8 @@ pub(super) struct Connections {
 
 /// An open connection.
 pub(super) struct Connection {
-    address: IpAddr,
+    /// Whose it is; see [`network_of`].
+    client: IpAddr,
     stage: AtomicU8,
     end: CancellationToken,
     _place: OwnedSemaphorePermit,
@@ -52,8 +51,34 @@ pub(super) enum Stage {
     Silent,
     /// It has asked something.
     Asked,
-    /// Its first answer has begun.
-    Answered,
+    /// Its client is somebody whom the server knows.
+    Known,
+}
+
+/// The client of a request, which a server that knows its clients may vouch for. It is an extension of each request.
+#[derive(Clone)]
+pub struct Visitor(Weak<Connection>);
+
+impl Visitor {
+    pub(super) fn of(connection: &Arc<Connection>) -> Self {
+        Self(Arc::downgrade(connection))
+    }
+
+    /// Notes that the client is known. Its connection makes room for no other.
+    pub fn vouch(&self) {
+        if let Some(connection) = self.0.upgrade() {
+            connection.note(Stage::Known);
+        }
+    }
+}
+
+/// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that name a network, in which everybody has as
+/// many addresses as they like (RFC 4291, section 2.5.1).
+pub fn network_of(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address @ IpAddr::V4(_) => address,
+    }
 }
 
 impl Connections {
@@ -72,25 +97,22 @@ impl Connections {
         }
         let place = Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed");
         let (stage, end) = (AtomicU8::new(Stage::Silent as u8), CancellationToken::new());
-        let connection = Arc::new(Connection { address, stage, end, _place: place });
+        let connection = Arc::new(Connection { client: network_of(address), stage, end, _place: place });
         self.open.push_back(Arc::downgrade(&connection));
         connection
     }
 
-    /// Returns the connection that makes room. Of those that have come least far, it is the oldest one of the address that has
-    /// most of them: who opens many crowds out himself.
+    /// Returns the connection that makes room. Of those that have come least far, it is the oldest one of the client that has
+    /// most of them: who opens many crowds out himself. `None` if all clients are known.
     fn surplus(&self) -> Option<Arc<Connection>> {
-        let open: Vec<_> =
-            self.open.iter().filter_map(Weak::upgrade).map(|open| (open.stage(), open)).collect();
-        let least = open.iter().map(|(stage, _)| *stage).min()?;
-        if least == Stage::Answered && !self.bounds.answered_make_room {
-            return None;
-        }
-        let mut of_address: HashMap<IpAddr, usize> = HashMap::new();
-        let candidates: Vec<_> = open.into_iter().filter(|(stage, _)| *stage == least).collect();
-        candidates.iter().for_each(|(_, open)| *of_address.entry(open.address).or_default() += 1);
-        let most = of_address.values().copied().max()?;
-        candidates.into_iter().map(|(_, open)| open).find(|open| of_address.get(&open.address) == Some(&most))
+        let open = self.open.iter().filter_map(Weak::upgrade).map(|open| (open.stage(), open));
+        let unknown: Vec<_> = open.filter(|(stage, _)| *stage < Stage::Known).collect();
+        let least = unknown.iter().map(|(stage, _)| *stage).min()?;
+        let mut of_client: HashMap<IpAddr, usize> = HashMap::new();
+        let candidates: Vec<_> = unknown.into_iter().filter(|(stage, _)| *stage == least).collect();
+        candidates.iter().for_each(|(_, open)| *of_client.entry(open.client).or_default() += 1);
+        let most = of_client.values().copied().max()?;
+        candidates.into_iter().map(|(_, open)| open).find(|open| of_client.get(&open.client) == Some(&most))
     }
 
     /// Returns true if so many connections are open that none should stay open without need.
@@ -109,7 +131,7 @@ impl Connection {
         match self.stage.load(Ordering::Relaxed) {
             0 => Stage::Silent,
             1 => Stage::Asked,
-            _ => Stage::Answered,
+            _ => Stage::Known,
         }
     }
 
@@ -128,7 +150,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { crowded_from: 4, most: 8, answered_make_room: false };
+    const BOUNDS: Bounds = Bounds { crowded_from: 4, most: 8 };
 
     async fn opened(all: &mut Connections, addresses: &[u8]) -> Vec<Arc<Connection>> {
         let mut opened = Vec::new();
@@ -155,27 +177,35 @@ mod tests {
     async fn those_that_have_come_least_far_make_room() {
         let mut all = Connections::new(BOUNDS);
         let open = opened(&mut all, &[1, 1, 1, 2]).await;
-        open[0].note(Stage::Answered);
+        Visitor::of(&open[0]).vouch();
         open[1..3].iter().for_each(|open| open.note(Stage::Asked));
         let second = opened(&mut all, &[1]).await;
         assert_eq!(ended(&open), [3], "the only silent one");
         second[0].note(Stage::Asked);
         let third = opened(&mut all, &[2]).await;
-        third[0].note(Stage::Answered);
-        assert_eq!(ended(&open), [1, 3], "no answer has begun");
-        open[2].note(Stage::Answered);
-        second[0].note(Stage::Answered);
+        assert_eq!(ended(&open), [1, 3], "the oldest whose client is unknown");
+        for known in [&open[2], &second[0], &third[0]] {
+            Visitor::of(known).vouch();
+        }
         let fourth = opened(&mut all, &[2]).await;
-        assert_eq!((ended(&open), ended(&fourth)), (vec![1, 3], vec![]), "all have been answered");
+        assert_eq!((ended(&open), ended(&fourth)), (vec![1, 3], vec![]), "all are known");
     }
 
     #[tokio::test]
-    async fn answered_ones_make_room_if_they_are_to() {
-        let mut all = Connections::new(Bounds { answered_make_room: true, ..BOUNDS });
+    async fn the_oldest_unknown_client_with_most_connections_makes_room() {
+        let mut all = Connections::new(BOUNDS);
         let open = opened(&mut all, &[1, 2, 2, 2]).await;
-        open.iter().for_each(|open| open.note(Stage::Answered));
+        open.iter().for_each(|open| open.note(Stage::Asked));
         opened(&mut all, &[3]).await;
         assert_eq!(ended(&open), [1]);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_client() {
+        let network = |address: &str| network_of(address.parse().unwrap());
+        assert_eq!(network("2001:db8::1"), network("2001:db8::ffff:2"));
+        assert_ne!(network("2001:db8::1"), network("2001:db8:0:1::1"));
+        assert_eq!(network("::ffff:10.0.0.7"), IpAddr::from([10, 0, 0, 7]));
     }
 
     #[tokio::test]

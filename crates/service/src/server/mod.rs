@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-pub use connections::Bounds;
+pub use connections::{Bounds, Visitor, network_of};
 use connections::{Connection, Connections, Stage};
 pub use host::{host, names_no_site};
 
@@ -104,14 +104,14 @@ async fn converse(
     if let Err(error) = sockopt::set_tcp_user_timeout(&stream, terms.unread_ms) {
         tracing::debug!(%error, "a server cannot bound how long a client may read nothing");
     }
-    let (asked, answered) = (Arc::clone(&place), Arc::clone(&place));
+    let asked = Arc::clone(&place);
     let service = routes.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
         asked.note(Stage::Asked);
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(Visitor::of(&asked));
         request.map(axum::body::Body::new)
     });
     let service = service.map_response(move |mut answer: Response| {
-        answered.note(Stage::Answered);
         if !terms.keep_alive {
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }

@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::ExposeSecret as _;
 use streamfleet_service::config::ConsoleSection;
+use streamfleet_service::server::Visitor;
 use tokio::sync::Semaphore;
 
 use super::accounts::AccountsFile;
@@ -244,8 +245,9 @@ fn wants_page(request: &Request) -> bool {
 /// Lets a request in, and says who counts as its asker: the person or program, or else the address.
 async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String), Problem> {
     let gatekeeper = site.gatekeeper();
+    let is_probe = request.uri().path() == "/healthz";
     // A kubelet's probe is sent to the address of a pod.
-    if request.uri().path() != "/healthz" && !gatekeeper.hosts.includes(request.headers()) {
+    if !is_probe && !gatekeeper.hosts.includes(request.headers()) {
         let why = "the console does not serve this host; if people reach it under this name, set console.public_url";
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown host", why));
     }
@@ -256,7 +258,10 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
         || gatekeeper.client(peer, request.headers()).to_string(),
         |(person, _)| format!("={}", person.name()),
     );
-    gatekeeper.requests.take(who.clone()).map_err(too_often)?;
+    // A probe that others at its address crowd out would end the console.
+    if !is_probe {
+        gatekeeper.requests.take(who.clone()).map_err(too_often)?;
+    }
     let changes = !origin::is_safe(request.method());
     if changes && !matches!(recognized, Some((_, Recognized::Token))) && origin::is_foreign(request.headers())
     {
@@ -270,6 +275,9 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
         && gatekeeper.sessions.ended_elsewhere(session, site.broker()).await
     {
         return Ok((request, who));
+    }
+    if let Some(visitor) = request.extensions().get::<Visitor>() {
+        visitor.vouch();
     }
     if let Recognized::Browser { binding, session } = by {
         request.extensions_mut().insert(Csrf(gatekeeper.sessions.csrf(&binding)));

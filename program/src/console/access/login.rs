@@ -1,6 +1,6 @@
 //! Logging in and out.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use argon2::Argon2;
@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use streamfleet_service::server::network_of;
 
 use super::accounts::MAX_NAME_BYTES;
 use super::gatekeeper::{Gatekeeper, foreign};
@@ -74,15 +75,6 @@ impl Limits {
         let client = network_of(client);
         self.pair.give_back(&(name.to_owned(), client));
         self.address.give_back(&client);
-    }
-}
-
-/// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address that name a network, in which everybody has as
-/// many addresses as they like (RFC 4291, section 2.5.1).
-fn network_of(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -278,7 +270,6 @@ mod tests {
         let neighbor = "2001:db8::ffff:2".parse().unwrap();
         assert!(limits.take("ann", neighbor).is_err(), "the same network");
         assert!(limits.take("ann", "2001:db8:0:1::1".parse().unwrap()).is_ok());
-        assert_eq!(network_of("::ffff:10.0.0.7".parse().unwrap()), IpAddr::from([10, 0, 0, 7]));
     }
 
     #[test]
