@@ -2,10 +2,12 @@
 
 use hyper::Method;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use streamfleet::JobError;
 use tempfile::TempDir;
 
 use super::client::{Console, send};
+use harness::desk::sf;
 use harness::fleet::{Acts, Running, quick};
 use harness::redis_server::RedisServer;
 
@@ -98,6 +100,36 @@ async fn a_repeated_request_with_a_key_submits_nothing_more() {
         redis::from_redis_value(server.cmd(&["PTTL", &format!("sf:{{default}}:mark:{id}")])).unwrap();
     assert!((1..=24 * 3600 * 1000).contains(&kept), "{kept}");
     fleet.stop().await;
+}
+
+/// A hash of these parts, each with its length before it.
+fn hash(parts: [&[u8]; 2]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_takes_the_place_of_a_job_with_a_key() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let of_line = hash([hash([b"submitter", b"order-10"]).as_bytes(), &0_u64.to_be_bytes()]);
+    let id = format!("key-{}", &of_line[..40]);
+    let planted = json!({"type": "test", "id": id});
+    assert_eq!(console.post(PATH, &planted).await.wrong(422), "/id");
+    let lines = console.ask(Method::POST, PATH).header("content-type", "application/x-ndjson");
+    let answer = send(lines.body(planted.to_string())).await;
+    let line: Value = serde_json::from_str(answer.text.lines().next().unwrap()).unwrap();
+    assert_eq!(line["problem"]["errors"][0]["at"], "/id", "{answer:?}");
+    // Redis itself takes any id.
+    let sent = sf(&server, &["enqueue", "test", "--id", &id, "--delay", "1h"]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    let job = json!({"type": "test", "payload": {"order": 10}});
+    let request = console.ask_as("submitter", Method::POST, PATH).header("Idempotency-Key", "order-10");
+    assert_eq!(send(request.json(&job)).await.wrong(422), "header.Idempotency-Key");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use streamfleet::schema::Schemas;
 use streamfleet::{Queue, RedisError, Submission, SubmitError, Submitted};
 
 use super::Target;
-use super::key::{Marked, Origin};
+use super::key::{Marked, Origin, check_own_id};
 use super::lines::{Broken, Line, Lines, More};
 use crate::console::api::desk::{Held, Work};
 use crate::console::api::failure::{invalid, redis, refused, refused_as};
@@ -212,6 +212,7 @@ impl Batch {
     fn read(&self, text: &[u8]) -> Result<(Read, (String, Submission)), Problem> {
         let now = self.clock.0.after(self.clock.1.elapsed());
         let mut draft = enqueue::draft_of(text, now).map_err(invalid)?;
+        check_own_id(&draft)?;
         let marked = self.origin.as_ref().and_then(|origin| origin.mark(&mut draft, self.number));
         let (place, own) = (draft.place(), draft.job_type.clone());
         let submission = draft.submission(self.target.max_payload).map_err(|error| refused(&error))?;

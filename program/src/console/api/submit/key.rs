@@ -22,7 +22,10 @@ const WINDOW: Duration = Duration::from_secs(24 * 3600);
 /// The longest key.
 const MAX_BYTES: usize = 255;
 
-/// How many hexadecimal digits an id has …
+/// What an id begins with …
+const ID_PREFIX: &str = "key-";
+
+/// … how many hexadecimal digits it has …
 const ID_DIGITS: usize = 40;
 
 /// … and a mark.
@@ -57,7 +60,7 @@ impl Origin {
         }
         let id = hash([self.0.as_bytes(), &line.to_be_bytes()]);
         let id: JobId =
-            format!("key-{}", &id[..ID_DIGITS]).parse().expect("hexadecimal digits are a valid id");
+            format!("{ID_PREFIX}{}", &id[..ID_DIGITS]).parse().expect("hexadecimal digits are a valid id");
         let payload = draft.payload.as_deref().unwrap_or_default();
         let content = hash([draft.job_type.as_bytes(), draft.encoding.as_str().as_bytes(), payload]);
         let mark = content[..MARK_DIGITS].to_owned();
@@ -66,6 +69,26 @@ impl Origin {
         draft.headers.push((CONTENT_HASH.to_owned(), mark.clone()));
         Some(Marked { id, job_type: draft.job_type.clone(), mark, window: draft.window.unwrap_or(WINDOW) })
     }
+}
+
+/// Refuses a job whose own id looks as if a key had made it: it could take the place of another person's job.
+///
+/// # Errors
+///
+/// [`Problem`] that names the id.
+pub(super) fn check_own_id(draft: &Draft) -> Result<(), Problem> {
+    let is_of_key = |id: &JobId| {
+        let id = id.to_string();
+        let digits = id.strip_prefix(ID_PREFIX).unwrap_or_default();
+        digits.len() == ID_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    if draft.id.as_ref().is_some_and(is_of_key) {
+        let why = format!(
+            "{ID_PREFIX} and {ID_DIGITS} hexadecimal digits are the id of a job with an Idempotency-Key: choose another id"
+        );
+        return Err(Problem::field("/id", why));
+    }
+    Ok(())
 }
 
 impl Marked {
@@ -100,8 +123,9 @@ impl Marked {
         let status = queue.status(&self.id).await.map_err(redis("failed to look up the job"))?;
         let Some(status) = status else { return Ok(false) };
         let fields = queue.fields(&status).await.map_err(redis("failed to look up the job"))?;
-        Ok(match fields.as_ref().and_then(mark_of) {
-            Some(mark) => mark != self.mark.as_bytes(),
+        Ok(match fields.as_ref() {
+            // A key marks each job that it makes.
+            Some(fields) => mark_of(fields) != Some(self.mark.as_bytes()),
             None => !status.job_type.is_empty() && status.job_type != self.job_type,
         })
     }

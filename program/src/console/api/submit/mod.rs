@@ -125,6 +125,7 @@ impl One {
         let read = Instant::now();
         let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
         let mut draft = enqueue::draft_of(body, now.after(read.elapsed())).map_err(invalid)?;
+        key::check_own_id(&draft)?;
         let marked = origin.and_then(|origin| origin.mark(&mut draft, 0));
         Ok(Self { target: Target::new(site, queue), draft, marked })
     }
