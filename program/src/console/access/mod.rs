@@ -16,6 +16,8 @@ mod proxy;
 mod role;
 mod session;
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
@@ -32,9 +34,13 @@ pub(super) use self::mask::{ABOUT_JOBS, CONTENT_HASH, Mask, without_values};
 pub(super) use self::person::{Csrf, Grants, HasSession, Person};
 pub(super) use self::role::{Needs, Role};
 pub(super) use self::session::random_text;
+use super::api::Work;
 use super::problem::Problem;
 use super::routes::Routes;
 use super::site::Site;
+
+/// How long a form may take to arrive.
+const FORM_WITHIN: Duration = Duration::from_secs(60);
 
 /// The routes to log in and out.
 pub(super) fn routes() -> Routes {
@@ -59,7 +65,7 @@ pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) ->
 }
 
 /// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names. Only then is a form read,
-/// to see whether it is one of ours. What operators change goes on after a client is gone: it would otherwise be done in part, or be missing in the audit.
+/// to see whether it is one of ours; one that may have a payload takes a place. What operators change goes on after a client is gone: it would otherwise be done in part, or be missing in the audit.
 async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let queue = match queue_of(&mut parts).await {
@@ -69,13 +75,23 @@ async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> R
     if let Err(problem) = may(parts.extensions.get::<Person>(), needs, queue.as_ref()) {
         return problem.into_response();
     }
-    let is_change = needs >= Needs::Role(Role::Operator) && !origin::is_safe(&parts.method);
-    let site = parts.extensions.get::<Site>().filter(|_| is_change).cloned();
-    let answer = match login::from_our_page(Request::from_parts(parts, body), most).await {
+    let is_safe = origin::is_safe(&parts.method);
+    let site = parts.extensions.get::<Site>().filter(|_| !is_safe).cloned();
+    let large = site.as_ref().filter(|_| most > MAX_FORM_BYTES);
+    let _place = match large.map(|site| site.desk().begin(Work::Body)).transpose() {
+        Ok(place) => place,
+        Err(problem) => return problem.into_response(),
+    };
+    let ours = login::from_our_page(Request::from_parts(parts, body), most);
+    let ours = tokio::time::timeout(FORM_WITHIN, ours).await.unwrap_or_else(|_| {
+        let why = format!("the form did not arrive within {} s", FORM_WITHIN.as_secs());
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the form is too slow", why))
+    });
+    let answer = match ours {
         Ok(request) => next.run(request),
         Err(problem) => return problem.into_response(),
     };
-    match site {
+    match site.filter(|_| needs >= Needs::Role(Role::Operator)) {
         Some(site) => site.desk().complete(answer).await.into_response(),
         None => answer.await,
     }

@@ -35,6 +35,7 @@ pub(in crate::console) struct Desk {
     searches: Arc<Places>,
     changes: Arc<Places>,
     batches: Arc<Places>,
+    bodies: Arc<Places>,
     streams: Arc<Places>,
     running: Mutex<JoinSet<()>>,
     pub(super) feeds: Feeds,
@@ -51,6 +52,8 @@ pub(in crate::console) enum Work {
     Change,
     /// Take a body with many jobs, and answer with their fates.
     Batch,
+    /// Take any other body that is large.
+    Body,
     /// Send live events.
     Events,
 }
@@ -117,6 +120,7 @@ impl Default for Desk {
             searches: Places::new(8, 4, "searches run"),
             changes: Places::new(4, 2, "changes of many jobs run"),
             batches: Places::new(16, 8, "bodies with many jobs arrive"),
+            bodies: Places::new(32, 16, "large bodies arrive"),
             streams: Places::new(1000, 100, "clients read live events"),
             running: Mutex::default(),
             feeds: Feeds::default(),
@@ -136,6 +140,7 @@ impl Desk {
             Work::Search => &self.searches,
             Work::Change => &self.changes,
             Work::Batch => &self.batches,
+            Work::Body => &self.bodies,
             Work::Events => &self.streams,
         };
         places.take(asker())

@@ -2,17 +2,23 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
+use bytes::BytesMut;
+use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 
+use super::desk::Work;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
 /// The most bytes of a body: the largest payload, and room for the rest of a job.
 pub(super) const MAX_BYTES: usize = (8 << 20) + (1 << 20);
+
+/// A body up to this needs no place.
+const SMALL_BYTES: usize = 64 * 1024;
 
 /// How long a body may take to arrive.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -23,9 +29,9 @@ pub(super) struct Sent<T>(pub(super) T);
 impl<T: DeserializeOwned> FromRequest<Site> for Sent<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &Site) -> Result<Self, Problem> {
+    async fn from_request(request: Request, site: &Site) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let bytes = read(body).await?;
+        let bytes = read(site, body).await?;
         if bytes.is_empty() {
             return parse(b"{}").map(Self);
         }
@@ -34,34 +40,34 @@ impl<T: DeserializeOwned> FromRequest<Site> for Sent<T> {
     }
 }
 
-/// Reads a body.
+/// Reads a body. A large one takes a place while it arrives.
 ///
 /// # Errors
 ///
-/// [`Problem`] if it is too large or too slow, or breaks off.
-pub(super) async fn read(body: Body) -> Result<Bytes, Problem> {
-    let Ok(read) = tokio::time::timeout(LONGEST, to_bytes(body, MAX_BYTES)).await else {
+/// [`Problem`] if it is too large or too slow, breaks off, or finds no place.
+pub(super) async fn read(site: &Site, body: Body) -> Result<Bytes, Problem> {
+    tokio::time::timeout(LONGEST, collected(site, body)).await.unwrap_or_else(|_| {
         let why = format!("the body did not arrive within {} s", LONGEST.as_secs());
-        return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body is too slow", why));
-    };
-    read.map_err(|error| {
-        if is_too_large(&error) {
-            let why = format!("the body has more than {MAX_BYTES} bytes");
-            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", why);
-        }
-        Problem::new(StatusCode::BAD_REQUEST, "the body broke off", error.to_string())
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body is too slow", why))
     })
 }
 
-fn is_too_large(error: &axum::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("length limit exceeded") {
-            return true;
+async fn collected(site: &Site, body: Body) -> Result<Bytes, Problem> {
+    let (mut pieces, mut read, mut place) = (body.into_data_stream(), BytesMut::new(), None);
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| {
+            Problem::new(StatusCode::BAD_REQUEST, "the body broke off", error.to_string())
+        })?;
+        read.extend_from_slice(&piece);
+        if read.len() > MAX_BYTES {
+            let why = format!("the body has more than {MAX_BYTES} bytes");
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", why));
         }
-        cause = error.source();
+        if read.len() > SMALL_BYTES && place.is_none() {
+            place = Some(site.desk().begin(Work::Body)?);
+        }
     }
-    false
+    Ok(read.freeze())
 }
 
 /// Refuses a body that does not say it is JSON. A form of another site cannot say so.

@@ -89,7 +89,7 @@ async fn submit_job(
         return batch::submit(&site, queue, origin, request.into_body()).await;
     }
     sent::must_be_json(request.headers())?;
-    let body = sent::read(request.into_body()).await?;
+    let body = sent::read(&site, request.into_body()).await?;
     let one = One::read(&site, queue, origin.as_ref(), &body).await?;
     match wait {
         Some(longest) => one.submit_and_wait(&site, &person, longest).await,
