@@ -65,7 +65,8 @@ pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) ->
 }
 
 /// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names. Only then is a form read,
-/// to see whether it is one of ours; one that may have a payload takes a place. What operators change goes on after a client is gone: it would otherwise be done in part, or be missing in the audit.
+/// to see whether it is one of ours; one that may have a payload takes a place. What operators change goes on after a client is gone:
+/// it would otherwise be done in part, or be missing in the audit.
 async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let queue = match queue_of(&mut parts).await {
