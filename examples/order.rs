@@ -10,7 +10,7 @@ use std::io::Write;
 use streamfleet::job::{Policy, State, Verdict};
 use streamfleet::testing::Sandbox;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Steps, Submission};
-use streamfleet_engine::admin::{Decided, Decider};
+use streamfleet_engine::admin::{Action, Decided};
 
 /// Charges the card. If the bank's answer is lost, nobody knows whether the card was charged.
 struct Charge;
@@ -80,10 +80,11 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let status = sandbox.until_state(&large, State::Dead).await?;
     writeln!(out, "large order: dead: {}", status.error.unwrap_or_default())?;
     // Somebody has asked the bank: the card was charged. Now the remaining steps run.
-    let clerk = Decider::new("clerk", "receipt 17 of the bank");
+    let clerk = Action::new("steps decide", "clerk").why("receipt 17 of the bank");
     let day = std::time::Duration::from_secs(24 * 3600);
+    let charge = "charge".parse()?;
     let decided =
-        sandbox.queue().steps().decide(&large, (&"charge".parse()?, Verdict::Done), &clerk, day).await?;
+        sandbox.queue().steps().decide(&large, (&charge, Verdict::Done), None, &clerk, day).await?.value;
     writeln!(out, "decided: the job continues: {}", matches!(decided, Decided::Replayed(_)))?;
     sandbox.until_state(&large, State::Done).await?;
     writeln!(out, "large order: done")?;

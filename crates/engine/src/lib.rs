@@ -44,7 +44,7 @@ pub use attempt::progress::{LOG_LINES, UnsentLine, UnsentReport};
 pub use attempt::read::{Consumer, Joined};
 pub use attempt::runs::{EndedRun, NewRun, StepBegun, StepEnded, StepReported, StepRun};
 pub use attempt::settle::EndedAttempt;
-pub use attempt::steps::{DecideError, Decided, Decider, StepLedgers, StepsStatus};
+pub use attempt::steps::{DecideError, Decided, StepLedgers, StepsStatus};
 pub use attempt::take::{MAX_TAKEN, MAX_TYPES, Overdue};
 pub use attempt::taken::{AttemptSummary, TakenJob};
 pub use bulk::carry_out::{BulkCursor, BulkError, BulkPage, BulkTally};

@@ -4,16 +4,17 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::job::{JobId, QueueName, StepName, Verdict};
-use streamfleet_engine::admin::{DecideError, Decided, Decider};
+use streamfleet_engine::admin::{Action, DecideError, Decided};
 
-use crate::Context;
+use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
 use crate::output;
+use crate::{Context, Wrong};
 
 /// How `steps decide` is used.
 const EXAMPLES: &str = "\
 Examples:
-  streamfleet steps decide order-7 charge done --reason \"receipt 17 of the bank\"
+  streamfleet steps decide order-7 charge done --reason \"the bank has it\" --result '{\"receipt\":17}'
   streamfleet steps decide order-7 charge run --queue gifts";
 
 /// The arguments of `steps decide`.
@@ -27,9 +28,15 @@ pub(super) struct Args {
     /// done: its work is done. run: run it again. give-up: it will not be done, and neither will the steps after it.
     #[arg(value_name = "done|run|give-up")]
     verdict: Verdict,
-    /// The reason; it is kept with the state of the step, together with your name.
+    /// The reason; it is kept with the state of the step and in the audit, together with your name.
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+    /// The step's result for later steps, as JSON; only with done. Without it, they get none.
+    #[arg(long, value_name = "JSON")]
+    result: Option<String>,
+    /// Who decides. Default: the user of this machine, such as ann@ops-1.
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
@@ -50,8 +57,9 @@ pub(crate) struct Report {
 /// Stores the decision.
 pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = context.broker().await?.queue(args.queue);
-    let order = Order { id: &args.id, step: &args.step, verdict: args.verdict };
-    let by = Decider::new(&current_user(), &args.reason);
+    let order =
+        Order { id: &args.id, step: &args.step, verdict: args.verdict, result: args.result.as_deref() };
+    let by = ActorArgs::of(args.name, args.reason).action("steps decide");
     let (report, decided) = match decide(&queue, order, &by, context).await? {
         Ok(done) => done,
         Err(DecideError::Redis(error)) => return Err(error).context("failed to write the decision"),
@@ -59,6 +67,7 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             output::print_stderr(&error.to_string());
             return Ok(Exit::NotFound);
         }
+        Err(error @ DecideError::BadResult(_)) => return Err(Wrong(format!("--result: {error}")).into()),
         Err(error) => return Err(error.into()),
     };
     context.output.print_named(&report, |report| vec![report.id.clone()], |report| show(report, decided))?;
@@ -72,20 +81,22 @@ pub(crate) struct Order<'a> {
     pub(crate) id: &'a JobId,
     pub(crate) step: &'a StepName,
     pub(crate) verdict: Verdict,
+    /// The step's result, as JSON.
+    pub(crate) result: Option<&'a str>,
 }
 
-/// Stores a decision, and returns what it led to. The inner error says why it was refused.
+/// Stores a decision and its note, and returns what it led to. The inner error says why it was refused.
 pub(crate) async fn decide(
     queue: &Queue,
-    Order { id, step, verdict }: Order<'_>,
-    by: &Decider,
+    Order { id, step, verdict, result }: Order<'_>,
+    by: &Action,
     context: &Context,
 ) -> anyhow::Result<Result<(Report, Decided), DecideError>> {
     let found = super::find(queue, id).await?;
     let id = found.map_or_else(|| id.clone(), |(id, _)| id);
     let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
-    let decided = match queue.steps().decide(&id, (step, verdict), by, retention).await {
-        Ok(decided) => decided,
+    let decided = match queue.steps().decide(&id, (step, verdict), result, by, retention).await {
+        Ok(decided) => actor::told(decided),
         Err(error) => return Ok(Err(error)),
     };
     let report = Report {
@@ -110,10 +121,4 @@ fn show(report: &Report, decided: Decided) -> String {
         Decided::Done => "all its steps are done, and so is the job",
     };
     format!("{step} of {id}: {verdict}; {then}")
-}
-
-/// The user who runs this program.
-#[expect(clippy::disallowed_methods, reason = "the environment names the user of a login")]
-fn current_user() -> String {
-    ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_default()
 }

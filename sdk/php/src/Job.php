@@ -89,7 +89,7 @@ final class Job
 
     /**
      * The result of a step that this one comes after, as `after` of the configuration says; null if it returned nothing, or more
-     * than is kept (16 KiB).
+     * than is kept (16 KiB), or if a person decided that it is done and named no result. Throw if you need one and it is null.
      */
     public function stepResult(string $step): mixed
     {

@@ -121,7 +121,8 @@ class Job(Generic[P]):
         #: The whole message of the worker, with fields that this version does not know.
         self.message = dict(message or {})
         self.step: Optional[str] = self.message.get("step")
-        #: What the steps returned that this one names in ``after``, by their names: JSON values, or bytes.
+        #: What the steps returned that this one names in ``after``, by their names: JSON values, or bytes. A step that
+        #: returned nothing, or that a person decided to be done without naming a result, is missing.
         self.results: Dict[str, Any] = dict(results or {})
         #: Greater for every later attempt of the job.
         self.fence: Optional[str] = self.message.get("fence")

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use streamfleet::job::{EntryId, GateName, JobId, Lane, StepName, StepState, Verdict};
 use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{Cancellation, DeadLetter, DecideError, Decider};
+use streamfleet_engine::admin::{Action, Cancellation, DeadLetter, DecideError};
 
 use super::register::{Deed, Kind, Register, Reply, ToCancel};
 use super::send::add;
@@ -246,8 +246,8 @@ impl Person {
         if verdict == Verdict::Run {
             self.register.did(again);
         }
-        let decider = Decider::new("ann", "the audit");
-        match queue.steps().decide(&id, (&charge, verdict), &decider, KEPT).await {
+        let action = Action::new("steps decide", "ann").why("the audit");
+        match queue.steps().decide(&id, (&charge, verdict), None, &action, KEPT).await {
             Ok(_decided) => Left::Nothing,
             Err(DecideError::Redis(_) | DecideError::Refused { .. } | DecideError::Changed(_)) => {
                 Left::LookAgain

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use streamfleet::JobError;
 use streamfleet::Steps;
-use streamfleet::job::{DeadReason, JobId, State, StepState, Verdict};
+use streamfleet::job::{DeadReason, JobId, State, StepRecord, StepState, Verdict};
 use streamfleet_engine::admin::{DecideError, Decided};
 
 use harness::fleet::{Running, config, quick, until_state};
@@ -38,6 +38,53 @@ async fn a_step_marked_done_is_not_run_and_the_rest_are() {
     );
     assert_eq!(scene.queue.snapshot().await.unwrap().dead, 0);
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_is_noted_in_the_audit_with_the_job_the_step_and_the_verdict() {
+    let (scene, _handler, fleet, job) = undecided().await;
+    scene.decide(&job, "charge", Verdict::Run).await.unwrap();
+    let refused = scene.decide(&job, "render", Verdict::Run).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let notes = scene.queue.audit().recent(None, 10).await.unwrap();
+    let [note] = &notes[..] else { panic!("{notes:?}") };
+    let action = &note.action;
+    assert_eq!(
+        [&action.what, &action.who, &action.why, &action.target].map(String::as_str),
+        ["steps decide", "ann", "asked the bank", &format!("{job} charge run")]
+    );
+    // What workers continue by themselves is nobody's decision.
+    until_state(&scene.queue, &job, State::Done).await;
+    assert_eq!(scene.queue.audit().recent(None, 10).await.unwrap().len(), 1);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn later_steps_get_the_result_that_a_decision_names() {
+    for (result, seen) in [(Some(r#"{"receipt":17}"#), json!({"receipt": 17})), (None, Value::Null)] {
+        let scene = Scene::new().await;
+        let handler = Walks::new(|step, context| match (step, context.attempt()) {
+            ("charge", _) => Err(JobError::retry("no answer")),
+            ("mail", _) => Ok(json!({"seen": context.step_result::<Value>("charge").unwrap()})),
+            _ => Ok(Value::Null),
+        });
+        let fleet = scene.usual(&handler);
+        let job = scene.submit().await;
+        assert_eq!(scene.reason(&job).await, "needs_decision");
+        for (verdict, wrong) in [
+            (Verdict::Run, "17".to_owned()),
+            (Verdict::Done, "{17".to_owned()),
+            (Verdict::Done, "1".repeat(StepRecord::MAX_RESULT_BYTES + 1)),
+        ] {
+            let refused = scene.decide_with(&job, "charge", verdict, Some(&wrong)).await;
+            assert!(matches!(refused, Err(DecideError::BadResult(_))), "{refused:?}");
+        }
+        scene.decide_with(&job, "charge", Verdict::Done, result).await.unwrap();
+        until_state(&scene.queue, &job, State::Done).await;
+        let mailed = scene.step(&job, "mail").await.result.unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&mailed).unwrap(), json!({"seen": seen}));
+        fleet.stop().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ const DEAD: &str = "sf:{q}:dead";
 const KEYS: [&str; 2] = [STREAM, LEDGER];
 /// The entry of a report that starts nothing.
 const NO_ENTRY: &str = "0-0";
-const DECIDE_KEYS: [&str; 10] = [
+const DECIDE_KEYS: [&str; 12] = [
     LEDGER,
     RECORD,
     DEAD,
@@ -26,6 +26,8 @@ const DECIDE_KEYS: [&str; 10] = [
     "sf:{q}:batch:",
     STREAM,
     NOTHING,
+    NOTHING,
+    "sf:{q}:audit",
 ];
 
 fn begin<'a>(entry: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 7] {
@@ -47,8 +49,8 @@ fn ended_and_begun(scripts: &Scripts, keys: &[&str], values: &[&str]) -> [i64; 2
     [ended, redis::from_redis_value(rest.remove(1)).unwrap()]
 }
 
-fn decide<'a>(version: &'a str, letter: &'a str, call: &'a str, then: &'a str) -> [&'a str; 12] {
-    [version, letter, call, "charge", "done", "done", "ann", "why", then, "60000", "j", ""]
+fn decide<'a>(version: &'a str, letter: &'a str, call: &'a str, then: &'a str) -> [&'a str; 15] {
+    [version, letter, call, "charge", "done", "done", "ann", "why", then, "60000", "j", "", "60000", "17", ""]
 }
 
 fn field(scripts: &Scripts, name: &str) -> String {
@@ -264,7 +266,7 @@ fn a_decision_that_is_sent_twice_is_taken_once() {
         let letter = buried(&scripts);
         let args = decide("2", &letter, "a", then);
         scripts.twice(source("decide"), &DECIDE_KEYS, &args, [status, status]);
-        assert_eq!(field(&scripts, "charge:state"), "done");
+        assert_eq!(["charge:state", "charge:result"].map(|name| field(&scripts, name)), ["done", "17"]);
         let left = (scripts.int(&["XLEN", DEAD]), scripts.int(&["XLEN", STREAM]));
         assert_eq!(left, [(1, 0), (0, 1), (0, 0)][status as usize - 1]);
     }
@@ -302,7 +304,7 @@ fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
     let args = decide(&version, &letter, "a", "replay");
     let sha: String =
         redis::from_redis_value(scripts.server.cmd(&["SCRIPT", "LOAD", source("decide")])).unwrap();
-    let head = ["EVALSHA", &sha, "10"].into_iter().chain(DECIDE_KEYS);
+    let head = ["EVALSHA", &sha, "12"].into_iter().chain(DECIDE_KEYS);
     let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
     assert!(format!("{refused:?}").contains("OOM"), "{refused:?}");
     assert_eq!(scripts.digest(), before);
@@ -319,7 +321,7 @@ fn a_decision_changes_nothing_if_its_lane_has_the_wrong_type() {
         scripts.server.cmd(&["SET", STREAM, "x"]);
         let before = scripts.server.cmd(&["DEBUG", "DIGEST"]);
         let args = decide("2", &letter, "a", then);
-        let head = ["EVAL", source("decide"), "10"].into_iter().chain(DECIDE_KEYS);
+        let head = ["EVAL", source("decide"), "12"].into_iter().chain(DECIDE_KEYS);
         let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
         assert!(format!("{refused:?}").contains("WRONGTYPE"), "{refused:?}");
         assert_eq!(scripts.server.cmd(&["DEBUG", "DIGEST"]), before, "{then}");

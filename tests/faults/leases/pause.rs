@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use streamfleet::job::{State, Verdict};
 use streamfleet::{Producer, Submission};
-use streamfleet_engine::admin::Decider;
+use streamfleet_engine::admin::Action;
 
 use super::{LATEST, LEASE, Scene, pass};
 use harness::fleet::{queue, until_state};
@@ -141,8 +141,8 @@ async fn a_step_does_not_start_in_a_frozen_worker_after_a_decision() {
         scene.hire();
         let (queue, job) = (queue(&scene.server).await, "j".parse().unwrap());
         until_state(&queue, &job, State::Dead).await;
-        let (charge, ann) = ("charge".parse().unwrap(), Decider::new("ann", "not charged"));
-        queue.steps().decide(&job, (&charge, Verdict::Run), &ann, LATEST).await.unwrap();
+        let (charge, ann) = ("charge".parse().unwrap(), Action::new("steps decide", "ann"));
+        queue.steps().decide(&job, (&charge, Verdict::Run), None, &ann, LATEST).await.unwrap();
         until_state(&queue, &job, State::Done).await;
         thaw_and_run(&scene).await;
         assert_eq!(scene.starts()["j/charge"], [scene.workers[1].pid()], "{script}");

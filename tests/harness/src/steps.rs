@@ -9,7 +9,7 @@ use streamfleet::job::{JobId, Policy, State, StepName, StepRecord, StepState, Ve
 use streamfleet::{
     Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Steps, Submission,
 };
-use streamfleet_engine::admin::{DecideError, Decided, Decider, StepsStatus as Seen};
+use streamfleet_engine::admin::{Action, DecideError, Decided, StepsStatus as Seen};
 
 use crate::fleet::{Running, config, queue, quick};
 use crate::redis_server::RedisServer;
@@ -132,8 +132,22 @@ impl Scene {
     }
 
     pub async fn decide(&self, job: &JobId, step: &str, verdict: Verdict) -> Result<Decided, DecideError> {
-        let decider = Decider::new("ann", "asked the bank");
-        self.queue.steps().decide(job, (&name(step), verdict), &decider, Duration::from_secs(60)).await
+        self.decide_with(job, step, verdict, None).await
+    }
+
+    /// Decides, and says what the step's result is.
+    pub async fn decide_with(
+        &self,
+        job: &JobId,
+        step: &str,
+        verdict: Verdict,
+        result: Option<&str>,
+    ) -> Result<Decided, DecideError> {
+        let action = Action::new("steps decide", "ann").why("asked the bank");
+        let kept = Duration::from_secs(60);
+        let decided = self.queue.steps().decide(job, (&name(step), verdict), result, &action, kept).await?;
+        assert_eq!(decided.unnoted, None);
+        Ok(decided.value)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use streamfleet::cron::Missed;
 use streamfleet::job::{JobId, State};
 use streamfleet::{Producer, Queue, Submission};
-use streamfleet_engine::admin::{Decider, Evicted, LetterLimits};
+use streamfleet_engine::admin::{Action, Evicted, LetterLimits};
 
 use super::expected::{End, Model, Op, Wish};
 use harness::cron::{STATES, entry, set_back};
@@ -78,8 +78,8 @@ impl World {
                 }
             }
             Op::Decide(job, verdict) => {
-                let (step, by) = ("charge".parse().unwrap(), Decider::new("ann", ""));
-                self.queue.steps().decide(&id(job), (&step, verdict), &by, HOUR).await.unwrap();
+                let (step, by) = ("charge".parse().unwrap(), Action::new("steps decide", "ann"));
+                self.queue.steps().decide(&id(job), (&step, verdict), None, &by, HOUR).await.unwrap();
             }
             Op::Tick => self.tick(model.ticks).await,
             Op::Kill => {

@@ -1,16 +1,16 @@
 -- decide: write an operator's decision about a step, and do what follows from it for a dead job. It begins with the
 -- write that a full Redis refuses, so it is refused as a whole. Without a step it only does what follows from a late
 -- report.
--- stream: that of the job. version, letter_id: the ledger's version, and the dead letter or '', that this is based on.
+-- stream: that of the job. result: that of the step, or ''. action: the note for the audit, packed, or '' for none. version, letter_id: the ledger's version, and the dead letter or '', that this is based on.
 -- step: '' for none. state: its new one. follows: 'done', 'replay' or 'stay'. FIRST_RESTATED: only if the letter stays, and
 -- says from now on why: its fingerprint, the ms of its death, its type, its new reason, its error, how far its steps are, what
 -- it was before. place: the key that says, for kept_ms, which letter took its place.
--- returns {1} written, {2, entry id} written and the job is replayed, {3} written and the job is done, {0} something has
---   changed
-local ledger, record, dead, high, normal, low, lock, batch, stream, offloaded, place = unpack(KEYS)
-local version, letter_id, call, step, state, verdict, who, reason, follows, retention_ms, id, ends, kept_ms =
-  unpack(ARGV, 1, 13)
-local FIRST_RESTATED = 14
+-- returns {1, unnoted} written, {2, unnoted, entry id} written and the job is replayed, {3, unnoted} written and the job is
+--   done, {0} something has changed. unnoted: '' or why the audit does not have it
+local ledger, record, dead, high, normal, low, lock, batch, stream, offloaded, place, audit = unpack(KEYS)
+local version, letter_id, call, step, state, verdict, who, reason, follows, retention_ms, id, ends, kept_ms, result, action =
+  unpack(ARGV, 1, 15)
+local FIRST_RESTATED = 16
 local now = now_ms()
 if redis.call('HGET', ledger, 'call') == call then return { tonumber(redis.call('HGET', ledger, 'answer')), '' } end
 if (redis.call('HGET', ledger, 'v') or '0') ~= version then return { 0 } end
@@ -45,12 +45,14 @@ redis.call('HSET', ledger, 'call', call, 'answer', answer)
 if step ~= '' then
   redis.call('HSET', ledger, step .. ':state', state, step .. ':since', now, step .. ':decision',
     string.format('%.0f ', now) .. verdict .. ' ' .. who .. ' ' .. reason)
+  if result ~= '' then redis.call('HSET', ledger, step .. ':result', result) end
   -- No earlier run counts any more.
   redis.call('HDEL', ledger, step .. ':run', step .. ':due')
 end
 redis.call('HINCRBY', ledger, 'v', 1)
-if answer == 1 then return { 1 } end
-if answer == 2 then return { 2, (back_to_lane(dead, letter, record, { high, normal, low }, false)) } end
+local unnoted = action == '' and '' or why_not_noted(audit, call, action)
+if answer == 1 then return { 1, unnoted } end
+if answer == 2 then return { 2, unnoted, (back_to_lane(dead, letter, record, { high, normal, low }, false)) } end
 redis.call('HSET', record, 'state', 'done', attempt_fields(redis.call('HGET', record, 'noted'), now, 0, 'done', who, ''))
 redis.call('HDEL', record, 'dead_id', 'children')
 remove_letter(dead, letter)
@@ -59,4 +61,4 @@ unmark_letter(record, letter_id)
 conclude(ends, id, record, stream, lock, batch, true, redis.call('HGET', record, 'batches'))
 expire(record, now, retention_ms, ledger, facts_of(record))
 count_last_end()
-return { 3 }
+return { 3, unnoted }

@@ -9,6 +9,7 @@ use crate::client::error::Error;
 use crate::client::script::scripts;
 use crate::dead::edit::{PLACE_RETENTION, restated};
 use crate::dead::letter::DeadLetter;
+use crate::inspect::audit::{Action, Noted, call_name};
 use crate::job::{
     AfterDecision, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepName, StepRecord,
     StepState, Timestamp, Undecidable, Verdict, cut, judge,
@@ -27,16 +28,6 @@ pub struct StepsStatus {
     pub ledger: Ledger,
     /// The job's dead letter, if it is dead.
     pub dead: Option<EntryId>,
-}
-
-/// Who decides, and why; see the [example](StepLedgers).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Decider {
-    /// A short name without whitespace.
-    pub who: String,
-    /// Why; may be empty.
-    pub reason: String,
 }
 
 /// The result of a decision; see the [example](StepLedgers).
@@ -80,26 +71,15 @@ pub enum DecideError {
         /// Why not.
         why: Undecidable,
     },
+    /// The result is none that a step can have.
+    #[error("the result cannot be kept: {0}")]
+    BadResult(String),
     /// Somebody else decided, or the step changed, between the lookup and the decision.
     #[error("{0} changed in the meantime: look at it again before you decide")]
     Changed(StepName),
     /// Redis does not answer or refuses.
     #[error(transparent)]
     Redis(#[from] Error),
-}
-
-impl Decider {
-    /// The most bytes of a name; a longer one is cut.
-    const MAX_WHO_BYTES: usize = 64;
-
-    /// Names a decider, without the name's whitespace and control characters, and with the reason cut to the length
-    /// that a ledger keeps.
-    pub fn new(who: &str, reason: &str) -> Self {
-        let plain: String = who.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
-        let who = if plain.is_empty() { "somebody".to_owned() } else { cut(plain, Self::MAX_WHO_BYTES) };
-        let who = who.replace(' ', "");
-        Self { who, reason: cut(reason.to_owned(), StepRecord::MAX_ERROR_BYTES) }
-    }
 }
 
 /// The step ledgers of a queue's jobs. [`Queue::steps`] returns it.
@@ -109,17 +89,20 @@ impl Decider {
 /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 ///
-/// use streamfleet::admin::{DecideError, Decided, Decider};
+/// use streamfleet::admin::{Action, DecideError, Decided};
 /// use streamfleet::job::{JobId, StepState, Verdict};
 ///
 /// let job: JobId = "invoice-17".parse()?;
 /// let Some(status) = queue.steps().of(&job).await? else { return Ok(()) };
 /// for (step, _) in status.ledger.steps().filter(|(_, record)| record.state == StepState::Unknown) {
-///     let ann = Decider::new("ann", "the card was charged");
-///     match queue.steps().decide(&job, (step, Verdict::Done), &ann, Duration::from_secs(24 * 3600)).await {
-///         Ok(Decided::Done) => println!("{job} is done"),
-///         Ok(Decided::Replayed(_)) => println!("{job} continues"),
-///         Ok(Decided::Written) => println!("{job} needs more decisions"),
+///     let ann = Action::new("steps decide", "ann").why("the card was charged");
+///     let day = Duration::from_secs(24 * 3600);
+///     match queue.steps().decide(&job, (step, Verdict::Done), Some(r#"{"receipt":17}"#), &ann, day).await {
+///         Ok(decided) => match decided.value {
+///             Decided::Done => println!("{job} is done"),
+///             Decided::Replayed(_) => println!("{job} continues"),
+///             Decided::Written => println!("{job} needs more decisions"),
+///         },
 ///         Err(DecideError::Changed(step)) => println!("look at {step} again"),
 ///         Err(error) => return Err(error.into()),
 ///     }
@@ -169,7 +152,9 @@ impl StepLedgers<'_> {
         })
     }
 
-    /// Records an operator's verdict on a step.
+    /// Records an operator's verdict on a step. `result` is what later steps get as its result: JSON of up to 16 KiB, and
+    /// only with [`Verdict::Done`]. Without it, a step that is declared done has none. `action` says who decides and why; it
+    /// is kept with the step, and noted in the audit with the job, the step and the verdict.
     ///
     /// If all steps of a dead job are then done, so is the job, with everything that its end triggers, and its record
     /// is kept for `retention`. If the job can continue, it is replayed. Two operators never both decide: the second
@@ -177,14 +162,17 @@ impl StepLedgers<'_> {
     ///
     /// # Errors
     ///
-    /// [`DecideError`] if the step is not in a state that allows this verdict, or Redis does not answer.
+    /// [`DecideError`] if the step is not in a state that allows this verdict, the result is not one, or Redis does not
+    /// answer.
     pub async fn decide(
         self,
         job: &JobId,
         (step, verdict): (&StepName, Verdict),
-        decider: &Decider,
+        result: Option<&str>,
+        action: &Action,
         retention: std::time::Duration,
-    ) -> Result<Decided, DecideError> {
+    ) -> Result<Noted<Decided>, DecideError> {
+        check_result(verdict, result)?;
         let first = self.read(job, None).await?;
         let seen = first.ledger.get(step).cloned();
         let mut steps = first;
@@ -208,8 +196,8 @@ impl StepLedgers<'_> {
             let then =
                 if verdict == Verdict::GiveUp { AfterDecision::Stay } else { plan.after_decision(&after) };
             let stays = (plan.reason(&after), after.states());
-            let call =
-                Call { step: Some((step, next, verdict)), then, stays: Some(stays), decider, retention };
+            let told = Told { step, state: next, verdict, result };
+            let call = Call { told: Some(told), then, stays: Some(stays), action, retention };
             if let Some(decided) = self.call_decide(job, &steps, &call).await? {
                 return Ok(decided);
             }
@@ -263,8 +251,8 @@ impl StepLedgers<'_> {
         if reason.as_deref() != Some(DeadReason::NeedsDecision.as_str()) {
             return Ok(false);
         }
-        let decider = Decider::new("worker", "");
-        let call = Call { step: None, then, stays: None, decider: &decider, retention };
+        let action = Action::new("", "worker");
+        let call = Call { told: None, then, stays: None, action: &action, retention };
         Ok(self.call_decide(job, steps, &call).await?.is_some())
     }
 
@@ -274,7 +262,7 @@ impl StepLedgers<'_> {
         job: &JobId,
         steps: &StepsStatus,
         call: &Call<'_>,
-    ) -> Result<Option<Decided>, Error> {
+    ) -> Result<Option<Noted<Decided>>, Error> {
         let letter = match steps.dead {
             Some(dead) => self.queue.dead_letters().get(dead).await?,
             None => None,
@@ -285,31 +273,9 @@ impl StepLedgers<'_> {
             vec![self.queue.keys.ledger(job), self.queue.keys.record(job), self.queue.keys.dead.clone()];
         keys.extend(self.queue.keys.streams().clone());
         let place = self.queue.keys.edited(steps.dead.unwrap_or(EntryId::new(0, 0)));
-        keys.extend([lock, batch, self.queue.keys.stream(lane).clone(), offloaded, place]);
-        let then = match call.then {
-            AfterDecision::Done => "done",
-            AfterDecision::Replay => "replay",
-            AfterDecision::Stay => "stay",
-        };
-        let dead = steps.dead.map_or_else(String::new, |dead| dead.to_string());
-        let (step, state, verdict) = call
-            .step
-            .map_or(("", "", ""), |(step, state, verdict)| (step.as_str(), state.as_str(), verdict.as_str()));
-        let mut args: Vec<Value> = vec![
-            steps.ledger.version.to_string().into(),
-            dead.into(),
-            format!("{:032x}", rand::random::<u128>()).into(),
-            step.into(),
-            state.into(),
-            verdict.into(),
-            call.decider.who.as_str().into(),
-            bytes(call.decider.reason.as_bytes()),
-            then.into(),
-            millis(call.retention),
-            job.to_string().into(),
-            ends,
-            millis(PLACE_RETENTION),
-        ];
+        let stream = self.queue.keys.stream(lane).clone();
+        keys.extend([lock, batch, stream, offloaded, place, self.queue.keys.audit.clone()]);
+        let mut args = call.args(job, steps, ends);
         if let (Some(letter), Some((reason, states))) = (&letter, &call.stays)
             && letter.text("dead_reason") == DeadReason::NeedsDecision.as_str()
             && *reason != DeadReason::NeedsDecision
@@ -317,13 +283,14 @@ impl StepLedgers<'_> {
             args.extend(restated(letter, *reason, states));
         }
         let answer = self.retry_decide(keys, args).await?;
-        match answer.status {
-            0 => Ok(None),
-            1 => Ok(Some(Decided::Written)),
-            2 => Ok(Some(Decided::Replayed(answer.rest.first().and_then(decode::entry_id)))),
-            3 => Ok(Some(Decided::Done)),
-            _ => Err(Error::contract("decide", answer)),
-        }
+        let decided = match answer.status {
+            0 => return Ok(None),
+            1 => Decided::Written,
+            2 => Decided::Replayed(answer.rest.get(1).and_then(decode::entry_id)),
+            3 => Decided::Done,
+            _ => return Err(Error::contract("decide", answer)),
+        };
+        Ok(Some(Noted::read(decided, answer.rest.first())))
     }
 
     /// Sends a decision a second time if the first answer was lost: the script recognizes the call by its name.
@@ -350,10 +317,82 @@ impl StepLedgers<'_> {
 
 /// What one call of the script is to do.
 struct Call<'a> {
-    step: Option<(&'a StepName, StepState, Verdict)>,
+    told: Option<Told<'a>>,
     then: AfterDecision,
     /// Why the job is dead from now on if it stays, and the states of its steps.
     stays: Option<(DeadReason, String)>,
-    decider: &'a Decider,
+    /// Who decides, and why.
+    action: &'a Action,
     retention: std::time::Duration,
+}
+
+impl Call<'_> {
+    /// The arguments of the script, without those about a letter that stays.
+    fn args(&self, job: &JobId, steps: &StepsStatus, ends: Value) -> Vec<Value> {
+        let then = match self.then {
+            AfterDecision::Done => "done",
+            AfterDecision::Replay => "replay",
+            AfterDecision::Stay => "stay",
+        };
+        let [step, state, verdict, result] = self.told.as_ref().map_or([""; 4], |told| {
+            let result = told.result.unwrap_or_default();
+            [told.step.as_str(), told.state.as_str(), told.verdict.as_str(), result]
+        });
+        let note = self
+            .told
+            .as_ref()
+            .map(|_| self.action.clone().target(format!("{job} {step} {verdict}")).count(1).pack());
+        vec![
+            steps.ledger.version.to_string().into(),
+            steps.dead.map_or_else(String::new, |dead| dead.to_string()).into(),
+            call_name(),
+            step.into(),
+            state.into(),
+            verdict.into(),
+            one_word(&self.action.who).into(),
+            bytes(cut(self.action.why.clone(), StepRecord::MAX_ERROR_BYTES).as_bytes()),
+            then.into(),
+            millis(self.retention),
+            job.to_string().into(),
+            ends,
+            millis(PLACE_RETENTION),
+            bytes(result.as_bytes()),
+            bytes(&note.unwrap_or_default()),
+        ]
+    }
+}
+
+/// What a person says about a step, and the state that follows from it.
+struct Told<'a> {
+    step: &'a StepName,
+    state: StepState,
+    verdict: Verdict,
+    result: Option<&'a str>,
+}
+
+/// Refuses a result that no step can have.
+fn check_result(verdict: Verdict, result: Option<&str>) -> Result<(), DecideError> {
+    let Some(result) = result else { return Ok(()) };
+    let refused = |why: String| Err(DecideError::BadResult(why));
+    if verdict != Verdict::Done {
+        return refused(format!(
+            "only a step that is done has a result, and the verdict is {}",
+            verdict.as_str()
+        ));
+    }
+    if result.len() > StepRecord::MAX_RESULT_BYTES {
+        let most = StepRecord::MAX_RESULT_BYTES;
+        return refused(format!("it has {} bytes, and at most {most} are kept", result.len()));
+    }
+    match serde_json::from_str::<serde::de::IgnoredAny>(result) {
+        Ok(_) => Ok(()),
+        Err(error) => refused(format!("it is not JSON: {error}")),
+    }
+}
+
+/// A name as the ledger keeps it: without whitespace, and at most 64 bytes long.
+fn one_word(who: &str) -> String {
+    const MOST_BYTES: usize = 64;
+    let plain: String = who.chars().filter(|c| !c.is_whitespace() && !c.is_control()).collect();
+    if plain.is_empty() { "somebody".to_owned() } else { cut(plain, MOST_BYTES).replace(' ', "") }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::attempt::call::only;
-use super::super::{DecideError, Decided, Decider, EndedRun, NewRun, StepBegun, StepEnded, StepRun};
+use super::super::{Action, DecideError, Decided, EndedRun, NewRun, StepBegun, StepEnded, StepRun};
 use super::{Error, LIVES, Rehearsal, State, expect_same, job, parsed};
 use crate::job::{
     BatchId, Burial, DeadReason, Envelope, Parking, Settlement, StepEnd, StepKind, StepName, StepState,
@@ -60,10 +60,10 @@ impl Rehearsal<'_> {
     }
 
     async fn decide(&self, verdict: Verdict) -> Result<Decided, Error> {
-        let decider = Decider::new("rehearsal", "rehearsed");
+        let action = Action::new("rehearsal", "rehearsed");
         let (job, step) = (self.id("stepped"), self.step());
-        let decided = self.queue.steps().decide(&job, (&step, verdict), &decider, LIVES).await;
-        decided.map_err(|error| {
+        let decided = self.queue.steps().decide(&job, (&step, verdict), None, &action, LIVES).await;
+        decided.map(|decided| decided.value).map_err(|error| {
             let DecideError::Redis(error) = error else {
                 return Error::contract("decide", error.to_string());
             };

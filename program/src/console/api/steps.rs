@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{JobId, StepName, Verdict};
-use streamfleet_engine::admin::{DecideError, Decider};
+use streamfleet_engine::admin::DecideError;
 use utoipa_axum::routes;
 
 use super::asked::Asked;
@@ -50,13 +50,16 @@ async fn get_steps(
 /// What somebody decides about a step.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = StepVerdict, examples(json!({"verdict": "done", "reason": "receipt 17 of the bank"})))]
+#[schema(as = StepVerdict, examples(json!({"verdict": "done", "reason": "the bank has it", "result": {"receipt": 17}})))]
 struct Sentence {
     /// `done`: its work is done. `run`: run it again. `give-up`: it will not be done, and neither will the steps after it.
     verdict: String,
     /// Why; it is kept with the state of the step.
     #[serde(default)]
     reason: String,
+    /// The step's result for later steps, up to 16 KiB; only with `done`. Without it, they get none.
+    #[serde(default)]
+    result: Option<Value>,
 }
 
 /// Decides about a step that failed, or that may or may not have done its work.
@@ -73,15 +76,14 @@ async fn decide_step(
     let (queue, id, step) = (place.queue(&site)?, place.get::<JobId>("id")?, place.get::<StepName>("step")?);
     let verdict = sent.verdict.parse::<Verdict>();
     let verdict = verdict.map_err(|error| Problem::field("/verdict", error))?;
-    let order = Order { id: &id, step: &step, verdict };
+    let result = sent.result.map(|result| result.to_string());
+    let order = Order { id: &id, step: &step, verdict, result: result.as_deref() };
     let context = site.context(site.stopping().clone());
-    let by = Decider::new(person.name(), &sent.reason);
+    let by = actor::action(person.name(), "steps decide", &sent.reason);
     let (report, _) = steps::decide(&queue, order, &by, &context)
         .await
         .map_err(failed)?
         .map_err(|error| refused(&error))?;
-    let action = actor::action(person.name(), "steps decide", &sent.reason);
-    actor::note(&queue, &action.target(format!("{id} {step} {}", verdict.as_str())).count(1)).await;
     View::of(&person, &site).json(&report)
 }
 
@@ -92,6 +94,7 @@ async fn decide_step(
 fn refused(error: &DecideError) -> Problem {
     match error {
         DecideError::Redis(error) => Problem::redis("failed to write the decision", error),
+        DecideError::BadResult(_) => Problem::field("/result", error.to_string()),
         DecideError::NoLedger { .. } | DecideError::NoStep { .. } => Problem::not_found(error.to_string()),
         _ => Problem::conflict(error.to_string()),
     }

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use streamfleet::job::{
     JobId, Plan, PlannedStep, Standing, StepKind, StepName, StepRecord, StepState, Verdict,
 };
-use streamfleet_engine::admin::{Action, DecideError, Decided, Decider, StepsStatus};
+use streamfleet_engine::admin::{Action, DecideError, Decided, StepsStatus};
 
-use super::action::{Done, noted};
+use super::action::Done;
 use super::excerpt;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to, utc};
@@ -182,8 +182,8 @@ pub(super) async fn act(
     let (id, step): (JobId, StepName) = (target::job(&id)?, target::part("step", &step)?);
     let why = reason(&order.reason);
     let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
-    let decider = Decider::new(person.name(), &why);
-    let decided = queue.steps().decide(&id, (&step, verdict), &decider, retention).await;
+    let action = Action::new("steps decide", person.name()).why(why);
+    let decided = queue.steps().decide(&id, (&step, verdict), None, &action, retention).await;
     let back = Link::job(&name, &id.to_string());
     let decided = match decided {
         Ok(decided) => decided,
@@ -192,14 +192,11 @@ pub(super) async fn act(
         }
         Err(error) => return Ok(lead_to(&back, &Done::not(error.to_string()).message())),
     };
-    let key = match decided {
+    let key = match decided.value {
         Decided::Written => "verdict.written",
         Decided::Replayed(_) => "verdict.replayed",
         Decided::Done => "verdict.is_done",
     };
-    let action = Action::new("steps decide", person.name()).why(why);
-    let action = action.target(format!("{id} {step} {}", verdict.as_str())).count(1_u64);
-    let unnoted = noted(&queue, &action).await;
     let text = frame.fill(key, &[("step", step.as_str())]);
-    Ok(lead_to(&back, &Done::new(text).unnoted(&frame, unnoted).message()))
+    Ok(lead_to(&back, &Done::new(text).unnoted(&frame, decided.unnoted).message()))
 }

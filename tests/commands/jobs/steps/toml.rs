@@ -97,12 +97,20 @@ fn configured_steps_run_wait_for_a_decision_and_continue() {
     ] {
         assert_eq!(stage.run(&args).code, Some(code), "{args:?}");
     }
-    let answer = stage.json(&["steps", "decide", "g-1", "charge", "done", "--reason", "paid by wire"]);
+    let decide = ["steps", "decide", "g-1", "charge", "done", "--reason", "paid by wire", "--as", "ann"];
+    let wrong = stage.run(&[&decide[..], &["--result", "{17"]].concat());
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    let answer = stage.json(&[&decide[..], &["--result", r#"{"receipt":17}"#]].concat());
     assert_eq!((&answer["job"], &answer["verdict"]), (&"replayed".into(), &"done".into()));
     stage.until_state("done");
     assert_eq!(stage.log(), ["charge", "render", "render", "mail"]);
-    let decision = &stage.json(&["steps", "g-1"])["steps"][0]["decision"];
+    let charge = &stage.json(&["steps", "g-1"])["steps"][0];
+    let decision = &charge["decision"];
     assert_eq!((&decision["by"], &decision["reason"]), (&"ann".into(), &"paid by wire".into()));
+    assert_eq!(charge["result"], serde_json::json!({"receipt": 17}));
+    let noted = &stage.json(&["audit"])["items"][0];
+    let told = ["what", "who", "why", "target"].map(|name| noted[name].as_str().unwrap().to_owned());
+    assert_eq!(told, ["steps decide", "ann", "paid by wire", "g-1 charge done"], "{noted}");
 }
 
 #[test]
