@@ -226,6 +226,11 @@ impl Sweep {
                 Err(error) => return Err(error),
             }
         }
+        let Swept { gone, failed, .. } = self.swept;
+        if gone + failed > 0 {
+            let outcome = format!("{gone} gone or unknown, {failed} failed");
+            actor::note(&self.queue, &action.count(self.swept.done()).outcome(outcome)).await;
+        }
         Ok(())
     }
 
