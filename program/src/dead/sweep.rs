@@ -228,8 +228,9 @@ impl Sweep {
         }
         let Swept { gone, failed, .. } = self.swept;
         if gone + failed > 0 {
-            let outcome = format!("{gone} gone or unknown, {failed} failed");
-            actor::note(&self.queue, &action.count(self.swept.done()).outcome(outcome)).await;
+            let done = self.swept.done();
+            let outcome = format!("{done} replayed or dropped, {gone} gone or unknown, {failed} failed");
+            actor::note(&self.queue, &action.count(done).outcome(outcome)).await;
         }
         Ok(())
     }

@@ -163,6 +163,11 @@ async fn a_replayed_job_runs_again() {
     let output = sf(&server, &["dead", "replay", &letter, "--json"]);
     let swept: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((output.code, &swept["replayed"], &swept["gone"]), (Some(4), &0.into(), &1.into()));
+    let audit = json(&server, &["audit"]);
+    let notes = audit["items"].as_array().unwrap().iter().map(|note| (&note["count"], &note["outcome"]));
+    let (one, none) = (Value::from(1), Value::from(0));
+    let outcomes = ["0 replayed or dropped, 1 gone or unknown, 0 failed", "", ""].map(Value::from);
+    assert_eq!(notes.collect::<Vec<_>>(), [&none, &one, &one].into_iter().zip(&outcomes).collect::<Vec<_>>());
     let refused = sf(&server, &["dead", "replay", &job]);
     assert_eq!(refused.stderr, format!("{job} has no dead letter: the job is done\n"));
 }
