@@ -14,7 +14,7 @@ use super::payload::Body;
 use crate::JobContext;
 use crate::handlers::attempt;
 use crate::handlers::output;
-use crate::job::{Encoding, EntryId, ErrorRules, JobId, Lane};
+use crate::job::{Encoding, EntryId, ErrorRules, JobId, Lane, StepKind};
 use crate::worker::MAX_RESULT_BYTES;
 
 /// The version of the protocol.
@@ -83,6 +83,10 @@ pub(super) enum Verdict {
         delay: Option<Duration>,
         classes: Vec<String>,
     },
+    /// It failed, and the program does not know whether the work was done.
+    Unknown {
+        error: String,
+    },
     Fatal {
         error: String,
     },
@@ -125,6 +129,7 @@ struct Fields<'a> {
     error: Option<Text<'a>>,
     delay_ms: Option<f64>,
     crash: Option<bool>,
+    unknown: Option<bool>,
     #[serde(borrow)]
     classes: Option<Vec<Text<'a>>>,
     #[serde(borrow)]
@@ -209,6 +214,7 @@ fn verdict(fields: &Fields<'_>) -> Result<Verdict, String> {
             Ok(result) => Ok(Verdict::Done(result)),
             Err(why) => Ok(Verdict::DoneWithout(why)),
         },
+        Some("retry") if fields.unknown == Some(true) => Ok(Verdict::Unknown { error: error() }),
         Some("retry") => {
             let classes = fields.classes.iter().flatten().take(ErrorRules::MAX_CLASSES);
             let classes = classes.map(|class| class.0.to_string()).collect();
@@ -311,7 +317,9 @@ pub(super) fn job(
     head.plain("\",\"redelivered\":").json(&context.is_redelivered());
     head.plain(",\"encoding\":\"").plain(context.encoding().as_str()).plain("\"");
     if let Some(step) = context.step() {
+        let kind = if context.is_once() { StepKind::Once } else { StepKind::Auto };
         head.plain(",\"step\":").json(step.as_str());
+        head.plain(",\"step_kind\":\"").plain(kind.as_str()).plain("\"");
         head.results(context);
     }
     if let Some(traceparent) = attempt::traceparent(context) {
@@ -419,6 +427,11 @@ mod tests {
         let read_of_many = read(json!({"outcome": "retry", "error": "x", "classes": many}));
         let classes = vec![r"App\Gone".to_owned(); ErrorRules::MAX_CLASSES];
         assert_eq!(read_of_many, Verdict::Retry { error: "x".to_owned(), delay: None, classes });
+        let unknown = Verdict::Unknown { error: "x".to_owned() };
+        assert_eq!(
+            read(json!({"outcome": "retry", "error": "x", "unknown": true, "classes": many})),
+            unknown
+        );
         let long = read(json!({"outcome": "fatal", "error": "\0".repeat(1_000_000)}));
         assert!(matches!(&long, Verdict::Fatal { error } if error.len() < 10 * TEXT_BYTES));
         assert_eq!(read(json!({"outcome": "fatal", "error": "x"})), Verdict::Fatal { error: "x".to_owned() });
@@ -518,7 +531,9 @@ mod tests {
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
         let text = String::from_utf8(line).unwrap();
         assert!(
-            text.contains(r#""step":"mail","results":{"charge":{ "receipt": 18446744073709551616}},"#),
+            text.contains(
+                r#""step":"mail","step_kind":"auto","results":{"charge":{ "receipt": 18446744073709551616}},"#
+            ),
             "{text}"
         );
         let alone = context.with_step_after("mail", &results, &[]);

@@ -80,6 +80,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// |---|---|
 /// | `done` | done; none of the result is kept beyond 64 KiB |
 /// | `retry` | failed: retried according to the type's policy, but not before `delay_ms`; or what [`Policy::errors`] and [`PoolConfig::errors`] say about its `classes` |
+/// | `retry` with `unknown` | failed and unknown |
 /// | `fatal` | the job is buried at once |
 /// | `snooze` | runs again after `delay_ms`; no attempt is spent |
 /// | `drop` | ends as cancelled |
@@ -304,6 +305,7 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
                 then.error(|| error).map_or(Ok(Value::Null), Err)
             }
         },
+        Verdict::Unknown { error } => Err(JobError::unknown(error)),
         Verdict::Fatal { error } => Err(JobError::fatal(error)),
         Verdict::Drop { reason } => Err(JobError::drop_job(reason)),
         Verdict::Snooze { delay, reason } => {

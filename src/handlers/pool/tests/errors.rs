@@ -3,6 +3,16 @@
 use super::*;
 
 #[tokio::test]
+async fn a_program_may_say_that_it_does_not_know() {
+    let stage =
+        Stage::new("ready()\nfor job in jobs(): answer(job, 'retry', error='no answer', unknown=True)");
+    let failed = failure(stage.run("1").await);
+    assert_eq!((failed.kind, failed.error.as_str()), (FailureKind::Unknown, "no answer"));
+    assert_eq!(failed.retry, Retry::Policy);
+    stage.stop().await;
+}
+
+#[tokio::test]
 async fn the_class_of_an_error_decides_unless_the_program_has() {
     let of_pool = ErrorRules::new([
         ("LookupError", RuleAction::Drop),
