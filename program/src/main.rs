@@ -268,6 +268,7 @@ impl Context {
         let redis = &self.effective.config.redis;
         let broker = Broker::connect(redis.clone()).await;
         broker.with_context(|| {
+            // The packages of `sdk/` know by this beginning that nothing was sent.
             format!("cannot reach redis at {}{}", redis.shown(), hint(Path::new(""), &redis.shown()))
         })
     }

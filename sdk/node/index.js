@@ -877,8 +877,13 @@ const MOST_OUTPUT_BYTES = 64 * 1024 * 1024;
 const EXIT_USAGE = 2;
 const EXIT_FULL = 7;
 const EXIT_NOT_STARTED = [126, 127];
+/** How the errors of the program begin if it has sent nothing, and the job is not to blame. */
+const NOTHING_SENT = /^error: (?:the configuration has|cannot reach redis) /;
 
-/** The job was not accepted: the queue is full, or the program could not be started. */
+/**
+ * The job was not accepted, and is not to blame: the queue is full, Redis cannot be reached, the configuration is wrong, or the program
+ * could not be started. Try again later.
+ */
 class Refused extends Error {
   constructor(message) {
     super(message);
@@ -949,7 +954,9 @@ class Cli {
     check(size <= MOST_ARGUMENT_BYTES, `the headers and other options have ${size} bytes; streamfleet enqueue takes ${MOST_ARGUMENT_BYTES}`);
     const { code, output, errors } = await this.#run(args, input);
     const [program] = this.#command;
-    check(code !== EXIT_USAGE, errors);
+    if (NOTHING_SENT.test(errors)) throw new Refused(errors);
+    // Without what only helps somebody who has typed the command.
+    check(code !== EXIT_USAGE, errors.split(/\n\n(?:Usage:|For more)/)[0]);
     if (code === EXIT_FULL) throw new Refused(errors);
     if (EXIT_NOT_STARTED.includes(code)) throw new Refused(`the program ${program} could not be started`);
     let told;

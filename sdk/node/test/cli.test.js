@@ -96,6 +96,11 @@ describe('a program that is played', () => {
       const cli = new Cli({ command: program(`echo because >&2; exit ${code}`) });
       await assert.rejects(cli.enqueue('a', {}), error, String(code));
     }
+    for (const text of ['the configuration has a problem: x', 'the configuration has 2 problems:', 'cannot reach redis at x: Connection refused']) {
+      await assert.rejects(new Cli({ command: program(`echo 'error: ${text}' >&2; exit 2`) }).enqueue('a', {}), Refused, text);
+    }
+    const usage = new Cli({ command: program("printf 'error: no\\n\\nUsage: x\\n\\nFor more information' >&2; exit 2") });
+    await assert.rejects(usage.enqueue('a', {}), { name: 'InvalidSubmission', message: 'error: no' });
     await assert.rejects(new Cli({ command: program('echo nonsense') }).enqueue('a', {}), Unconfirmed);
     await assert.rejects(new Cli({ command: program('kill -9 $$') }).enqueue('a', {}), Unconfirmed);
     await assert.rejects(new Cli({ command: ['/no/such/program'] }).enqueue('a', {}), Refused);
@@ -172,6 +177,8 @@ describe('the real program', { skip: BIN === undefined && 'STREAMFLEET_BIN is no
   test('what the program refuses is an error', async () => {
     await assert.rejects(cli.enqueue('a', 1, { unique: 'key', uniqueMode: 'sometimes' }), InvalidSubmission);
     const lost = new Cli({ command: [BIN], env: { STREAMFLEET__REDIS__URL: `redis://127.0.0.1:${await freePort()}` } });
-    await assert.rejects(lost.enqueue('a'), Unconfirmed);
+    await assert.rejects(lost.enqueue('a'), Refused);
+    const wrong = new Cli({ command: [BIN, '--config', '/no/such/file.toml'] });
+    await assert.rejects(wrong.enqueue('a'), (error) => error instanceof Refused && error.message.includes('/no/such/file.toml'));
   });
 });

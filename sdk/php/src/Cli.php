@@ -13,6 +13,8 @@ final class Cli
     private const EXIT_USAGE = 2;
     private const EXIT_FULL = 7;
     private const EXIT_NOT_STARTED = [126, 127];
+    /** How the errors of the program begin if it has sent nothing, and the job is not to blame. */
+    private const NOTHING_SENT = '/\Aerror: (the configuration has|cannot reach redis) /';
 
     /**
      * @param list<string> $command the program and its global arguments, such as `--config`
@@ -150,7 +152,9 @@ final class Cli
         return match (true) {
             $code === 0 && is_array($told) => $told,
             $code === 4 && $arguments[0] === 'status' => null,
-            $code === self::EXIT_USAGE => throw new InvalidSubmission($error),
+            preg_match(self::NOTHING_SENT, $error) === 1 => throw new Refused($error),
+            // Without what only helps somebody who has typed the command.
+            $code === self::EXIT_USAGE => throw new InvalidSubmission(preg_split('/\n\n(Usage:|For more)/', $error)[0]),
             in_array($code, self::EXIT_NOT_STARTED, true) => throw new Refused("the program {$this->command[0]} could not be started"),
             $code === self::EXIT_FULL => throw new Refused($error),
             default => throw new Unconfirmed("{$this->command[0]} ended with code $code: $error"),

@@ -90,7 +90,12 @@ final class PhpRedisClient implements Client
 
     private function mustBeIdle(): void
     {
-        if ($this->redis instanceof \Redis && $this->redis->getMode() !== \Redis::ATOMIC) {
+        try {
+            $isBusy = $this->redis instanceof \Redis && $this->redis->getMode() !== \Redis::ATOMIC;
+        } catch (\RedisException $error) {
+            throw new Refused('the Redis object has no connection: call connect() first', 0, $error);
+        }
+        if ($isBusy) {
             throw new \LogicException('the Redis object is in a MULTI or a pipeline, so its replies come later: call exec() first, or pass another object');
         }
     }

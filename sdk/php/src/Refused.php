@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Streamfleet;
 
-/** Redis refused the job, such as with OOM or READONLY: it was not accepted. Try again later. */
+/**
+ * The job was not accepted, and is not to blame: Redis refused it, such as with OOM or READONLY, or Cli could not be started, is
+ * configured wrongly, or does not reach Redis. Try again later.
+ */
 final class Refused extends SubmitError
 {
 }

@@ -84,7 +84,10 @@ test('what_the_command_line_refuses_is_an_error', function (): void {
     contains('MessagePack', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', "\x01", encoding: 'msgpack'))->getMessage());
     same(null, $cli->status('--help'));
     $lost = new Cli([binary()], environment: ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . freePort()]);
-    thrown(Streamfleet\Unconfirmed::class, fn () => $lost->enqueue('a'));
+    contains('cannot reach redis', thrown(Streamfleet\Refused::class, fn () => $lost->enqueue('a'))->getMessage());
+    $wrong = new Cli([binary(), '--config', '/no/such/file.toml'], environment: environment());
+    contains('/no/such/file.toml', thrown(Streamfleet\Refused::class, fn () => $wrong->enqueue('a'))->getMessage());
+    same(false, str_contains(thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', unique: 'key', uniqueMode: 'sometimes'))->getMessage(), '--help'));
     thrown(Streamfleet\Refused::class, fn () => @(new Cli(['/no/such/program']))->enqueue('a'));
 });
 

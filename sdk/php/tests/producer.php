@@ -158,6 +158,10 @@ foreach ($clients as $name => $make) {
     });
 }
 
+test('a_connection_that_was_never_made_refuses_the_job', function (): void {
+    contains('connect()', thrown(Streamfleet\Refused::class, fn () => (new Producer(new Redis()))->enqueue('a'))->getMessage());
+});
+
 test('phpredis_stays_in_its_database_when_it_connects_again', function (): void {
     redis('FLUSHALL');
     $redis = phpRedis([Redis::OPT_READ_TIMEOUT => 0.1]);

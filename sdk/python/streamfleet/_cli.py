@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -25,11 +26,14 @@ MAX_ARGUMENT_BYTES = 1024 * 1024
 _EXIT_USAGE = 2
 _EXIT_FULL = 7
 _EXIT_NOT_STARTED = (126, 127)
+#: How the errors of the program begin if it has sent nothing, and the job is not to blame.
+_NOTHING_SENT = ("error: the configuration has ", "error: cannot reach redis ")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Refused(Exception):
-    """The job was not accepted: the queue is full, or the program could not be started."""
+    """The job was not accepted, and is not to blame: the queue is full, Redis cannot be reached, the configuration is wrong, or
+    the program could not be started. Try again later."""
 
 
 class Unconfirmed(Exception):
@@ -114,8 +118,11 @@ class _Base:
 
     def _told(self, code: int, output: bytes, errors: bytes) -> Dict[str, Any]:
         error = errors.decode("utf-8", "replace").strip()
+        if error.startswith(_NOTHING_SENT):
+            raise Refused(error)
         if code == _EXIT_USAGE:
-            raise ValueError(error)
+            # Without what only helps somebody who has typed the command.
+            raise ValueError(re.split(r"\n\n(?:Usage:|For more)", error)[0])
         if code == _EXIT_FULL:
             raise Refused(error)
         if code in _EXIT_NOT_STARTED:

@@ -119,6 +119,13 @@ class Played(unittest.TestCase):
             for enqueue in both(self.program(f"echo because >&2; exit {code}")):
                 with self.subTest(code), self.assertRaises(error):
                     enqueue("a", {})
+        for text in ("the configuration has a problem: x", "the configuration has 2 problems:", "cannot reach redis at x: Connection refused"):
+            for enqueue in both(self.program(f"echo 'error: {text}' >&2; exit 2")):
+                with self.subTest(text), self.assertRaises(Refused):
+                    enqueue("a", {})
+        for enqueue in both(self.program("printf 'error: no\\n\\nUsage: x\\n\\nFor more information' >&2; exit 2")):
+            with self.assertRaisesRegex(ValueError, "^error: no$"):
+                enqueue("a", {})
         for enqueue in both(self.program("echo nonsense")):
             with self.assertRaises(Unconfirmed):
                 enqueue("a", {})
@@ -202,8 +209,10 @@ class Real(unittest.TestCase):
         for enqueue in both([BIN], env=self.env):
             with self.assertRaisesRegex(ValueError, "unique"):
                 enqueue("a", unique="key", unique_mode="sometimes")
-        with self.assertRaises(Unconfirmed):
+        with self.assertRaisesRegex(Refused, "cannot reach redis"):
             Cli([BIN], env=lost).enqueue("a")
+        with self.assertRaisesRegex(Refused, "/no/such/file.toml"):
+            Cli([BIN, "--config", "/no/such/file.toml"]).enqueue("a")
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ impl Invalid {
 
 impl fmt::Display for Invalid {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The packages of `sdk/` know by this beginning that the job is not to blame.
         match &*self.problems {
             [one] => write!(out, "the configuration has a problem: {one}"),
             many => {
