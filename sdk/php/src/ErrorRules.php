@@ -21,8 +21,8 @@ final class ErrorRules
             if (!is_string($class) || !class_exists($class) && !interface_exists($class)) {
                 throw new \InvalidArgumentException("errors() has no class or interface '$class': is it misspelt, or the autoloader missing?");
             }
-            if (is_string($then) && !in_array($then, ['fatal', 'retry', 'drop'], true)) {
-                throw new \InvalidArgumentException("errors() has '$then' for $class: say 'fatal', 'retry', 'drop', or after how many seconds to retry");
+            if (is_string($then) && !in_array($then, ['fatal', 'retry', 'unknown', 'drop'], true)) {
+                throw new \InvalidArgumentException("errors() has '$then' for $class: say 'fatal', 'retry', 'unknown', 'drop', or after how many seconds to retry");
             }
             if (!is_string($then)) {
                 // Refuses what is no time.
@@ -41,6 +41,7 @@ final class ErrorRules
                 return match ($this->rules[$class]) {
                     'fatal' => new Fatal($text),
                     'retry' => new Retry($text),
+                    'unknown' => new Unknown($text),
                     'drop' => new Drop($text),
                     default => new Retry($text, $this->rules[$class]),
                 };

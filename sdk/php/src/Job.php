@@ -24,7 +24,7 @@ final class Job
      *   Integers beyond 64 bits are strings
      * @param string $encoding how the payload is encoded in Redis: `json`, `msgpack` or `raw`
      * @param ?int $createdMs when the job was accepted, in milliseconds since 1970
-     * @param ?string $step the step, if the job is made of steps
+     * @param ?string $step the step, if the job is made of steps; field('step_kind') is `once` or `auto`
      * @param ?string $batch its batch, if it is in one
      */
     private function __construct(

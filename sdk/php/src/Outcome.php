@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Streamfleet;
 
-/** How one attempt of a job ended: Done, Retry, Fatal, Snooze or Drop. */
+/** How one attempt of a job ended: Done, Retry, Unknown, Fatal, Snooze or Drop. */
 interface Outcome
 {
     /**

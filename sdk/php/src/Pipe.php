@@ -84,6 +84,7 @@ final class Pipe
                 return;
             }
         }
+        fwrite(STDERR, "PHP has no extension ffi, or may not use it, so STDIN and STDOUT are closed: use echo or STDERR. In an image of Docker: docker-php-ext-install ffi\n");
         // A descriptor that is opened gets the lowest free number, so each takes the place of the one that was closed.
         fclose(STDIN);
         $kept[] = fopen('/dev/null', 'r');

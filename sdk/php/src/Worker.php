@@ -16,6 +16,10 @@ final class Worker
     private const DEPTH = 4096;
     /** How long a job that arrives while the program stops rests before another program takes it. */
     private const STOPPING_MS = 1000;
+    private const NO_WORKER = "This program takes its jobs from a streamfleet worker: name it in handler.pool of a type, and start streamfleet worker.\n";
+    private const EXIT_USAGE = 64;
+    /** How much of what a job printed last goes into the error of its exit(). */
+    private const PRINTED = 500;
     /** The most jobs that wait in this program. */
     private const MOST_AHEAD = 1000;
 
@@ -39,6 +43,10 @@ final class Worker
     private int $pid = 0;
     private bool $isStopping = false;
     private bool $hasEnded = false;
+    /** @var list<string> where the program was started, and where it is; errors name files from here */
+    private array $folders = [];
+    /** The end of what the job that runs printed last. */
+    private string $printed = '';
     private ?string $ref = null;
     /** The answer of the job that runs, as lines, once it is known. */
     private ?string $answer = null;
@@ -62,8 +70,8 @@ final class Worker
     public static function create(object|callable|null $container = null): self
     {
         if (defined('STDIN') && is_resource(STDIN) && stream_isatty(STDIN)) {
-            fwrite(STDERR, "This program takes its jobs from a streamfleet worker: name it in handler.pool of a type, and start streamfleet worker.\n");
-            exit(64);
+            fwrite(STDERR, self::NO_WORKER);
+            exit(self::EXIT_USAGE);
         }
         $make = match (true) {
             $container === null => null,
@@ -152,8 +160,8 @@ final class Worker
     }
 
     /**
-     * Says what follows from exceptions, by their classes: `'fatal'` (dead at once), `'retry'`, `'drop'` (ends as cancelled), or
-     * after how many seconds to retry. It counts for subclasses and for classes that implement an interface: the nearest class
+     * Says what follows from exceptions, by their classes: `'fatal'` (dead at once), `'retry'`, `'unknown'` (as Unknown),
+     * `'drop'` (ends as cancelled), or after how many seconds to retry. It counts for subclasses and for classes that implement an interface: the nearest class
      * of the exception that is named decides, parents before interfaces. It is asked after onError. What it leaves open, the
      * configuration may decide: `[types."…".errors]`.
      *
@@ -202,7 +210,10 @@ final class Worker
     public function run(): void
     {
         $this->pid = getmypid();
-        if (function_exists('pcntl_signal')) {
+        $this->folders = [getcwd() . '/', dirname((string) realpath($_SERVER['SCRIPT_FILENAME'] ?? '')) . '/'];
+        if (!function_exists('pcntl_signal')) {
+            fwrite(STDERR, "PHP has no extension pcntl, so SIGTERM cuts the job short that runs. In an image of Docker: docker-php-ext-install pcntl\n");
+        } else {
             pcntl_async_signals(true);
             pcntl_signal(SIGTERM, function (): void {
                 $this->isStopping = true;
@@ -297,6 +308,10 @@ final class Worker
             $line = $this->pipe->line(1);
         } while ($line === null && !$this->pipe->ended() && !$this->isStopping);
         if ($line === null) {
+            if (!$this->isStopping) {
+                fwrite(STDERR, self::NO_WORKER);
+                exit(self::EXIT_USAGE);
+            }
             return false;
         }
         $hello = $this->read($line);
@@ -379,6 +394,9 @@ final class Worker
         $this->ref = (string) $line['ref'];
         $job = Job::of($line, $this);
         $levels = ob_get_level();
+        $this->printed = '';
+        // It passes everything on at once.
+        ob_start($this->notePrinted(...), 1);
         $error = null;
         $this->listeners->tell(new Event\Before($job));
         $start = hrtime(true);
@@ -431,19 +449,44 @@ final class Worker
             $error = $second;
         }
         fwrite(STDERR, "{$job->type} {$job->id}: $error\n");
-        $text = sprintf('%s: %s (%s:%d)', $error::class, $error->getMessage(), basename($error->getFile()), $error->getLine());
+        $text = "{$error->getMessage()} ({$this->place($error->getFile(), $error->getLine())})";
+        $text = $error::class . ": $text";
         return $this->errors->outcome($error, $text)
-            ?? ($error instanceof FatalError ? new Fatal($error->getMessage()) : Retry::undecided($text, ErrorRules::classes($error)));
+            ?? match (true) {
+                $error instanceof FatalError => new Fatal($error->getMessage()),
+                $error instanceof UnknownError => new Unknown($error->getMessage()),
+                default => Retry::undecided($text, ErrorRules::classes($error)),
+            };
+    }
+
+    /** A line of a file, named from the folder of the program, which may be another one after the next deployment. */
+    private function place(string $file, int $line): string
+    {
+        foreach ($this->folders as $folder) {
+            if (str_starts_with($file, $folder)) {
+                return substr($file, strlen($folder)) . ":$line";
+            }
+        }
+        return "$file:$line";
+    }
+
+    private function notePrinted(string $text): string
+    {
+        if ($text !== '') {
+            $this->printed = substr($text, -self::PRINTED);
+        }
+        return $text;
     }
 
     /** The event that tells how an attempt ended. */
     private static function ended(Job $job, Outcome $outcome, ?\Throwable $error, float $seconds): object
     {
-        // A step has limits of its own, which this program does not know.
-        $isLast = $job->step === null && $job->maxAttempts !== null && $job->attempt >= $job->maxAttempts;
+        // An `auto` step has limits of its own, which this program does not know. A `once` step is never retried.
+        $isLast = $job->step === null ? $job->maxAttempts !== null && $job->attempt >= $job->maxAttempts : $job->field('step_kind') === 'once';
+        $isFailure = $outcome instanceof Retry || $outcome instanceof Unknown;
         return match (true) {
-            $outcome instanceof Retry && !$isLast => new Event\Retrying($job, $outcome, $error, $seconds),
-            $outcome instanceof Retry, $outcome instanceof Fatal => new Event\Failed($job, $outcome, $error, $seconds),
+            $isFailure && !$isLast => new Event\Retrying($job, $outcome, $error, $seconds),
+            $isFailure, $outcome instanceof Fatal => new Event\Failed($job, $outcome, $error, $seconds),
             default => new Event\After($job, $outcome, $seconds),
         };
     }
@@ -502,7 +545,8 @@ final class Worker
         if ($this->answer === null) {
             $last = error_get_last();
             $isFatal = ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
-            $error = $isFatal ? "{$last['message']} ({$last['file']}:{$last['line']})" : 'the handler called exit()';
+            $printed = trim($this->printed) === '' ? '' : ' after it printed: ' . trim($this->printed);
+            $error = $isFatal ? "{$last['message']} ({$this->place($last['file'], $last['line'])})" : "the handler called exit()$printed";
             [, $this->answer] = $this->answerOf(new Retry($error));
         }
         $this->send(($this->answer ?? '') . self::bye());

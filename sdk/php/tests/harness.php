@@ -222,7 +222,7 @@ final class Program
     public static function bare(string $code, string ...$options): self
     {
         $file = folder() . '/program.php';
-        file_put_contents($file, "<?php\ndeclare(strict_types=1);\nuse Streamfleet\\{Done, Drop, Event, Fatal, FatalError, Job, JobType, Retry, Snooze, Task, Worker};\nrequire " . var_export(dirname(__DIR__) . '/autoload.php', true) . ";\n$code\n");
+        file_put_contents($file, "<?php\ndeclare(strict_types=1);\nuse Streamfleet\\{Done, Drop, Event, Fatal, FatalError, Job, JobType, Retry, Snooze, Task, Unknown, UnknownError, Worker};\nrequire " . var_export(dirname(__DIR__) . '/autoload.php', true) . ";\n$code\n");
         return self::spawn(dirname($file), ...$options, ...[$file]);
     }
 

@@ -38,6 +38,7 @@ test('what_a_handler_returns_is_the_outcome', function (): void {
         ->on("retry", fn() => new Retry("busy", after: 1.1))
         ->on("retry.plain", fn() => new Retry("busy"))
         ->on("fatal", fn() => new Fatal("no such user"))
+        ->on("unknown", fn() => new Unknown("no answer"))
         ->on("snooze", fn() => new Snooze(60, "closed"))
         ->on("drop", fn() => new Drop("no longer wanted"))
         ->run();');
@@ -50,6 +51,7 @@ test('what_a_handler_returns_is_the_outcome', function (): void {
         'done' => ['outcome' => 'done', 'result' => 'Grüße'],
         'retry' => ['outcome' => 'retry', 'error' => 'busy', 'delay_ms' => 1100],
         'retry.plain' => ['outcome' => 'retry', 'error' => 'busy'],
+        'unknown' => ['outcome' => 'retry', 'unknown' => true, 'error' => 'no answer'],
         'fatal' => ['outcome' => 'fatal', 'error' => 'no such user'],
         'snooze' => ['outcome' => 'snooze', 'delay_ms' => 60000, 'reason' => 'closed'],
         'drop' => ['outcome' => 'drop', 'reason' => 'no longer wanted'],
@@ -66,6 +68,9 @@ test('exceptions_are_retries_and_fatal_errors_are_fatal', function (): void {
         ->on("type.error", fn(Job $job) => strlen($job->payload))
         ->on("fatal", function () { throw new FatalError("broken"); })
         ->on("gone", function () { throw new Gone("gone"); })
+        ->on("unknown", function () { throw new UnknownError("no answer"); })
+        ->on("timeout", function () { throw new UnexpectedValueException("timeout"); })
+        ->errors([UnexpectedValueException::class => "unknown"])
         ->on("judged", function () { throw new DomainException("later"); })
         ->on("bad.delay", fn() => new Snooze(-1))
         ->onError(fn(Throwable $e) => $e instanceof DomainException ? new Snooze(5, $e->getMessage()) : null)
@@ -76,6 +81,8 @@ test('exceptions_are_retries_and_fatal_errors_are_fatal', function (): void {
     same('retry', $program->answer('type.error', [])['outcome']);
     same(['outcome' => 'fatal', 'error' => 'broken'], $program->answer('fatal'));
     same(['outcome' => 'fatal', 'error' => 'gone'], $program->answer('gone'));
+    same(['outcome' => 'retry', 'unknown' => true, 'error' => 'no answer'], $program->answer('unknown'));
+    same(true, $program->answer('timeout')['unknown']);
     same(['outcome' => 'snooze', 'delay_ms' => 5000, 'reason' => 'later'], $program->answer('judged'));
     same('retry', $program->answer('bad.delay')['outcome']);
     contains('throws job-1: RuntimeException', $program->stderr());
@@ -143,7 +150,7 @@ test('a_rule_that_cannot_be_meant_is_refused', function (): void {
         $worker->on("why", fn() => [$why(["NoSuchError" => "fatal"]), $why(["Exception" => "ignore"]), $why(["Exception" => -1]), $why(["fatal"])])->run();');
     [$class, $word, $time, $list] = $program->answer('why')['result'];
     contains("'NoSuchError'", $class);
-    contains("'ignore' for Exception: say 'fatal', 'retry', 'drop'", $word);
+    contains("'ignore' for Exception: say 'fatal', 'retry', 'unknown', 'drop'", $word);
     contains('negative', $time);
     contains("no class or interface '0'", $list);
 });
@@ -164,6 +171,7 @@ test('listeners_hear_what_happens_and_cannot_change_it', function (): void {
             ->listen(Event\\After::class, function (Event\\After $event) use (&$order) { $order[] = get_class($event->outcome) . ($event->seconds >= 0 ? "" : "?"); exit(3); })
             ->on("done", function () use (&$order) { $order[] = "done"; })
             ->on("drop", function () { return new Drop("x"); })
+            ->on("unknown", fn() => new Unknown("x"))
             ->on("throws", fn() => throw new RuntimeException("no"))
             ->on("fatal", fn() => new Fatal("never"))
             ->on("nan", fn() => NAN)
@@ -172,6 +180,9 @@ test('listeners_hear_what_happens_and_cannot_change_it', function (): void {
     same('retry', $program->answer('throws')['outcome']);
     same('retry', $program->answer('throws', null, ['attempt' => 5])['outcome']);
     same('retry', $program->answer('throws', null, ['attempt' => 5, 'step' => 'mail'])['outcome']);
+    same('retry', $program->answer('throws', null, ['step' => 'charge', 'step_kind' => 'once'])['outcome']);
+    same('retry', $program->answer('unknown', null, ['step' => 'charge', 'step_kind' => 'once'])['outcome']);
+    same('retry', $program->answer('unknown')['outcome']);
     same('fatal', $program->answer('fatal')['outcome']);
     same('fatal', $program->answer('nan')['outcome']);
     [$heard, $order] = json_decode($program->answer('heard')['error'], true);
@@ -179,6 +190,9 @@ test('listeners_hear_what_happens_and_cannot_change_it', function (): void {
         ['Before', 'throws', null], ['Retrying', 'throws', 'no'],
         ['Before', 'throws', null], ['Failed', 'throws', 'no'],
         ['Before', 'throws', null], ['Retrying', 'throws', 'no'],
+        ['Before', 'throws', null], ['Failed', 'throws', 'no'],
+        ['Before', 'unknown', null], ['Failed', 'unknown', null],
+        ['Before', 'unknown', null], ['Retrying', 'unknown', null],
         ['Before', 'fatal', null], ['Failed', 'fatal', null],
         ['Before', 'nan', null], ['Failed', 'nan', null],
         ['Before', 'heard', null],
@@ -268,6 +282,13 @@ test('without_ffi_no_output_reaches_the_worker_either', function (): void {
     same(['outcome' => 'done', 'result' => false], $program->answer('noisy'));
     contains('echoed', $program->stderr());
     contains('from a child', $program->stderr());
+    contains('docker-php-ext-install ffi', $program->stderr());
+});
+
+test('without_pcntl_the_program_says_what_that_means', function (): void {
+    $program = Program::start('$worker->on("a", fn() => 1)->run();', '-d', 'disable_functions=pcntl_signal');
+    same(1, $program->answer('a')['result']);
+    contains('docker-php-ext-install pcntl', $program->stderr());
 });
 
 test('stray_output_goes_to_standard_error', function (): void {
@@ -548,6 +569,37 @@ test('a_death_is_a_retry_with_its_error', function (): void {
         same(null, $program->read());
         same(0, $program->exitCode(), $name);
     }
+});
+
+test('the_text_of_exit_is_in_the_error', function (): void {
+    $error = function (string $code): string {
+        $program = Program::start("\$worker->on('dies', function (Job \$job) { echo \"page 1\\n\"; $code })->run();");
+        $error = $program->answer('dies')['error'];
+        same(0, $program->exitCode());
+        contains('page 1', $program->stderr());
+        return $error;
+    };
+    same('the handler called exit() after it printed: no such table', $error('die("no such table\n");'));
+    same('the handler called exit() after it printed: ' . str_repeat('x', 500), $error('exit(str_repeat("x", 5000));'));
+    same('the handler called exit() after it printed: page 1', $error('exit(3);'));
+});
+
+test('errors_name_files_from_the_folder_of_the_program', function (): void {
+    $program = Program::start('mkdir("src");
+        file_put_contents("src/Gift.php", \'<?php function gift() { throw new RuntimeException("no"); } function twice() { require __DIR__ . "/Broken.php"; } \');
+        file_put_contents("src/Broken.php", "<?php class Twice extends Countable {}");
+        require "src/Gift.php";
+        $worker->on("throws", function () { chdir("/"); gift(); })->on("fatal", fn() => twice())->run();');
+    same('RuntimeException: no (src/Gift.php:1)', $program->answer('throws')['error']);
+    contains('(src/Broken.php:1)', $program->answer('fatal')['error']);
+});
+
+test('a_program_without_a_worker_says_so', function (): void {
+    $program = Program::bare('Worker::create()->on("a", fn() => 1)->run();');
+    $program->closeInput();
+    same(null, $program->read());
+    same(64, $program->exitCode());
+    contains('takes its jobs from a streamfleet worker', $program->stderr());
 });
 
 test('a_payload_that_exhausts_the_memory_is_answered', function (): void {

@@ -7,7 +7,7 @@ namespace Streamfleet\Event;
 use Streamfleet\Job;
 use Streamfleet\Outcome;
 
-/** The job failed for good, as far as this program knows: its outcome is Fatal, or the Retry of its last attempt. */
+/** The job failed for good, as far as this program knows: its outcome is Fatal, or the Retry or Unknown of its last attempt or of a `once` step. */
 final class Failed
 {
     /** @param ?\Throwable $error what was thrown; null if the handler returned the outcome */
