@@ -5,7 +5,7 @@ producer uses your own redis-py client, synchronous or asyncio. The README besid
 """
 
 from ._cli import Accepted, AsyncCli, Cli, Refused, Unconfirmed
-from ._outcome import Cancelled, Done, Drop, Fatal, Outcome, Retry, Snooze
+from ._outcome import Cancelled, Done, Drop, Fatal, Outcome, Retry, Snooze, Unknown
 from ._producer import (
     AsyncProducer,
     BulkError,
@@ -59,6 +59,7 @@ __all__ = [
     "Status",
     "Submission",
     "Unconfirmed",
+    "Unknown",
     "Worker",
     "current_job",
     "errors",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ._producer import JsonDefault, Seconds, Submission, _checked_id, _milliseconds, _queue_name
+from ._producer import JsonDefault, Seconds, Submission, _checked_id, _milliseconds, _queue_name, check_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -75,6 +75,7 @@ class _Base:
 
     def submission(self, type: str, payload: Any = None, **options: "Unpack[Options]") -> Submission:  # noqa: A002
         """Creates a submission with this object's ``json_default``."""
+        check_options(options)
         options.setdefault("json_default", self.json_default)
         return Submission(type, payload, **options)
 

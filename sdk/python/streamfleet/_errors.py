@@ -2,13 +2,13 @@
 
 from typing import Dict, Literal, Mapping, Type, Union
 
-from ._outcome import Drop, Fatal, Outcome, Retry, Seconds, class_names, delay_ms_of, head_of
+from ._outcome import Drop, Fatal, Outcome, Retry, Seconds, Unknown, class_names, delay_ms_of, head_of
 
-#: What follows an exception: a dead letter at once, another attempt by the type's policy, a job that is no longer wanted,
-#: or another attempt no sooner than after so many seconds.
-Rule = Union[Literal["fatal", "retry", "drop"], Seconds]
+#: What follows an exception: a dead letter at once, another attempt by the type's policy, the same as after :class:`Unknown`, a
+#: job that is no longer wanted, or another attempt no sooner than after so many seconds.
+Rule = Union[Literal["fatal", "retry", "unknown", "drop"], Seconds]
 
-_WORDS = ("fatal", "retry", "drop")
+_WORDS = ("fatal", "retry", "unknown", "drop")
 
 
 class Rules:
@@ -36,6 +36,8 @@ class Rules:
 def _outcome(rule: Rule, error: BaseException, text: str) -> Outcome:
     if rule == "fatal":
         return Fatal(text)
+    if rule == "unknown":
+        return Unknown(text)
     if rule == "drop":
         return Drop(head_of(error))
     return Retry(text) if isinstance(rule, str) else Retry(text, delay=rule)
@@ -49,7 +51,7 @@ def _check(class_: object, rule: object) -> None:
         raise TypeError(f"errors: {name} is an outcome, which needs no rule")
     if isinstance(rule, str):
         if rule not in _WORDS:
-            raise ValueError(f"errors: the rule of {name} must be 'fatal', 'retry', 'drop' or a number of seconds, not {rule!r}")
+            raise ValueError(f"errors: the rule of {name} must be 'fatal', 'retry', 'unknown', 'drop' or a number of seconds, not {rule!r}")
         return
     try:
         delay_ms_of(rule)  # type: ignore[arg-type]

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import inspect
 import sys
-from typing import Any, Awaitable, Callable, Dict, Iterator, List, Optional
+from typing import Any, Awaitable, Callable, Dict, Iterator, List, Literal, Optional
 
-from ._outcome import Cancelled, Fatal, Outcome, Retry, described
+from ._outcome import Cancelled, Fatal, Outcome, Retry, Unknown, described
 
 #: An attempt begins; it has ended without a failure; it has failed and the job runs again; it has failed for good.
+Event = Literal["before", "after", "retry", "failed"]
 EVENTS = ("before", "after", "retry", "failed")
 
 #: What code that a program runs may end with; other exceptions end the program.
@@ -63,6 +64,6 @@ def end_of(outcome: Outcome, *, is_last: bool, interrupted: Optional[str]) -> st
     """The event of an attempt's end. ``is_last``: a failure leaves no attempt. ``interrupted``: why the worker ended it."""
     if isinstance(outcome, Fatal):
         return "failed"
-    if not isinstance(outcome, Retry) or interrupted in _NO_FAILURE:
+    if not isinstance(outcome, (Retry, Unknown)) or interrupted in _NO_FAILURE:
         return "after"
     return "failed" if is_last else "retry"

@@ -66,6 +66,20 @@ class Retry(Outcome):
         return fields
 
 
+class Unknown(Outcome):
+    """The attempt failed, and nobody knows whether the work was done: an answer was lost.
+
+    A ``once`` step becomes unknown, and a person decides. Every other job is tried again, as after :class:`Retry`.
+    """
+
+    def __init__(self, error: object) -> None:
+        super().__init__(error)
+        self.error = error
+
+    def _fields(self) -> Dict[str, Any]:
+        return {"outcome": "retry", "unknown": True, "error": cut(str(self.error))}
+
+
 class Fatal(Outcome):
     """The job can never succeed: it becomes a dead letter at once."""
 

@@ -5,13 +5,14 @@ It sends what docs/wire.md lets every language send, and nothing else: one XADD 
 
 import asyncio
 import base64
+import difflib
 import json
 import math
 import re
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Literal, Mapping, Optional, Sequence, Tuple, TypedDict, Union
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -50,6 +51,10 @@ Instant = Union[datetime, int, float]
 JsonDefault = Callable[[Any], Any]
 
 
+#: Which jobs leave a record: all, those that fail, or none.
+Tracking = Literal["all", "failures", "none"]
+
+
 class Options(TypedDict, total=False):
     """The options of :class:`Submission`."""
 
@@ -63,7 +68,7 @@ class Options(TypedDict, total=False):
     headers: Optional[Mapping[str, str]]
     max_attempts: Optional[int]
     timeout: Optional[Seconds]
-    tracking: Optional[str]
+    tracking: Optional[Tracking]
     on_success: Optional[str]
     on_failure: Optional[str]
     then: Optional[Sequence[Mapping[str, Any]]]
@@ -74,6 +79,32 @@ class Options(TypedDict, total=False):
     unique_scope: Optional[str]
     unique_mode: Optional[str]
     json_default: Optional[JsonDefault]
+
+
+#: What options of other libraries, and of streamfleet's own command line, are called here.
+_MEANT = {
+    "args": "payload",
+    "attempts": "max_attempts",
+    "countdown": "delay",
+    "data": "payload",
+    "eta": "run_at",
+    "expires": "expires_at",
+    "job_id": "id",
+    "kwargs": "payload",
+    "max_retries": "max_attempts",
+    "retries": "max_attempts",
+    "task_id": "id",
+    "track": "tracking",
+}
+
+
+def check_options(options: Iterable[str]) -> None:
+    """Refuses options that do not exist, and says which one is meant."""
+    known = list(Options.__annotations__)
+    for name in options:
+        if name not in known:
+            near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, known, 1)
+            raise TypeError(f"there is no option {name!r}: use {near[0]}" if near else f"there is no option {name!r}: use {', '.join(known)}")
 
 
 def _milliseconds(name: str, value: Seconds, least: int = 0) -> int:
@@ -117,7 +148,12 @@ def _checked_int(text: str) -> int:
 
 def _json(value: Any, default: Optional[JsonDefault] = None) -> bytes:
     """Encodes JSON that every language reads back as it was: no NaN, no lone surrogate, no number beyond 64 bits."""
-    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=default)
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=default)
+    except TypeError as error:
+        if default is not None or "not JSON serializable" not in str(error):
+            raise
+        raise TypeError(f"{error}: json_default=str sends it as text") from None
     check_numbers(text)
     return text.encode("utf-8")
 
@@ -191,7 +227,7 @@ class Submission:
         headers: Optional[Mapping[str, str]] = None,
         max_attempts: Optional[int] = None,
         timeout: Optional[Seconds] = None,
-        tracking: Optional[str] = None,
+        tracking: Optional[Tracking] = None,
         on_success: Optional[str] = None,
         on_failure: Optional[str] = None,
         then: Optional[Sequence[Mapping[str, Any]]] = None,
@@ -324,7 +360,8 @@ class NotEnded(TimeoutError):
 
     def __init__(self, id: str, state: Optional[str]) -> None:  # noqa: A002
         super().__init__(
-            f"the job {id} has not ended, and has no record yet: see `streamfleet status {id}`"
+            f"the job {id} has no record: it has not ended, or it has succeeded and left none. `streamfleet status {id}` "
+            "says which. To wait for such a job, submit it with tracking='all' or an id of its own"
             if state is None
             else f"the job {id} has not ended; its state is {state}"
         )
@@ -419,6 +456,7 @@ class _Base:
 
     def submission(self, type: str, payload: Any = None, **options: "Unpack[Options]") -> Submission:  # noqa: A002
         """Creates a submission with this producer's ``json_default``, for :meth:`enqueue_many`."""
+        check_options(options)
         options.setdefault("json_default", self.json_default)
         return Submission(type, payload, **options)
 

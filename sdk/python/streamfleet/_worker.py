@@ -42,9 +42,9 @@ from typing import (
 )
 
 from ._errors import Rule, Rules
-from ._events import ENDINGS, Listeners, end_of
+from ._events import ENDINGS, Event, Listeners, end_of
 from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described
-from ._producer import bytes_or, check_numbers
+from ._producer import bytes_or, check_numbers, check_options
 from ._version import VERSION
 
 if TYPE_CHECKING:
@@ -444,6 +444,7 @@ class Worker:
         to jobs that are submitted in another way, such as by ``streamfleet enqueue``. What holds for all jobs of the type
         is in the configuration of the worker: ``[types."mail.send"]`` and ``max_attempts = 1``.
         """
+        check_options(defaults)
 
         def register(function: "Callable[[Job[P]], R]") -> "Handler[P, R]":
             if type in self.handlers:
@@ -462,12 +463,12 @@ class Worker:
         """Says what follows exceptions of these classes and of their subclasses, if a handler raises them.
 
         ``"fatal"``: a dead letter at once. ``"retry"``: another attempt by the type's policy, whatever the configuration of
-        the worker says. ``"drop"``: the job is no longer wanted. A number of seconds: another attempt, no sooner than that.
+        the worker says. ``"unknown"``: the same as :class:`Unknown`. ``"drop"``: the job is no longer wanted. A number of seconds: another attempt, no sooner than that.
         The nearest class decides. The configuration decides about exceptions without a rule.
         """
         self.rules.add(rules)
 
-    def on(self, event: str) -> Callable[[F], F]:
+    def on(self, event: Event) -> Callable[[F], F]:
         """Registers a listener: ``before(job)``, and ``after``, ``retry`` or ``failed``, which get the job and its outcome.
 
         ``before``: an attempt begins. ``after``: it has ended without a failure. ``retry``: it has failed, and the job runs
@@ -649,8 +650,11 @@ class _Loop:
 
     @staticmethod
     def end_of(job_: Job[Any], outcome: Outcome) -> str:
-        # A step has a limit of its own, which the worker does not tell.
-        is_last = job_.step is None and job_.max_attempts is not None and job_.attempt >= job_.max_attempts
+        if job_.step is None:
+            is_last = job_.max_attempts is not None and job_.attempt >= job_.max_attempts
+        else:
+            # An ``auto`` step has a limit of its own, which the worker does not tell. A ``once`` step is never retried.
+            is_last = job_.message.get("step_kind") == "once"
         return end_of(outcome, is_last=is_last, interrupted=job_._reason)
 
 

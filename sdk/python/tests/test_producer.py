@@ -284,7 +284,7 @@ class Asynchronous(Base):
             ids = await producer.enqueue_many(Submission("x") for _ in range(600))
             self.assertEqual(len(set(ids)), 600)
             self.assertIsNone(await producer.status(id))
-            with self.assertRaisesRegex(NotEnded, f"`streamfleet status {id}`"):
+            with self.assertRaisesRegex(NotEnded, f"has no record: .*`streamfleet status {id}`.*tracking='all'"):
                 await producer.wait(id, 0.05)
             self.raw.hset(f"sf:{{default}}:job:{id}", mapping={"state": "done", "result": "[1]"})
             self.assertEqual((await producer.wait(id, 5)).value(), [1])

@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from unittest.mock import Mock
 
+import streamfleet
 from streamfleet import Producer, Submission
 
 
@@ -142,6 +143,24 @@ class Fields(unittest.TestCase):
                 fields(*args, **options)
         with self.assertRaises(TypeError):
             fields("x", headers={"tenant": 9})
+
+    def test_an_option_that_does_not_exist_is_refused_with_the_one_that_is_meant(self):
+        for option, text in (
+            ("retries", "there is no option 'retries': use max_attempts"),
+            ("countdown", "there is no option 'countdown': use delay"),
+            ("track", "there is no option 'track': use tracking"),
+            ("max_attempt", "there is no option 'max_attempt': use max_attempts"),
+            ("xyz", "there is no option 'xyz': use queue, lane, priority, delay, "),
+        ):
+            for submit in (Producer(Mock()).enqueue, streamfleet.Cli(["false"]).enqueue, streamfleet.Worker().job):
+                with self.subTest(option), self.assertRaisesRegex(TypeError, text):
+                    submit("x", **{option: 1})
+
+    def test_what_json_lacks_is_refused_with_what_to_do(self):
+        with self.assertRaisesRegex(TypeError, "datetime is not JSON serializable: json_default=str sends it as text"):
+            fields("x", {"at": datetime.now(timezone.utc)})
+        with self.assertRaisesRegex(TypeError, "^keys must be"):
+            fields("x", {(1, 2): 1})
 
     def test_a_producer_refuses_a_unique_key_with_what_to_use(self):
         with self.assertRaisesRegex(ValueError, "streamfleet.Cli"):

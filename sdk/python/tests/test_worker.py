@@ -9,14 +9,14 @@ import time
 import unittest
 
 import streamfleet
-from streamfleet import Drop, Fatal, Job, Retry, Snooze
+from streamfleet import Drop, Fatal, Job, Retry, Snooze, Unknown
 from tests.pool import Program
 
 SYNC = """
     import json, os, signal, subprocess, sys, time
     from datetime import timedelta
     import streamfleet
-    from streamfleet import Done, Drop, Fatal, Retry, Snooze, job
+    from streamfleet import Done, Drop, Fatal, Retry, Snooze, Unknown, job
 
     outcomes = {
         "done": lambda: Done({"n": 1}),
@@ -26,6 +26,7 @@ SYNC = """
         "retry": lambda: Retry("later", delay=2.5),
         "plain retry": lambda: Retry("again"),
         "fatal": lambda: Fatal("never"),
+        "unknown": lambda: Unknown("no answer"),
         "snooze": lambda: Snooze(timedelta(minutes=1), "closed"),
         "drop": lambda: Drop("sold out"),
         "odd drop": lambda: Drop(KeyError("sold out")),
@@ -209,6 +210,7 @@ class Sync(unittest.TestCase):
             "retry": {"outcome": "retry", "error": "later", "delay_ms": 2500},
             "plain retry": {"outcome": "retry", "error": "again"},
             "fatal": {"outcome": "fatal", "error": "never"},
+            "unknown": {"outcome": "retry", "unknown": True, "error": "no answer"},
             "snooze": {"outcome": "snooze", "delay_ms": 60000, "reason": "closed"},
             "drop": {"outcome": "drop", "reason": "sold out"},
         }
@@ -666,7 +668,7 @@ class Errors(unittest.TestCase):
     def test_rules_that_cannot_be_meant_are_refused_with_their_class(self):
         worker = streamfleet.Worker()
         for rules, error, text in (
-            ({ValueError: "fatale"}, ValueError, "ValueError must be 'fatal', 'retry', 'drop'"),
+            ({ValueError: "fatale"}, ValueError, "ValueError must be 'fatal', 'retry', 'unknown', 'drop'"),
             ({KeyError: -1}, ValueError, "KeyError: a delay must be finite"),
             ({KeyError: float("inf")}, ValueError, "KeyError: a delay must be finite"),
             ({KeyError: None}, TypeError, "KeyError: a delay must be a number"),
@@ -750,6 +752,18 @@ class Events(unittest.TestCase):
                     self.assertEqual(before, ["before", payload, "NoneType", "None"])
                     cause = "LookupError('no')" if payload == "raise" else "None"
                     self.assertEqual(after, [event, payload, outcome, cause])
+
+    def test_a_once_step_that_failed_is_not_retried(self):
+        for step_kind, event in (("once", "failed"), ("auto", "retry")):
+            job = Job("x", attempt=1, max_attempts=5, message={"step": "charge", "step_kind": step_kind})
+            for outcome in (Retry("no"), Unknown("perhaps")):
+                self.assertEqual(streamfleet._worker._Loop.end_of(job, outcome), event)
+
+    def test_an_exception_may_mean_that_nobody_knows(self):
+        worker = streamfleet.Worker()
+        worker.errors({TimeoutError: "unknown"})
+        outcome = worker.rules.outcome(TimeoutError("no answer"), "text")
+        self.assertEqual(outcome._fields(), {"outcome": "retry", "unknown": True, "error": "text"})
 
     def test_a_listener_that_raises_is_reported_and_changes_nothing(self):
         for kind in KINDS:

@@ -49,6 +49,11 @@ def around(job: Job, call_next: Any) -> Any:
     return call_next(job)
 
 
+@streamfleet.on("fail")  # type: ignore[arg-type]
+def misspelled_event(job: Job[Any], outcome: Outcome) -> None:
+    pass
+
+
 @streamfleet.on("failed")
 def failed(job: Job, outcome: Outcome) -> None:
     pass
@@ -73,6 +78,8 @@ async def submit(producer: Producer, later: AsyncProducer, cli: Cli) -> None:
     untyped.enqueue({"anything": 1})
     untyped.enqueue()
 
+    send.enqueue({"to": "ann@example.com"}, producer=producer, tracking="all")
+    send.enqueue({"to": "ann@example.com"}, producer=producer, tracking="full")  # type: ignore[call-overload]
     send.enqueue({"too": "ann@example.com"}, producer=producer)  # type: ignore[call-overload]
     send.enqueue({"to": 7})  # type: ignore[call-overload]
     send.enqueue()  # type: ignore[call-overload]
