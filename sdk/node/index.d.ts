@@ -192,7 +192,10 @@ export class Cli<Jobs = JobTypes> {
    */
   batch(name: string, members: Iterable<Member<Jobs>>, follow: Member<Jobs>): Promise<string[]>;
 }
-/** The job was not accepted: the queue is full, or the program could not be started. */
+/**
+ * The job was not accepted, and is not to blame: the queue is full, Redis cannot be reached, the configuration is wrong, or the program
+ * could not be started. Try again later.
+ */
 export class Refused extends Error {}
 /** Nobody knows whether the job was accepted. If it has an id, send it again. */
 export class Unconfirmed extends Error {}
@@ -234,7 +237,7 @@ export class Job<Payload = any> {
   readonly encoding: Encoding;
   /** The name of the step, if the job has steps. */
   readonly step?: string;
-  /** What the steps returned that this one names in `after`, by their names: JSON values, or Buffers. */
+  /** What the steps returned that this one names in `after`, by their names: JSON values, or Buffers. One that a person decided to be done may have none. */
   readonly results: Record<string, any>;
   /** Greater for every later attempt of the job. */
   readonly fence?: string;
@@ -275,6 +278,15 @@ export class Retry extends Outcome {
   /** What was thrown, if it is an object. */
   readonly cause?: unknown;
 }
+/**
+ * The attempt failed, and nobody knows whether the work was done: an answer was lost. A `once` step becomes unknown, and a person
+ * decides. Every other job is tried again, as after Retry.
+ */
+export class Unknown extends Outcome {
+  constructor(error: unknown);
+  /** What was thrown, if it is an object. */
+  readonly cause?: unknown;
+}
 /** The job can never succeed: it becomes a dead letter at once. */
 export class Fatal extends Outcome {
   constructor(error: unknown);
@@ -292,6 +304,7 @@ export class Drop extends Outcome {
 }
 export function done(result?: unknown): Done;
 export function retry(error: unknown, options?: { delay?: Length }): Retry;
+export function unknown(error: unknown): Unknown;
 export function fatal(error: unknown): Fatal;
 export function snooze(delay: Length, reason?: string): Snooze;
 export function drop(reason: string): Drop;
@@ -303,8 +316,8 @@ export type Middleware = (job: Job, next: () => Promise<unknown>) => unknown;
 
 /** A class of errors, or the `name` or `code` that errors have, such as 'ECONNREFUSED'. */
 export type ErrorKind = (abstract new (...args: any[]) => Error) | string;
-/** A dead letter at once; another attempt; no longer wanted; or another attempt, no sooner than after this length. */
-export type ErrorRule = 'fatal' | 'retry' | 'drop' | Length;
+/** A dead letter at once; another attempt; the same as Unknown; no longer wanted; or another attempt, no sooner than after this length. */
+export type ErrorRule = 'fatal' | 'retry' | 'unknown' | 'drop' | Length;
 
 /** What happens to the jobs of this program. What a listener throws is reported on standard error, and changes nothing. */
 export interface WorkerEvents extends EventEmitter {

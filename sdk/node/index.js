@@ -62,6 +62,21 @@ function toJson(value) {
   return text;
 }
 
+/**
+ * Encodes a payload. JSON.stringify makes `{}` of a map or a set, and the producer would learn of it only from its handler. Other values
+ * are not walked through a second time.
+ */
+function payloadJson(value) {
+  const text = toJson(value);
+  if (text?.includes('{}')) JSON.stringify(value, withoutCollections);
+  return text;
+}
+
+function withoutCollections(_key, value) {
+  if (value instanceof Map || value instanceof Set) throw new TypeError(`JSON has no ${value.constructor.name}`);
+  return typeof value === 'bigint' ? 0 : value;
+}
+
 const ESCAPE = /\\(?:u[0-9a-f]{4}|.)/g;
 const SURROGATE = /^\\ud[89a-f]/;
 
@@ -260,6 +275,21 @@ class Retry extends Outcome {
   }
 }
 
+/**
+ * The attempt failed, and nobody knows whether the work was done: an answer was lost. A `once` step becomes unknown, and a person
+ * decides. Every other job is tried again, as after Retry.
+ */
+class Unknown extends Outcome {
+  constructor(error) {
+    super(describe(error));
+    caused(this, error);
+  }
+
+  [FIELDS]() {
+    return { outcome: 'retry', unknown: true, error: cut(this.message, MOST_ERROR_BYTES) };
+  }
+}
+
 /** The job can never succeed: it becomes a dead letter at once. */
 class Fatal extends Outcome {
   constructor(error) {
@@ -346,8 +376,15 @@ function headOf(error) {
     message = Array.isArray(error.errors) ? error.errors.slice(0, 3).map((each) => each?.message ?? each).join('; ') : '';
     message ||= String(error.code ?? '');
   }
-  const name = error.name || 'Error';
-  return message === '' ? String(name) : `${name}: ${message}`;
+  // What rules by class may name.
+  const code = typeof error.code === 'string' && !message.includes(error.code) ? ` (${error.code})` : '';
+  return message === '' ? nameOf(error) : `${nameOf(error)}: ${message}${code}`;
+}
+
+/** The name that an error or its class has set, or else the name of its class: `class Gone extends Error` sets none. */
+function nameOf(error) {
+  const isSet = [error, Object.getPrototypeOf(error)].some((level) => level !== null && Object.hasOwn(level, 'name'));
+  return String((!isSet && error.constructor?.name) || error.name || 'Error');
 }
 
 function framesOf(error) {
@@ -360,7 +397,7 @@ function framesOf(error) {
 /** The worker looks at no more names of classes, and at no longer ones. */
 const MOST_CLASSES = 32;
 const MOST_CLASS_BYTES = 200;
-const WORDS = ['fatal', 'retry', 'drop'];
+const WORDS = ['fatal', 'retry', 'unknown', 'drop'];
 
 /** What an error is, the nearest first: its code, its name, and the classes of its prototypes and their names. */
 function kindsOf(error) {
@@ -404,7 +441,7 @@ function ruled(kind, rule) {
   try {
     return [kind, lengthMs(rule, 'a rule')];
   } catch {
-    throw new TypeError(`errors: the rule of ${name} must be 'fatal', 'retry', 'drop', a number of milliseconds, or a text such as '30s', not ${inspect(rule)}`);
+    throw new TypeError(`errors: the rule of ${name} must be 'fatal', 'retry', 'unknown', 'drop', a number of milliseconds, or a text such as '30s', not ${inspect(rule)}`);
   }
 }
 
@@ -420,7 +457,8 @@ function decided(rules, error, note = '') {
   const rule = rules.get(kind);
   if (rule === 'drop') return new Drop(headOf(error));
   const text = `${describe(error)}${note}`;
-  const outcome = rule === 'fatal' ? new Fatal(text) : new Retry(text, typeof rule === 'number' ? { delay: rule } : {});
+  const made = { fatal: Fatal, unknown: Unknown }[rule];
+  const outcome = made === undefined ? new Retry(text, typeof rule === 'number' ? { delay: rule } : {}) : new made(text);
   if (rule === undefined) outcome[CLASSES] = classesOf(kinds);
   caused(outcome, error);
   return outcome;
@@ -451,7 +489,7 @@ const OPTIONS = new Set(
     'traceparent encoding unique uniqueScope uniqueMode').split(' '),
 );
 /** What other queues call it. */
-const MEANT = { attempts: 'maxAttempts', jobId: 'id', opts: 'its fields', data: 'payload', retries: 'maxAttempts' };
+const MEANT = { attempts: 'maxAttempts', jobId: 'id', opts: 'its fields', data: 'payload', retries: 'maxAttempts', track: 'tracking' };
 
 /** A submission that breaks the wire contract. Nothing was sent. */
 class InvalidSubmission extends TypeError {
@@ -549,7 +587,7 @@ function encoded(payload, encoding) {
   let bytes = asBytes(payload);
   if (bytes === undefined) {
     check(encoding === undefined || encoding === 'json', `a payload with the encoding ${encoding} must be a Buffer`);
-    const text = checked(() => toJson(payload), 'the payload');
+    const text = checked(() => payloadJson(payload), 'the payload');
     check(text !== undefined || payload === undefined, `the payload is not a JSON value: ${inspect(payload)}`);
     bytes = text === undefined ? undefined : Buffer.from(text);
     encoding = 'json';
@@ -577,7 +615,7 @@ function chained(jobs) {
     if (onFailure !== undefined) typed(onFailure, 'onFailure of a job in then');
     return { type, payload, on_failure: onFailure };
   });
-  const text = checked(() => toJson(chain), 'then');
+  const text = checked(() => payloadJson(chain), 'then');
   check(Buffer.byteLength(text) <= MOST_THEN_BYTES, `then has more than ${MOST_THEN_BYTES} bytes`);
   return text;
 }
@@ -614,7 +652,11 @@ class NotSent extends Error {
 /** The job did not end in time. It still runs, or waits. */
 class NotEnded extends Error {
   constructor(id, state) {
-    super(`the job ${id} has not ended${state === undefined ? `, and has no record yet: see \`streamfleet status ${id}\`` : `; its state is ${state}`}`);
+    super(
+      state === undefined
+        ? `the job ${id} has no record: it has not ended, or it has succeeded and left none. \`streamfleet status ${id}\` says which. To wait for such a job, submit it with tracking: 'all' or an id of its own`
+        : `the job ${id} has not ended; its state is ${state}`,
+    );
     this.name = 'NotEnded';
     this.id = id;
     this.state = state;
@@ -1635,8 +1677,9 @@ class Worker {
   #tellEnd(job, outcome) {
     const { outcome: what } = outcome[FIELDS]();
     const isFailure = what === 'fatal' || (what === 'retry' && !NO_FAILURE.includes(job.cancelled));
-    // A step has a limit of its own, which the worker does not tell.
-    const isLast = what === 'fatal' || (job.step === undefined && job.attempt >= job.maxAttempts);
+    // An `auto` step has a limit of its own, which the worker does not tell. A `once` step is never retried.
+    const hasNoneLeft = job.step === undefined ? job.attempt >= job.maxAttempts : job.message.step_kind === 'once';
+    const isLast = what === 'fatal' || hasNoneLeft;
     this.#tell(!isFailure ? 'after' : isLast ? 'failed' : 'retry', job, outcome);
   }
 
@@ -1800,11 +1843,13 @@ module.exports = {
   Outcome,
   Done,
   Retry,
+  Unknown,
   Fatal,
   Snooze,
   Drop,
   done: (result) => new Done(result),
   retry: (error, options) => new Retry(error, options),
+  unknown: (error) => new Unknown(error),
   fatal: (error) => new Fatal(error),
   snooze: (delay, reason) => new Snooze(delay, reason),
   drop: (reason) => new Drop(reason),

@@ -1,5 +1,5 @@
 // Checked by tsc, and not run: a program with the types of its jobs.
-import { Cli, Drop, Fatal, Gone, Job, NotEnded, Producer, Retry, Snooze, Worker, done, type ErrorKind, type ErrorRule, type Middleware, type Status } from 'streamfleet';
+import { Cli, Drop, Fatal, Gone, Job, NotEnded, Producer, Retry, Snooze, Unknown, Worker, done, unknown, type ErrorKind, type ErrorRule, type Middleware, type Status } from 'streamfleet';
 
 interface Jobs {
   'mail.send': { to: string; subject?: string };
@@ -18,7 +18,7 @@ const timing: Middleware = async (job, next) => {
 
 const worker = new Worker<Jobs>();
 worker.use(timing);
-worker.errors([[RangeError, 'fatal'], ['ECONNREFUSED', '30s'], [Error, 5000]]).errors(new Map<ErrorKind, ErrorRule>([[TypeError, 'drop']]));
+worker.errors([[RangeError, 'fatal'], ['ECONNREFUSED', '30s'], [Error, 5000], ['ETIMEDOUT', 'unknown']]).errors(new Map<ErrorKind, ErrorRule>([[TypeError, 'drop']]));
 // @ts-expect-error: a number is no class of errors.
 worker.errors([[7, 'fatal']]);
 worker.events.on('before', (job) => job.id).once('failed', (job, outcome) => console.error(job.id, outcome.message, outcome.cause));
@@ -33,6 +33,7 @@ worker.on('mail.send', async (job) => {
 });
 worker.handle('report.generate', (job: Job<{ month: string }>) => {
   if (job.payload.month === '') throw new Fatal('no month');
+  if (job.payload.month === '0') return unknown(new Unknown('no answer'));
   if (job.attempt > 3) return new Drop('nobody wants it any more');
   return job.remaining < 1000 ? new Snooze(60_000, 'no time') : done(Buffer.from('x'));
 });

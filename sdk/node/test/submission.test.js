@@ -77,6 +77,8 @@ test('payloads are JSON with exact numbers, or bytes', () => {
   const payload = (value, options) => producer.command('a', value, options).slice(6);
   assert.equal(String(payload({ n: 9007199254740993n, least: -(2n ** 63n), most: 2n ** 64n - 1n })[0]), '{"n":9007199254740993,"least":-9223372036854775808,"most":18446744073709551615}');
   assert.equal(String(payload('a\ud83d😀\\ud83d')[0]), '"a\\ufffd😀\\\\ud83d"');
+  assert.equal(String(payload({ empty: {}, n: 9007199254740993n })[0]), '{"empty":{},"n":9007199254740993}');
+  assert.equal(String(payload({ m: Object.assign(new Map([['a', 1]]), { toJSON() { return [...this]; } }), empty: {} })[0]), '{"m":[["a",1]],"empty":{}}');
   assert.deepEqual(payload(Buffer.of(255, 0)), [Buffer.of(255, 0), 'encoding', 'raw']);
   assert.deepEqual(payload(new Uint8Array([1, 2]).buffer), [Buffer.of(1, 2), 'encoding', 'raw']);
   assert.deepEqual(payload(Buffer.from('{}'), { encoding: 'json' }), [Buffer.from('{}')]);
@@ -89,6 +91,10 @@ const INVALID = [
   [['Mail'], /type does not match/],
   [[undefined], /type does not match/],
   [['a', () => 1], /not a JSON value/],
+  [['a', new Map([[1, 2]])], /cannot be sent as JSON: JSON has no Map/],
+  [['a', { n: 1n, s: [new Set([1])] }], /JSON has no Set/],
+  [['a', 1, { then: [{ type: 'b', payload: { m: new Map() } }] }], /JSON has no Map/],
+  [['a', 1, { track: 'all' }], /no option 'track'; use tracking/],
   [['a', circle], /cannot be sent as JSON.*circular/s],
   [['a', 2n ** 64n], /does not fit into 64 bits/],
   [['a', 'x'.repeat(8 * 1024 * 1024)], /8388610 bytes/],
@@ -203,7 +209,7 @@ test('waiting ends with the job, with the time, with the record, or with a signa
   assert.equal((await producer.wait('order-7', { timeout: '20s' })).state, 'done');
   const stuck = new Producer(withRecord({ state: 'running' }));
   await assert.rejects(stuck.wait('order-7', { timeout: 20 }), { name: 'NotEnded', state: 'running' });
-  await assert.rejects(new Producer(withRecord()).wait('order-7', { timeout: 0 }), { name: 'NotEnded', state: undefined, message: /`streamfleet status order-7`/ });
+  await assert.rejects(new Producer(withRecord()).wait('order-7', { timeout: 0 }), { name: 'NotEnded', state: undefined, message: /has no record: .*`streamfleet status order-7`.*tracking: 'all'/ });
   await assert.rejects(stuck.wait('order-7', { signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' });
 });
 

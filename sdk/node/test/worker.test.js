@@ -30,6 +30,7 @@ const OUTCOMES = [
   ['done({ a: 1 })', { outcome: 'done', result: { a: 1 } }],
   ["retry('busy')", { outcome: 'retry', error: 'busy' }],
   ["retry('busy', { delay: '5s' })", { outcome: 'retry', error: 'busy', delay_ms: 5000 }],
+  ["unknown('no answer')", { outcome: 'retry', unknown: true, error: 'no answer' }],
   ["fatal('no such order')", { outcome: 'fatal', error: 'no such order' }],
   ['snooze(60_000)', { outcome: 'snooze', delay_ms: 60_000 }],
   ["snooze('1m', 'quota')", { outcome: 'snooze', delay_ms: 60_000, reason: 'quota' }],
@@ -63,6 +64,10 @@ test('what is thrown is a retry that begins with the error and ends with its sta
     worker.on('nothing', () => { throw undefined; });
     worker.on('both', () => { throw new AggregateError([new Error('refused v6'), new Error('refused v4')], ''); });
     worker.on('hidden', () => { throw Object.defineProperty(new Error('x'), 'message', { get() { throw new Error('y'); } }); });
+    class Vanished extends Error {}
+    worker.on('class', () => { throw new Vanished('g', { cause: Object.assign(new Error('slow'), { code: 'ETIMEDOUT' }) }); });
+    worker.on('named', () => { throw Object.assign(new Vanished('g'), { name: 'Lost', code: 'E_GONE' }); });
+    worker.on('dom', () => { throw new DOMException('no', 'AbortError'); });
     worker.on('long', () => { throw new Error('é'.repeat(100_000)); });
     worker.run();`;
   await withProgram(code, async (program) => {
@@ -78,6 +83,9 @@ test('what is thrown is a retry that begins with the error and ends with its sta
     assert.deepEqual(await program.ask('object'), { outcome: 'retry', error: '{ code: 7 }' });
     assert.deepEqual(await program.ask('nothing'), { outcome: 'retry', error: 'undefined' });
     assert.match((await program.ask('both')).error, /^AggregateError: refused v6; refused v4\n/);
+    assert.match((await program.ask('class')).error, /^Vanished: g\ncaused by Error: slow \(ETIMEDOUT\)\n/);
+    assert.match((await program.ask('named')).error, /^Lost: g \(E_GONE\)\n/);
+    assert.match((await program.ask('dom')).error, /^AbortError: no/);
     assert.deepEqual(await program.ask('hidden'), { outcome: 'retry', error: 'an error that cannot be shown', classes: ['Error'] });
     const long = (await program.ask('long')).error;
     assert.ok(Buffer.byteLength(long) <= 4096);
@@ -521,7 +529,7 @@ const RULES = `const worker = new Worker();
   class Named extends Error { constructor(message) { super(message); this.name = 'NamedError'; } }
   class Hidden extends Error { get code() { throw new Error('no code'); } }
   const long = { ['L'.repeat(300)]: class extends Named {} }['L'.repeat(300)];
-  worker.errors([[RangeError, 'fatal'], [TypeError, 'retry']]).errors(new Map([[Declined, 'drop'], [Busy, '2.5s'], ['ECONNREFUSED', 'fatal'], ['NotFound', 1000]]));
+  worker.errors([[RangeError, 'fatal'], [TypeError, 'retry']]).errors(new Map([[Declined, 'drop'], [Busy, '2.5s'], ['ECONNREFUSED', 'fatal'], ['NotFound', 1000], ['ETIMEDOUT', 'unknown']]));
   const thrown = {
     fatal: () => new RangeError('no room'),
     retry: () => new TypeError('later'),
@@ -529,6 +537,7 @@ const RULES = `const worker = new Worker();
     busy: () => new Busy('soon'),
     code: () => Object.assign(new TypeError('refused'), { code: 'ECONNREFUSED' }),
     name: () => Object.assign(new Error('lost'), { name: 'NotFound' }),
+    lost: () => Object.assign(new Error('slow'), { code: 'ETIMEDOUT' }),
     open: () => new SyntaxError('who knows'),
     named: () => Object.assign(new Named('x'), { code: 'ER_DUP_ENTRY' }),
     dom: () => new DOMException('no', 'AbortError'),
@@ -548,7 +557,7 @@ test('the nearest class, name or code of an error decides what follows', async (
     for (const [name, outcome, delay, text] of [
       ['fatal', 'fatal', undefined, 'RangeError: no room'],
       ['retry', 'retry', undefined, 'TypeError: later'],
-      ['busy', 'retry', 2500, 'RangeError: soon'],
+      ['busy', 'retry', 2500, 'Busy: soon'],
       ['code', 'fatal', undefined, 'TypeError: refused'],
       ['name', 'retry', 1000, 'NotFound: lost'],
       ['foreign', 'retry', undefined, 'TypeError: Cannot read'],
@@ -559,7 +568,10 @@ test('the nearest class, name or code of an error decides what follows', async (
       assert.ok(answer.error.startsWith(text), answer.error);
       if (name !== 'foreign') assert.equal(answer.classes, undefined, name);
     }
-    assert.deepEqual(await program.ask('throw', 'drop'), { outcome: 'drop', reason: 'TypeError: gone' });
+    assert.deepEqual(await program.ask('throw', 'drop'), { outcome: 'drop', reason: 'Declined: gone' });
+    const { error, ...lost } = await program.ask('throw', 'lost');
+    assert.deepEqual(lost, { outcome: 'retry', unknown: true });
+    assert.match(error, /^Error: slow \(ETIMEDOUT\)\n/);
   });
 });
 
@@ -596,7 +608,7 @@ test('an error without a rule has its code, names and classes for the configurat
 test('rules that cannot be meant are refused with their class', () => {
   const { Fatal, Worker } = require('..');
   for (const [kind, rule, text] of [
-    [RangeError, 'fatale', /the rule of RangeError must be 'fatal', 'retry', 'drop', a number of milliseconds, .*not 'fatale'/],
+    [RangeError, 'fatale', /the rule of RangeError must be 'fatal', 'retry', 'unknown', 'drop', a number of milliseconds, .*not 'fatale'/],
     [RangeError, -1, /the rule of RangeError .*not -1/],
     [RangeError, Infinity, /not Infinity/],
     [RangeError, undefined, /not undefined/],
@@ -614,7 +626,7 @@ const LISTENERS = `const worker = new Worker(); let told = [];
   }
   worker.events.prependListener('before', () => { throw new RangeError('not before'); });
   worker.events.once('after', async () => { throw new Error('not after'); });
-  const outcomes = { done: () => 1, snooze: () => snooze(1000), drop: () => drop('gone'), retry: () => retry('later'), fatal: () => fatal('never'), unsendable: () => NaN };
+  const outcomes = { done: () => 1, snooze: () => snooze(1000), drop: () => drop('gone'), retry: () => retry('later'), unknown: () => unknown('perhaps'), fatal: () => fatal('never'), unsendable: () => NaN };
   worker.on('return', (job) => { if (job.payload === 'throw') throw new Error('no'); return outcomes[job.payload](); });
   worker.on('told', (job) => told.slice(0, -1));
   worker.on('wait', (job) => new Promise((_, no) => { job.log('waiting'); job.signal.addEventListener('abort', () => no(job.signal.reason)); setTimeout(() => {}, 60_000).unref(); }));
@@ -638,6 +650,10 @@ test('each attempt has one event before and one after, whatever listeners do', a
       await program.ask('return', payload, { attempt });
       const cause = payload === 'throw' ? 'no' : null;
       assert.deepEqual(await last(), [['before', payload, null, null], [event, payload, outcome, cause]]);
+    }
+    for (const [payload, kind, event] of [['retry', 'once', 'failed'], ['unknown', 'once', 'failed'], ['retry', 'auto', 'retry'], ['unknown', 'auto', 'retry']]) {
+      await program.ask('return', payload, { step: 'charge', step_kind: kind });
+      assert.equal((await last())[1][0], event, `${payload} ${kind}`);
     }
     for (const [reason, event] of [['shutdown', 'after'], ['cancelled', 'after'], ['lost', 'after'], ['timeout', 'failed']]) {
       const ref = program.job('wait', reason, { attempt: 5 });
