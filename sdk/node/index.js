@@ -1765,7 +1765,8 @@ class Worker {
     const error = `the handler called process.exit(${code ?? 0}), or nothing kept the program alive`;
     // If no job has called it, none of them would ever end.
     const blamed = guilty === undefined ? [...this.#running.values()] : [guilty];
-    this.#giveUp(blamed, new Retry(error), (lines) => this.#output.writeNow(lines));
+    // Nobody knows how far they came.
+    this.#giveUp(blamed, new Unknown(error), (lines) => this.#output.writeNow(lines));
   }
 
   /** Answers the jobs that are to blame, those that have failed before, and those that have not begun. The worker counts others as lost. */

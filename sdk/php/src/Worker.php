@@ -547,7 +547,8 @@ final class Worker
             $isFatal = ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
             $printed = trim($this->printed) === '' ? '' : ' after it printed: ' . trim($this->printed);
             $error = $isFatal ? "{$last['message']} ({$this->place($last['file'], $last['line'])})" : "the handler called exit()$printed";
-            [, $this->answer] = $this->answerOf(new Retry($error));
+            // Nobody knows how far it came.
+            [, $this->answer] = $this->answerOf(new Unknown($error));
         }
         $this->send(($this->answer ?? '') . self::bye());
         exit(0);
