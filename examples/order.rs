@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use streamfleet::job::{Policy, State, Verdict};
+use streamfleet::job::{Policy, State, StepName, Verdict};
 use streamfleet::testing::Sandbox;
 use streamfleet::{Fleet, FleetConfig, Handler, JobContext, JobError, Steps, Submission};
 use streamfleet_engine::admin::{Action, Decided};
@@ -82,7 +82,7 @@ pub(crate) async fn run(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     // Somebody has asked the bank: the card was charged. Now the remaining steps run.
     let clerk = Action::new("steps decide", "clerk").why("receipt 17 of the bank");
     let day = std::time::Duration::from_secs(24 * 3600);
-    let charge = "charge".parse()?;
+    let charge: StepName = "charge".parse()?;
     let decided =
         sandbox.queue().steps().decide(&large, (&charge, Verdict::Done), None, &clerk, day).await?.value;
     writeln!(out, "decided: the job continues: {}", matches!(decided, Decided::Replayed(_)))?;

@@ -93,6 +93,8 @@ async fn a_result_that_is_not_text_is_base64_and_a_step_is_decided() {
         .await
         .problem(404);
     std::fs::write(folder.path().join("bank"), "").unwrap();
+    let wrong = console.post(decide, &json!({"verdict": "run", "result": {"receipt": 17}})).await;
+    assert_eq!(wrong.wrong(422), "/result");
     console.post(decide, &json!({"verdict": "run", "reason": "the bank is back"})).await.ok(200);
     until_state(&console, "gift-1", "done").await;
     console.post(decide, &json!({"verdict": "run", "reason": "again"})).await.problem(409);
