@@ -100,8 +100,7 @@ fn of_servers() -> Vec<Vec<&'static str>> {
         "CLIENT KILL TYPE normal",
         "CLIENT PAUSE 1",
         "CLIENT NO-EVICT on",
-        // It tells the names of all keys that change.
-        "CLIENT TRACKING on BCAST",
+        "CLIENT TRACKING ON BCAST",
         "MONITOR",
         "DEBUG SLEEP 0",
         "SHUTDOWN NOSAVE",
