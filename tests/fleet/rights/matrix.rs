@@ -43,6 +43,7 @@ fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
         ("list queues: SCAN", vec!["SCAN", "0"]),
         ("memory of a lane: MEMORY USAGE", vec!["MEMORY", "USAGE", JOBS]),
         ("INFO", vec!["INFO", "memory"]),
+        ("end a blocking read: CLIENT UNBLOCK", vec!["CLIENT", "UNBLOCK", "0"]),
         ("PING", vec!["PING"]),
         ("TIME", vec!["TIME"]),
         ("WAIT", vec!["WAIT", "0", "1"]),
