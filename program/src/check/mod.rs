@@ -14,7 +14,7 @@ use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
 use super::times::short;
 
-/// The rights that a fleet's login needs, as `deploy/redis/users.acl` grants them to `worker`.
+/// The rights that a fleet's login needs besides its keys, as `deploy/redis/users.acl` grants them to `worker`.
 const RIGHTS: &str = "resetchannels -@all +@connection -client|tracking +@stream +@hash +@sortedset +@string +@list -@dangerous \
     +eval +evalsha +time +info +client|unblock +del +unlink +exists +type +expire +pexpire +persist +ttl +pttl -xgroup|destroy \
     -xgroup|setid -xsetid";
@@ -239,7 +239,7 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
     let remedy = if let Some(known) = of_a_service(&error.to_string()) {
         known.to_owned()
     } else if error.class() == Some(ErrorClass::Configuration) {
-        format!("ACL SETUSER <user> ~{namespace}:* {RIGHTS}")
+        format!("ACL SETUSER <user> {}", rules(namespace))
     } else if cannot_write(error) {
         DISK.to_owned()
     } else if error.is_transient() {
@@ -249,6 +249,11 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
     };
     let done = steps.iter().take_while(|step| step.result.is_ok()).count();
     Finding::error(CHECK, format!("after {done} steps, \"{name}\" failed: {error}"), remedy)
+}
+
+/// The keys and the rights that a fleet's login needs.
+fn rules(namespace: &str) -> String {
+    format!("~{namespace}:{{*}}:* ~{namespace}:alerts:* ~{namespace}:worker:* {RIGHTS}")
 }
 
 /// What to do about a refusal that a managed service or a compatible server is known for; see docs/managed-redis.md.
@@ -328,6 +333,6 @@ mod tests {
     fn the_remedy_names_the_rights_of_users_acl() {
         let users = include_str!("../../../deploy/redis/users.acl");
         let worker = users.lines().find(|line| line.starts_with("user worker ")).unwrap();
-        assert_eq!(worker, format!("user worker on #SHA-256-of-worker resetkeys ~sf:* {RIGHTS}"));
+        assert_eq!(worker, format!("user worker on #SHA-256-of-worker resetkeys {}", rules("sf")));
     }
 }

@@ -12,6 +12,7 @@ const CONTROL: &str = "sf:{default}:control";
 const RECORD: &str = "sf:{default}:job:7";
 const CRON: &str = "sf:{default}:cron";
 const WORKER: &str = "sf:worker:somebody";
+const SESSIONS: &str = "sf:console:ended:somebody";
 
 /// The login of the person who keeps the server.
 const KEEPER: &str = "admin";
@@ -39,6 +40,8 @@ fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
         ("read recurring jobs", vec!["HGETALL", CRON]),
         ("write recurring jobs", vec!["HSET", CRON, "a", "b"]),
         ("read who is alive", vec!["HGETALL", WORKER]),
+        ("read which queues were deleted", vec!["XRANGE", "sf:deletions", "-", "+"]),
+        ("end sessions at the console: ZADD", vec!["ZADD", SESSIONS, "1", "a"]),
         ("run a script", vec!["EVAL", "return 1", "1", JOBS]),
         ("list queues: SCAN", vec!["SCAN", "0"]),
         ("memory of a lane: MEMORY USAGE", vec!["MEMORY", "USAGE", JOBS]),

@@ -28,7 +28,11 @@ impl Broker {
     /// Gives access to the ended sessions of a person. `of` is a name without anything that a key may not contain, such as a digest.
     #[doc(hidden)]
     pub fn ended_sessions(&self, of: &str) -> EndedSessions {
-        let key = keys::ended_sessions(self.namespace(), of);
+        self.ended_sessions_in(keys::ended_sessions(self.namespace(), of))
+    }
+
+    /// The same in this key, for a rehearsal.
+    pub(crate) fn ended_sessions_in(&self, key: Key) -> EndedSessions {
         EndedSessions { link: self.link_to(&key), key }
     }
 }
@@ -52,11 +56,6 @@ impl EndedSessions {
     pub async fn contains(&self, nonce: &str, ends_s: u64) -> Result<bool, Error> {
         let args = vec![nonce.into(), ends(ends_s), MAX_LOGOUTS.into()];
         Ok(self.link.run(&SESSION_ENDED, vec![self.key.clone()], args).await?.status == 1)
-    }
-
-    /// The key, for a rehearsal to delete.
-    pub(crate) fn key(&self) -> Key {
-        self.key.clone()
     }
 }
 

@@ -56,10 +56,11 @@ impl Rehearsal<'_> {
         incidents.lead(own, std::time::Duration::ZERO).await.map(drop)
     }
 
-    /// Ends a session of the console.
+    /// Ends a session of the console. On a key of the queue, because only consoles may access those of people.
     pub(super) async fn log_out(&self) -> Result<(), Error> {
-        let ended = self.broker.ended_sessions(&format!("{{{}}}", self.queue.name()));
-        self.note_key(ended.key());
+        let key = self.queue.keys.receipt("session");
+        self.note_key(key.clone());
+        let ended = self.broker.ended_sessions_in(key);
         let ends_s = self.incidents().open().await?.now.as_ms() / 1000 + LEASE.as_secs();
         expect_same("session_ended", ended.contains("rehearsal", ends_s).await?, false)?;
         ended.end("rehearsal", ends_s).await?;
