@@ -16,11 +16,18 @@ pub(in crate::console) struct Link(String);
 
 impl Link {
     /// The address with these segments.
+    ///
+    /// Clients remove a segment `.` or `..`, even if it is encoded. It gets a space at its end, which no name has; [`meant`] takes it
+    /// away again.
     pub(in crate::console) fn to(segments: &[&str]) -> Self {
         if segments.is_empty() {
             return Self("/".to_owned());
         }
-        Self(segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, SEGMENT))).collect())
+        let written = |segment: &&str| {
+            let end = if matches!(*segment, "." | "..") { "%20" } else { "" };
+            format!("/{}{end}", utf8_percent_encode(segment, SEGMENT))
+        };
+        Self(segments.iter().map(written).collect())
     }
 
     /// A page of a queue.
@@ -59,6 +66,15 @@ impl Link {
     }
 }
 
+/// The name that a decoded segment of an address stands for; see [`Link::to`].
+pub(in crate::console) fn meant(segment: &str) -> &str {
+    match segment {
+        ". " => ".",
+        ".. " => "..",
+        name => name,
+    }
+}
+
 impl fmt::Display for Link {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
@@ -74,6 +90,11 @@ mod tests {
         let link = Link::job("mail", "a/../b?c#d\"<").with("x", "1&y=2").with("é", "");
         assert_eq!(link.as_str(), "/queues/mail/jobs/a%2F..%2Fb%3Fc%23d%22%3C?x=1%26y%3D2&%C3%A9=");
         assert_eq!(Link::to(&[]).as_str(), "/");
+        for (id, address) in [(".", "/queues/mail/jobs/.%20"), ("..", "/queues/mail/jobs/..%20")] {
+            assert_eq!(Link::job("mail", id).as_str(), address);
+            assert_eq!(meant(&format!("{id} ")), id);
+        }
+        assert_eq!(["order-7", "..."].map(meant), ["order-7", "..."]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use streamfleet::Queue;
 
+use crate::console::link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
@@ -22,7 +23,9 @@ impl Place {
     /// [`Problem`] that names the parameter, if its value breaks the rule for it.
     pub(super) fn get<T: FromStr<Err: Display>>(&self, name: &str) -> Result<T, Problem> {
         let value = self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value);
-        value.parse().map_err(|error: T::Err| Problem::field(format!("path.{name}"), error.to_string()))
+        link::meant(value)
+            .parse()
+            .map_err(|error: T::Err| Problem::field(format!("path.{name}"), error.to_string()))
     }
 
     /// The queue.

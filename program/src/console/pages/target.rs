@@ -8,6 +8,7 @@ use streamfleet_engine::admin::DeadLetter;
 
 use super::frame::Frame;
 use crate::console::access::Role;
+use crate::console::link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
@@ -17,7 +18,7 @@ use crate::console::site::Site;
 ///
 /// [`Problem`] that names the part.
 pub(super) fn part<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Result<T, Problem> {
-    text.parse::<T>().map_err(|error| Problem::field(format!("path.{name}"), error.to_string()))
+    link::meant(text).parse::<T>().map_err(|error| Problem::field(format!("path.{name}"), error.to_string()))
 }
 
 /// The queue that the path names.

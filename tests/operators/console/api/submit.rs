@@ -32,6 +32,18 @@ async fn a_job_is_accepted_and_found_at_its_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_id_is_dots_is_found_at_its_address() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for id in [".", ".."] {
+        let answer = console.post(PATH, &json!({"type": "test", "id": id})).await;
+        answer.ok(201);
+        let address = answer.header("location").unwrap().to_owned();
+        assert_eq!(console.get(&address).await.ok(200)["id"], id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_wrong_field_of_a_job_is_named() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;

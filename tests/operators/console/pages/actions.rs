@@ -2,7 +2,7 @@
 
 use super::scene::{LETTER, server, state};
 use crate::console::browser::{Browser, Page};
-use harness::desk::json;
+use harness::desk::{json, sf};
 use harness::redis_server::RedisServer;
 
 /// Opens a form, sends it with these values and a reason, and returns the next page, which must have a good message.
@@ -38,6 +38,23 @@ fn a_job_is_cancelled_through_its_form() {
     let form = browser.get("/queues/mail/jobs/m-1/cancel");
     let again = browser.send(&form, &[("reason", "again")]);
     assert!(!again.text(".message.bad").is_empty(), "{}", again.text("main"));
+}
+
+#[test]
+fn a_job_whose_id_is_dots_has_a_page_and_a_form() {
+    let server = server();
+    for id in [".", ".."] {
+        let enqueued = sf(&server, &["enqueue", "mail.send", "--queue", "mail", "--id", id, "--track"]);
+        assert_eq!(enqueued.code, Some(0), "{enqueued:?}");
+    }
+    let mut browser = Browser::open(&server);
+    let links = browser.get("/queues/mail?tab=waiting").attributes("a", "href");
+    for (id, page) in [(".", "/queues/mail/jobs/.%20"), ("..", "/queues/mail/jobs/..%20")] {
+        assert!(links.iter().any(|link| link == page), "{links:?}");
+        assert!(browser.get(page).attributes("a", "href").contains(&format!("{page}/cancel")));
+        let after = done(&mut browser, &format!("{page}/cancel"), &[]);
+        assert_eq!((state(&server, id), after.path.as_str()), ("cancelled".to_owned(), page));
+    }
 }
 
 #[test]

@@ -221,7 +221,8 @@ impl Sender {
     }
 }
 
-/// A part of a path: everything but letters, digits and `-._~` is escaped (RFC 3986, section 2.3).
+/// A part of a path: everything but letters, digits and `-._~` is escaped (RFC 3986, section 2.3). The parts `.` and `..`, which clients
+/// remove even if they are escaped, get a space at their end; the console takes it away again.
 fn escaped(part: &str) -> String {
     let mut escaped = String::new();
     for byte in part.bytes() {
@@ -230,6 +231,9 @@ fn escaped(part: &str) -> String {
         } else {
             write!(escaped, "%{byte:02X}").expect("writing to a String cannot fail");
         }
+    }
+    if matches!(part, "." | "..") {
+        escaped.push_str("%20");
     }
     escaped
 }
@@ -434,6 +438,9 @@ pub(super) mod tests {
         let link = |incident: Incident| sender().message(&[incident], now()).job_link;
         let open = of_kind(IncidentKind::DeadGroup, IncidentState::Open);
         assert_eq!(link(open).as_deref(), Some("https://jobs.example.com/queues/mail/jobs/order%2F7"));
+        let example = Some(IncidentExample::new("..", "no route"));
+        let dots = Incident { example, ..of_kind(IncidentKind::DeadGroup, IncidentState::Open) };
+        assert_eq!(link(dots).as_deref(), Some("https://jobs.example.com/queues/mail/jobs/..%20"));
         assert_eq!(link(of_kind(IncidentKind::DeadGroup, IncidentState::Resolved)), None);
         assert_eq!(link(of_kind(IncidentKind::Backlog, IncidentState::Open)), None);
     }

@@ -23,6 +23,7 @@ use super::place::Place;
 use super::privacy::View;
 use super::sent;
 use crate::console::access::{Needs, Person, Role};
+use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -186,7 +187,6 @@ impl One {
 
 /// The address of a job.
 fn address(queue: &QueueName, id: &JobId) -> HeaderValue {
-    let id: String = form_urlencoded::byte_serialize(id.to_string().as_bytes()).collect();
-    let address = HeaderValue::try_from(format!("/api/v1/queues/{queue}/jobs/{id}"));
-    address.expect("encoded bytes are allowed in headers")
+    let address = Link::to(&["api", "v1", "queues", queue.as_str(), "jobs", &id.to_string()]);
+    HeaderValue::try_from(address.as_str()).expect("encoded bytes are allowed in headers")
 }
