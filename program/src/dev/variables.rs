@@ -1,39 +1,48 @@
 //! The variables of this process that `streamfleet dev` passes on to programs.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 use streamfleet::RedisConfig;
 
 /// How the names of streamfleet's own variables begin. Some have logins.
 const OWN: &str = "STREAMFLEET_";
 
-/// Returns the names of all variables but those for streamfleet itself: its own, and those that hold the password of the private
-/// Redis, or what a file of the configured one does.
+/// Variables for other programs than those of jobs: the password for `redis-cli`, and the trace of the command that started this one.
+const OTHERS: [&str; 2] = ["REDISCLI_AUTH", "TRACEPARENT"];
+
+/// From this length on, a password is looked for within a value. A shorter one may be part of any word.
+const LONG_BYTES: usize = 8;
+
+/// Returns the names of all variables but those for streamfleet itself: its own, and those that hold a password of the private Redis
+/// or of the configured one.
 pub(super) fn passed(configured: &RedisConfig, password: &SecretString) -> Vec<String> {
-    let files = [&configured.url_file, &configured.password_file].into_iter().flatten();
-    let secrets = files.filter_map(held).chain([password.expose_secret().to_owned()]);
-    names(std::env::vars_os(), &secrets.collect::<Vec<_>>())
+    let mut secrets = configured.passwords();
+    secrets.push(password.clone());
+    names(std::env::vars_os(), &secrets)
 }
 
-fn held(file: &PathBuf) -> Option<String> {
-    let text = std::fs::read_to_string(file).ok()?;
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn names(variables: impl Iterator<Item = (OsString, OsString)>, secrets: &[String]) -> Vec<String> {
+fn names(variables: impl Iterator<Item = (OsString, OsString)>, secrets: &[SecretString]) -> Vec<String> {
     let is_secret = |value: &OsString| {
-        value.to_str().is_some_and(|value| secrets.iter().any(|secret| secret == value.trim()))
+        let value = value.to_string_lossy();
+        let has_one = |text: &str| secrets.iter().any(|secret| holds(text, secret.expose_secret()));
+        has_one(&value) || has_one(&percent_decode_str(&value).decode_utf8_lossy())
     };
     let is_for_programs = |name: &str| {
-        // TRACEPARENT is about the command that started this one.
-        !name.is_empty() && !name.contains('=') && !name.starts_with(OWN) && name != "TRACEPARENT"
+        !name.is_empty() && !name.contains('=') && !name.starts_with(OWN) && !OTHERS.contains(&name)
     };
     let named =
         variables.filter(|(_, value)| !is_secret(value)).filter_map(|(name, _)| name.into_string().ok());
     named.filter(|name| is_for_programs(name)).collect()
+}
+
+/// Returns true if the value has this password: anywhere, or, if it is short, alone or in an address.
+fn holds(value: &str, password: &str) -> bool {
+    if password.len() >= LONG_BYTES {
+        return value.contains(password);
+    }
+    value.trim() == password || value.contains(&format!(":{password}@"))
 }
 
 #[cfg(test)]
@@ -44,16 +53,34 @@ mod tests {
     fn all_variables_are_passed_on_but_those_for_streamfleet_itself() {
         let variables = [
             ("DB_HOST", "db.local"),
-            ("STREAMFLEET__REDIS__URL", "redis://:canary@127.0.0.1"),
+            ("STREAMFLEET__REDIS__URL", "redis://127.0.0.1"),
             ("STREAMFLEET_POOL", "php"),
-            ("REDISCLI_AUTH", "canary"),
-            ("MOUNTED", "redis://:canary@127.0.0.1\n"),
+            ("REDISCLI_AUTH", "of another Redis"),
             ("TRACEPARENT", "00-1"),
             ("", "x"),
             ("EMPTY", ""),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let secrets = ["canary".to_owned(), "redis://:canary@127.0.0.1".to_owned()];
-        assert_eq!(names(variables.into_iter(), &secrets), ["DB_HOST", "EMPTY"]);
+        assert_eq!(names(variables.into_iter(), &["canary-1".into()]), ["DB_HOST", "EMPTY"]);
+    }
+
+    #[test]
+    fn a_password_stays_here_alone_and_within_a_value() {
+        let secrets: [SecretString; 2] = ["s3@cret-pw".into(), "dev".into()];
+        let passes = |value: &str| !names([("X".into(), value.into())].into_iter(), &secrets).is_empty();
+        for value in [
+            "s3@cret-pw",
+            "s3@cret-pw\n",
+            "redis://worker:s3%40cret-pw@127.0.0.1/0",
+            "redis://worker:s3@cret-pw@127.0.0.1",
+            "--user worker --pass s3@cret-pw",
+            "dev",
+            "redis://:dev@127.0.0.1",
+        ] {
+            assert!(!passes(value), "{value}");
+        }
+        for value in ["", "s3@cret", "/dev/null", "developer", "redis://127.0.0.1"] {
+            assert!(passes(value), "{value}");
+        }
     }
 }

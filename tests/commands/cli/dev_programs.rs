@@ -53,7 +53,9 @@ impl Desk {
         let launch = Launch::new(&[&args, more].concat()).config(&toml).env("APP_HOST", "db.local");
         let login = self.dir.path().join("login");
         let launch = launch.env("STREAMFLEET__REDIS__PASSWORD_FILE", login.to_str().unwrap());
-        launch.env("CACHE_PASSWORD", "canary").env("STREAMFLEET__TELEMETRY__LOG_FORMAT", "human")
+        let launch =
+            launch.env("CACHE_PASSWORD", "canary").env("CACHE_URL", "redis://worker:canary@127.0.0.1/0");
+        launch.env("STREAMFLEET__TELEMETRY__LOG_FORMAT", "human")
     }
 
     /// Submits a job as another terminal does.

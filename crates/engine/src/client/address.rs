@@ -99,6 +99,17 @@ impl Config {
         )
     }
 
+    /// Returns every password that these values and the files that they name have. What is not an address counts as one, because it may
+    /// contain one.
+    #[doc(hidden)]
+    pub fn passwords(&self) -> Vec<SecretString> {
+        let in_file = self.url_file.as_ref().and_then(|path| read_secret(path, "redis.url_file").ok());
+        let addresses = [Some(self.url.expose_secret().to_owned()), in_file].into_iter().flatten();
+        let of_addresses = addresses.flat_map(|text| url::passwords(&text, self.password_file.is_some()));
+        let of_file = self.password().ok().flatten().map(SecretString::from);
+        of_addresses.chain(of_file).filter(|password| !password.expose_secret().is_empty()).collect()
+    }
+
     fn url_text(&self) -> Result<String, Error> {
         match &self.url_file {
             Some(path) => read_secret(path, "redis.url_file"),
@@ -211,6 +222,28 @@ mod tests {
         assert_eq!(config.client_config().unwrap().password.as_deref(), Some("0123"));
         let missing = Config { password_file: Some("no/such/file".into()), ..at("redis://host") };
         assert!(missing.validate()[0].starts_with("redis.password_file: no/such/file"));
+    }
+
+    #[test]
+    fn every_password_is_known() {
+        let file = |text: &[u8]| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            std::io::Write::write_all(&mut file, text).unwrap();
+            file
+        };
+        let passwords = |config: &Config| -> Vec<String> {
+            config.passwords().iter().map(|password| password.expose_secret().to_owned()).collect()
+        };
+        let (address, password) = (file(b"redis://worker:s3%40cret@host/2\n"), file(b"0123\n"));
+        let both = Config { url_file: Some(address.path().into()), ..at("rediss://:other@host") };
+        assert_eq!(passwords(&both), ["other", "s3@cret"]);
+        let named = Config { password_file: Some(password.path().into()), ..at("redis://worker@host") };
+        assert_eq!(passwords(&named), ["0123"]);
+        let sentinel = "redis-sentinel://:a@host?sentinelServiceName=main&sentinelPassword=b";
+        assert_eq!(passwords(&at(sentinel)), ["a", "b"]);
+        assert_eq!(passwords(&at("redis://word@host")), ["word"]);
+        assert_eq!(passwords(&at("redis:/x:canary@host")), ["redis:/x:canary@host"]);
+        assert_eq!(passwords(&at("redis://host")), [""; 0]);
     }
 
     #[test]

@@ -131,6 +131,18 @@ pub(crate) fn shown(text: &str, known_password: bool) -> String {
     scheme(text).map_or_else(|| "***".to_owned(), |(scheme, ..)| format!("{scheme}://***"))
 }
 
+/// Returns what of the address is or may be a password, decoded: all of it, if it is not an address. For `known_password`, see
+/// [`shown`].
+pub(crate) fn passwords(text: &str, known_password: bool) -> Vec<SecretString> {
+    let Ok(address) = parse(text) else { return vec![text.trim().into()] };
+    let mut logins = vec![address.login];
+    if let Servers::Sentinel { login, .. } = address.servers {
+        logins.push(login);
+    }
+    let word = address.shown.word.filter(|_| !known_password).map(SecretString::from);
+    logins.into_iter().filter_map(|login| login.password).chain(word).collect()
+}
+
 /// Parses an address.
 ///
 /// # Errors
