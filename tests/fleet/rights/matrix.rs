@@ -50,7 +50,6 @@ fn commands() -> Vec<(&'static str, Vec<&'static str>)> {
         ("PING", vec!["PING"]),
         ("TIME", vec!["TIME"]),
         ("WAIT", vec!["WAIT", "0", "1"]),
-        ("end a client's wait: CLIENT UNBLOCK", vec!["CLIENT", "UNBLOCK", "0"]),
         // Keys and channels of other applications.
         ("a foreign key: GET", vec!["GET", "other:a"]),
         ("a foreign key: SET", vec!["SET", "other:a", "1"]),
