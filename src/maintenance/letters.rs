@@ -1,6 +1,6 @@
 //! Takes back what dead letters held that somebody deleted by hand: their places in their groups, the records of their jobs,
 //! and the ids of these. The fleet has a list of its letters; a script checks each letter again, so two processes that do this
-//! at once do no harm.
+//! at once do no harm. Deletes the large fields of letters that are gone, once nobody can need them.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
     let mut from: Option<String> = None;
     loop {
         let mut pause = EVERY;
-        match context.queue.dead_letters().forget_gone(from.as_deref()).await {
+        let dead = context.queue.dead_letters();
+        match dead.forget_gone(from.as_deref()).await {
             Ok(page) => {
                 from = page.next;
                 if from.is_some() && page.missing > page.forgotten {
@@ -27,6 +28,11 @@ pub(super) async fn run(context: Context, stop: CancellationToken) {
                 }
             }
             Err(error) => context.events.redis_error(error.kind(), &error),
+        }
+        if pause == EVERY
+            && let Err(error) = dead.discard_copied().await
+        {
+            context.events.redis_error(error.kind(), &error);
         }
         tokio::select! {
             () = tokio::time::sleep(pause.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}

@@ -48,13 +48,14 @@ pub struct Facts {
 
 const RECORD: &str = "sf:{default}:job:";
 const LANES: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{default}:jobs:low"];
-const FLEET: [&str; 11] = [
+const FLEET: [&str; 12] = [
     "control",
     "leader",
     "events",
     "dead",
     "dead:groups",
     "dead:letters",
+    "dead:offloaded",
     "audit",
     "cron",
     "cron:ticks",

@@ -217,6 +217,56 @@ async fn a_replay_keeps_large_fields_that_were_about_to_expire() {
     assert_eq!(offloaded(&scene), [-1]);
 }
 
+/// Lets a day pass since the ends of the letters and jobs that had large fields, and deletes what nobody can need any more.
+async fn a_day_later(scene: &Scene) {
+    let set_back = "local t = redis.call('TIME') for _, token in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do \
+        redis.call('ZADD', KEYS[1], t[1] * 1000 + math.floor(t[2] / 1000) - 86400000, token) end";
+    scene.server.cmd(&["EVAL", set_back, "1", "sf:{default}:dead:offloaded"]);
+    scene.queue.dead_letters().discard_copied().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_fields_of_a_letter_that_is_gone_stay_as_long_as_a_copy_waits_or_runs() {
+    for is_dropped in [true, false] {
+        let scene = Scene::new().await;
+        let (id, letter) = buried(&scene).await;
+        let dead = scene.queue.dead_letters();
+        xadd(&scene, &raw_letter(&scene));
+        if is_dropped {
+            assert!(dead.drop(letter, &id).await.unwrap());
+        } else {
+            scene.server.cmd(&["XDEL", DEAD, &letter.to_string()]);
+            assert_eq!(dead.forget_gone(None).await.unwrap().forgotten, 1);
+        }
+        a_day_later(&scene).await;
+        assert_eq!(offloaded(&scene).len(), 1, "a copy waits; dropped: {is_dropped}");
+        if is_dropped {
+            scene.server.cmd(&["XREADGROUP", "GROUP", "fleet", "gone", "STREAMS", STREAM, ">"]);
+            a_day_later(&scene).await;
+            assert_eq!(offloaded(&scene).len(), 1, "a copy runs");
+            scene.server.cmd(&["DEL", STREAM]);
+        } else {
+            let running = scene.sound_fleet(
+                LONG,
+                Acts::new(|_, payload| {
+                    assert_eq!(payload.len(), LARGE, "the payload must be complete");
+                    Ok(serde_json::Value::Null)
+                }),
+            );
+            scene.until_at_rest().await;
+            running.stop().await;
+            assert_eq!(
+                (offloaded(&scene).len(), scene.int(&["XLEN", DEAD])),
+                (1, 0),
+                "another copy may wait"
+            );
+        }
+        a_day_later(&scene).await;
+        assert_eq!(offloaded(&scene), [0; 0], "nobody can need it; dropped: {is_dropped}");
+        assert_eq!(scene.int(&["EXISTS", "sf:{default}:dead:offloaded"]), 0);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_without_support_for_offloaded_fields_rejects_such_a_job() {
     let scene = Scene::new().await;

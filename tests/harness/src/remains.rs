@@ -12,6 +12,7 @@ const STREAMS: [&str; 3] = ["sf:{default}:jobs", "sf:{default}:jobs:high", "sf:{
 const DEAD: &str = "sf:{default}:dead";
 const GROUPS: &str = "sf:{default}:dead:groups";
 const LIST: &str = "sf:{default}:dead:letters";
+const COPIED: &str = "sf:{default}:dead:offloaded";
 const DELAYED: &str = "sf:{default}:delayed";
 const RECORD: &str = "sf:{default}:job:";
 const WORKER: &str = "sf:worker:";
@@ -67,7 +68,8 @@ pub fn facts(server: &RedisServer) -> Facts {
 /// Whether a key may be left: the streams, the fleet's shared state, live workers, dead letters and their records.
 pub fn is_allowed(key: &str, dead: &BTreeMap<String, usize>) -> bool {
     let charts = ["sf:{default}:counts", "sf:{default}:samples"];
-    let fleet = ["sf:{default}:control", "sf:{default}:leader", "sf:{default}:events", DEAD, GROUPS, LIST];
+    let fleet =
+        ["sf:{default}:control", "sf:{default}:leader", "sf:{default}:events", DEAD, GROUPS, LIST, COPIED];
     STREAMS.contains(&key)
         || fleet.contains(&key)
         // What workers have counted expires within a day.

@@ -19,6 +19,8 @@ pub(crate) struct Keys {
     pub dead: Key,
     /// The list of the dead letters: letter to what it holds. See `gone.lua`.
     pub(crate) dead_letters: Key,
+    /// The large fields of letters that are gone: token to the time of the end. See `discard.lua`.
+    pub(crate) dead_offloaded: Key,
     /// How many dead letters each group has.
     pub dead_groups: Key,
     /// The same; the two take turns, see `recount.lua`.
@@ -77,6 +79,7 @@ impl Keys {
             delayed_fields: key("delayed:fields"),
             dead: key("dead"),
             dead_letters: key("dead:letters"),
+            dead_offloaded: key("dead:offloaded"),
             dead_groups: key("dead:groups"),
             dead_groups_2: key("dead:groups:2"),
             dead_recount: key("dead:recount"),
@@ -335,6 +338,7 @@ mod tests {
         all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone(), keys.campaigns.clone()]);
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone(), keys.dead_letters.clone()]);
+        all.push(keys.dead_offloaded.clone());
         all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
         all.extend([keys.rooms_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
         all.extend([keys.counts.clone(), keys.samples.clone(), keys.type_stats(Window::Hour, 7)]);

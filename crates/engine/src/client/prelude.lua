@@ -301,14 +301,27 @@ local function forget_offloaded(key)
   if is_offloaded(key) then redis.call('PEXPIRE', key, 0, 'XX') end
 end
 
+-- … is kept for a while if its letter is gone, or a job with a copy of it has ended: somebody may have copied the letter, and only
+-- the leader sees when no copy waits any more. It deletes the key then; see discard. If nobody does, Redis does so after a year,
+-- or after a day if the login may not tell the leader. A time in the future says that a copy waits in the room of a value; only
+-- the end of a job takes that back.
+local function leave_to_copies(key, is_end_of_job)
+  if redis.call('PEXPIRE', key, '31536000000') == 0 then return end
+  local beside, token = string.match(key, '^(.-:)offloaded:(.*)$')
+  local told = redis.pcall('ZADD', beside .. 'dead:offloaded', is_end_of_job and 'CH' or 'GT', ms_text(now_ms()), token)
+  if type(told) == 'table' then redis.call('PEXPIRE', key, 86400000) end
+end
+
 -- … and ends with its life. The fields of an earlier life stay if the record says that a letter has them, and otherwise
--- for a day, because somebody may have copied that letter.
+-- for copies of that letter. record: nil if a letter ends.
 local function drop_offloaded(key, life, record)
   if not is_offloaded(key) then return end
   local of = string.match(key, ':offloaded:(.*)%-%x+$')
   if not of then return end
   if of == life then return redis.call('UNLINK', key) end
-  if not record or redis.pcall('HEXISTS', record, 'dead:' .. of) == 0 then redis.call('PEXPIRE', key, 86400000) end
+  if not record or redis.pcall('HEXISTS', record, 'dead:' .. of) == 0 then return leave_to_copies(key, record) end
+  local beside, token = string.match(key, '^(.-:)offloaded:(.*)$')
+  redis.pcall('ZREM', beside .. 'dead:offloaded', token)
 end
 
 -- True if the cancellation of this life of the job was requested.
@@ -497,7 +510,7 @@ local function move_letter(dead, record, life, at, own)
   end
   -- The letter has been edited since its fields were copied, so it had a key of its own. Somebody may have copied it, too.
   if token and token ~= '' and token ~= own then
-    redis.call('PEXPIRE', string.gsub(dead, 'dead$', 'offloaded:') .. token, 86400000)
+    leave_to_copies(string.gsub(dead, 'dead$', 'offloaded:') .. token)
   end
   unmark_letter(record, letter)
 end

@@ -22,8 +22,7 @@ for at = FIRST_LETTER, #ARGV do
     forgotten = forgotten + 1
     uncount_letter(dead, letter, group, fingerprint)
     local token = held and string.match(held[2] or '', ' (%S+)$')
-    -- Somebody may have copied the letter.
-    if token then redis.call('PEXPIRE', string.gsub(dead, 'dead$', 'offloaded:') .. token, 86400000) end
+    if token then leave_to_copies(string.gsub(dead, 'dead$', 'offloaded:') .. token) end
     if held then end_dead_record(record, is_hash(ledger) and ledger or nil, letter, keep_ms, true) end
   end
 end

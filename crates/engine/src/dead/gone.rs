@@ -13,7 +13,7 @@ use crate::dead::replay::LEDGER_RETENTION;
 use crate::job::{EntryId, JobId, Lane};
 use crate::millis;
 
-scripts! { GONE "gone", LISTED "listed" }
+scripts! { DISCARD "discard", GONE "gone", LISTED "listed" }
 
 /// How many letters are looked up at once. Each may have 128 KiB.
 const AT_ONCE: usize = 8;
@@ -76,6 +76,21 @@ impl DeadLetters<'_> {
             let page = self.forget_gone(from.as_deref()).await?;
             let Some(next) = page.next else { return Ok(()) };
             from = Some(next);
+        }
+    }
+
+    /// Deletes large fields of letters that are gone once no copy of these can wait any more. See `discard.lua`.
+    #[doc(hidden)]
+    pub async fn discard_copied(self) -> Result<(), Error> {
+        const MOST: i64 = 100;
+        let own = &self.queue.keys;
+        loop {
+            let keys =
+                [own.dead_offloaded.clone(), own.dead.clone()].into_iter().chain(own.streams().clone());
+            let answer = self.queue.run(&DISCARD, keys.collect(), vec![]).await?;
+            if answer.status < MOST {
+                return Ok(());
+            }
         }
     }
 

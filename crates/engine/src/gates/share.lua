@@ -55,8 +55,8 @@ local function room_of(lane, ring, value)
   if known[name] == nil then known[name] = redis.call('HEXISTS', rooms, name) == 1 end
   return name
 end
--- The fields of an entry for its room, with the identity that the entry gave the job, its id, its life, and its value; nil
--- if only a worker can tell what it is.
+-- The fields of an entry for its room, with the identity that the entry gave the job, its id, its life, and its value; then
+-- the token of its large fields if they are those of another life; nil if only a worker can tell what it is.
 local function for_room(entry, list, lane)
   local own, fields, value = {}, {}, ''
   for at = 1, #list, 2 do
@@ -77,7 +77,8 @@ local function for_room(entry, list, lane)
   if not own.life then add_pair(fields, 'life', life) end
   if not own.created_ms then add_pair(fields, 'created_ms', string.match(entry, '^%d+')) end
   add_pair(fields, 'lane', lane)
-  return fields, id, life, value
+  local token, of = string.match(own.offloaded or '', '^((%S*)%-%x+) ')
+  return fields, id, life, value, of ~= life and token or nil
 end
 -- The entries that the caller has seen in a lane and that may be read, after this one.
 local function read_seen(stream, looked, from)
@@ -111,9 +112,9 @@ local function sort(nth, lane, stream, ring, last, waiting)
   local ready = is_end and math.max(0, waiting - #page) + queued or window
   local gone, spots, stay = {}, {}, {}
   for _, item in ipairs(page) do
-    local entry, fields, id, life, value = item[1], nil, nil, nil, nil
+    local entry, fields, id, life, value, copied = item[1], nil, nil, nil, nil, nil
     local was_out = first_out and is_up_to(first_out, entry) and is_up_to(entry, last_out)
-    if not was_out then fields, id, life, value = for_room(entry, item[2], lane) end
+    if not was_out then fields, id, life, value, copied = for_room(entry, item[2], lane) end
     local name = fields and room_of(lane, ring, value)
     local moved = nil
     if fields and (known[name] or ready >= window or (stay[name] or 0) >= weight_of(name)) then
@@ -132,6 +133,8 @@ local function sort(nth, lane, stream, ring, last, waiting)
       gone[#gone + 1] = entry
       spots[#spots + 1] = { id, life, moved, name }
       name_entry(gates, id, life, moved, 'lane', lane)
+      -- Its new entry does not tell when it was copied; see leave_to_copies.
+      if copied then redis.pcall('ZADD', dead .. ':offloaded', '+inf', copied) end
     else
       ready = ready + 1
       if name then stay[name] = (stay[name] or 0) + 1 end

@@ -16,6 +16,7 @@ impl Rehearsal<'_> {
         let (client, stream) = (link.client(), self.queue.keys.dead.clone());
         let deleted: usize = link.ask("xdel", client.xdel(stream, letter.entry.to_string())).await?;
         expect_same("xdel", deleted, 1)?;
-        expect_same("gone", dead.forget_gone(None).await?.forgotten, 1)
+        expect_same("gone", dead.forget_gone(None).await?.forgotten, 1)?;
+        dead.discard_copied().await
     }
 }
