@@ -76,6 +76,21 @@ async fn a_ledger_with_a_started_once_step_outlives_its_letter_by_a_week() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_is_deleted_by_hand_leaves_no_ledger_unless_a_once_step_has_begun() {
+    for is_once in [true, false] {
+        let (scene, _handler, fleet, job) = dead().await;
+        fleet.stop().await;
+        let (ledger, letter) = (format!("sf:{{default}}:steps:{job}"), scene.seen(&job).await.dead.unwrap());
+        if !is_once {
+            scene.server.cmd(&["HSET", &ledger, "charge:state", "pending"]);
+        }
+        scene.server.cmd(&["XDEL", "sf:{default}:dead", &letter.to_string()]);
+        assert_eq!(scene.queue.dead_letters().forget_gone(None).await.unwrap().forgotten, 1);
+        assert_eq!(scene.server.cmd(&["EXISTS", &ledger]), redis::Value::Int(i64::from(is_once)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_of_a_dead_job_is_kept_for_as_long_as_its_letter() {
     let (scene, _handler, fleet, job) = dead().await;
     let ttl = scene.server.cmd(&["PTTL", &format!("sf:{{default}}:steps:{job}")]);

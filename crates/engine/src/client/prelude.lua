@@ -529,9 +529,21 @@ local function begun_steps(ledger)
   return begun, #plan
 end
 
+-- True if a `once` step of an id has begun. A letter may be one of many, and reading all 64 steps of each takes long.
+local function has_begun_once(ledger)
+  local states = {}
+  for name in string.gmatch('\n' .. (redis.call('HGET', ledger, 'plan') or ''), '\n(%S+) once') do
+    states[#states + 1] = name .. ':state'
+  end
+  for _, state in ipairs(states[1] and redis.call('HMGET', ledger, unpack(states)) or states) do
+    if state and state ~= 'pending' then return true end
+  end
+  return false
+end
+
 -- Ends the record of a job one of whose letters is gone, with the ledger of its steps if one is named, unless another life uses
--- it. keep_ms: how long the ledger stays if somebody needs it. may_return: whether a copy of the letter may still be replayed.
-local function end_dead_record(record, ledger, letter, keep_ms, may_return)
+-- it. keep_ms: how long the ledger stays if somebody needs it. Copies of the letter say themselves which steps are done.
+local function end_dead_record(record, ledger, letter, keep_ms)
   unmark_letter(record, letter, ledger)
   local told = redis.call('HMGET', record, 'state', 'dead_id', 'holds')
   local is_its = told[2] == letter or not told[2] and told[3]
@@ -542,10 +554,7 @@ local function end_dead_record(record, ledger, letter, keep_ms, may_return)
   redis.call('DEL', record)
   if not ledger then return end
   -- Another life of this id may be on its way and must not repeat what is done, so such a ledger outlives the letter.
-  local is_needed = may_return or tonumber(redis.call('HGET', ledger, 'lives') or '0') > 0
-  for _, step in ipairs(begun_steps(ledger)) do
-    if step[2] == 'once' then is_needed = true end
-  end
+  local is_needed = tonumber(redis.call('HGET', ledger, 'lives') or '0') > 0 or has_begun_once(ledger)
   if is_needed then expire_ledger(ledger, keep_ms) else redis.call('DEL', ledger) end
 end
 

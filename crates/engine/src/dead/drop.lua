@@ -27,5 +27,5 @@ local has_record, has_ledger = is_hash(record), is_hash(ledger)
 if not remove_letter_of(dead, letter, group or '', fingerprint or '') then return gone() end
 keep_receipt(receipt, { call })
 drop_offloaded(offloaded, '')
-if has_record then end_dead_record(record, has_ledger and ledger or nil, letter, keep_ms, false) end
+if has_record then end_dead_record(record, has_ledger and ledger or nil, letter, keep_ms) end
 return { 1 }

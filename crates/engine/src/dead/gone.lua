@@ -2,7 +2,7 @@
 -- their jobs. A letter that exists keeps what it has, so a call that comes late or twice does no harm. What the fleet itself
 -- deletes is in the list no longer.
 -- list: the list of the letters. Each letter has two keys: the record and the ledger of its job.
--- keep_ms: how long a ledger stays, because somebody may have copied the letter. Then the letters. The caller has found
+-- keep_ms: how long a ledger stays if a `once` step has begun. Then the letters. The caller has found
 -- none of them, so none is read.
 -- returns {how many held something}
 local dead, list = KEYS[1], KEYS[2]
@@ -23,7 +23,7 @@ for at = FIRST_LETTER, #ARGV do
     uncount_letter(dead, letter, group, fingerprint)
     local token = held and string.match(held[2] or '', ' (%S+)$')
     if token then leave_to_copies(string.gsub(dead, 'dead$', 'offloaded:') .. token) end
-    if held then end_dead_record(record, is_hash(ledger) and ledger or nil, letter, keep_ms, true) end
+    if held then end_dead_record(record, is_hash(ledger) and ledger or nil, letter, keep_ms) end
   end
 end
 return { forgotten }

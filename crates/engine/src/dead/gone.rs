@@ -18,8 +18,8 @@ scripts! { DISCARD "discard", GONE "gone", LISTED "listed" }
 /// How many letters are looked up at once. Each may have 128 KiB.
 const AT_ONCE: usize = 8;
 
-/// For how many letters one script takes back what they held.
-const PER_SCRIPT: usize = 50;
+/// For how many letters one script takes back what they held. The job of each may have 64 steps.
+const PER_SCRIPT: usize = 20;
 
 /// What became of a page of the list of letters.
 #[derive(Debug)]
