@@ -75,6 +75,31 @@ async fn a_malformed_job_is_cancelled_with_all_that_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_large_field_with_the_name_of_the_token_is_handed_to_no_script_twice() {
+    let scene = Scene::new().await;
+    let long = "a".repeat(1 << 20);
+    let fields =
+        ["id", "own", "offloaded", long.as_str(), "offloaded", "5-1-0f 7", "offloaded", long.as_str()];
+    for job_type in ["nobody.knows.it", "test"] {
+        scene.server.cmd(&[&["XADD", "sf:{default}:jobs", "*", "type", job_type], &fields[..]].concat());
+    }
+    let fleet = Running::start_with(
+        scene.config(LONG),
+        quick(1),
+        Acts::new(|_, _| Err(streamfleet::JobError::fatal("no"))),
+    );
+    for at in ["sf:{default}:room:unknown:nobody.knows.it", "sf:{default}:dead"] {
+        until_async("it to be moved", SOON, async || scene.int(&["XLEN", at]) == 1).await;
+        let moved = format!("{:?}", scene.server.cmd(&["XRANGE", at, "-", "+"]));
+        assert!(moved.len() < 10_000 && moved.matches("offloaded").count() >= 1, "{at}: {}", moved.len());
+    }
+    let letters = scene.queue.dead_letters().page(None, 1).await.unwrap();
+    let sent: Vec<_> = letters[0].fields.fields().filter(|(name, _)| *name == b"offloaded").collect();
+    assert_eq!(sent.iter().filter(|(_, value)| *value == long.as_bytes()).count(), 2, "nothing is lost");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_malformed_job_that_waited_for_its_turn_keeps_its_identity() {
     let scene = Scene::new().await;
     let fields = ["type", "test", "h.t", "a"];

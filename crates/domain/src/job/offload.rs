@@ -31,6 +31,9 @@ const MAX_HEADER_BYTES: usize = 512;
 /// The longest valid token. The fleet writes no longer ones.
 const MAX_TOKEN_BYTES: usize = 160;
 
+/// The most digits that follow it.
+const MAX_DIGITS: usize = 20;
+
 /// What an entry says about fields that are kept outside of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offloaded {
@@ -57,7 +60,7 @@ impl Offloaded {
         let is_token = !token.is_empty()
             && token.len() <= MAX_TOKEN_BYTES
             && token.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}'));
-        is_token.then_some(())?;
+        (is_token && bytes.len() <= MAX_DIGITS).then_some(())?;
         Some(Self { token: token.to_owned(), bytes: bytes.parse().ok()? })
     }
 
@@ -96,7 +99,10 @@ impl Envelope {
         }
         let mut headers = Headers::default();
         let (mut inline, mut kept, mut large) = (InlineFields::new(), Vec::new(), Vec::new());
-        for field in self.fields().filter(|field| *field != MARK && field.0 != OFFLOADED) {
+        for field in self.fields().filter(|field| *field != MARK) {
+            if inline.names_key(field) {
+                continue;
+            }
             if inline.keep(field) || headers.keep(field) { kept.push(field) } else { large.push(field) }
         }
         if large.is_empty() {
@@ -193,16 +199,25 @@ const INLINE: [&[u8]; 51] = [
 #[derive(Debug, Clone)]
 struct InlineFields {
     seen: [bool; INLINE.len()],
+    has_offloaded: bool,
 }
 
 impl InlineFields {
     fn new() -> Self {
-        Self { seen: [false; INLINE.len()] }
+        Self { seen: [false; INLINE.len()], has_offloaded: false }
+    }
+
+    /// Returns true if this field, the next one of its entry, says where the large fields are. Only the first one of this name can, and
+    /// any producer may have sent something else under it.
+    fn names_key(&mut self, (name, value): (&[u8], &[u8])) -> bool {
+        name == OFFLOADED
+            && !std::mem::replace(&mut self.has_offloaded, true)
+            && Offloaded::read(value).is_some()
     }
 
     /// Returns true if this field, the next one of its entry, stays.
     fn keep(&mut self, (name, value): (&[u8], &[u8])) -> bool {
-        if name == OFFLOADED {
+        if self.names_key((name, value)) {
             return true;
         }
         let most = if name.starts_with(b"dead_") { MAX_WRITTEN_BYTES } else { MAX_VALUE_BYTES };
@@ -225,7 +240,7 @@ impl<'a> Headers<'a> {
     fn keep(&mut self, (name, value): (&'a [u8], &[u8])) -> bool {
         let bytes = name.len() + value.len();
         let is_short = bytes <= MAX_HEADER_BYTES && self.bytes + bytes <= MAX_HEADERS_BYTES;
-        if name == b"payload" || !is_short || self.large.contains(name) {
+        if name == b"payload" || name == OFFLOADED || !is_short || self.large.contains(name) {
             self.large.insert(name);
             return false;
         }
@@ -238,6 +253,7 @@ impl<'a> Headers<'a> {
 mod tests {
     use super::*;
     use crate::job::{EntryId, JobSpec, Lane};
+    use proptest::prelude::*;
 
     fn life() -> Life {
         Life::of_entry(EntryId::new(5, 1), Lane::High)
@@ -318,7 +334,8 @@ mod tests {
 
     #[test]
     fn a_token_that_could_name_another_key_is_none() {
-        for value in ["", "x", "a b", "{b} 7", " 7", "a\n 7", "é 7"] {
+        let long = format!("5-1-00ff {:030}", 7);
+        for value in ["", "x", "a b", "{b} 7", " 7", "a\n 7", "é 7", long.as_str()] {
             let entry = envelope(&[("type", b"mail"), ("offloaded", value.as_bytes())]);
             assert_eq!(entry.offloaded(), None, "{value:?}");
         }
@@ -371,6 +388,42 @@ mod tests {
         let restored = light.envelope.with_large_fields(&light.fields).unwrap();
         assert_eq!((restored.len(), restored.get(b"h.long")), (24, Some(long.as_slice())));
         assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
+    }
+
+    const NAMES: [&[u8]; 8] =
+        [OFFLOADED, b"payload", b"type", b"dead_error", b"h.a", b"h.b", b"life", b"encoding"];
+
+    fn any_value() -> impl Strategy<Value = Vec<u8>> {
+        let sizes = vec![0, 7, 400, MAX_HEADER_BYTES + 1, MAX_VALUE_BYTES + 1, MAX_WRITTEN_BYTES + 1];
+        prop_oneof![
+            proptest::sample::select(sizes).prop_map(|size| vec![b'x'; size]),
+            Just(b"5-1-00ff 7".to_vec()),
+            Just(b"offloaded".to_vec()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_large_stays_whatever_a_producer_sends_and_nothing_is_lost(
+            fields in proptest::collection::vec((proptest::sample::select(NAMES.to_vec()), any_value()), 0..40),
+        ) {
+            let whole = Envelope::new(fields.iter().map(|(name, value)| (*name, value.as_slice())));
+            let Some(light) = whole.lighter_than(0, &life()) else { return Ok(()) };
+            let named = light.envelope.fields().filter(|(name, _)| *name == OFFLOADED).count();
+            // One of each name that stays is as long as may be.
+            let most = MAX_WRITTEN_BYTES + 3 * MAX_VALUE_BYTES + MAX_HEADERS_BYTES + 1000;
+            prop_assert!(named == 1 && light.envelope.size() <= most);
+            let restored = light.envelope.with_large_fields(&light.fields).unwrap();
+            let sent = |envelope: &Envelope| {
+                let mut inline = InlineFields::new();
+                let all = envelope.fields().filter(|field| *field != MARK && !inline.names_key(*field));
+                let mut all: Vec<_> = all.map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+                all.sort();
+                all
+            };
+            prop_assert_eq!(sent(&restored), sent(&whole));
+            prop_assert_eq!(restored.lighter_than(0, &life()).unwrap(), light);
+        }
     }
 
     #[test]
