@@ -190,12 +190,29 @@ fn the_search_for_orphans_reads_none_of_them_in_a_script() {
     assert_eq!(answer, Value::Array(vec![Value::Int(0), Value::BulkString(orphan.into_bytes())]));
 }
 
+#[test]
+fn the_search_for_deleted_letters_reads_none_of_those_that_exist() {
+    let scripts = Scripts::start();
+    let (dead, list) = ("sf:{q}:dead", "sf:{q}:dead:letters");
+    let letter = add_large(&scripts, dead);
+    scripts.server.cmd(&["HSET", list, &letter, "aaaa:aaaa j", "1-1", "aaaa:aaaa k", "no id", "aaaa:aaaa l"]);
+    let Value::Array(answer) = called(&scripts, "listed", &[dead, list], &["0"]) else { panic!("no list") };
+    let told: Vec<String> =
+        answer[1..].iter().map(|text| redis::from_redis_value(text.clone()).unwrap()).collect();
+    assert_eq!((&answer[0], told[0].as_str(), told.len()), (&Value::Int(2), "0", 5), "{told:?}");
+    assert!(told.contains(&"1-1".to_owned()) && !told.contains(&letter), "{told:?}");
+    let keys = [dead, list, "sf:{q}:job:j", "sf:{q}:steps:j"];
+    let answer = called(&scripts, "gone", &keys, &["1000", &letter]);
+    assert_eq!(answer, Value::Array(vec![Value::Int(0)]));
+    assert_eq!(scripts.int(&["HEXISTS", list, &letter]), 1);
+}
+
 /// Who adds a script here must know how large the entries are that it reads. Those of lanes may have any size.
 #[test]
 fn every_script_that_reads_entries_is_known() {
     // Before a script writes an entry to a room, or a letter, large fields get a key of their own.
     let rooms = ["drain", "park", "rooms", "take"];
-    let letters = ["begin", "bury", "campaign_replay", "decide", "drop", "edit", "gone", "recount", "replay"];
+    let letters = ["begin", "bury", "campaign_replay", "decide", "drop", "edit", "recount", "replay"];
     // Notes in the audit, and samples of the queue.
     let notes = ["audit", "campaign_put", "campaign_set", "incident_ack", "sample"];
     // The caller has seen that these are small; the holder of a lock was submitted by a script.

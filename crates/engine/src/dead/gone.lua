@@ -2,17 +2,16 @@
 -- their jobs. A letter that exists keeps what it has, so a call that comes late or twice does no harm. What the fleet itself
 -- deletes is in the list no longer.
 -- list: the list of the letters. Each letter has two keys: the record and the ledger of its job.
--- keep_ms: how long a ledger stays if a `once` step has begun. Then the letters. The caller has found
--- none of them, so none is read.
+-- keep_ms: how long a ledger stays if a `once` step has begun. Then the letters.
 -- returns {how many held something}
 local dead, list = KEYS[1], KEYS[2]
 local keep_ms = ARGV[1]
 local FIRST_KEY, KEYS_EACH, FIRST_LETTER = 3, 2, 2
-local forgotten = 0
+local forgotten, exist = 0, existing_letters(dead, { unpack(ARGV, FIRST_LETTER) })
 for at = FIRST_LETTER, #ARGV do
   local letter, key = ARGV[at], FIRST_KEY + KEYS_EACH * (at - FIRST_LETTER)
   local record, ledger = KEYS[key], KEYS[key + 1]
-  local told = not letter_at(dead, letter) and redis.call('HGET', list, letter)
+  local told = not exist[letter] and redis.call('HGET', list, letter)
   local group, fingerprint, id = string.match(told or '', '^(%w*):(%w*) (.*)$')
   local has_record = told and id ~= '' and is_hash(record)
   local held = has_record and redis.call('HMGET', record, 'letter:' .. letter, 'group:' .. letter)

@@ -1,22 +1,17 @@
 //! Dead letters that somebody deleted by hand, by `XDEL`, `XTRIM` or with their stream: what they held is taken back. Nothing
 //! in Redis tells of such a letter, so a list beside the letters has all that the fleet has written and not deleted itself.
 
-use fred::interfaces::StreamsInterface;
 use fred::types::Value;
-use futures_util::future::try_join_all;
 
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::scripts;
 use crate::dead::letter::DeadLetters;
 use crate::dead::replay::LEDGER_RETENTION;
-use crate::job::{EntryId, JobId, Lane};
+use crate::job::JobId;
 use crate::millis;
 
 scripts! { DISCARD "discard", GONE "gone", LISTED "listed" }
-
-/// How many letters are looked up at once. Each may have 128 KiB.
-const AT_ONCE: usize = 8;
 
 /// For how many letters one script takes back what they held. The job of each may have 64 steps.
 const PER_SCRIPT: usize = 20;
@@ -33,7 +28,7 @@ pub struct CheckedPage {
 }
 
 impl DeadLetters<'_> {
-    /// Looks for letters that somebody deleted by hand among a page of about 100, and takes back what they held: their places in
+    /// Looks for letters that somebody deleted by hand among a page of about 200, and takes back what they held: their places in
     /// their groups, their jobs' records, and the ids of these jobs. Begins without `from`. See `gone.lua`.
     #[doc(hidden)]
     pub async fn forget_gone(self, from: Option<&str>) -> Result<CheckedPage, Error> {
@@ -47,12 +42,7 @@ impl DeadLetters<'_> {
         let letter = |pair: &[Value]| {
             Some((decode::entry_id(&pair[0])?, decode::text(&pair[1]).parse::<JobId>().ok()))
         };
-        let listed: Vec<_> = page.chunks_exact(2).filter_map(letter).collect();
-        let mut gone = Vec::new();
-        for some in listed.chunks(AT_ONCE) {
-            let exist = try_join_all(some.iter().map(|(letter, _)| self.exists(*letter))).await?;
-            gone.extend(some.iter().zip(exist).filter(|(_, exists)| !exists).map(|(letter, _)| letter));
-        }
+        let gone: Vec<_> = page.chunks_exact(2).filter_map(letter).collect();
         let mut forgotten = 0;
         for some in gone.chunks(PER_SCRIPT) {
             let (mut keys, mut args) = (both(), vec![millis(LEDGER_RETENTION)]);
@@ -92,13 +82,5 @@ impl DeadLetters<'_> {
                 return Ok(());
             }
         }
-    }
-
-    /// A script would get the whole letter, even to learn only whether it exists.
-    async fn exists(self, letter: EntryId) -> Result<bool, Error> {
-        let (client, text) = (self.queue.link.client(), letter.to_string());
-        let reply = client.xrange(self.queue.keys.dead.clone(), text.clone(), text, Some(1));
-        let reply: Value = self.queue.link.ask("xrange", reply).await?;
-        Ok(!decode::entries("xrange", &reply, Lane::Normal)?.is_empty())
     }
 }
