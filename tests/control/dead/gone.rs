@@ -161,6 +161,40 @@ async fn what_the_fleet_does_with_letters_is_nothing_to_take_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_is_deleted_while_a_recount_has_not_come_to_it_is_taken_out_once() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    bury(&server, &queue, &["1", "2", "3"]).await;
+    let dead = queue.dead_letters();
+    let last = letters(&queue).await.remove(2).entry.to_string();
+    // The first page has one letter.
+    let found = dead.recount(|counted| {
+        if counted == 1 {
+            server.cmd(&["XDEL", DEAD, &last]);
+        }
+    });
+    assert_eq!(found.await.unwrap(), Some(2));
+    assert_eq!((forget(&queue).await, counts(&queue).await), (1, vec![2]));
+    // One that it has counted.
+    let first = letters(&queue).await.remove(0).entry.to_string();
+    server.cmd(&["XDEL", DEAD, &first]);
+    assert_eq!((forget(&queue).await, counts(&queue).await), (1, vec![1]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recount_lists_the_letters_again_whose_list_was_lost() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let id = bury_own(&server, &queue, "own").await;
+    server.cmd(&["DEL", LIST]);
+    assert_eq!(queue.dead_letters().recount(|_| ()).await.unwrap(), Some(1));
+    let letter = letters(&queue).await.remove(0).entry.to_string();
+    server.cmd(&["XDEL", DEAD, &letter]);
+    assert_eq!((forget(&queue).await, counts(&queue).await), (1, vec![]));
+    assert!(queue.status(&id).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn very_many_deleted_letters_are_forgotten_page_by_page() {
     const LETTERS: u64 = 3000;
     let server = RedisServer::start();

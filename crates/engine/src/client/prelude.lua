@@ -388,14 +388,15 @@ local RECOUNT_MS = 600000
 
 -- The table that counts the groups of dead letters, and the one that a recount is filling, or nil. Both lie beside the
 -- letters. Then the last letter that an earlier recount counted, the last one that this recount will count, and the last
--- one that it has counted. A recount fills another table, because letters come and go while it runs; see recount.
+-- one that it has counted; then the numbers of these two recounts. A recount fills another table, because letters come and go
+-- while it runs; see recount.
 local function group_tables(dead)
-  local told = redis.pcall('HMGET', dead .. ':recount', 'table', 'counted', 'bound', 'cursor', 'touched_ms')
+  local told = redis.pcall('HMGET', dead .. ':recount', 'table', 'counted', 'bound', 'cursor', 'touched_ms', 'done_nth', 'nth')
   if told.err then told = {} end
   local live, coming = dead .. ':groups', dead .. ':groups:2'
   if told[1] == '2' then live, coming = coming, live end
   local goes_on = told[3] and now_ms() - (tonumber(told[5] or '') or 0) < RECOUNT_MS
-  return live, goes_on and coming or nil, told[2], told[3], told[4]
+  return live, goes_on and coming or nil, told[2], told[3], told[4], tonumber(told[6] or ''), tonumber(told[7] or '')
 end
 
 -- The group in which a table counts a letter that names none: that of its fingerprint, or `other` if there are too many.
@@ -454,28 +455,40 @@ local function field_of(letter, name)
   end
 end
 
--- The list of the dead letters: each with its group and its fingerprint, as write_letter returns them, and the id of its job,
--- or ''. Somebody may delete a letter by hand, and nothing else tells then what it held; see gone.
+-- The list of the dead letters: each with its group and its fingerprint, as write_letter returns them, the id of its job or '',
+-- and the number of the last recount that has counted it. Somebody may delete a letter by hand, and nothing else tells then what
+-- it held; see gone.
 local function list_of_letters(dead)
   return dead .. ':letters'
 end
 
+-- What the list says about a letter: its group, its fingerprint, the id of its job, and the number of a recount or 0; nil if it is
+-- not in the list.
+local function listed_letter(dead, letter)
+  local told = redis.pcall('HGET', list_of_letters(dead), letter)
+  local group, fingerprint, id, nth = string.match(type(told) == 'string' and told or '', '^(%w*):(%w*) (%S*) ?(%d*)$')
+  return group, fingerprint, id, tonumber(nth or '') or 0
+end
+
 -- Takes a dead letter that is gone out of its group, if it was counted: it names its group, or a recount has counted it. A
 -- recount counts letters that name the group `other` like those that name none. group, fingerprint: what its fields say, or
--- ''.
-local function uncount_letter(dead, id, group, fingerprint)
-  local groups, coming, counted, bound, cursor = group_tables(dead)
+-- ''. nth: if somebody deleted it by hand, the last recount that has counted it: no other one has found it.
+local function uncount_letter(dead, id, group, fingerprint, nth)
+  local groups, coming, counted, bound, cursor, done_nth, coming_nth = group_tables(dead)
   if group == '' then group = nil end
   if fingerprint == '' then fingerprint = 'none' end
   local function take(from, is_recounted)
     local of = not (is_recounted and group == 'other') and group
     take_from_group(from, of or (redis.pcall('HEXISTS', from, fingerprint) == 1 and fingerprint or 'other'), id)
   end
+  local function was_found_by(recount)
+    return not nth or not recount or nth >= recount
+  end
   local is_recounted = is_up_to(id, counted)
-  if group or is_recounted then take(groups, is_recounted) end
+  if is_recounted and was_found_by(done_nth) or group and not is_recounted then take(groups, is_recounted) end
   if not coming then return end
   is_recounted = is_up_to(id, cursor)
-  if is_recounted or group and not is_up_to(id, bound) then
+  if is_recounted and was_found_by(coming_nth) or group and not is_up_to(id, bound) then
     take(coming, is_recounted)
   elseif is_up_to(id, bound) then
     -- The recount may have read it already, and must not count it.
@@ -515,10 +528,11 @@ local function move_letter(dead, record, life, at, own)
   local told = redis.call('HGET', record, 'group:' .. letter)
   local group, fingerprint, token = string.match(told or '', '^(%w*):(%w+) (%S*)$')
   if group then
-    local is_removed = remove_letter_of(dead, letter, group, fingerprint)
-    -- Somebody has deleted it by hand.
-    if not is_removed and redis.pcall('HDEL', list_of_letters(dead), letter) == 1 then
-      uncount_letter(dead, letter, group, fingerprint)
+    local is_listed, _, _, nth = listed_letter(dead, letter)
+    -- Otherwise, somebody has deleted it by hand.
+    if not remove_letter_of(dead, letter, group, fingerprint) and is_listed then
+      redis.pcall('HDEL', list_of_letters(dead), letter)
+      uncount_letter(dead, letter, group, fingerprint, nth)
     end
   else
     -- An older version wrote it.

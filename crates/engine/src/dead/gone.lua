@@ -11,15 +11,15 @@ local forgotten, exist = 0, existing_letters(dead, { unpack(ARGV, FIRST_LETTER) 
 for at = FIRST_LETTER, #ARGV do
   local letter, key = ARGV[at], FIRST_KEY + KEYS_EACH * (at - FIRST_LETTER)
   local record, ledger = KEYS[key], KEYS[key + 1]
-  local told = not exist[letter] and redis.call('HGET', list, letter)
-  local group, fingerprint, id = string.match(told or '', '^(%w*):(%w*) (.*)$')
-  local has_record = told and id ~= '' and is_hash(record)
+  local group, fingerprint, id, nth
+  if not exist[letter] then group, fingerprint, id, nth = listed_letter(dead, letter) end
+  local has_record = group and id ~= '' and is_hash(record)
   local held = has_record and redis.call('HMGET', record, 'letter:' .. letter, 'group:' .. letter)
-  if told then redis.call('HDEL', list, letter) end
+  if not exist[letter] then redis.call('HDEL', list, letter) end
   -- A process of an older version, which has no list, takes letters out of their groups and their records, but not out of the list.
   if group and (id == '' or held and held[1]) then
     forgotten = forgotten + 1
-    uncount_letter(dead, letter, group, fingerprint)
+    uncount_letter(dead, letter, group, fingerprint, nth)
     local token = held and string.match(held[2] or '', ' (%S+)$')
     if token then leave_to_copies(string.gsub(dead, 'dead$', 'offloaded:') .. token) end
     if held then end_dead_record(record, is_hash(ledger) and ledger or nil, letter, keep_ms) end

@@ -10,7 +10,7 @@ use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::scripts;
 use crate::dead::letter::{DeadLetters, is_group};
-use crate::job::{DeadReason, EntryId, JobType, Lane, Portion, Timestamp};
+use crate::job::{DeadReason, EntryId, JobId, JobType, Lane, Portion, Timestamp};
 use crate::{Entry, bytes};
 
 scripts! { GROUPS "groups", RECOUNT "recount" }
@@ -215,7 +215,7 @@ impl DeadLetters<'_> {
 }
 
 /// What `recount` must know about a letter. Anything can be in a letter that somebody wrote by hand.
-fn figures(letter: &Entry) -> [Value; 7] {
+fn figures(letter: &Entry) -> [Value; 8] {
     let field = |name: &str| letter.envelope.as_ref().and_then(|fields| fields.get(name.as_bytes()));
     let text = |name: &str| field(name).map(|value| String::from_utf8_lossy(value).into_owned());
     let name = |field: &str| text(field).filter(|name| is_group(name.as_bytes()));
@@ -224,6 +224,7 @@ fn figures(letter: &Entry) -> [Value; 7] {
     let reason =
         DeadReason::ALL.into_iter().find(|reason| field("dead_reason") == Some(reason.as_str().as_bytes()));
     let error = field("dead_error").unwrap_or_default();
+    let job = ["dead_job", "id"].into_iter().find_map(|name| text(name)?.parse::<JobId>().ok());
     [
         letter.id.to_string().into(),
         name("dead_group").unwrap_or_default().into(),
@@ -232,6 +233,7 @@ fn figures(letter: &Entry) -> [Value; 7] {
         job_type.as_ref().map_or("-", JobType::as_str).into(),
         reason.map_or("-", DeadReason::as_str).into(),
         bytes(&error[..error.len().min(SAMPLE_BYTES + 1)]),
+        job.map_or_else(String::new, |job| job.to_string()).into(),
     ]
 }
 

@@ -11,6 +11,6 @@ for at = 1, #listed, 2 do letters[#letters + 1] = listed[at] end
 local answer = { math.max(0, redis.call('HLEN', list) - redis.call('XLEN', dead)), page[1] }
 local exist = existing_letters(dead, letters)
 for at = 1, #listed, 2 do
-  if not exist[listed[at]] then add_pair(answer, listed[at], string.match(listed[at + 1], '^%S* (.*)$') or '') end
+  if not exist[listed[at]] then add_pair(answer, listed[at], string.match(listed[at + 1], '^%S* (%S*)') or '') end
 end
 return answer
