@@ -131,6 +131,18 @@ fn a_queue_without_a_flood_is_left_alone() {
 }
 
 #[test]
+fn a_copy_of_a_letter_keeps_its_large_fields_while_it_waits_for_its_turn() {
+    let scripts = shared("{}");
+    add(&scripts, "a", 4);
+    for token in ["5-1-00ff 7", "x"] {
+        scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "h.t", "a", "offloaded", token]);
+    }
+    share_all(&scripts, "4");
+    let kept = scripts.server.cmd(&["ZRANGE", "sf:{q}:dead:offloaded", "0", "-1", "WITHSCORES"]);
+    assert_eq!(redis::from_redis_value::<Vec<String>>(kept).unwrap(), ["5-1-00ff", "inf"]);
+}
+
+#[test]
 fn jobs_that_share_an_id_have_a_place_each() {
     let scripts = shared("{}");
     for _ in 0..10 {

@@ -387,7 +387,7 @@ impl Rehearsal<'_> {
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.dead_groups.clone(), own.dead_groups_2.clone(), own.audit.clone()]);
         made.extend([own.dead_recount.clone(), own.dead_gone.clone(), own.campaigns.clone()]);
-        made.push(own.dead_letters.clone());
+        made.extend([own.dead_letters.clone(), own.dead_offloaded.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.extend([own.calls.clone(), own.endings.clone(), own.counts.clone(), own.samples.clone()]);
         made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);
