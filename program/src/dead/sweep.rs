@@ -217,8 +217,12 @@ impl Sweep {
             match super::find(&self.queue, id).await {
                 Ok(Some(letter)) => self.sweep(vec![letter]).await?,
                 Ok(None) => {
-                    self.swept.gone += 1;
-                    self.report_missing(id).await?;
+                    if self.action == SweepAction::Drop && self.is_taken_back(id).await? {
+                        self.swept.dropped += 1;
+                    } else {
+                        self.swept.gone += 1;
+                        self.report_missing(id).await?;
+                    }
                 }
                 Err(error) if error.downcast_ref().is_some_and(is_of_one) => {
                     self.swept.fail(&error.context(id.to_string()));
@@ -323,6 +327,13 @@ impl Sweep {
         }
         let Some(error) = failure else { return Ok(()) };
         Err(error.context(format!("after {} replayed or dropped", self.swept.done())))
+    }
+
+    /// Takes back what the letter of a job held that somebody deleted by hand. Returns false if there was no such letter.
+    async fn is_taken_back(&self, id: &JobId) -> anyhow::Result<bool> {
+        let status = self.queue.status(id).await.context("failed to look up the job")?;
+        let Some(letter) = status.and_then(|status| status.dead) else { return Ok(false) };
+        self.queue.dead_letters().forget(letter, id).await.context("failed to take back what the letter held")
     }
 
     /// Reports what became of a letter or a job that has no letter.

@@ -195,6 +195,22 @@ async fn a_recount_lists_the_letters_again_whose_list_was_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_is_in_no_list_is_taken_back_if_somebody_names_its_job() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let id = bury_own(&server, &queue, "own").await;
+    let (dead, letter) = (queue.dead_letters(), letters(&queue).await.remove(0).entry);
+    server.cmd(&["DEL", LIST]);
+    assert!(!dead.forget(letter, &id).await.unwrap(), "it exists");
+    server.cmd(&["XDEL", DEAD, &letter.to_string()]);
+    assert_eq!(forget(&queue).await, 0);
+    assert_eq!(queue.status(&id).await.unwrap().and_then(|status| status.dead), Some(letter));
+    assert!(dead.forget(letter, &id).await.unwrap());
+    assert!(!dead.forget(letter, &id).await.unwrap(), "once");
+    assert_eq!((queue.status(&id).await.unwrap().is_none(), counts(&queue).await), (true, vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn very_many_deleted_letters_are_forgotten_page_by_page() {
     const LETTERS: u64 = 3000;
     let server = RedisServer::start();

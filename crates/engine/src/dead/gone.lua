@@ -11,11 +11,16 @@ local forgotten, exist = 0, existing_letters(dead, { unpack(ARGV, FIRST_LETTER) 
 for at = FIRST_LETTER, #ARGV do
   local letter, key = ARGV[at], FIRST_KEY + KEYS_EACH * (at - FIRST_LETTER)
   local record, ledger = KEYS[key], KEYS[key + 1]
-  local group, fingerprint, id, nth
-  if not exist[letter] then group, fingerprint, id, nth = listed_letter(dead, letter) end
-  local has_record = group and id ~= '' and is_hash(record)
-  local held = has_record and redis.call('HMGET', record, 'letter:' .. letter, 'group:' .. letter)
-  if not exist[letter] then redis.call('HDEL', list, letter) end
+  local group, fingerprint, id, nth, held
+  if not exist[letter] then
+    group, fingerprint, id, nth = listed_letter(dead, letter)
+    held = id ~= '' and is_hash(record) and redis.call('HMGET', record, 'letter:' .. letter, 'group:' .. letter)
+    -- The list may have been lost; the record says it, too.
+    if not group and held and held[1] then
+      group, fingerprint, nth = string.match(held[2] or '', '^(%w*):(%w*) ')
+    end
+    redis.call('HDEL', list, letter)
+  end
   -- A process of an older version, which has no list, takes letters out of their groups and their records, but not out of the list.
   if group and (id == '' or held and held[1]) then
     forgotten = forgotten + 1

@@ -8,7 +8,7 @@ use crate::client::error::Error;
 use crate::client::script::scripts;
 use crate::dead::letter::DeadLetters;
 use crate::dead::replay::LEDGER_RETENTION;
-use crate::job::JobId;
+use crate::job::{EntryId, JobId};
 use crate::millis;
 
 scripts! { DISCARD "discard", GONE "gone", LISTED "listed" }
@@ -33,8 +33,8 @@ impl DeadLetters<'_> {
     #[doc(hidden)]
     pub async fn forget_gone(self, from: Option<&str>) -> Result<CheckedPage, Error> {
         let own = &self.queue.keys;
-        let both = || vec![own.dead.clone(), own.dead_letters.clone()];
-        let answer = self.queue.run(&LISTED, both(), vec![from.unwrap_or("0").into()]).await?;
+        let keys = vec![own.dead.clone(), own.dead_letters.clone()];
+        let answer = self.queue.run(&LISTED, keys, vec![from.unwrap_or("0").into()]).await?;
         let (Ok(missing), [next, page @ ..]) = (u64::try_from(answer.status), &answer.rest[..]) else {
             return Err(Error::contract("listed", answer));
         };
@@ -43,9 +43,23 @@ impl DeadLetters<'_> {
             Some((decode::entry_id(&pair[0])?, decode::text(&pair[1]).parse::<JobId>().ok()))
         };
         let gone: Vec<_> = page.chunks_exact(2).filter_map(letter).collect();
+        Ok(CheckedPage { forgotten: self.take_back(&gone).await?, missing, next })
+    }
+
+    /// Takes back what the letter of a job held that somebody deleted by hand, even if the list of the letters was lost. Returns false
+    /// if the letter exists or held nothing.
+    #[doc(hidden)]
+    pub async fn forget(self, letter: EntryId, job: &JobId) -> Result<bool, Error> {
+        Ok(self.take_back(&[(letter, Some(job.clone()))]).await? == 1)
+    }
+
+    /// Takes back what these letters held unless they exist, each with its job. Returns how many held something.
+    async fn take_back(self, gone: &[(EntryId, Option<JobId>)]) -> Result<u64, Error> {
+        let own = &self.queue.keys;
         let mut forgotten = 0;
         for some in gone.chunks(PER_SCRIPT) {
-            let (mut keys, mut args) = (both(), vec![millis(LEDGER_RETENTION)]);
+            let mut keys = vec![own.dead.clone(), own.dead_letters.clone()];
+            let mut args = vec![millis(LEDGER_RETENTION)];
             for (letter, job) in some {
                 // The script looks at these only if the list names a job.
                 let none = || own.offloaded("");
@@ -56,7 +70,7 @@ impl DeadLetters<'_> {
             let answer = self.queue.run(&GONE, keys, args).await?;
             forgotten += u64::try_from(answer.status).map_err(|_| Error::contract("gone", answer))?;
         }
-        Ok(CheckedPage { forgotten, missing, next })
+        Ok(forgotten)
     }
 
     /// The same with all letters.
