@@ -91,6 +91,11 @@ impl<'a> Jobs<'a> {
         self.running.is_empty()
     }
 
+    /// Returns the program's number in its pool.
+    pub(super) fn program(&self) -> u64 {
+        self.room.program()
+    }
+
     /// Returns true if the program has jobs that it has not begun.
     pub(super) fn has_ahead(&self) -> bool {
         !self.ahead.is_empty()
@@ -113,12 +118,7 @@ impl<'a> Jobs<'a> {
         // Once it has begun more jobs, it may take others ahead.
         let is_quick = self.has_room() || now < self.begun_at + QUICK;
         let ahead_bytes = if is_quick { MOST_AHEAD_BYTES.saturating_sub(self.ahead_bytes) } else { 0 };
-        Places {
-            begun: self.room.begun(),
-            begin: self.room.places(),
-            ahead: self.room.places_ahead(),
-            ahead_bytes,
-        }
+        Places { begin: self.room.places(), ahead: self.room.places_ahead(), ahead_bytes }
     }
 
     /// Lets the pool know which of its places have become free since the last time.
@@ -359,6 +359,7 @@ mod tests {
                 context,
                 payload: Bytes::new(),
                 max_attempts: 1,
+                is_alone: false,
                 patience: PATIENCE,
                 until: Instant::now() + PATIENCE,
                 answer,
@@ -367,9 +368,9 @@ mod tests {
             slots.push(request);
             answers.push(answered);
             if jobs.has_room() {
-                jobs.begin(reference, slots.try_take().unwrap(), 10, Instant::now());
+                jobs.begin(reference, slots.try_take(0).unwrap(), 10, Instant::now());
             } else {
-                jobs.queue(reference, slots.try_take_ahead().unwrap(), 10, Instant::now());
+                jobs.queue(reference, slots.try_take_ahead(0).unwrap(), 10, Instant::now());
             }
         }
         (jobs, answers)

@@ -1,10 +1,11 @@
 //! The handler that gives jobs to long-lived programs, over their standard input and output: one line of JSON per message.
 //! `docs/pools.md` is the contract with the programs.
 //!
-//! A job waits in the `slots` until a program has room. Each place of the pool (`seat`) starts a `program`, when it is wanted
-//! and the `restarts` allow it, and runs its `session`: the session waits for jobs (`taking`), writes (`outgoing`) and reads the
-//! lines (`message`, `payload`), keeps the bounds of its `jobs`, of whose `cuts` it hears, and ends the program. `ended` says what
-//! becomes of its jobs then. The `board` shows what all programs are doing, and `reports` logs what they say.
+//! A job waits in the `slots` until a program has room; of several, the `loads` say which one gets it. Each place of the pool
+//! (`seat`) starts a `program`, when it is wanted and the `restarts` allow it, and runs its `session`: the session waits for jobs
+//! (`taking`), writes (`outgoing`) and reads the lines (`message`, `payload`), keeps the bounds of its `jobs`, of whose `cuts` it
+//! hears, and ends the program. `ended` says what becomes of its jobs then. The `board` shows what all programs are doing, and
+//! `reports` logs what they say.
 
 mod board;
 mod choice;
@@ -12,6 +13,7 @@ mod config;
 mod cuts;
 mod ended;
 mod jobs;
+mod loads;
 mod message;
 mod outgoing;
 mod payload;
@@ -90,6 +92,8 @@ pub struct Pool {
     shared: Arc<Shared>,
     /// The most attempts of the type whose handler this is.
     max_attempts: u32,
+    /// The most losses of that type.
+    max_losses: u32,
     /// What follows from the classes of errors: the rules of the type over those of the pool.
     errors: Arc<ErrorRules>,
 }
@@ -136,7 +140,8 @@ impl Pool {
             config,
         };
         let errors = Arc::new(shared.config.errors.clone());
-        Ok(Self { shared: Arc::new(shared), max_attempts: Policy::default().max_attempts, errors })
+        let Policy { max_attempts, max_losses, .. } = Policy::default();
+        Ok(Self { shared: Arc::new(shared), max_attempts, max_losses, errors })
     }
 
     /// Returns its name, as metrics have it.
@@ -149,7 +154,8 @@ impl Pool {
     pub fn serving(&self, job_type: &JobType, policy: &Policy) -> Self {
         lock(&self.shared.types).insert(job_type.to_string());
         let errors = Arc::new(policy.errors.over(&self.shared.config.errors));
-        Self { shared: Arc::clone(&self.shared), max_attempts: policy.max_attempts, errors }
+        let Policy { max_attempts, max_losses, .. } = *policy;
+        Self { shared: Arc::clone(&self.shared), max_attempts, max_losses, errors }
     }
 
     /// Returns true if both have the same programs.
@@ -263,6 +269,13 @@ impl Pool {
             }
             Ok(Answer::Released) | Err(_) => Err(self.not_run(context)),
         }
+    }
+
+    /// Returns true if the job has to run alone: it has been lost, and would be dead if it was lost once more, perhaps because of
+    /// another job. A program that has one job at a time loses none.
+    fn runs_alone(&self, context: &JobContext) -> bool {
+        let lost = context.job().lost;
+        self.shared.config.inflight > 1 && lost > 0 && lost.saturating_add(1) >= self.max_losses
     }
 
     /// Returns the error for a job that no program has begun, or that may run again after a program lost it because of
@@ -397,12 +410,14 @@ impl Handler for Pool {
         let cut = Arc::clone(&flag);
         let (seen, max_attempts) = (context.clone(), self.max_attempts);
         let now = Instant::now();
+        let is_alone = self.runs_alone(&context);
         let patience = LONGEST_WAIT.min(context.time_left_at(now.into_std()) / 2);
         let number = shared.slots.push(|number| Request {
             number,
             context: seen,
             payload,
             max_attempts,
+            is_alone,
             patience,
             until: now + patience,
             answer,

@@ -26,13 +26,25 @@ impl<'a> Starting<'a> {
     /// Notes that the program is ready, begins up to `most` jobs at once, and takes up to `ahead` more.
     pub(super) fn ready(self, most: usize, ahead: usize) -> Room<'a> {
         let slots = self.slots;
+        let mut program = 0;
         slots.change(|state| {
+            program = state.loads.add(most);
             state.capacity += most;
             state.free += most;
             state.ready += 1;
         });
         drop(self);
-        Room { slots, most, most_ahead: ahead, begun: 0, ahead: 0, open: true, freed: 0, left_ahead: 0 }
+        Room {
+            slots,
+            program,
+            most,
+            most_ahead: ahead,
+            begun: 0,
+            ahead: 0,
+            open: true,
+            freed: 0,
+            left_ahead: 0,
+        }
     }
 }
 
@@ -47,6 +59,8 @@ impl Drop for Starting<'_> {
 /// have ended by [`Room::tell`], of many of them at once.
 pub(super) struct Room<'a> {
     slots: &'a Slots,
+    /// Distinguishes the program from the others of the pool.
+    program: u64,
     most: usize,
     most_ahead: usize,
     begun: usize,
@@ -60,9 +74,9 @@ pub(super) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Returns how many jobs the program has begun.
-    pub(super) fn begun(&self) -> usize {
-        self.begun
+    /// Returns the program's number in its pool.
+    pub(super) fn program(&self) -> u64 {
+        self.program
     }
 
     /// Returns how many more jobs the program would begin at once.
@@ -91,7 +105,9 @@ impl Room<'_> {
     pub(super) fn tell(&mut self) {
         let (freed, left_ahead) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.left_ahead));
         if freed + left_ahead > 0 {
+            let program = self.program;
             self.slots.change(|state| {
+                state.loads.end(program, freed);
                 state.free += freed;
                 state.ahead = state.ahead.saturating_sub(left_ahead);
             });
@@ -129,8 +145,10 @@ impl Room<'_> {
     pub(super) fn close(&mut self) {
         self.tell();
         if std::mem::replace(&mut self.open, false) {
-            let (most, unused) = (self.most, self.most.saturating_sub(self.begun));
+            let (program, most) = (self.program, self.most);
+            let unused = most.saturating_sub(self.begun);
             self.slots.change(|state| {
+                state.loads.remove(program);
                 state.capacity = state.capacity.saturating_sub(most);
                 state.free = state.free.saturating_sub(unused);
                 state.ready = state.ready.saturating_sub(1);

@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
         for clock in [&mut looks, &mut doubts] {
             clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
-        let (bell, slots) = (self.jobs.bell(), &self.pool.slots);
+        let (bell, slots, program) = (self.jobs.bell(), &self.pool.slots, self.jobs.program());
         let (mut stopping, mut leaving) = (pin!(stop.cancelled()), pin!(leave.cancelled()));
         let mut has_left = false;
         // It lives until it has a job: the pool prefers the program that has waited for the shortest time.
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
             let wish = self.wish();
             if taking.as_ref().map(Taking::is_ahead) != wish.map(|wish| wish != Wish::Begin) {
                 // A wake-up that it may have had goes to another program.
-                taking = wish.map(|wish| Taking::new(slots, wish));
+                taking = wish.map(|wish| Taking::new(slots, program, wish));
             }
             let due = self.due();
             tokio::select! {
@@ -180,7 +180,7 @@ impl<'a> Session<'a> {
         if places.is_empty() {
             return;
         }
-        let Taken { begin, ahead } = self.pool.slots.try_take_all(places);
+        let Taken { begin, ahead } = self.pool.slots.try_take_all(self.jobs.program(), places);
         begin.into_iter().for_each(|request| self.give(request, false, now));
         ahead.into_iter().for_each(|request| self.give(request, true, now));
     }

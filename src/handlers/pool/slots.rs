@@ -12,12 +12,17 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::cuts::CutFlag;
+use super::loads::Loads;
 use super::message::Verdict;
 use super::reached;
 use crate::JobContext;
 
 /// About what a line has besides the fields of its job.
 const LINE_BYTES: usize = 320;
+
+/// How long the program that was chosen for a job that has to run alone still gets no others after the job has given up waiting.
+/// The job usually comes back within this time. Otherwise, programs whose jobs take longer than it waits would never run it.
+const KEPT: Duration = Duration::from_secs(10);
 
 /// A job that waits for a program, or that a program has.
 pub(super) struct Request {
@@ -27,6 +32,8 @@ pub(super) struct Request {
     pub(super) payload: Bytes,
     /// The most attempts of the job's type.
     pub(super) max_attempts: u32,
+    /// Whether its program must have no other job while it runs.
+    pub(super) is_alone: bool,
     pub(super) answer: oneshot::Sender<Answer>,
     /// How long it waits for a program at most, and until when it does.
     pub(super) patience: Duration,
@@ -53,8 +60,7 @@ pub(super) enum Answer {
 /// How many jobs a program may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Places {
-    /// How many it has begun, and how many more it would begin at once.
-    pub(super) begun: usize,
+    /// How many more it would begin at once.
     pub(super) begin: usize,
     /// That it begins later.
     pub(super) ahead: usize,
@@ -91,6 +97,9 @@ pub(super) struct Slots {
 #[derive(Default)]
 pub(super) struct State {
     waiting: VecDeque<Request>,
+    /// Those that have to run alone.
+    alone: VecDeque<Request>,
+    pub(super) loads: Loads,
     /// When to look for jobs that have waited for too long: never later than the first one has.
     look_at: Option<Instant>,
     next: u64,
@@ -115,7 +124,8 @@ impl State {
     /// Returns true if there are more jobs than programs: one more program would begin a job that otherwise waits, or shares a
     /// program, and perhaps its only thread, with another one.
     fn is_short(&self) -> bool {
-        !self.closed && self.waiting.len() + self.ahead + self.begun() > self.ready + self.starting
+        !self.closed
+            && self.waiting.len() + self.alone.len() + self.ahead + self.begun() > self.ready + self.starting
     }
 
     /// Returns how many jobs no program would begin at once.
@@ -123,50 +133,85 @@ impl State {
         self.waiting.len().saturating_sub(self.free)
     }
 
-    /// Takes out the next job for a program that begins it at once.
-    fn next_begun(&mut self) -> Option<Request> {
-        self.drop_unfit();
+    /// Takes out the next job for a program that begins it at once, alone if it has to.
+    fn next(&mut self, program: u64) -> Option<Request> {
+        drop_unfit(&mut self.alone);
+        if self.loads.may_begin_alone(program, self.waiting.len())
+            && let Some(request) = self.alone.pop_front()
+        {
+            self.begin(program, true);
+            self.release_if_unwanted();
+            return Some(request);
+        }
+        let until = self.alone.back().map(|last| last.until + KEPT);
+        self.loads.choose(program, until, Instant::now());
+        self.next_begun(program)
+    }
+
+    /// Takes out the next job for a program that begins it at once beside others.
+    fn next_begun(&mut self, program: u64) -> Option<Request> {
+        drop_unfit(&mut self.waiting);
+        if !self.loads.may_begin(program, self.even()) {
+            return None;
+        }
         let request = self.waiting.pop_front()?;
-        self.free = self.free.saturating_sub(1);
+        self.begin(program, false);
         Some(request)
     }
 
-    /// Takes out the first jobs for as long as no program may begin them.
-    fn drop_unfit(&mut self) {
-        let now = Instant::now();
-        while let Some(first) = self.waiting.front() {
-            let (is_cut, is_in_doubt) = (first.cut.is_raised(), first.context.is_in_doubt(now.into_std()));
-            if !is_cut && !is_in_doubt {
-                return;
-            }
-            let first = self.waiting.pop_front();
-            // Who waited for one that was cut short will find out that it does not wait any more.
-            if let Some(first) = first.filter(|_| !is_cut) {
-                first.answer.send(Answer::InDoubt).ok();
-            }
+    fn begin(&mut self, program: u64, is_alone: bool) {
+        self.loads.begin(program, is_alone);
+        self.free = self.free.saturating_sub(1);
+    }
+
+    /// Gives the program that was chosen jobs again if none waits that has to run alone.
+    fn release_if_unwanted(&mut self) {
+        if self.alone.is_empty() {
+            self.loads.release();
         }
+    }
+
+    /// Returns the jobs among which this one waits.
+    fn queue_of(&mut self, request: &Request) -> &mut VecDeque<Request> {
+        if request.is_alone { &mut self.alone } else { &mut self.waiting }
     }
 
     /// Takes out the next job for a program that begins it later, unless another one would begin it at once. Steps are never
     /// taken ahead: the clock of a step cannot be paused.
-    fn next_ahead(&mut self) -> Option<Request> {
-        self.drop_unfit();
+    fn next_ahead(&mut self, program: u64) -> Option<Request> {
+        drop_unfit(&mut self.waiting);
         let is_step = self.waiting.front()?.context.step().is_some();
-        if is_step || self.surplus() == 0 {
+        if is_step || self.surplus() == 0 || self.loads.is_kept(program) {
             return None;
         }
         self.ahead += 1;
         self.waiting.pop_front()
     }
 
-    /// Returns how many jobs each program has begun if all jobs are spread evenly, or more.
+    /// Returns how many jobs each program has begun at least if all jobs are spread evenly.
     fn even(&self) -> usize {
-        (self.waiting.len() + self.begun()).div_ceil(self.ready.max(1))
+        (self.waiting.len() + self.begun()) / self.ready.max(1)
     }
 
     /// Returns how many jobs one program may take ahead now, so that the others get as many.
     fn share(&self) -> usize {
         self.surplus().div_ceil(self.ready.max(1))
+    }
+}
+
+/// Takes out the first jobs for as long as no program may begin them.
+fn drop_unfit(waiting: &mut VecDeque<Request>) {
+    let now = Instant::now();
+    while let Some(first) = waiting.front() {
+        let (is_cut, is_in_doubt) = (first.cut.is_raised(), first.context.is_in_doubt(now.into_std()));
+        if !is_cut && !is_in_doubt {
+            return;
+        }
+        let first = waiting.pop_front();
+        // Who waited for one that was cut short will find out that it does not wait any more.
+        if let Some(first) = first.filter(|_| !is_cut) {
+            first.answer.send(Answer::InDoubt).ok();
+        }
     }
 }
 
@@ -202,7 +247,7 @@ impl Slots {
         let request = request(number);
         if !state.closed {
             self.watch(&mut state, request.until);
-            state.waiting.push_back(request);
+            state.queue_of(&request).push_back(request);
         }
         self.announce(state);
         number
@@ -214,7 +259,7 @@ impl Slots {
         let mut state = self.lock();
         if !state.closed && !request.cut.is_raised() {
             self.watch(&mut state, request.until);
-            state.waiting.push_front(request);
+            state.queue_of(&request).push_front(request);
         }
         self.announce(state);
     }
@@ -222,9 +267,13 @@ impl Slots {
     /// Takes a job out. Returns false if it does not wait any more.
     pub(super) fn withdraw(&self, number: u64) -> bool {
         let mut state = self.lock();
-        let before = state.waiting.len();
+        let before = state.waiting.len() + state.alone.len();
         state.waiting.retain(|request| request.number != number);
-        state.waiting.len() < before
+        if !state.alone.is_empty() {
+            state.alone.retain(|request| request.number != number);
+            state.release_if_unwanted();
+        }
+        state.waiting.len() + state.alone.len() < before
     }
 
     /// Drops the jobs that have waited for too long, for as long as this runs. It serves all of them, because a timer for each
@@ -244,10 +293,11 @@ impl Slots {
 
     fn take_overdue(&self, now: Instant) -> Vec<Request> {
         let mut state = self.lock();
-        let all = std::mem::take(&mut state.waiting);
-        let (overdue, waiting) = all.into_iter().partition::<Vec<_>, _>(|request| request.until <= now);
-        state.look_at = waiting.iter().map(|request| request.until).min();
-        state.waiting = waiting.into();
+        let all = std::mem::take(&mut state.waiting).into_iter().chain(std::mem::take(&mut state.alone));
+        let (overdue, left) = all.partition::<Vec<_>, _>(|request| request.until <= now);
+        state.look_at = left.iter().map(|request| request.until).min();
+        let (alone, waiting) = left.into_iter().partition::<Vec<_>, _>(|request| request.is_alone);
+        (state.waiting, state.alone) = (waiting.into(), alone.into());
         overdue
     }
 
@@ -263,9 +313,17 @@ impl Slots {
         if self.one_at_a_time {
             self.arrived.notify_last();
         } else {
-            self.arrived.notify_one();
+            // The one that may have it takes it.
+            self.arrived.notify_waiters();
         }
         self.ring(state);
+    }
+
+    /// Wakes the programs that begin jobs if others than before may have those that wait.
+    fn pass_on(&self, state: &State) {
+        if !self.one_at_a_time && state.waiting.len() + state.alone.len() > 0 {
+            self.arrived.notify_waiters();
+        }
     }
 
     /// If no program would begin all jobs at once, wakes one that takes jobs ahead. If there are more jobs than programs, wakes a
@@ -283,12 +341,12 @@ impl Slots {
 
     /// Returns the next job for a program that begins it at once. The caller must note that in its [`Room`](super::room::Room) before it waits
     /// for anything else. If this is dropped, no job is lost.
-    pub(super) async fn take(&self) -> Request {
+    pub(super) async fn take(&self, program: u64) -> Request {
         loop {
             let mut arrived = pin!(self.arrived.notified());
             // From here on, no wake-up is lost. Only now look.
             arrived.as_mut().enable();
-            if let Some(request) = self.try_take() {
+            if let Some(request) = self.try_take(program) {
                 return request;
             }
             arrived.await;
@@ -297,7 +355,7 @@ impl Slots {
 
     /// Does the same for a program that takes jobs ahead, as soon as no other program would begin the job at once. Returns
     /// `None` if a job arrives after `until`.
-    pub(super) async fn take_ahead(&self, until: Instant) -> Option<Request> {
+    pub(super) async fn take_ahead(&self, program: u64, until: Instant) -> Option<Request> {
         loop {
             let mut surplus = pin!(self.surplus.notified());
             surplus.as_mut().enable();
@@ -306,7 +364,7 @@ impl Slots {
                 self.surplus.notify_one();
                 return None;
             }
-            if let Some(request) = self.try_take_ahead() {
+            if let Some(request) = self.try_take_ahead(program) {
                 return Some(request);
             }
             surplus.await;
@@ -314,30 +372,44 @@ impl Slots {
     }
 
     /// As [`Slots::take`], without waiting.
-    pub(super) fn try_take(&self) -> Option<Request> {
-        self.lock().next_begun()
+    pub(super) fn try_take(&self, program: u64) -> Option<Request> {
+        let mut state = self.lock();
+        let chosen = state.loads.chosen();
+        let request = state.next(program);
+        if request.is_some() || state.loads.chosen() != chosen {
+            self.pass_on(&state);
+        }
+        request
     }
 
     /// As [`Slots::take_ahead`], without waiting.
-    pub(super) fn try_take_ahead(&self) -> Option<Request> {
+    pub(super) fn try_take_ahead(&self, program: u64) -> Option<Request> {
         let mut state = self.lock();
-        let request = state.next_ahead()?;
+        let request = state.next_ahead(program)?;
         // There may be more than one.
         self.ring(state);
         Some(request)
     }
 
     /// Returns the jobs that a program with these places gets now: its share, so that the others get as many.
-    pub(super) fn try_take_all(&self, places: Places) -> Taken {
+    pub(super) fn try_take_all(&self, program: u64, places: Places) -> Taken {
         let (mut state, mut taken) = (self.lock(), Taken::default());
-        let most = state.even().saturating_sub(places.begun).min(places.begin);
-        while taken.begin.len() < most {
-            let Some(request) = state.next_begun() else { return taken };
+        let chosen = state.loads.chosen();
+        while taken.begin.len() < places.begin {
+            let is_first = taken.begin.is_empty();
+            let next = if is_first { state.next(program) } else { state.next_begun(program) };
+            let Some(request) = next else { break };
             taken.begin.push(request);
+        }
+        if !taken.begin.is_empty() || state.loads.chosen() != chosen {
+            self.pass_on(&state);
+        }
+        if taken.begin.len() < places.begin {
+            return taken;
         }
         let (share, mut bytes) = (state.share().min(places.ahead), places.ahead_bytes);
         while taken.ahead.len() < share && bytes > 0 {
-            let Some(request) = state.next_ahead() else { break };
+            let Some(request) = state.next_ahead(program) else { break };
             bytes = bytes.saturating_sub(request.line_bytes());
             taken.ahead.push(request);
         }
@@ -368,7 +440,7 @@ impl Slots {
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        let waiting = std::mem::take(&mut state.waiting);
+        let waiting = (std::mem::take(&mut state.waiting), std::mem::take(&mut state.alone));
         drop(state);
         drop(waiting);
     }
@@ -377,6 +449,7 @@ impl Slots {
     pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
+        self.pass_on(&state);
         self.ring(state);
     }
 
@@ -389,7 +462,7 @@ impl Slots {
 mod tests {
     use super::*;
     use crate::handlers::fixture::context;
-    use crate::handlers::pool::room::Starting;
+    use crate::handlers::pool::room::{Room, Starting};
     use futures_util::FutureExt;
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -397,6 +470,14 @@ mod tests {
     fn push_with(
         slots: &Slots,
         context: JobContext,
+        patience: Duration,
+    ) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
+        push_as(slots, (context, false), patience)
+    }
+
+    fn push_as(
+        slots: &Slots,
+        (context, is_alone): (JobContext, bool),
         patience: Duration,
     ) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
         let (answer, receiver) = oneshot::channel();
@@ -407,6 +488,7 @@ mod tests {
             context,
             payload: Bytes::new(),
             max_attempts: 1,
+            is_alone,
             patience,
             until: Instant::now() + patience,
             answer,
@@ -420,14 +502,22 @@ mod tests {
     }
 
     fn taken(slots: &Slots) -> Option<u64> {
-        slots.take().now_or_never().map(|request| request.number)
+        taken_by(slots, 0)
+    }
+
+    fn taken_by(slots: &Slots, program: u64) -> Option<u64> {
+        slots.take(program).now_or_never().map(|request| request.number)
+    }
+
+    fn push_alone(slots: &Slots, patience: Duration) -> (u64, oneshot::Receiver<Answer>, Arc<CutFlag>) {
+        push_as(slots, (context(&[]), true), patience)
     }
 
     #[test]
     fn jobs_are_taken_in_order_and_one_that_is_put_back_comes_first() {
         let slots = Slots::new(1);
         let kept: Vec<_> = (0..3).map(|_| push(&slots)).collect();
-        let first = slots.take().now_or_never().unwrap();
+        let first = slots.take(0).now_or_never().unwrap();
         slots.put_back(first);
         assert_eq!([taken(&slots), taken(&slots)], [Some(0), Some(1)]);
         kept[2].2.raise();
@@ -467,8 +557,8 @@ mod tests {
         assert_eq!(taken(&slots), Some(0));
     }
 
-    fn all(slots: &Slots, places: Places) -> (Vec<u64>, Vec<u64>) {
-        let Taken { begin, ahead } = slots.try_take_all(places);
+    fn all(slots: &Slots, room: &Room<'_>, places: Places) -> (Vec<u64>, Vec<u64>) {
+        let Taken { begin, ahead } = slots.try_take_all(room.program(), places);
         let numbers = |requests: Vec<Request>| requests.iter().map(|request| request.number).collect();
         (numbers(begin), numbers(ahead))
     }
@@ -476,23 +566,23 @@ mod tests {
     #[test]
     fn a_program_takes_what_it_begins_and_its_share_of_the_rest_at_once() {
         let slots = Slots::new(2);
-        let (_one, _other) = (Starting::new(&slots, 1).ready(2, 8), Starting::new(&slots, 1).ready(2, 8));
+        let (one, other) = (Starting::new(&slots, 1).ready(2, 8), Starting::new(&slots, 1).ready(2, 8));
         let kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
         kept[1].2.raise();
-        let places = Places { begun: 0, begin: 2, ahead: 8, ahead_bytes: 10_000 };
+        let places = Places { begin: 2, ahead: 8, ahead_bytes: 10_000 };
         assert_eq!(
-            all(&slots, places),
+            all(&slots, &one, places),
             (vec![0, 2], vec![3, 4, 5]),
             "7 wait, and the other one begins 2 of them"
         );
         assert_eq!(
-            all(&slots, Places { begin: 0, ahead_bytes: 1, ..places }),
+            all(&slots, &one, Places { begin: 0, ahead_bytes: 1, ..places }),
             (vec![], vec![6]),
             "no more bytes"
         );
-        assert_eq!(all(&slots, Places { begin: 0, ahead: 0, ..places }), (vec![], vec![]));
-        assert_eq!(all(&slots, places.at_most(1)), (vec![7], vec![]));
-        assert_eq!(all(&slots, places), (vec![8, 9], vec![]));
+        assert_eq!(all(&slots, &one, Places { begin: 0, ahead: 0, ..places }), (vec![], vec![]));
+        assert_eq!(all(&slots, &other, places.at_most(1)), (vec![7], vec![]));
+        assert_eq!(all(&slots, &other, Places { begin: 1, ..places }), (vec![8], vec![9]));
         assert!(places.at_most(0).is_empty() && !places.at_most(3).is_empty());
     }
 
@@ -525,12 +615,86 @@ mod tests {
     #[test]
     fn jobs_are_spread_over_the_programs_that_are_ready() {
         let slots = Slots::new(50);
-        let (_one, _other) = (Starting::new(&slots, 1).ready(50, 0), Starting::new(&slots, 1).ready(50, 0));
+        let (one, other) = (Starting::new(&slots, 1).ready(50, 0), Starting::new(&slots, 1).ready(50, 0));
         let _kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
-        let places = Places { begun: 0, begin: 50, ahead: 0, ahead_bytes: 0 };
-        assert_eq!(all(&slots, places).0.len(), 5);
-        assert_eq!(all(&slots, Places { begun: 5, begin: 45, ..places }).0.len(), 0);
-        assert_eq!(all(&slots, places).0.len(), 5);
+        let places = Places { begin: 50, ahead: 0, ahead_bytes: 0 };
+        assert_eq!(all(&slots, &one, places).0.len(), 5);
+        assert_eq!(all(&slots, &one, Places { begin: 45, ..places }).0.len(), 0);
+        assert_eq!(taken_by(&slots, one.program()), None, "nor does it when it waits for one");
+        assert_eq!(all(&slots, &other, places).0.len(), 5);
+    }
+
+    #[test]
+    fn the_job_that_is_left_over_goes_to_the_program_that_has_the_fewest() {
+        let slots = Slots::new(50);
+        let rooms = [9, 9, 1].map(|most| Starting::new(&slots, 1).ready(most, 0));
+        let [one, other, small] = rooms.each_ref().map(Room::program);
+        let _kept: Vec<_> = (0..4).map(|_| push(&slots)).collect();
+        assert_eq!([taken_by(&slots, one), taken_by(&slots, one)], [Some(0), None]);
+        let mut waiting = pin!(slots.take(one));
+        assert!(waiting.as_mut().now_or_never().is_none(), "the others have none");
+        assert_eq!([taken_by(&slots, other), taken_by(&slots, small)], [Some(1), Some(2)]);
+        assert_eq!(waiting.now_or_never().map(|request| request.number), Some(3), "it was woken");
+        let _more: Vec<_> = (0..2).map(|_| push(&slots)).collect();
+        assert_eq!(
+            [taken_by(&slots, small), taken_by(&slots, one), taken_by(&slots, other)],
+            [None, None, Some(4)]
+        );
+        assert_eq!(taken_by(&slots, one), Some(5), "the one that has fewer is full");
+    }
+
+    #[test]
+    fn a_job_runs_alone_and_the_others_go_to_other_programs() {
+        let slots = Slots::new(50);
+        let (mut one, other) = (Starting::new(&slots, 1).ready(50, 8), Starting::new(&slots, 1).ready(50, 8));
+        let _busy: Vec<_> = (0..2).map(|_| push(&slots)).collect();
+        assert_eq!([taken_by(&slots, one.program()), taken_by(&slots, other.program())], [Some(0), Some(1)]);
+        one.take();
+        let mut waiting = pin!(slots.take(one.program()));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let _alone = push_alone(&slots, PATIENCE);
+        let _others: Vec<_> = (0..3).map(|_| push(&slots)).collect();
+        assert!(waiting.as_mut().now_or_never().is_none(), "it has a job");
+        let places = Places { begin: 49, ahead: 8, ahead_bytes: 10_000 };
+        assert_eq!(all(&slots, &one, places), (vec![], vec![]), "it gets no others");
+        assert_eq!(all(&slots, &other, places), (vec![3, 4, 5], vec![]), "they wait for nothing");
+        one.end();
+        one.tell();
+        let last = push(&slots);
+        assert_eq!(all(&slots, &one, places), (vec![2], vec![]), "it is alone");
+        assert_eq!(all(&slots, &one, places), (vec![], vec![]));
+        assert_eq!(
+            taken_by(&slots, other.program()),
+            Some(last.0),
+            "it has more jobs, but the first one is kept"
+        );
+    }
+
+    #[test]
+    fn a_program_stays_chosen_until_the_job_that_waited_is_back() {
+        let slots = Slots::new(50);
+        let mut only = Starting::new(&slots, 1).ready(50, 0);
+        let _busy = push(&slots);
+        assert_eq!(taken_by(&slots, only.program()), Some(0));
+        only.take();
+        let first = push_alone(&slots, Duration::ZERO);
+        let _other = push(&slots);
+        assert_eq!(taken_by(&slots, only.program()), None);
+        assert_eq!(slots.take_overdue(Instant::now()).len(), 1, "it has waited for too long");
+        assert_eq!((taken_by(&slots, only.program()), slots.withdraw(first.0)), (None, false));
+        only.end();
+        only.tell();
+        let second = push_alone(&slots, PATIENCE);
+        assert_eq!(taken_by(&slots, only.program()), Some(second.0));
+        only.take();
+        only.end();
+        only.tell();
+        let third = push_alone(&slots, PATIENCE);
+        assert_eq!(taken_by(&slots, only.program()), Some(2), "after one, the others come first");
+        let another = push(&slots);
+        assert_eq!(taken_by(&slots, only.program()), None);
+        assert!(slots.withdraw(third.0));
+        assert_eq!(taken_by(&slots, only.program()), Some(another.0), "no job has to run alone any more");
     }
 
     fn soon() -> Instant {
@@ -538,7 +702,7 @@ mod tests {
     }
 
     fn taken_ahead(slots: &Slots) -> Option<u64> {
-        slots.take_ahead(soon()).now_or_never().flatten().map(|request| request.number)
+        slots.take_ahead(0, soon()).now_or_never().flatten().map(|request| request.number)
     }
 
     #[test]
@@ -567,10 +731,10 @@ mod tests {
         let _kept: Vec<_> = (0..2).map(|_| push(&slots)).collect();
         assert_eq!(taken(&slots), Some(0));
         busy.take();
-        let mut waiting = pin!(slots.take_ahead(soon()));
+        let mut waiting = pin!(slots.take_ahead(0, soon()));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(idle);
-        let late = slots.take_ahead(Instant::now() - Duration::from_secs(1));
+        let late = slots.take_ahead(0, Instant::now() - Duration::from_secs(1));
         assert!(late.now_or_never().is_some_and(|request| request.is_none()), "it is too late for this one");
         assert_eq!(waiting.now_or_never().flatten().map(|request| request.number), Some(1));
     }

@@ -24,10 +24,10 @@ pub(super) struct Taking<'a> {
 
 impl<'a> Taking<'a> {
     /// Waits for a job for a program.
-    pub(super) fn new(slots: &'a Slots, wish: Wish) -> Self {
+    pub(super) fn new(slots: &'a Slots, program: u64, wish: Wish) -> Self {
         let (is_ahead, request): (_, BoxFuture<'a, _>) = match wish {
-            Wish::Begin => (false, Box::pin(async move { Some(slots.take().await) })),
-            Wish::Ahead(until) => (true, Box::pin(slots.take_ahead(until))),
+            Wish::Begin => (false, Box::pin(async move { Some(slots.take(program).await) })),
+            Wish::Ahead(until) => (true, Box::pin(slots.take_ahead(program, until))),
         };
         Self { is_ahead, request }
     }

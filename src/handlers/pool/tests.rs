@@ -1,6 +1,7 @@
 //! The pool with real programs, written in Python.
 
 mod ahead;
+mod alone;
 mod errors;
 
 use std::time::Instant as Clock;

@@ -47,6 +47,23 @@ fn a_hanging_job_holds_up_no_neighbor_in_its_program() {
 }
 
 #[test]
+fn a_job_that_aborts_its_program_again_and_again_kills_no_neighbor() {
+    let policy = "max_attempts = 1\nmax_losses = 3\njitter = 0.0\nbackoff = { fixed = \"200ms\" }";
+    let stage = Stage::acting("processes = 1\ninflight = 50", policy);
+    let healthy: Vec<String> = (0..12).map(|nth| nth.to_string()).collect();
+    healthy.iter().for_each(|id| stage.submit(id, "0.3"));
+    stage.submit("abort", "\"abort\"");
+    let _worker = stage.start();
+    for id in &healthy {
+        assert_eq!(stage.until_over(id), "done", "{id}");
+    }
+    let status = stage.until_ended("abort");
+    assert_eq!(status["state"], "dead", "{status}");
+    let why = "the program ended without an answer (signal: 6 (SIGABRT)";
+    assert!(status.to_string().contains(why), "it ran alone at last: {status}");
+}
+
+#[test]
 fn a_worker_does_not_wait_for_a_program_that_cannot_start() {
     let stage = Stage::acting("processes = 1", "");
     let banner = "open('pids', 'a').write('1\\n')\nprint('Welcome!', flush=True)\n";

@@ -44,6 +44,9 @@ def perform(job):
     elif what == "crash":
         sys.stderr.write("out of luck\n")
         os._exit(3)
+    elif what == "abort":
+        time.sleep(0.2)
+        os.abort()
     elif what == "nonsense":
         print("PHP Warning: undefined", flush=True)
         time.sleep(1000)
