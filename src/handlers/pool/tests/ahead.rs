@@ -41,7 +41,9 @@ while True:
     if what == 'hang': time.sleep(1000)
     if isinstance(what, float): time.sleep(what)
     if isinstance(what, str) and what.startswith('/'):
-        while not os.path.exists(what): time.sleep(0.01)
+        while not os.path.exists(what):
+            look(False)
+            time.sleep(0.01)
     answer(job, result=[os.getpid(), begun])";
 
 /// A pool with one program that takes eight jobs ahead.
