@@ -162,7 +162,6 @@ def bulk(hands):
 def replay(hands):
     hands.stage.repair()
     found = hands.watch.open("/queues/mail/jobs/mail-1")
-    hands.click("main .actions a[href*='/queues/mail/dead/']")
     hands.click("main .actions a[href$='/replay']")
     hands.fill()
     return found + hands.send(by_keyboard=True) + left(hands, "mail", "done", "mail-1")
@@ -170,7 +169,7 @@ def replay(hands):
 
 def edit_letter(hands):
     found = hands.watch.open("/queues/mail/jobs/mail-2")
-    hands.click("main .actions a[href*='/queues/mail/dead/']")
+    hands.click("main .actions a[href*='/queues/mail/dead/']:not([href$='/replay'])")
     hands.click("main .actions a[href$='/edit']")
     hands.fill(payload='{"to": "ann@example.com"}')
     return found + hands.send()
@@ -178,7 +177,7 @@ def edit_letter(hands):
 
 def drop(hands):
     found = hands.watch.open("/queues/mail/jobs/mail-3")
-    hands.click("main .actions a[href*='/queues/mail/dead/']")
+    hands.click("main .actions a[href*='/queues/mail/dead/']:not([href$='/replay'])")
     hands.click("main .actions a[href$='/drop']")
     hands.fill()
     return found + hands.send()
