@@ -41,14 +41,14 @@ impl FairShare {
     ///
     /// [`InvalidLimit`] if this is not the name of a field that gates can depend on.
     pub fn new(field: &str) -> Result<Self, InvalidLimit> {
-        if is_in_payload(field) {
-            return Err(InvalidLimit::new(IN_PAYLOAD.to_owned()));
-        }
         if !is_field(field) {
             let most = GateName::MAX_FIELD_BYTES;
-            let why = format!(
-                "a queue is shared by a field of 1 to {most} letters, digits, dots, hyphens and underscores"
-            );
+            let why = match is_in_payload(field) {
+                true => IN_PAYLOAD.to_owned(),
+                false => format!(
+                    "a queue is shared by a field of 1 to {most} letters, digits, dots, hyphens and underscores"
+                ),
+            };
             return Err(InvalidLimit::new(why));
         }
         Ok(Self { by: field.to_owned(), weights: BTreeMap::new() })

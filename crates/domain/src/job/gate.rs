@@ -117,14 +117,15 @@ impl FromStr for GateName {
             },
             Some(_) => false,
         };
-        let is_payload = text
-            .strip_prefix("key:")
-            .is_some_and(|key| is_in_payload(key.split_once('=').map_or(key, |(field, _)| field)));
-        let rule = match is_payload {
+        let gate = Self(text.into());
+        if fits {
+            return Ok(gate);
+        }
+        let rule = match gate.field().is_some_and(is_in_payload) {
             true => IN_PAYLOAD,
             false => "a gate must be queue, type:<type>, key:<field> or key:<field>=<value>",
         };
-        fits.then(|| Self(text.into())).ok_or_else(|| InvalidName::new("gate", text, rule))
+        Err(InvalidName::new("gate", text, rule))
     }
 }
 
