@@ -134,7 +134,8 @@ impl Envelope {
     /// keep none there count them, too.
     fn large_bytes(&self) -> usize {
         let mut inline = InlineFields::new();
-        let large = self.fields().filter(|field| *field != MARK && !inline.keep(*field));
+        let large =
+            self.fields().filter(|field| *field != MARK && !inline.names_key(*field) && !inline.keep(*field));
         large.map(|(name, value)| name.len() + value.len()).sum()
     }
 }
@@ -215,11 +216,8 @@ impl InlineFields {
             && Offloaded::read(value).is_some()
     }
 
-    /// Returns true if this field, the next one of its entry, stays.
+    /// Returns true if this field, the next one of its entry that does not name the key, stays.
     fn keep(&mut self, (name, value): (&[u8], &[u8])) -> bool {
-        if self.names_key((name, value)) {
-            return true;
-        }
         let most = if name.starts_with(b"dead_") { MAX_WRITTEN_BYTES } else { MAX_VALUE_BYTES };
         let known = INLINE.iter().position(|inline| *inline == name);
         let Some(nth) = known.filter(|_| value.len() <= most) else { return false };
