@@ -101,6 +101,11 @@ impl<'a> Candidate<'a> {
         Cow::Owned(mask_text(self.masked, &text).into_owned().into_bytes())
     }
 
+    /// A text of UTF-8 as those see it who look for it.
+    pub(super) fn shown_text(&self, text: String) -> String {
+        if let Cow::Owned(shown) = mask_text(self.masked, &text) { shown } else { text }
+    }
+
     /// The payload and its encoding; `None` for an encoding that does not exist.
     pub(super) fn payload(&self) -> Result<(&'a [u8], Option<Encoding>), Match> {
         let encoding = match self.field("encoding")? {

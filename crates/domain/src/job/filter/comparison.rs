@@ -125,8 +125,7 @@ impl Comparison {
             }
         };
         if let Some(Scalar::Text(text)) = &mut found {
-            let shown = String::from_utf8_lossy(&candidate.shown(text.as_bytes())).into_owned();
-            *text = shown;
+            *text = candidate.shown_text(std::mem::take(text));
         }
         Ok(self.compare(found.as_ref()))
     }
