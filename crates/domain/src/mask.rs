@@ -85,7 +85,7 @@ fn quote(text: &str) -> &str {
 /// The length of what stands before the closing quote, or of all that is left.
 fn quoted(text: &str, open: &str) -> usize {
     let closes = |at: usize| {
-        let escapes = text[..at].len() - text[..at].trim_end_matches('\\').len();
+        let escapes = at - text[..at].trim_end_matches('\\').len();
         // In JSON within JSON, a further backslash escapes the quote.
         if open.len() > 1 { escapes == 0 } else { escapes.is_multiple_of(2) }
     };
@@ -105,7 +105,9 @@ fn bracketed(text: &str) -> usize {
             (true, true) if matches!(c, '}' | ']' | ')') => depth = depth.saturating_sub(1),
             (_, _) => {}
         }
-        at += mark.len().max(c.len_utf8());
+        // Of backslashes before no quote, each would be counted from again.
+        let escapes = text[at..].len() - text[at..].trim_start_matches('\\').len();
+        at += mark.len().max(escapes).max(c.len_utf8());
         if depth == 0 {
             return at;
         }
