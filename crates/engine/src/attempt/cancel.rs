@@ -152,7 +152,8 @@ impl Queue {
                 Found { envelope, lane, entry: Some(entry), room }
             }
         };
-        Ok(found.life().zip(other.life()).is_none_or(|(own, other)| own == other))
+        let life = |found: &Found| found.life(found.job().as_ref());
+        Ok(life(found).zip(life(&other)).is_none_or(|(own, other)| own == other))
     }
 
     async fn cancel_at(
@@ -163,7 +164,7 @@ impl Queue {
         retention: Duration,
     ) -> Result<Answer, Error> {
         let job = found.job();
-        let life = found.life();
+        let life = found.life(job.as_ref());
         let FollowUpArgs { keys: [lock, batch], ends } = match (&job, &life) {
             (Some(job), _) => FollowUpArgs::of(
                 &self.keys,
@@ -312,15 +313,15 @@ impl Found {
         JobSpec::parse(&self.envelope, entry, self.lane).ok()
     }
 
-    /// Its life, if its entry or its fields tell, even if they do not form a job.
-    fn life(&self) -> Option<Life> {
+    /// Its life, if its entry or its fields tell, even if they do not form a `job`.
+    fn life(&self, job: Option<&JobSpec>) -> Option<Life> {
         if self.entry.is_none() && !self.names_life() {
             return None;
         }
         let named =
             || self.envelope.get(b"life").and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
         let of_entry = || self.entry.map(|entry| Life::of_entry(entry, self.lane));
-        self.job().map(|job| job.life).or_else(named).or_else(of_entry)
+        job.map(|job| job.life.clone()).or_else(named).or_else(of_entry)
     }
 
     fn names_life(&self) -> bool {
