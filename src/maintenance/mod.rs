@@ -4,11 +4,12 @@
 //! The [leader](leader) takes the lease. While it holds the lease, it runs the [promoter](promoter) (due jobs to their
 //! lanes), the [claimer](claimer) (entries of silent consumers), the search for [orphans](orphans) (entries that nobody
 //! holds), the [waker](waker) (standby workers), the [reaper](reaper) (consumers whose processes are gone), the
-//! [sweeper](sweeper) (cancellation requests that can no longer take effect), the search for deleted [letters](letters) (what
-//! they held), the [trimmer](trimmer) (dead letters beyond
-//! the queue's limits, which go to the [archive](archive) first), the [campaigner](campaigner) (bulk replays), the
-//! [rooms](rooms) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker
-//! knows), the [gauge](gauge) (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need no leader: every process handles [them](cron).
+//! [sweeper](sweeper) (cancellation requests that can no longer take effect), the search for deleted [letters](letters)
+//! (what dead letters held that somebody deleted by hand), the [trimmer](trimmer) (dead letters beyond the queue's limits,
+//! which go to the [archive](archive) first), the [campaigner](campaigner) (bulk replays), the [rooms](rooms) (jobs that
+//! wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker knows), the [gauge](gauge)
+//! (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need no leader: every
+//! process handles [them](cron).
 
 mod archive;
 mod campaigner;

@@ -110,7 +110,7 @@ impl Pacing {
     }
 
     /// Returns how long no worker has asked about a room whose type none of them knows. Each worker that knows a type asks at
-    /// least twice in this time, if it finds all rooms in so many questions.
+    /// least twice in this time, if it finds all rooms in this many questions.
     pub fn unasked_for(self, questions: u64) -> Duration {
         let questions = u32::try_from(questions.max(1)).unwrap_or(u32::MAX);
         self.rooms_asked_every().saturating_mul(2).saturating_mul(questions) + Duration::from_secs(2)

@@ -1,10 +1,11 @@
 -- decide: write an operator's decision about a step, and do what follows from it for a dead job. It begins with the
 -- write that a full Redis refuses, so it is refused as a whole. Without a step it only does what follows from a late
 -- report.
--- stream: that of the job. result: that of the step, or ''. action: the note for the audit, packed, or '' for none. version, letter_id: the ledger's version, and the dead letter or '', that this is based on.
--- step: '' for none. state: its new one. follows: 'done', 'replay' or 'stay'. FIRST_RESTATED: only if the letter stays, and
--- says from now on why: its fingerprint, the ms of its death, its type, its new reason, its error, how far its steps are, what
--- it was before. place: the key that says, for kept_ms, which letter took its place.
+-- stream: that of the job. place: the key that says, for kept_ms, which letter took the place of this one.
+-- version, letter_id: the ledger's version, and the dead letter or '', that this is based on. step: '' for none. state: its
+-- new one. follows: 'done', 'replay' or 'stay'. result: that of the step, or ''. action: the note for the audit, packed, or ''
+-- for none. FIRST_RESTATED: only if the letter stays, and from now on gives another reason: its fingerprint, the ms of its
+-- death, its type, its new reason, its error, how far its steps are, what it was before.
 -- returns {1, unnoted} written, {2, unnoted, entry id} written and the job is replayed, {3, unnoted} written and the job is
 --   done, {0} something has changed. unnoted: '' or why the audit does not have it
 local ledger, record, dead, high, normal, low, lock, batch, stream, offloaded, place, audit = unpack(KEYS)

@@ -71,7 +71,7 @@ pub enum DecideError {
         /// Why not.
         why: Undecidable,
     },
-    /// The result is none that a step can have.
+    /// No step can have this result.
     #[error("the result cannot be kept: {0}")]
     BadResult(String),
     /// Somebody else decided, or the step changed, between the lookup and the decision.

@@ -37,7 +37,7 @@ pub enum Role {
     Confirming,
 }
 
-/// How long the write may take that precedes a request to end a block.
+/// How long each of the two commands that end a block may take: a write, and the request itself.
 const UNBLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often a script is resent if its server names another owner of the keys; that owner has not been asked yet.
@@ -192,7 +192,8 @@ impl Link {
         Ok(link)
     }
 
-    /// The same for one on which commands block: `never` is a key of the server that never exists; see [`Link::unblock`].
+    /// Opens a further link to the same server, on which commands block. `never` is a key of the server that never exists; see
+    /// [`Link::unblock`].
     pub(crate) async fn open_blocking(&self, never: Key) -> Result<Self, Error> {
         let (shared, beside) = (&self.shared, Some((self.clone(), never)));
         let (access, locator) = (shared.access.clone(), shared.locator.clone());
@@ -266,7 +267,7 @@ impl Link {
             return;
         }
         let unblock = Box::pin(client.unblock_self(Some(ClientUnblockFlag::Timeout)));
-        if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(1), unblock).await {
+        if let Ok(Err(error)) = tokio::time::timeout(UNBLOCK_TIMEOUT, unblock).await {
             tracing::debug!(error = error.details(), "failed to unblock the connection");
         }
     }

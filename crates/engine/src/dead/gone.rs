@@ -73,7 +73,7 @@ impl DeadLetters<'_> {
         Ok(forgotten)
     }
 
-    /// The same with all letters.
+    /// Goes through the whole list with [`DeadLetters::forget_gone`].
     pub(super) async fn forget_all_gone(self) -> Result<(), Error> {
         let mut from: Option<String> = None;
         loop {

@@ -118,8 +118,7 @@ impl Queue {
         Ok(Shared { sorted, left, failed: first.failed.or(next.failed), ..next })
     }
 
-    /// Runs the script. Also returns for each lane nothing, or a mark that begins with the entry after
-    /// which to look.
+    /// Runs the script. Also returns for each lane nothing, or a mark that begins with the entry after which to look.
     async fn share_seen(
         &self,
         window: Option<usize>,

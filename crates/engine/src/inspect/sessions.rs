@@ -31,7 +31,8 @@ impl Broker {
         self.ended_sessions_in(keys::ended_sessions(self.namespace(), of))
     }
 
-    /// The same in this key, for a rehearsal.
+    /// Gives access to ended sessions that are kept in this key. Only a rehearsal names another one than
+    /// [`Broker::ended_sessions`].
     pub(crate) fn ended_sessions_in(&self, key: Key) -> EndedSessions {
         EndedSessions { link: self.link_to(&key), key }
     }

@@ -24,7 +24,7 @@ const PAGE: usize = 100;
 /// About how many rooms of any kind one command of a walk returns.
 const SCANNED: i64 = 1000;
 
-/// The most commands of one walk. A worker that knows many types finds so many rooms each time that it asks.
+/// The most commands of one walk. A worker that knows many types takes this many each time that it asks.
 const MAX_SCANS: usize = 20;
 
 /// The most workers that are asked what they know, …
@@ -217,8 +217,8 @@ impl Queue {
     /// Returns the types that the live workers of the queue know; `None` if that is not known: no worker is live, or they
     /// know more than a thousand types or 32 KiB of names.
     ///
-    /// The queue's leader writes this down every 10 s, and less often if the queue has many workers. It is not known either after
-    /// a worker with further types has joined, until the leader has asked again.
+    /// The queue's leader writes this down every 10 s, and less often if the queue has many workers. After a worker with
+    /// further types has joined, they are not known until the leader has asked again.
     ///
     /// ```no_run
     /// # use streamfleet_engine as streamfleet;
