@@ -186,18 +186,19 @@ impl Link {
 
     /// Opens another connection to the same server.
     pub(crate) async fn open_another(&self, role: Role) -> Result<Self, Error> {
-        let shared = &self.shared;
-        let link = Self::new(shared.access.clone(), shared.locator.clone(), role, shared.meter.clone());
-        link.ready().await?;
-        Ok(link)
+        self.open_beside(role, None).await
     }
 
     /// Opens a further link to the same server, on which commands block. `never` is a key of the server that never exists; see
     /// [`Link::unblock`].
     pub(crate) async fn open_blocking(&self, never: Key) -> Result<Self, Error> {
-        let (shared, beside) = (&self.shared, Some((self.clone(), never)));
+        self.open_beside(Role::Blocking, Some((self.clone(), never))).await
+    }
+
+    async fn open_beside(&self, role: Role, beside: Option<(Self, Key)>) -> Result<Self, Error> {
+        let shared = &self.shared;
         let (access, locator) = (shared.access.clone(), shared.locator.clone());
-        let link = Self::new_beside(access, locator, Role::Blocking, shared.meter.clone(), beside);
+        let link = Self::new_beside(access, locator, role, shared.meter.clone(), beside);
         link.ready().await?;
         Ok(link)
     }
