@@ -282,7 +282,7 @@ impl Queue {
     /// number. A life that begins later gets another number.
     async fn has_entry_of(&self, named: &JobId, life: &str) -> Result<bool, Error> {
         let Some((entry, lane)) = named.origin().filter(|_| !life.is_empty()) else { return Ok(false) };
-        let found = self.read_entry(lane, entry).await?.and_then(|entry| entry.envelope);
+        let found = self.bare_entry(lane, None, entry).await?.and_then(|entry| entry.envelope);
         Ok(found.is_some_and(|fields| fields.get(b"life").is_none_or(|own| own == life.as_bytes())))
     }
 }

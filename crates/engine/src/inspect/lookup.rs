@@ -161,7 +161,7 @@ impl Queue {
     }
 
     /// Returns one entry as it is in its lane or room, without its offloaded fields; `None` if it no longer exists.
-    pub(super) async fn bare_entry(
+    pub(crate) async fn bare_entry(
         &self,
         lane: Lane,
         room: Option<&str>,
