@@ -70,7 +70,7 @@ end
 local PROBE = '?'
 
 -- True if an entry of a lane exists and is not pending. XRANGE would hand all of it to Lua, which takes long if it has many MiB,
--- but XCLAIM with FORCE tells its id alone. It takes nothing from other consumers: no entry has been silent for so long. A lane
+-- but XCLAIM with FORCE tells its id alone. It takes nothing from other consumers: no entry has been silent that long. A lane
 -- without the group does not tell: true.
 local function is_unread(stream, entry)
   -- If the login may not do this, nothing is claimed.
