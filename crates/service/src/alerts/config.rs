@@ -126,7 +126,7 @@ impl Config {
         environment: impl Into<String> => Some(environment.into());
         /// Sets the language of messages: by default, English.
         language: Language;
-        /// Sets whether messages have the errors of jobs, which may have anything in them: by default, they have.
+        /// Sets whether messages have the errors of jobs, which may have anything in them: by default, they do.
         errors: bool;
         /// Sets when the first reminder is sent: 1 s to 7 d, by default after 1 h.
         remind_after: Duration;

@@ -23,42 +23,32 @@ pub(super) enum Line {
 impl Language {
     /// A line that says this.
     pub(super) fn line(self, line: Line, text: &str) -> String {
-        let (english, chinese) = match line {
-            Line::What => ("What", "问题"),
-            Line::Where => ("Where", "位置"),
-            Line::Since => ("Since", "开始时间"),
-            Line::Resolved => ("Resolved", "解决时间"),
-            Line::Jobs => ("Jobs", "任务数"),
-            Line::Example => ("Example", "示例"),
-            Line::Look => ("Look", "查看"),
-            Line::Silence => ("Silence", "不再提醒"),
-            Line::Sent => ("Sent", "发送时间"),
+        let name = match line {
+            Line::What => self.either("What", "问题"),
+            Line::Where => self.either("Where", "位置"),
+            Line::Since => self.either("Since", "开始时间"),
+            Line::Resolved => self.either("Resolved", "解决时间"),
+            Line::Jobs => self.either("Jobs", "任务数"),
+            Line::Example => self.either("Example", "示例"),
+            Line::Look => self.either("Look", "查看"),
+            Line::Silence => self.either("Silence", "不再提醒"),
+            Line::Sent => self.either("Sent", "发送时间"),
         };
-        match self {
-            Self::En => format!("{english}: {text}"),
-            Self::ZhCn => format!("{chinese}：{text}"),
-        }
+        self.with_colon(name, text)
     }
 
     /// Why a message about an incident is sent.
     pub(super) fn heading(self, reason: Reason) -> &'static str {
-        match (self, reason) {
-            (Self::En, Reason::Opened) => "OPEN",
-            (Self::En, Reason::Reminder) => "STILL OPEN",
-            (Self::En, Reason::Resolved) => "RESOLVED",
-            (Self::ZhCn, Reason::Opened) => "新事件",
-            (Self::ZhCn, Reason::Reminder) => "尚未解决",
-            (Self::ZhCn, Reason::Resolved) => "已解决",
+        match reason {
+            Reason::Opened => self.either("OPEN", "新事件"),
+            Reason::Reminder => self.either("STILL OPEN", "尚未解决"),
+            Reason::Resolved => self.either("RESOLVED", "已解决"),
         }
     }
 
     /// The title of a message about one incident, without the tags.
     pub(super) fn title(self, reason: Reason, incident: &Incident) -> String {
-        let (heading, what) = (self.heading(reason), self.what(incident));
-        match self {
-            Self::En => format!("{heading}: {what}"),
-            Self::ZhCn => format!("{heading}：{what}"),
-        }
+        self.with_colon(self.heading(reason), &self.what(incident))
     }
 
     /// What is wrong in a few words, and in which queue.
@@ -123,10 +113,8 @@ impl Language {
 
     /// Where it is.
     pub(super) fn place(self, namespace: &str, incident: &Incident) -> String {
-        let [of_namespace, of_queue, of_type, between] = match self {
-            Self::En => ["namespace", "queue", "type", ", "],
-            Self::ZhCn => ["命名空间", "队列", "类型", "，"],
-        };
+        let [of_namespace, of_queue, of_type, between] =
+            self.either(["namespace", "queue", "type", ", "], ["命名空间", "队列", "类型", "，"]);
         let mut parts = vec![format!("{of_namespace} {namespace}")];
         parts.extend(incident.queue.iter().map(|queue| format!("{of_queue} {queue}")));
         if !incident.job_type.is_empty() {
@@ -145,16 +133,8 @@ impl Language {
 
     /// A job, and its error if it is to be told.
     pub(super) fn example(self, job: &str, error: &str) -> String {
-        let job = match (job, self) {
-            ("", Self::En) => "a job",
-            ("", Self::ZhCn) => "一个任务",
-            (job, Self::En | Self::ZhCn) => job,
-        };
-        match (error, self) {
-            ("", Self::En | Self::ZhCn) => job.to_owned(),
-            (error, Self::En) => format!("{job}: {error}"),
-            (error, Self::ZhCn) => format!("{job}：{error}"),
-        }
+        let job = if job.is_empty() { self.either("a job", "一个任务") } else { job };
+        if error.is_empty() { job.to_owned() } else { self.with_colon(job, error) }
     }
 
     /// One incident of several, on one line.
@@ -179,10 +159,7 @@ impl Language {
 
     /// What stands for the reason in the command that silences.
     pub(super) fn reason(self) -> &'static str {
-        match self {
-            Self::En => "TEXT",
-            Self::ZhCn => "原因",
-        }
+        self.either("TEXT", "原因")
     }
 
     /// The title of a test message, without the tags.
@@ -195,42 +172,44 @@ impl Language {
 
     /// What a test message says.
     pub(super) fn tested(self) -> &'static str {
-        match self {
-            Self::En => "Nothing is wrong. Somebody ran `streamfleet alerts test`.",
-            Self::ZhCn => "一切正常。有人运行了 `streamfleet alerts test`。",
-        }
+        self.either(
+            "Nothing is wrong. Somebody ran `streamfleet alerts test`.",
+            "一切正常。有人运行了 `streamfleet alerts test`。",
+        )
     }
 
     /// What a link to the console's page about a message is called.
     pub(super) fn console(self) -> &'static str {
-        match self {
-            Self::En => "Open the console",
-            Self::ZhCn => "打开控制台",
-        }
+        self.either("Open the console", "打开控制台")
     }
 
     /// What a link to the page of a job is called, which has a button to replay it.
     pub(super) fn job(self) -> &'static str {
-        match self {
-            Self::En => "Open the job, to replay it",
-            Self::ZhCn => "打开任务，以便重放",
-        }
+        self.either("Open the job, to replay it", "打开任务，以便重放")
     }
 
     /// A line with that link.
     pub(super) fn line_of_job(self, link: &str) -> String {
+        self.with_colon(self.job(), link)
+    }
+
+    fn with_colon(self, before: &str, after: &str) -> String {
         match self {
-            Self::En => format!("{}: {link}", self.job()),
-            Self::ZhCn => format!("{}：{link}", self.job()),
+            Self::En => format!("{before}: {after}"),
+            Self::ZhCn => format!("{before}：{after}"),
+        }
+    }
+
+    fn either<T>(self, english: T, chinese: T) -> T {
+        match self {
+            Self::En => english,
+            Self::ZhCn => chinese,
         }
     }
 
     fn age(self, age: Duration) -> String {
         let seconds = age.as_secs();
-        let [day, hour, minute, second] = match self {
-            Self::En => ["d", "h", "m", "s"],
-            Self::ZhCn => [" 天", " 小时", " 分钟", " 秒"],
-        };
+        let [day, hour, minute, second] = self.either(["d", "h", "m", "s"], [" 天", " 小时", " 分钟", " 秒"]);
         match seconds {
             0..60 => format!("{seconds}{second}"),
             60..3600 => format!("{}{minute}", seconds / 60),
