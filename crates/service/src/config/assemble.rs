@@ -63,11 +63,8 @@ impl Config {
 impl Config {
     /// Returns the types whose handlers run programs.
     pub fn programs(&self) -> Vec<JobType> {
-        let is_program =
-            |handler: &Option<handlers::Config>| matches!(handler, Some(handlers::Config::Exec(_)));
         let runs = |section: &TypeSection| {
-            let mut steps = section.steps.iter().flatten();
-            is_program(&section.handler) || steps.any(|(_, step)| is_program(&step.handler))
+            section.handlers().any(|(_, handler)| matches!(handler, handlers::Config::Exec(_)))
         };
         let programs = self.types.iter().filter(|(_, section)| runs(section));
         programs.map(|(name, _)| name.clone()).collect()

@@ -10,11 +10,10 @@ pub(super) fn check(name: &JobType, section: &TypeSection) -> Vec<(Vec<String>, 
     let below = |class: String| at.iter().cloned().chain([class]).collect::<Vec<_>>();
     let wrong = section.errors.validate().into_iter();
     let mut wrong: Vec<_> = wrong.map(|(class, reason)| (below(class), reason)).collect();
-    let of_steps = section.steps.iter().flatten().filter_map(|(_, step)| step.handler.as_ref());
-    let mut handlers = section.handler.iter().chain(of_steps).peekable();
+    let mut handlers = section.handlers().peekable();
     let is_useless = !section.errors.is_empty()
         && handlers.peek().is_some()
-        && !handlers.any(|handler| matches!(handler, handlers::Config::Pool(_)));
+        && !handlers.any(|(_, handler)| matches!(handler, handlers::Config::Pool(_)));
     if is_useless {
         let reason = "has no effect, because only the programs of a pool report the classes of errors; \
                       exec and http have rules by exit code, status and text";
@@ -30,7 +29,7 @@ mod tests {
     use crate::config::{Invalid, Sources};
     use crate::job::{ErrorRules, RuleAction};
 
-    /// Reads files, of which each is above the one before.
+    /// Reads files, each of which overrides the ones before it.
     fn read(files: &[&str]) -> Result<crate::config::Effective, String> {
         let files = files.iter().map(|toml| {
             let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -31,10 +31,7 @@ impl Config {
     /// Returns the handlers of all types and steps.
     pub(super) fn placed_handlers(&self) -> impl Iterator<Item = PlacedHandler<'_>> {
         self.types.iter().flat_map(|(job_type, section)| {
-            let own = section.handler.iter().map(|config| (None, config));
-            let of_steps = section.steps.iter().flatten();
-            let of_steps = of_steps.filter_map(|(step, one)| Some((Some(step), one.handler.as_ref()?)));
-            own.chain(of_steps).map(move |(step, config)| {
+            section.handlers().map(move |(step, config)| {
                 let mut path = vec!["types".to_owned(), job_type.to_string()];
                 path.extend(step.into_iter().flat_map(|step| ["steps".to_owned(), step.to_string()]));
                 path.push("handler".to_owned());
@@ -48,13 +45,7 @@ impl Config {
     pub fn pools_in_use(&self) -> Vec<&PoolConfig> {
         let in_use = self.pool_names();
         let named = self.pools.iter().filter(|(name, _)| in_use.contains(name)).map(|(_, pool)| pool);
-        let own = self.placed_handlers().filter_map(|handler| match handler.config {
-            handlers::Config::Pool(PoolChoice::Own(pool)) => Some(&**pool),
-            handlers::Config::Pool(PoolChoice::Named(_))
-            | handlers::Config::Exec(_)
-            | handlers::Config::Noop
-            | handlers::Config::Http(_) => None,
-        });
+        let own = self.placed_handlers().filter_map(|handler| handler.pool()?.1);
         named.chain(own).collect()
     }
 
@@ -68,9 +59,9 @@ impl Config {
     }
 }
 
-impl PlacedHandler<'_> {
+impl<'a> PlacedHandler<'a> {
     /// Returns the name of its pool, and the settings if it is a pool of its own.
-    pub(super) fn pool(&self) -> Option<(PoolName, Option<&PoolConfig>)> {
+    pub(super) fn pool(&self) -> Option<(PoolName, Option<&'a PoolConfig>)> {
         let handlers::Config::Pool(choice) = self.config else { return None };
         Some(match choice {
             PoolChoice::Named(name) => (name.clone(), None),

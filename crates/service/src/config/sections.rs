@@ -346,6 +346,13 @@ impl TypeSection {
             (Some(_), None) | (None, Some(_) | None) => policy,
         }
     }
+
+    /// Returns its handler, and those of its steps with their names.
+    pub(super) fn handlers(&self) -> impl Iterator<Item = (Option<&StepName>, &handlers::Config)> {
+        let own = self.handler.iter().map(|handler| (None, handler));
+        let of_steps = self.steps.iter().flatten();
+        own.chain(of_steps.filter_map(|(step, section)| Some((Some(step), section.handler.as_ref()?))))
+    }
 }
 
 /// A recurring job; see [`crate::cron::Entry`].
