@@ -20,9 +20,9 @@ const LAST_ANSWER: Duration = Duration::from_secs(1);
 /// How many connections may be open.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// From so many on, each new connection ends another.
+    /// From this many on, each new connection ends another.
     pub crowded_from: usize,
-    /// What ends needs a moment to be gone. There are never more than so many; further clients wait.
+    /// What ends takes a moment to be gone. There are never more than this many; further clients wait.
     pub most: usize,
 }
 

@@ -40,7 +40,7 @@ pub struct Terms {
     pub bounds: Bounds,
     /// Whether a connection stays open for further requests, unless many are open.
     pub keep_alive: bool,
-    /// The head of a request must be complete within this time. A kept connection may also be idle for so long.
+    /// The head of a request must be complete within this time. A kept connection may also be idle for that long.
     pub head: Duration,
     /// How long a client may read nothing of an answer that has come, in milliseconds.
     pub unread_ms: u32,
