@@ -101,6 +101,10 @@ impl Error {
     fn unless_valid(problems: Vec<String>) -> Result<(), Self> {
         if problems.is_empty() { Ok(()) } else { Err(Self::Invalid { problems }) }
     }
+
+    fn invalid(problem: String) -> Self {
+        Self::Invalid { problems: vec![problem] }
+    }
 }
 
 #[cfg(test)]

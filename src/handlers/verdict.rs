@@ -49,7 +49,7 @@ impl Verdicts {
         };
         Error::unless_valid(kind.validate(rules))?;
         let rules = rules.iter().map(compile).collect::<Result<_, String>>();
-        Ok(Self { rules: rules.map_err(|problem| Error::Invalid { problems: vec![problem] })? })
+        Ok(Self { rules: rules.map_err(Error::invalid)? })
     }
 
     /// Returns true if any rule reads the output.

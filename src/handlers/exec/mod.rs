@@ -92,8 +92,7 @@ impl Exec {
     /// it is started.
     pub fn new(config: ExecConfig) -> Result<Self, Error> {
         Error::unless_valid(config.validate())?;
-        let setting =
-            config.template().setting().map_err(|problem| Error::Invalid { problems: vec![problem] })?;
+        let setting = config.template().setting().map_err(Error::invalid)?;
         let verdicts = Verdicts::new(Kind::Exec, &config.rules)?;
         Ok(Self { config, verdicts, setting })
     }

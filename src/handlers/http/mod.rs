@@ -78,7 +78,7 @@ impl Http {
     /// files are missing or invalid. Whether the endpoint answers only shows with the first request.
     pub fn open(config: HttpConfig) -> Result<Self, Error> {
         Error::unless_valid(config.validate())?;
-        let url = config.endpoint().map_err(|problem| Error::Invalid { problems: vec![problem] })?;
+        let url = config.endpoint().map_err(Error::invalid)?;
         let fixed = config.headers.iter().filter_map(|(name, value)| {
             Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
         });

@@ -126,8 +126,7 @@ impl Pool {
     /// it is started.
     pub fn new(name: PoolName, config: PoolConfig) -> Result<Self, Error> {
         Error::unless_valid(config.validate())?;
-        let setting =
-            config.template().setting().map_err(|problem| Error::Invalid { problems: vec![problem] })?;
+        let setting = config.template().setting().map_err(Error::invalid)?;
         let shared = Shared {
             name,
             setting,
