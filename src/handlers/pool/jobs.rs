@@ -245,8 +245,7 @@ impl<'a> Jobs<'a> {
         let mut taken = Vec::new();
         for reference in &self.ahead {
             let Some(running) = self.running.get_mut(reference) else { continue };
-            let is_wanted = running.taken_back || running.cut.is_some() || !is_unwanted(&running.request);
-            if !is_wanted {
+            if !running.taken_back && running.cut.is_none() && is_unwanted(&running.request) {
                 running.taken_back = true;
                 taken.push(*reference);
             }

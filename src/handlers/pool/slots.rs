@@ -62,7 +62,7 @@ pub(super) enum Answer {
 pub(super) struct Places {
     /// How many more it would begin at once.
     pub(super) begin: usize,
-    /// That it begins later.
+    /// How many it would begin later.
     pub(super) ahead: usize,
     /// How long the lines of those that it begins later may be, except for the last one.
     pub(super) ahead_bytes: usize,
@@ -116,6 +116,11 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Returns how many jobs wait.
+    fn queued(&self) -> usize {
+        self.waiting.len() + self.alone.len()
+    }
+
     /// Returns how many jobs the programs that are ready have begun.
     fn begun(&self) -> usize {
         self.capacity.saturating_sub(self.free)
@@ -124,8 +129,7 @@ impl State {
     /// Returns true if there are more jobs than programs: one more program would begin a job that otherwise waits, or shares a
     /// program, and perhaps its only thread, with another one.
     fn is_short(&self) -> bool {
-        !self.closed
-            && self.waiting.len() + self.alone.len() + self.ahead + self.begun() > self.ready + self.starting
+        !self.closed && self.queued() + self.ahead + self.begun() > self.ready + self.starting
     }
 
     /// Returns how many jobs no program would begin at once.
@@ -267,13 +271,13 @@ impl Slots {
     /// Takes a job out. Returns false if it does not wait any more.
     pub(super) fn withdraw(&self, number: u64) -> bool {
         let mut state = self.lock();
-        let before = state.waiting.len() + state.alone.len();
+        let before = state.queued();
         state.waiting.retain(|request| request.number != number);
         if !state.alone.is_empty() {
             state.alone.retain(|request| request.number != number);
             state.release_if_unwanted();
         }
-        state.waiting.len() + state.alone.len() < before
+        state.queued() < before
     }
 
     /// Drops the jobs that have waited for too long, for as long as this runs. It serves all of them, because a timer for each
@@ -321,7 +325,7 @@ impl Slots {
 
     /// Wakes the programs that begin jobs if others than before may have those that wait.
     fn pass_on(&self, state: &State) {
-        if !self.one_at_a_time && state.waiting.len() + state.alone.len() > 0 {
+        if !self.one_at_a_time && state.queued() > 0 {
             self.arrived.notify_waiters();
         }
     }

@@ -1,11 +1,12 @@
 //! What a program writes on standard error: logged line by line, and its end kept for errors.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::ChildStderr;
 
+use super::lock;
 use crate::JobContext;
 use crate::handlers::output;
 use crate::job::{JobId, JobType, PoolName};
@@ -64,7 +65,7 @@ impl Words {
     /// Notes that the program begins or ends a job. What it has written is not about the next job.
     pub(super) fn forget_job(&self) {
         self.read();
-        let mut tail = self.lock();
+        let mut tail = lock(&self.tail);
         tail.end_line(&self.pool);
         tail.own = 0;
     }
@@ -72,12 +73,12 @@ impl Words {
     /// Notes which job the next lines are about, if the program has one job only.
     pub(super) fn set_job<'a>(&self, only: impl FnOnce() -> Option<&'a JobContext>) {
         if tracing::enabled!(tracing::Level::DEBUG) {
-            self.lock().job = only().map(|job| (job.job_type().clone(), job.id().clone()));
+            lock(&self.tail).job = only().map(|job| (job.job_type().clone(), job.id().clone()));
         }
     }
 
     pub(super) fn last(&self) -> LastWords {
-        let mut tail = self.lock();
+        let mut tail = lock(&self.tail);
         tail.end_line(&self.pool);
         let own = &tail.bytes[tail.bytes.len() - tail.own..];
         LastWords { all: output::tail(&tail.bytes, KEPT_BYTES), own: output::tail(own, KEPT_BYTES) }
@@ -85,7 +86,7 @@ impl Words {
 
     /// Reads what there is. Returns false at the end.
     fn read(&self) -> bool {
-        let mut tail = self.lock();
+        let mut tail = lock(&self.tail);
         let mut chunk = [0; CHUNK_BYTES];
         for _ in 0..READS_AT_ONCE {
             match self.pipe.try_read(&mut chunk) {
@@ -95,10 +96,6 @@ impl Words {
             }
         }
         true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Tail> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
