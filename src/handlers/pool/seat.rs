@@ -53,7 +53,8 @@ enum When {
     AtOnce,
     /// When there are more jobs than programs.
     Wanted,
-    /// The same, or when new programs are requested: while none was ready, that shows whether what was mended works.
+    /// When there are more jobs than programs, or when new programs are requested: while none was ready, one that starts then shows
+    /// whether what was mended works.
     Requested,
 }
 

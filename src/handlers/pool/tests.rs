@@ -346,7 +346,7 @@ async fn a_trial_says_what_is_wrong() {
 
 #[tokio::test]
 async fn a_program_that_ends_before_it_is_ready_is_reported_with_its_own_status() {
-    // As the packages do, it takes its standard output away first.
+    // The packages take standard output away from the code that they load. Here, it is closed.
     let tried = async |script: &str| {
         let command = ["python3", "-c", &format!("{PRELUDE}\nos.close(1)\n{script}")];
         let pool = Pool::new("test".parse().unwrap(), PoolConfig::new(command)).unwrap();

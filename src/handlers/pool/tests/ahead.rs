@@ -46,6 +46,10 @@ while True:
             time.sleep(0.01)
     answer(job, result=[os.getpid(), begun])";
 
+/// Jobs are usually handed over within this time. A test cannot wait until they are: a program that has worked on a job for 10 ms takes
+/// none ahead any more.
+const HANDED_OVER: Duration = Duration::from_millis(5);
+
 /// A pool with one program that takes eight jobs ahead.
 fn ahead_stage() -> Stage {
     Stage::with(AHEAD, |config| config.ahead(8))
@@ -129,7 +133,7 @@ async fn a_job_that_is_cancelled_before_it_begins_does_not_run_and_ends_no_progr
         tokio::task::yield_now().await;
         let running = run(&stage.pool, b"\"unwanted\"", unwanted);
         let cancel = async {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(HANDED_OVER).await;
             cancellation.cancel();
         };
         tokio::join!(running, cancel).0
@@ -154,7 +158,7 @@ async fn jobs_ahead_of_a_program_that_is_replaced_go_to_the_new_one() {
         tokio::task::yield_now().await;
         let others = (1..=6).map(|nth| run(&stage.pool, nth.to_string().into_bytes().leak(), context(&[])));
         let reload = async {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(HANDED_OVER).await;
             stage.reload.request();
         };
         let others = tokio::join!(futures_util::future::join_all(others), reload).0;
