@@ -320,7 +320,7 @@ impl Executor {
             let running = within(span, handler.run(context));
             let outcome =
                 bounded(running, held_lease, bounds, alarm, || self.dispatcher.yield_to_next()).await;
-            if !held_lease.take_unbegun() || held_lease.is_cut() {
+            if !held_lease.take_unbegun() {
                 return outcome;
             }
             match Box::pin(self.ask_again(delivery, tracked)).await {

@@ -121,13 +121,14 @@ impl HeldLease {
         self.unbegun.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the handler has returned so, once. Its clock then starts again.
+    /// Returns true, once, if the handler has returned without having begun the job, and may still begin it. The job's clock then
+    /// starts again.
     pub(crate) fn take_unbegun(&self) -> bool {
         let is_unbegun = self.unbegun.swap(false, Ordering::Relaxed);
         if is_unbegun {
             *self.pauses() = Pauses::default();
         }
-        is_unbegun
+        is_unbegun && !self.is_cut()
     }
 
     /// Returns how long the attempt has run; zero before it begins.

@@ -204,7 +204,7 @@ impl Attempt<'_> {
         self.ledger.began(&run.step, &run.run, &life);
         let outcome = loop {
             let outcome = self.handle(&run, part, attempts).await;
-            if !self.delivery.held_lease.take_unbegun() || self.delivery.held_lease.is_cut() {
+            if !self.delivery.held_lease.take_unbegun() {
                 break outcome;
             }
             if let Err(refused) = Box::pin(self.executor.ask_again(self.delivery, true)).await {
