@@ -7,7 +7,7 @@ use harness::desk::{json, sf};
 use harness::pool::{SOON, Stage};
 use harness::wait::until;
 
-/// A job waits for a program for twice as long.
+/// How long a worker may take to stop: half as long as a job waits for a program.
 const LONGEST_STOP: Duration = Duration::from_secs(5);
 
 #[test]
@@ -99,7 +99,7 @@ fn a_worker_that_stops_lets_running_jobs_end_and_leaves_no_program() {
     stage.until_runs("wait");
     worker.term();
     until("the worker to stop taking jobs", SOON, || worker.stderr().contains("stopping"));
-    fs::write(stage.dir.path().join("gate"), "").unwrap();
+    stage.touch("gate");
     assert_eq!(worker.wait_exit(SOON).code(), Some(0));
     assert_eq!((stage.until_ended("wait")["state"].as_str(), stage.runs("wait")), (Some("done"), 1));
     assert_eq!(stage.alive(), Vec::<String>::new());
@@ -162,7 +162,7 @@ fn a_once_step_whose_neighbor_hangs_never_runs_twice() {
     stage.until_runs("pay");
     assert_eq!(stage.run("hang", "\"hang\"")["state"], "dead");
     // A second run would succeed.
-    fs::write(stage.dir.path().join("gate"), "").unwrap();
+    stage.touch("gate");
     let status = stage.until_ended("pay");
     assert_eq!((status["state"].as_str(), stage.runs("pay")), (Some("dead"), 1), "{status}");
     assert_eq!(json(&stage.server, &["dead", "show", "pay"])["reason"], "needs_decision");
@@ -196,7 +196,7 @@ fn a_once_step_that_no_program_has_taken_runs_on_the_next_worker() {
     worker.term();
     assert_eq!(worker.wait_exit(SOON).code(), Some(0));
     assert_eq!((charge("first"), charge("second")), ("unknown".into(), "pending".into()));
-    fs::write(stage.dir.path().join("gate"), "").unwrap();
+    stage.touch("gate");
     let _next = stage.start();
     let status = stage.until_ended("second");
     assert_eq!((status["state"].as_str(), stage.runs("second")), (Some("done"), 1), "{status}");

@@ -65,10 +65,6 @@ fn stage(pool: &str) -> Stage {
     stage
 }
 
-fn touch(stage: &Stage, file: &str) {
-    fs::write(stage.dir.path().join(file), "").unwrap();
-}
-
 /// Submits a job that expires soon. Returns when.
 fn submit_short(stage: &Stage, id: &str) -> u64 {
     let expires = stage.server.now_ms() + LIFETIME;
@@ -100,7 +96,7 @@ fn a_job_that_expires_while_its_program_starts_never_runs() {
     let expires = submit_short(&stage, "short");
     until_running(&stage, "short");
     until_past(&stage, expires);
-    touch(&stage, "open");
+    stage.touch("open");
     assert_expired(&stage, "short");
     assert_eq!(stage.run("next", "null")["state"], "done");
 }
@@ -109,14 +105,14 @@ fn a_job_that_expires_while_its_program_starts_never_runs() {
 fn a_job_that_expires_while_all_programs_are_busy_never_runs() {
     // The program works on fewer jobs than the pool has room for.
     let stage = stage("processes = 1\ninflight = 4");
-    touch(&stage, "open");
+    stage.touch("open");
     let _worker = stage.start();
     stage.submit("long", "\"wait\"");
     stage.until_runs("long");
     let expires = submit_short(&stage, "short");
     until_running(&stage, "short");
     until_past(&stage, expires);
-    touch(&stage, "gate");
+    stage.touch("gate");
     assert_expired(&stage, "short");
     assert_eq!(stage.until_over("long"), "done");
 }
@@ -124,7 +120,7 @@ fn a_job_that_expires_while_all_programs_are_busy_never_runs() {
 #[test]
 fn a_job_that_expires_ahead_in_a_program_never_runs() {
     let stage = stage("processes = 1\nahead = 8");
-    touch(&stage, "open");
+    stage.touch("open");
     let _worker = stage.start();
     stage.submit("long", "\"wait\"");
     stage.until_runs("long");
@@ -132,7 +128,7 @@ fn a_job_that_expires_ahead_in_a_program_never_runs() {
     stage.submit("plain", "null");
     (0..4).for_each(|nth| until_running(&stage, &format!("short-{nth}")));
     until_past(&stage, expires[3]);
-    touch(&stage, "gate");
+    stage.touch("gate");
     (0..4).for_each(|nth| assert_expired(&stage, &format!("short-{nth}")));
     for id in ["long", "plain"] {
         assert_eq!((stage.until_over(id).as_str(), stage.runs(id)), ("done", 1), "{id}");
@@ -146,7 +142,7 @@ fn stage_of_steps(more: &[&str]) -> (Stage, Worker) {
         "[types.other.steps.charge]\nkind = \"once\"\nhandler = { pool = \"py\" }\n\
          [types.other.steps.mail]\nkind = \"auto\"\nhandler = { pool = \"py\" }\n",
     );
-    touch(&stage, "open");
+    stage.touch("open");
     let worker = stage.start();
     stage.submit("long", "\"wait\"");
     stage.until_runs("long");
@@ -163,7 +159,7 @@ fn stage_of_steps(more: &[&str]) -> (Stage, Worker) {
 fn a_job_whose_first_step_waits_past_its_expiry_never_runs() {
     let (stage, _worker) = stage_of_steps(&["expires_at_ms", "soon"]);
     until_past(&stage, stage.server.now_ms() + LIFETIME);
-    touch(&stage, "gate");
+    stage.touch("gate");
     assert_expired(&stage, "late");
     assert_eq!(stage.until_over("long"), "done");
 }
@@ -173,7 +169,7 @@ fn a_pause_is_followed_by_a_job_whose_first_step_waits() {
     let (stage, _worker) = stage_of_steps(&[]);
     assert_eq!(sf(&stage.server, &["pause", "--type", "other", "--reason", "x"]).code, Some(0));
     until_past(&stage, stage.server.now_ms() + FOLLOWED);
-    touch(&stage, "gate");
+    stage.touch("gate");
     assert_eq!(stage.until_over("long"), "done");
     assert_eq!(stage.run("next", "null")["state"], "done");
     assert_eq!(stage.runs("late"), 0);
@@ -186,7 +182,7 @@ fn a_pause_is_followed_by_jobs_ahead_which_use_up_no_attempt() {
     const JOBS: usize = 2000;
     let mut stage = stage("processes = 1\nahead = 1000");
     stage.toml = stage.toml.replacen("concurrency = 64", "concurrency = 1001", 1);
-    touch(&stage, "open");
+    stage.touch("open");
     let mut jobs = redis::pipe();
     for nth in 0..JOBS {
         jobs.cmd("XADD").arg(&[

@@ -1,7 +1,5 @@
 //! When programs start, when they are replaced, and what ends with them.
 
-use std::fs;
-
 use serde_json::Value;
 
 use harness::pool::{SOON, Stage, is_alive};
@@ -29,7 +27,7 @@ fn a_pool_on_demand_begins_with_one_program_and_starts_more_for_more_jobs() {
         stage.submit(&format!("wait-{nth}"), "\"wait\"");
     }
     until("three programs", SOON, || stage.alive().len() == 3);
-    fs::write(stage.dir.path().join("gate"), "").unwrap();
+    stage.touch("gate");
     for nth in 0..10 {
         assert_eq!(stage.until_over(&format!("wait-{nth}")), "done");
     }
@@ -104,7 +102,7 @@ fn jobs_that_no_program_has_room_for_stay_in_redis_for_other_workers() {
     let _second = stage.start();
     until("two more jobs to run", SOON, || stage.lines("ran").len() == 4);
     assert_eq!(pending(), 4);
-    fs::write(stage.dir.path().join("gate"), "").unwrap();
+    stage.touch("gate");
     for nth in 0..20 {
         assert_eq!(stage.until_over(&nth.to_string()), "done");
     }

@@ -22,10 +22,6 @@ fn start(stage: &Stage) -> Worker {
     Launch::program("setsid", &args).config(&stage.toml).start()
 }
 
-fn touch(stage: &Stage, file: &str) {
-    fs::write(stage.dir.path().join(file), "").unwrap();
-}
-
 #[test]
 fn a_program_that_is_replaced_finishes_its_job_while_the_new_one_works() {
     let stage = Stage::acting("processes = 2\nstart = \"eager\"", "max_attempts = 1");
@@ -43,7 +39,7 @@ fn a_program_that_is_replaced_finishes_its_job_while_the_new_one_works() {
     let next = stage.run("next", "null");
     assert_eq!(next["state"], "done", "{next}");
     assert!(!is_old(&next["result"].to_string()), "a new program ran it: {next}");
-    touch(&stage, "gate");
+    stage.touch("gate");
     let long = stage.until_ended("long");
     assert!(long["state"] == "done" && is_old(&long["result"].to_string()), "{long}");
     until("the old program to end", SOON, || !stage.alive().iter().any(is_old));

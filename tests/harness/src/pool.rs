@@ -154,6 +154,11 @@ impl Stage {
         self.until_ended(id)
     }
 
+    /// Creates an empty file in the folder of the programs, such as the `gate` that some jobs wait for.
+    pub fn touch(&self, file: &str) {
+        fs::write(self.dir.path().join(file), "").unwrap();
+    }
+
     pub fn lines(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.dir.path().join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
