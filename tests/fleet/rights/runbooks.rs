@@ -28,8 +28,8 @@ fn pages() -> Vec<(String, String)> {
     files.map(|path| (path.display().to_string(), fs::read_to_string(&path).unwrap())).collect()
 }
 
-/// Returns the words of a command of a page, as a shell reads them, up to a pipe, a redirection or a comment. These of [`VALUES`] stay
-/// as they are: Redis has a command `TYPE`.
+/// Returns the words of a command of a page, as a shell reads them, up to a pipe, a redirection or a comment. The one of
+/// [`VALUES`] that `but` names stays as it is: Redis has a command `TYPE`.
 fn words(command: &str, but: &str) -> Vec<String> {
     let end = command.find(['|', '>', '#', '\n', '`']).unwrap_or(command.len());
     let (mut words, mut is_quoted) = (vec![String::new()], false);
