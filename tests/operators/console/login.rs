@@ -1,6 +1,7 @@
 //! Logging in, and what a session is good for.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use scraper::{Html, Selector};
 use sha2::{Digest as _, Sha256};
@@ -19,6 +20,25 @@ fn hash(password: &str) -> String {
 
 fn log_in(console: &Console, name: &str, password: &str) -> Answer {
     console.post("/login", &[], &format!("name={name}&password={password}&next=%2Fjobs"))
+}
+
+/// Starts two consoles that accept each other's sessions. Ann has an account there.
+fn two_consoles(server: &RedisServer, directory: &Path) -> [Console; 2] {
+    let key = directory.join("key");
+    std::fs::write(&key, "k".repeat(32)).unwrap();
+    let toml = accounts(directory, &hash("correct horse")) + &format!("session_key_file = {key:?}\n");
+    [Console::start(server, &toml), Console::start(server, &toml)]
+}
+
+/// The status of a page that only somebody with a session gets.
+fn status(console: &Console, cookie: &str) -> u16 {
+    console.get("/jobs", &[("Cookie", cookie)]).status
+}
+
+/// The token of the form that ends a session.
+fn token(console: &Console, cookie: &str) -> String {
+    let page = console.get("/", &[("Cookie", cookie)]);
+    log_out_token(&page.body).expect("a button to log out")
 }
 
 #[test]
@@ -119,16 +139,8 @@ fn the_button_of_a_page_ends_the_session() {
 #[test]
 fn a_logout_ends_the_session_at_every_console() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
-    let key = directory.path().join("key");
-    std::fs::write(&key, "k".repeat(32)).unwrap();
-    let toml = accounts(directory.path(), &hash("correct horse")) + &format!("session_key_file = {key:?}\n");
-    let consoles = [Console::start(&server, &toml), Console::start(&server, &toml)];
+    let consoles = two_consoles(&server, directory.path());
     let begin = || log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
-    let status = |console: &Console, cookie: &str| console.get("/jobs", &[("Cookie", cookie)]).status;
-    let token = |cookie: &str| {
-        let page = consoles[0].get("/", &[("Cookie", cookie)]);
-        log_out_token(&page.body).expect("a button to log out")
-    };
     let end = |cookie: &str, token: &str| {
         let answer = consoles[0].post("/logout", &[("Cookie", cookie)], &format!("csrf={token}"));
         assert_eq!(answer.status, 303, "{answer:?}");
@@ -137,12 +149,12 @@ fn a_logout_ends_the_session_at_every_console() {
     for console in &consoles {
         assert_eq!([&ended, &other].map(|cookie| status(console, cookie)), [200, 200]);
     }
-    end(&ended, &token(&ended));
+    end(&ended, &token(&consoles[0], &ended));
     for console in &consoles {
         assert_eq!([&ended, &other].map(|cookie| status(console, cookie)), [401, 200], "only that session");
     }
     // While Redis refuses, a logout counts where it was made. The other console learns of it afterwards.
-    let token = token(&other);
+    let token = token(&consoles[0], &other);
     server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
     end(&other, &token);
     assert_eq!(status(&consoles[0], &other), 401);
@@ -154,14 +166,10 @@ fn a_logout_ends_the_session_at_every_console() {
 #[test]
 fn a_logout_counts_though_the_browser_does_not_wait_for_redis() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
-    let key = directory.path().join("key");
-    std::fs::write(&key, "k".repeat(32)).unwrap();
-    let toml = accounts(directory.path(), &hash("correct horse")) + &format!("session_key_file = {key:?}\n");
-    let consoles = [Console::start(&server, &toml), Console::start(&server, &toml)];
+    let consoles = two_consoles(&server, directory.path());
     let begin = || log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
-    let status = |console: &Console, cookie: &str| console.get("/jobs", &[("Cookie", cookie)]).status;
     let (ended, other) = (begin(), begin());
-    let token = log_out_token(&consoles[0].get("/", &[("Cookie", &ended)]).body).unwrap();
+    let token = token(&consoles[0], &ended);
     server.kill9();
     let form = format!("csrf={token}");
     let mut browser = consoles[0].connected();
@@ -187,12 +195,9 @@ fn a_logout_counts_though_the_browser_does_not_wait_for_redis() {
 #[test]
 fn a_logout_counts_though_later_ones_of_that_second_crowd_it_out() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
-    let key = directory.path().join("key");
-    std::fs::write(&key, "k".repeat(32)).unwrap();
-    let toml = accounts(directory.path(), &hash("correct horse")) + &format!("session_key_file = {key:?}\n");
-    let consoles = [Console::start(&server, &toml), Console::start(&server, &toml)];
+    let consoles = two_consoles(&server, directory.path());
     let cookie = log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
-    let token = log_out_token(&consoles[0].get("/", &[("Cookie", &cookie)]).body).unwrap();
+    let token = token(&consoles[0], &cookie);
     consoles[0].post("/logout", &[("Cookie", &cookie)], &format!("csrf={token}"));
     let digest: String = Sha256::digest(b"ann").iter().map(|byte| format!("{byte:02x}")).collect();
     let ended = format!("sf:console:ended:{digest}");
@@ -202,7 +207,7 @@ fn a_logout_counts_though_later_ones_of_that_second_crowd_it_out() {
     server.cmd(&["ZREM", &ended, nonce]);
     let later = (0..1000).flat_map(|nth| [ends_s.clone(), format!("other-{nth}")]);
     server.cmd(&["ZADD".to_owned(), ended].into_iter().chain(later).collect::<Vec<_>>());
-    assert_eq!(consoles[1].get("/jobs", &[("Cookie", &cookie)]).status, 401);
+    assert_eq!(status(&consoles[1], &cookie), 401);
 }
 
 #[test]
