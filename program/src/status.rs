@@ -283,10 +283,7 @@ async fn remark_on_wait(
 ) -> Option<String> {
     let waits = matches!(status.state, State::Waiting | State::Scheduled | State::Retrying);
     let job_type: JobType = status.job_type.parse().ok().filter(|_| waits)?;
-    match unserved::remark(queue, &job_type).await {
-        Some(remark) => Some(remark),
-        None => unserved::remark_on_queue(broker, queue, effective).await,
-    }
+    unserved::remarks_on_wait((broker, effective), queue, [&job_type]).await.pop()
 }
 
 /// Reports that a job is unknown.

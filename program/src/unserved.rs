@@ -14,8 +14,8 @@ pub(super) async fn remark(queue: &Queue, job_type: &JobType) -> Option<String> 
     remarks(queue, [job_type]).await.pop()
 }
 
-/// Returns such a remark for each of these types.
-pub(super) async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobType>) -> Vec<String> {
+/// Returns a remark for each of these types that no live worker of the queue knows.
+async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobType>) -> Vec<String> {
     let Ok(Ok(Some(known))) = tokio::time::timeout(LONGEST, queue.known_types()).await else {
         return Vec::new();
     };
@@ -26,9 +26,22 @@ pub(super) async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobT
     types.into_iter().filter(|job_type| !known.contains(*job_type)).map(remark).collect()
 }
 
+/// Returns remarks on what keeps jobs of these types from running: no live worker knows the type, or serves the queue.
+pub(super) async fn remarks_on_wait(
+    (broker, effective): (&Broker, &Effective),
+    queue: &Queue,
+    types: impl IntoIterator<Item = &JobType>,
+) -> Vec<String> {
+    let mut remarks = remarks(queue, types).await;
+    if remarks.is_empty() {
+        remarks.extend(remark_on_queue(broker, queue, effective).await);
+    }
+    remarks
+}
+
 /// Returns a remark on a queue that no worker has ever joined, if another queue of the configuration has live workers: the name is
 /// probably misspelled. Nobody needs to list the queues or the workers for this, which some logins may not.
-pub(super) async fn remark_on_queue(broker: &Broker, queue: &Queue, effective: &Effective) -> Option<String> {
+async fn remark_on_queue(broker: &Broker, queue: &Queue, effective: &Effective) -> Option<String> {
     let served = tokio::time::timeout(LONGEST, served_instead(broker, queue, effective)).await.ok()?.ok()?;
     if served.is_empty() {
         return None;

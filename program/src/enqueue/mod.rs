@@ -213,13 +213,9 @@ impl Target {
         Ok(Self { name, broker, queue, producer, max_payload })
     }
 
-    /// Remarks on what keeps jobs of these types from running: no live worker knows the type, or serves the queue.
+    /// Returns remarks on what keeps jobs of these types from running.
     async fn remarks(&self, types: impl IntoIterator<Item = &JobType>, context: &Context) -> Vec<String> {
-        let mut remarks = unserved::remarks(&self.queue, types).await;
-        if remarks.is_empty() {
-            remarks.extend(unserved::remark_on_queue(&self.broker, &self.queue, &context.effective).await);
-        }
-        remarks
+        unserved::remarks_on_wait((&self.broker, &context.effective), &self.queue, types).await
     }
 }
 
