@@ -16,7 +16,7 @@ pub(crate) struct Kept {
     expires_at_ms: Option<u64>,
     /// How many letters the queue keeps: with more, the oldest go first. Absent if there is no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
-    dead_max: Option<u64>,
+    pub(crate) dead_max: Option<u64>,
     #[serde(skip)]
     pub(crate) at: Option<Timestamp>,
 }
@@ -35,12 +35,7 @@ impl Kept {
         }
     }
 
-    /// The most letters that the queue keeps, if there is a bound.
-    pub(crate) fn most(&self) -> Option<u64> {
-        self.dead_max
-    }
-
-    /// The same in words; `None` if nothing drops the letter.
+    /// Says when retention drops the letter; `None` if it never does.
     pub(super) fn told(&self, clock: &Clock, now: Timestamp) -> Option<String> {
         let at = self.at.map(|at| format!("at the latest {}", clock.with_age(at, now)));
         let most = self.dead_max.map(|most| format!("as soon as the queue has {most} newer ones"));

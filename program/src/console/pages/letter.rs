@@ -71,7 +71,7 @@ pub(super) async fn show(
 
 fn facts(frame: &Frame, queue: &Queue, (letter, kept): (&DeadLetter, &Kept)) -> Vec<Fact> {
     let latest = kept.at.map(|at| frame.fill("letter.latest", &[("time", &*utc(at))]));
-    let most = kept.most().map(|most| frame.fill("letter.most", &[("count", &*grouped(most))]));
+    let most = kept.dead_max.map(|most| frame.fill("letter.most", &[("count", &*grouped(most))]));
     let expires: Vec<String> = latest.into_iter().chain(most).collect();
     let name = queue.name().as_str();
     let fact = |key, text: String, link: Option<Link>| {
