@@ -244,10 +244,8 @@ impl Sweep {
     async fn selected(&mut self, args: &Args, filter: Filter, context: &Context) -> anyhow::Result<()> {
         let dead = self.queue.dead_letters();
         let selection = dead.select(filter).await.context("failed to read the dead letters")?;
-        let mut target = selection.filter.to_string();
-        if selection.filter.is_empty() {
-            "--all".clone_into(&mut target);
-        }
+        let mut target =
+            if selection.filter.is_empty() { "--all".to_owned() } else { selection.filter.to_string() };
         if let Some(limit) = args.limit {
             target.push_str(&format!(" --limit {limit}"));
         }
