@@ -60,7 +60,7 @@ impl Reading {
         Ok(submission)
     }
 
-    /// Reads the jobs of all lines, which have at most so many bytes.
+    /// Reads the jobs of all lines, which together have at most `most` bytes.
     fn members(&self, input: impl Read, most: u64) -> anyhow::Result<Vec<Submission>> {
         let mut input = BufReader::new(input).take(most.saturating_add(1));
         let (mut members, mut text) = (Vec::new(), Vec::new());

@@ -57,7 +57,7 @@ pub(super) fn protected(router: Router<Site>, site: &Site) -> Router<Site> {
 
 /// Puts the rule of a route in front of it. `most` bounds the bytes of its form.
 pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) -> MethodRouter<Site> {
-    // Nobody else bounds the form of somebody who is not logged in.
+    // Nothing else bounds the form of somebody who is not logged in.
     let answers: MethodRouter<Site> = answers.layer(DefaultBodyLimit::max(most));
     answers.route_layer(axum::middleware::from_fn(move |request: Request, next: Next| {
         guard((needs, most), request, next)

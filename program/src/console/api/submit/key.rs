@@ -115,9 +115,7 @@ impl Marked {
         let problem = Problem::field("header.Idempotency-Key", why);
         Err(problem.with_status(StatusCode::UNPROCESSABLE_ENTITY))
     }
-}
 
-impl Marked {
     /// Returns true if the job that the key made is another one, as far as the job still says so.
     async fn is_of_another(&self, queue: &Queue) -> Result<bool, Problem> {
         let status = queue.status(&self.id).await.map_err(redis("failed to look up the job"))?;
