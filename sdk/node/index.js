@@ -1050,8 +1050,7 @@ function collected(stream) {
 
 /** The arguments of `streamfleet enqueue` for a job, and its standard input. */
 function argumentsOf(job, queue) {
-  const fields = new Map();
-  for (let at = 0; at < job.fields.length; at += 2) fields.set(job.fields[at], job.fields[at + 1]);
+  const fields = fieldsOf(job);
   const taken = (name) => {
     const value = fields.get(name);
     fields.delete(name);
@@ -1072,6 +1071,13 @@ function argumentsOf(job, queue) {
   return [args, payload ?? ''];
 }
 
+/** The fields of a job by their names. */
+function fieldsOf(job) {
+  const fields = new Map();
+  for (let at = 0; at < job.fields.length; at += 2) fields.set(job.fields[at], job.fields[at + 1]);
+  return fields;
+}
+
 function checkFields(fields, tracking) {
   check(!fields.has('batch') && (tracking ?? 'all') === 'all', 'streamfleet enqueue has no field batch, and no tracking but all: submit this job with Producer');
   check(fields.get('encoding') !== 'msgpack', 'streamfleet enqueue takes JSON or raw bytes, and no MessagePack');
@@ -1086,8 +1092,7 @@ function bulkLine(job) {
   const headers = {};
   // JSON as it is: numbers of any size stay exact. Outside of texts, which have none, an end of a line is only white space.
   let parts = '';
-  const fields = new Map();
-  for (let at = 0; at < job.fields.length; at += 2) fields.set(job.fields[at], job.fields[at + 1]);
+  const fields = fieldsOf(job);
   checkFields(fields, fields.get('tracking'));
   check(!fields.has('traceparent'), 'a job of a batch cannot name a trace');
   for (const [name, value] of fields) {

@@ -105,14 +105,14 @@ final class Cli
      */
     public function batch(string $name, iterable $members, object $follow): array
     {
-        $follow = $follow instanceof Submission ? $follow : Tasks::submission($follow, []);
+        $follow = Tasks::job($follow);
         if (array_intersect_key($follow->fields(), ['delay_ms' => 1, 'run_at_ms' => 1]) !== []) {
             throw new InvalidSubmission('the job that follows a batch cannot have a delay');
         }
         $queue = $follow->queue ?? $this->queue;
         $lines = [];
         foreach ($members as $member) {
-            $member = $member instanceof Submission ? $member : Tasks::submission($member, []);
+            $member = Tasks::job($member);
             if (($member->queue ?? $queue) !== $queue) {
                 throw new InvalidSubmission("a batch has one queue, and this one has '$queue' and '{$member->queue}'");
             }

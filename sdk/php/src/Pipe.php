@@ -191,7 +191,7 @@ final class Pipe
         return strlen($text) > $most ? substr($text, 0, $most) . ' …' : $text;
     }
 
-    /** Whether a line that has so many bytes besides a text has room for the text. */
+    /** Whether a line with this many bytes besides a text has room for the text. */
     public static function hasRoom(int $others): bool
     {
         return $others <= intdiv(self::$longestLine, 2);

@@ -69,7 +69,7 @@ final class Producer
         foreach ($jobs as $key => $job) {
             // A generator may yield a key twice.
             $key = is_array($jobs) ? $key : $number++;
-            $job = $job instanceof Submission ? $job : Tasks::submission($job, []);
+            $job = Tasks::job($job);
             $command = $job->command($this->namespace, $this->queue);
             $round[$key] = [$job, $command];
             $bytes += array_sum(array_map(strlen(...), $command));

@@ -59,6 +59,12 @@ final class Tasks
         return $attribute->type;
     }
 
+    /** @internal The job that a submission or a task describes. */
+    public static function job(object $job): Submission
+    {
+        return $job instanceof Submission ? $job : self::submission($job, []);
+    }
+
     /**
      * The job for a task.
      *

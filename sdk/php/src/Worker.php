@@ -161,9 +161,9 @@ final class Worker
 
     /**
      * Says what follows from exceptions, by their classes: `'fatal'` (dead at once), `'retry'`, `'unknown'` (as Unknown),
-     * `'drop'` (ends as cancelled), or after how many seconds to retry. It counts for subclasses and for classes that implement an interface: the nearest class
-     * of the exception that is named decides, parents before interfaces. It is asked after onError. What it leaves open, the
-     * configuration may decide: `[types."…".errors]`.
+     * `'drop'` (ends as cancelled), or after how many seconds to retry. It counts for subclasses and for classes that implement
+     * an interface: the nearest class of the exception that is named decides, parents before interfaces. It is asked after
+     * onError. What it leaves open, the configuration may decide: `[types."…".errors]`.
      *
      * @param array<class-string, string|int|float> $rules class → what follows
      */
@@ -449,8 +449,7 @@ final class Worker
             $error = $second;
         }
         fwrite(STDERR, "{$job->type} {$job->id}: $error\n");
-        $text = "{$error->getMessage()} ({$this->place($error->getFile(), $error->getLine())})";
-        $text = $error::class . ": $text";
+        $text = $error::class . ": {$error->getMessage()} ({$this->place($error->getFile(), $error->getLine())})";
         return $this->errors->outcome($error, $text)
             ?? match (true) {
                 $error instanceof FatalError => new Fatal($error->getMessage()),

@@ -171,7 +171,8 @@ def _line(submission: Submission) -> bytes:
     line: Dict[str, Any] = {"lane": submission.lane}
     headers: Dict[str, str] = {}
     # JSON as it is: numbers of any size stay exact. Outside of texts, which have none, an end of a line is only white space.
-    parts = {"payload": payload.replace(b"\r", b" ").replace(b"\n", b" ")} if payload else {}
+    is_raw = fields.get(b"encoding") == b"raw"
+    parts = {"payload": payload.replace(b"\r", b" ").replace(b"\n", b" ")} if payload and not is_raw else {}
     for name, value in fields.items():
         if name.startswith(b"h."):
             headers[name[2:].decode()] = value.decode()
@@ -181,12 +182,11 @@ def _line(submission: Submission) -> bytes:
             line[_KEYS[name]] = _date(value)
         else:
             line[_KEYS.get(name, name.decode())] = int(value) if name in _NUMBERS else value.decode()
-    if fields.get(b"encoding") == b"raw":
+    if is_raw:
         try:
             line["payload"] = payload.decode()
         except UnicodeDecodeError:
             raise ValueError("streamfleet enqueue --bulk takes raw payloads only if they are UTF-8") from None
-        parts.pop("payload", None)
     if tracking is not None:
         line["track"] = True
     if headers:

@@ -5,7 +5,7 @@ from typing import Dict, Literal, Mapping, Type, Union
 from ._outcome import Drop, Fatal, Outcome, Retry, Seconds, Unknown, class_names, delay_ms_of, head_of
 
 #: What follows an exception: a dead letter at once, another attempt by the type's policy, the same as after :class:`Unknown`, a
-#: job that is no longer wanted, or another attempt no sooner than after so many seconds.
+#: job that is no longer wanted, or another attempt no sooner than after that many seconds.
 Rule = Union[Literal["fatal", "retry", "unknown", "drop"], Seconds]
 
 _WORDS = ("fatal", "retry", "unknown", "drop")

@@ -190,7 +190,7 @@ def class_names(error: BaseException) -> List[str]:
 
 
 def _fitting(names: Sequence[str], room: int) -> List[str]:
-    """The first of these names, as many as fit into a line that has room for so many bytes."""
+    """The first of these names, as many as fit into a line that has room for this many bytes."""
     kept = []
     for name in names:
         room -= _size(name) + len(",")

@@ -463,8 +463,9 @@ class Worker:
         """Says what follows exceptions of these classes and of their subclasses, if a handler raises them.
 
         ``"fatal"``: a dead letter at once. ``"retry"``: another attempt by the type's policy, whatever the configuration of
-        the worker says. ``"unknown"``: the same as :class:`Unknown`. ``"drop"``: the job is no longer wanted. A number of seconds: another attempt, no sooner than that.
-        The nearest class decides. The configuration decides about exceptions without a rule.
+        the worker says. ``"unknown"``: the same as :class:`Unknown`. ``"drop"``: the job is no longer wanted. A number of
+        seconds: another attempt, no sooner than that. The nearest class decides. The configuration decides about exceptions
+        without a rule.
         """
         self.rules.add(rules)
 
@@ -911,7 +912,7 @@ class _AsyncLoop(_Loop):
             job_._is_running = False
             outcome = self.answer(job_, returned)
             await listeners.tell_async(self.end_of(job_, outcome), job_, outcome)
-            # As in the other loop.
+            # An exception has this frame, as in the synchronous loop.
             del returned, outcome
         except BaseException as error:
             self.error = error

@@ -70,7 +70,7 @@ class Program:
         return message["ref"]
 
     def jobs(self, count, job_type, payload=None):
-        """Sends so many before the program can end because of one of them."""
+        """Sends this many at once, before the program can end because of one of them."""
         messages = [self._job(job_type, payload) for _ in range(count)]
         self.send(*messages)
         return [message["ref"] for message in messages]
