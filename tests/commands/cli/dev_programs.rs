@@ -86,7 +86,7 @@ fn programs_get_the_environment_without_secrets_and_what_they_write_is_shown_har
     let desk = Desk::new();
     let process = desk.dev("", &[]).start();
     desk.submit(&process, "\"ann\"");
-    let shown = |text: &str| until(text, SOON, || process.stderr().contains(text).then_some(()));
+    let shown = |text: &str| until(text, SOON, || process.stderr().contains(text));
     shown("host db.local, secrets []");
     shown("about ann");
     shown("an attempt ended");
@@ -138,7 +138,7 @@ fn the_log_is_as_configured_or_all_of_it() {
     assert!(!process.stderr().contains("an attempt ended"), "{}", process.stderr());
     let process = desk.dev("", &["-v"]).env("STREAMFLEET__TELEMETRY__LOG", "warn").start();
     desk.submit(&process, "\"loud\"");
-    until("a line of the worker", SOON, || process.stderr().contains("a handler starts").then_some(()));
+    until("a line of the worker", SOON, || process.stderr().contains("a handler starts"));
     stop(&process);
 }
 

@@ -6,6 +6,15 @@ use super::client::{Console, SOON, tokens};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
 
+/// Sends the beginning of a request, and returns that of the answer: the version and the status.
+fn answer_to(console: &Console, begun: &str) -> String {
+    let mut stream = console.connected();
+    stream.write_all(begun.as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
 #[test]
 fn silent_clients_delay_nobody() {
     let server = RedisServer::start();
@@ -51,17 +60,13 @@ fn a_form_of_somebody_unknown_is_read_only_up_to_its_bound() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");
     for path in ["/login", "/preferences"] {
-        let mut stream = console.connected();
         let begun = format!(
             "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2000000\r\n\
              Content-Type: application/x-www-form-urlencoded\r\n\r\n{}",
             "x".repeat(16 * 1024 + 1)
         );
-        stream.write_all(begun.as_bytes()).unwrap();
-        let mut answer = [0; 12];
         // Most of the body was not sent.
-        stream.read_exact(&mut answer).unwrap();
-        assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413", "{path}");
+        assert_eq!(answer_to(&console, &begun), "HTTP/1.1 413", "{path}");
     }
 }
 
@@ -72,16 +77,12 @@ fn a_form_is_not_read_from_somebody_who_may_not_send_it() {
                 [console.proxy.roles]\n\"*\" = \"viewer\"\n";
     let console = Console::start(&server, toml);
     for (path, status) in [("/queues/default/gates/pause", 403), ("/nowhere", 404)] {
-        let mut stream = console.connected();
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-User: ann\r\nContent-Length: 26000000\r\n\
              Content-Type: application/x-www-form-urlencoded\r\n\r\n"
         );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = [0; 12];
         // None of the body was sent.
-        stream.read_exact(&mut answer).unwrap();
-        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"), "{path}");
+        assert_eq!(answer_to(&console, &head), format!("HTTP/1.1 {status}"), "{path}");
     }
 }
 
