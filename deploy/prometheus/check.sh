@@ -14,7 +14,7 @@ spoiled() {
   cp rules_test.yaml "$work/spoiled/"
   sed "$mistake" rules.yaml >"$work/spoiled/rules.yaml"
   if cmp -s rules.yaml "$work/spoiled/rules.yaml"; then fail "the mistake '$mistake' does not change rules.yaml"; else
-    # Running one test alone saves time, which older versions cannot do.
+    # Running one test alone saves time, but older versions cannot do it.
     local only=()
     if [[ $(promtool test rules --help 2>&1) == *--run* ]]; then only=(--run "$test"); fi
     refused "$what" FAILED promtool test rules "${only[@]}" "$work/spoiled/rules_test.yaml"

@@ -6,7 +6,7 @@ use streamfleet::job::{JobType, QueueName};
 use streamfleet::{Broker, Queue, RedisError};
 use streamfleet_service::config::{Effective, nearest};
 
-/// How long a command waits for such a remark.
+/// How long a command waits for a remark.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// Returns a remark on a type that no live worker of the queue knows; `None` if one does, or if that is not known.

@@ -132,7 +132,7 @@ pub(super) fn show(page: &Page, search: &Search, clock: &Clock) -> View {
     if page.items.is_empty() {
         let filter = &search.filter;
         let which = if filter.is_empty() { String::new() } else { format!(" match {filter}") };
-        // Who looks for a job that has succeeded would think that it was lost.
+        // Somebody who looks for a job that has succeeded would think that it was lost.
         let rest = if search.states == USUAL_STATES {
             ", none of them done or cancelled; for those: --state done,cancelled"
         } else {

@@ -64,7 +64,7 @@ struct Places {
     most: usize,
     /// … and how many of them one person or program may have.
     most_of_one: usize,
-    /// What those do who have one.
+    /// What those who have one do, in words.
     what: &'static str,
     taken: Mutex<HashMap<Arc<str>, usize>>,
 }

@@ -62,7 +62,7 @@ impl<'a> View<'a> {
         mask(value, self.site.mask());
     }
 
-    /// What nobody sees.
+    /// The mask of what nobody sees.
     pub(super) fn mask(&self) -> &Mask {
         self.site.mask()
     }

@@ -175,7 +175,7 @@ pub(super) async fn send(request: Request) -> Answer {
 /// How many more programs there are that may see everything.
 pub(super) const WATCHERS: usize = 6;
 
-/// The token of one of them.
+/// The token of one of the programs that may see everything.
 pub(super) fn watcher(nth: usize) -> String {
     format!("watcher-{}", nth % WATCHERS)
 }
