@@ -170,7 +170,7 @@ impl Args {
                 let why = "a filter selects dead letters by itself: it does not work with ids";
                 return Err(Wrong(why.to_owned()));
             }
-            // Whoever names a letter means it, but may not know which of its steps are done.
+            // A person who names a letter means it, but may not know which of its steps are done.
             if action != SweepAction::StartOver {
                 return Ok(());
             }

@@ -18,8 +18,12 @@ const MAX_MOVED: usize = 200;
 /// … and the most that they weigh, roughly.
 const MAX_WEIGHT: usize = 256 * 1024;
 
-/// The most entries that one command reads: nobody knows how large they are.
-const MAX_AT_ONCE: usize = 8;
+/// How many entries the first command of a look reads, …
+const FIRST_AT_ONCE: usize = 8;
+
+/// … and the most that one reads. Nobody knows how large the next ones are. This many of 8 MiB are a reply that Redis still
+/// sends; beyond a `client-output-buffer-limit` of 256 MB, it would end the connection.
+const MAX_AT_ONCE: usize = 24;
 
 /// After this many bytes of entries, no more are looked at.
 const MAX_LOOKED_BYTES: usize = 1024 * 1024;
@@ -164,7 +168,7 @@ impl Queue {
     }
 
     async fn look_after(&self, lane: Lane, mark: String, mut left: Allowance) -> Result<Seen, Error> {
-        let mut portion = Portion::new(1, MAX_AT_ONCE, MAX_WEIGHT);
+        let mut portion = Portion::new(FIRST_AT_ONCE, MAX_AT_ONCE, MAX_WEIGHT);
         let mut from = mark.split(' ').next().unwrap_or_default().to_owned();
         let mut seen = Seen { mark, has_more: true, ..Seen::default() };
         while !left.is_spent() {
