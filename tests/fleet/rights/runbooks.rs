@@ -100,3 +100,19 @@ fn an_operator_may_run_every_command_of_a_runbook() {
     site.nothing_was_refused();
     assert!(checked >= 50, "{checked}");
 }
+
+#[test]
+fn no_runbook_replays_or_drops_letters_that_its_alert_is_not_about() {
+    let mut checked = 0;
+    for (page, text) in pages() {
+        let commands = ["replay", "drop"].map(|action| format!("streamfleet dead {action} "));
+        for command in commands.iter().flat_map(|command| text.split(command.as_str()).skip(1)) {
+            let words = words(command, "");
+            let conditions = ["--reason", "--type", "--group", "--older-than"];
+            let is_bounded = words.iter().any(|word| conditions.contains(&word.as_str()));
+            assert!(is_bounded || words[0] == "order-7", "{page}: {words:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 8, "{checked}");
+}
