@@ -113,6 +113,12 @@ test('the_packages_exist', function (): void {
     }
 });
 
+test('the_quick_starts_bound_the_memory_of_a_job', function (): void {
+    foreach ([code('file', 'streamfleet.toml'), page('README.md'), page('docs/coming-from-php.md')] as $text) {
+        contains('command = ["php", "-d", "memory_limit=', $text);
+    }
+});
+
 /** Starts the block that submits the job of the quick start. */
 function submitted(string $folder): array
 {
