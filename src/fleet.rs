@@ -476,7 +476,12 @@ impl Builder {
     }
 
     /// Builds the process, and gives it a name of its own.
-    pub fn build(self) -> Fleet {
+    pub fn build(mut self) -> Fleet {
+        let pools: Vec<Pool> = self.pools.into_iter().map(|(pool, _)| pool).collect();
+        if !pools.is_empty() {
+            let own = pools.clone();
+            self.registry.set_pools_down(Arc::new(move || own.iter().filter_map(Pool::down).collect()));
+        }
         Fleet {
             scale: Autoscale::new(self.config.worker.queues.keys().cloned()),
             config: self.config,
@@ -485,7 +490,7 @@ impl Builder {
             events: self.events,
             cron: self.cron,
             tracer: self.tracer,
-            pools: self.pools.into_iter().map(|(pool, _)| pool).collect(),
+            pools,
             reload: self.reload,
             consumer: name::consumer(),
             probe: Probe::default(),

@@ -92,8 +92,8 @@ pub(crate) struct Report {
     /// The state of its steps, in words; absent if the job has no steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<String>,
-    /// Says that no live worker knows its type, or serves its queue; absent if one does, if it does not wait, or if that is not
-    /// known.
+    /// Says that no live worker knows its type, or serves its queue, or that no program of its pool can start; absent if none of it is
+    /// known, or if the job has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     unserved: Option<String>,
     /// What it got; absent if its fields are gone.
@@ -275,15 +275,26 @@ async fn sought_in(queues: &[Queue], id: &JobId, mut bytes: u64) -> Vec<(Queue, 
     found
 }
 
-/// Returns a remark if the job waits and no live worker knows its type, or serves its queue.
+/// Returns a remark if the job does not run although it could: no live worker knows its type, or serves its queue, or no program of
+/// its pool can start.
 async fn remark_on_wait(
     (broker, effective): (&Broker, &Effective),
     queue: &Queue,
     status: &Status,
 ) -> Option<String> {
-    let waits = matches!(status.state, State::Waiting | State::Scheduled | State::Retrying);
-    let job_type: JobType = status.job_type.parse().ok().filter(|_| waits)?;
-    unserved::remarks_on_wait((broker, effective), queue, [&job_type]).await.pop()
+    let job_type: JobType = status.job_type.parse().ok()?;
+    let holder = match status.state {
+        State::Running => Some(status.worker.as_ref()?.parse().ok()?),
+        State::Waiting | State::Scheduled | State::Retrying => None,
+        _ => return None,
+    };
+    if holder.is_none() {
+        let remark = unserved::remarks_on_wait((broker, effective), queue, [&job_type]).await.pop();
+        if remark.is_some() {
+            return remark;
+        }
+    }
+    unserved::remark_on_pools(broker, queue, &job_type, holder.as_ref()).await
 }
 
 /// Reports that a job is unknown.

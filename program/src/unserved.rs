@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use streamfleet::job::{JobType, QueueName};
+use streamfleet::job::{ConsumerName, JobType, QueueName};
 use streamfleet::{Broker, Queue, RedisError};
+use streamfleet_engine::PoolDown;
 use streamfleet_service::config::{Effective, nearest};
 
 /// How long a command waits for a remark.
@@ -24,6 +25,19 @@ async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobType>) -> Ve
         format!("no live worker of the queue {} knows the type {job_type}{hint}", queue.name())
     };
     types.into_iter().filter(|job_type| !known.contains(*job_type)).map(remark).collect()
+}
+
+/// Returns a remark on a pool whose programs cannot start, and which therefore keeps a job of this type from running: on the worker
+/// that holds the job, if one does, or on every live worker that knows the type.
+pub(super) async fn remark_on_pools(
+    broker: &Broker,
+    queue: &Queue,
+    job_type: &JobType,
+    holder: Option<&ConsumerName>,
+) -> Option<String> {
+    let found = tokio::time::timeout(LONGEST, broker.pool_down(queue, job_type, holder)).await;
+    let (worker, PoolDown { pool, why, .. }) = found.ok()?.ok()??;
+    Some(format!("no program of the pool {pool} can start on {worker}: {why}"))
 }
 
 /// Returns remarks on what keeps jobs of these types from running: no live worker knows the type, or serves the queue.

@@ -16,7 +16,7 @@ use super::joiner::{Joiner, OnJoined, QueueWorkers, Served};
 use super::queue_worker::{LEAVES_WITHIN, Shared};
 use super::quota::Quota;
 use super::registry::Registry;
-use crate::broker::{Broker, Error, MAX_TYPES, Queue};
+use crate::broker::{Broker, Error, MAX_TYPES, PoolDown, Queue};
 use crate::event::Events;
 use crate::health::{Liveness, QueueHealth};
 use crate::job::{ConsumerName, Timestamp};
@@ -196,6 +196,7 @@ fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<Desc
     let types: Vec<_> = all.iter().take(MAX_TYPES).map(ToString::to_string).collect();
     let left_out = all.len() - types.len();
     let config = registry.config_digest().map(str::to_owned);
+    let pools_down = registry.pools_down().cloned();
     Box::new(move |queues| {
         let mut names: Vec<_> = queues.iter().map(|joined| joined.queue.name().as_str()).collect();
         names.sort_unstable();
@@ -212,6 +213,7 @@ fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<Desc
             ("pid", std::process::id().to_string()),
         ];
         facts.extend(config.clone().map(|digest| ("config", digest)));
+        facts.extend(pools_down.as_ref().map(|pools_down| PoolDown::fact(pools_down().into_iter())));
         if left_out > 0 {
             facts.push(("types_left_out", left_out.to_string()));
         }

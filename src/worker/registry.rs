@@ -27,7 +27,11 @@ pub(crate) struct Registry {
     shared_places: SharedPlaces,
     schemas: Schemas,
     config_digest: Option<String>,
+    pools_down: Option<Arc<PoolsDown>>,
 }
+
+/// Says which pools of programs cannot start.
+pub(crate) type PoolsDown = dyn Fn() -> Vec<PoolDown> + Send + Sync;
 
 /// One type's handler and policy.
 #[derive(Clone)]
@@ -138,6 +142,15 @@ impl Registry {
     /// Returns what tells configurations apart, if there is one that others can have too.
     pub(super) fn config_digest(&self) -> Option<&str> {
         self.config_digest.as_deref()
+    }
+
+    pub(crate) fn set_pools_down(&mut self, pools_down: Arc<PoolsDown>) {
+        self.pools_down = Some(pools_down);
+    }
+
+    /// Returns what says which pools cannot start, if there are pools.
+    pub(super) fn pools_down(&self) -> Option<&Arc<PoolsDown>> {
+        self.pools_down.as_ref()
     }
 
     /// Returns the schemas that payloads must fit.

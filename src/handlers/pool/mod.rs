@@ -48,6 +48,7 @@ use self::seat::Seating;
 use self::slots::{Answer, Request, Slots};
 use super::Error;
 use super::process::Setting;
+use crate::broker::PoolDown;
 use crate::event::{Event, Events};
 use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction};
 use crate::{Handler, JobContext, JobError, RawPayload};
@@ -113,6 +114,8 @@ pub(crate) struct Shared {
     runs: AtomicBool,
     /// Whether one of its programs has ever been ready.
     was_ready: AtomicBool,
+    /// Why the last program did not start; `None` if it did.
+    fault: Mutex<Option<String>>,
 }
 
 impl Pool {
@@ -136,6 +139,7 @@ impl Pool {
             board: Board::default(),
             runs: AtomicBool::new(false),
             was_ready: AtomicBool::new(false),
+            fault: Mutex::default(),
             config,
         };
         let errors = Arc::new(shared.config.errors.clone());
@@ -165,6 +169,13 @@ impl Pool {
     /// Returns how many jobs its programs have at once at most.
     pub(crate) fn places(&self) -> usize {
         self.shared.config.places()
+    }
+
+    /// Says why no program serves, if the last one could not start.
+    pub(crate) fn down(&self) -> Option<PoolDown> {
+        let Tally { busy, idle, .. } = self.shared.board.tally();
+        let why = lock(&self.shared.fault).clone().filter(|_| busy + idle == 0)?;
+        Some(PoolDown { pool: self.shared.name.to_string(), types: self.shared.types(), why })
     }
 
     /// Starts one program, exchanges greetings and ends it, to see whether it works and serves the types. Returns which settings
@@ -340,7 +351,13 @@ impl Shared {
 
     /// Notes that a program is ready. Returns true the first time.
     fn note_ready(&self) -> bool {
+        *lock(&self.fault) = None;
         !self.was_ready.swap(true, Ordering::AcqRel)
+    }
+
+    /// Notes why a program did not start.
+    fn note_fault(&self, why: &str) {
+        *lock(&self.fault) = Some(why.to_owned());
     }
 
     fn was_ready(&self) -> bool {

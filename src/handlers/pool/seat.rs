@@ -225,6 +225,7 @@ impl Seating {
     fn not_started(&self, fault: &Fault) {
         self.pool.restarts().failed(Instant::now(), rand::random());
         let why = fault.to_string();
+        self.pool.note_fault(&why);
         self.report(PoolEnding::NotStarted, &why);
         if matches!(fault, Fault::Refused(_)) && !self.pool.was_ready() {
             let why = format!("the pool {}: {why}", self.pool.name);

@@ -12,7 +12,7 @@ use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
 use crate::client::link::Link;
 use crate::client::script::scripts;
-use crate::inspect::server::worker_facts;
+use crate::inspect::server::{WorkerInfo, worker_facts};
 use crate::job::{ConsumerName, JobType, Lane, Pacing, Parking, Timestamp};
 use crate::{Broker, Queue};
 
@@ -190,26 +190,44 @@ impl Broker {
     /// Asks the live workers of a queue which types they know.
     #[doc(hidden)]
     pub async fn live_types(&self, queue: &Queue) -> Result<LiveTypes, Error> {
-        let members = queue.consumers(Lane::Normal).await?;
-        let workers = members.iter().filter(|member| !member.name.ends_with(".claims"));
-        let members: Vec<ConsumerName> = workers.filter_map(|member| member.name.parse().ok()).collect();
-        let mut live = LiveTypes { members: members.len(), types: None };
-        if members.len() > MAX_WORKERS {
-            return Ok(live);
-        }
-        let facts = stream::iter(members)
-            .map(|consumer| async move { worker_facts(self, &consumer).await })
-            .buffer_unordered(AT_ONCE);
-        let facts: Vec<_> = facts.try_collect().await?;
-        let serves = |facts: &&BTreeMap<String, String>| {
-            listed(facts, "queues").any(|name| name == queue.name().as_str())
-        };
-        let serving: Vec<_> = facts.iter().filter(serves).collect();
-        if !serving.is_empty() && serving.iter().all(|facts| !facts.contains_key("types_left_out")) {
-            let types = serving.iter().flat_map(|facts| listed(facts, "types"));
+        let (members, serving) = self.live_workers(queue).await?;
+        let mut live = LiveTypes { members, types: None };
+        if !serving.is_empty() && !serving.iter().any(WorkerInfo::leaves_types_out) {
+            let types = serving.iter().flat_map(|worker| listed(&worker.facts, "types"));
             live.types = Some(types.filter_map(|name| name.parse().ok()).collect());
         }
         Ok(live)
+    }
+
+    /// Returns how many members the group of a queue has, live or not, and what those that are live report; nothing of the latter
+    /// if there are too many to ask.
+    pub(crate) async fn live_workers(&self, queue: &Queue) -> Result<(usize, Vec<WorkerInfo>), Error> {
+        let members = queue.consumers(Lane::Normal).await?;
+        let workers = members.iter().filter(|member| !member.name.ends_with(".claims"));
+        let members: Vec<ConsumerName> = workers.filter_map(|member| member.name.parse().ok()).collect();
+        let count = members.len();
+        if count > MAX_WORKERS {
+            return Ok((count, Vec::new()));
+        }
+        let facts = stream::iter(members).map(|consumer| async move {
+            let facts = worker_facts(self, &consumer).await?;
+            Ok::<_, Error>(WorkerInfo { consumer: consumer.to_string(), facts })
+        });
+        let mut workers: Vec<_> = facts.buffer_unordered(AT_ONCE).try_collect().await?;
+        workers.retain(|worker| listed(&worker.facts, "queues").any(|name| name == queue.name().as_str()));
+        Ok((count, workers))
+    }
+}
+
+impl WorkerInfo {
+    /// Returns true if it reports not all types that it knows.
+    fn leaves_types_out(&self) -> bool {
+        self.facts.contains_key("types_left_out")
+    }
+
+    /// Returns true if it knows the type, as far as it reports that.
+    pub(crate) fn knows(&self, job_type: &JobType) -> bool {
+        self.leaves_types_out() || listed(&self.facts, "types").any(|name| name == job_type.as_str())
     }
 }
 
