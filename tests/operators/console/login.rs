@@ -11,6 +11,10 @@ use harness::process::{Launch, run};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
 
+/// A proxy on this machine, which says in a header who asks.
+const PROXY: &str = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \"X-User\"\n\
+                     [console.proxy.roles]\n\"*\" = \"viewer\"\n";
+
 /// The hash that the program prints for a password.
 fn hash(password: &str) -> String {
     let printed = run(&["console", "password"], format!("{password}\n").as_bytes());
@@ -213,15 +217,23 @@ fn a_logout_counts_though_later_ones_of_that_second_crowd_it_out() {
 #[test]
 fn whom_a_proxy_logs_in_has_nothing_to_log_out_of() {
     let server = RedisServer::start();
-    let toml = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \"X-User\"\n\
-                [console.proxy.roles]\n\"*\" = \"viewer\"\n";
-    let console = Console::start(&server, toml);
+    let console = Console::start(&server, PROXY);
     let page = console.get("/", &[("X-User", "ann")]);
     assert!(page.status == 200 && page.body.contains("<span class=\"who\">ann</span>"), "{page:?}");
     assert_eq!(log_out_token(&page.body), None);
     // Some proxies pass on the password that they have checked.
     let passed_on = ("Authorization", "Basic YW5uOmNvcnJlY3QgaG9yc2U=");
     assert_eq!(console.get("/", &[("X-User", "ann"), passed_on]).status, 200);
+}
+
+#[test]
+fn a_request_that_names_two_people_is_from_none_of_them() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, PROXY);
+    assert_eq!(console.get("/", &[("X-User", "ann")]).status, 200);
+    for other in ["eve", "ann", ""] {
+        assert_eq!(console.get("/", &[("X-User", "ann"), ("X-User", other)]).status, 401, "{other}");
+    }
 }
 
 /// The token of the form that logs out, if the page has one.
