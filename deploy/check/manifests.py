@@ -120,6 +120,13 @@ class Manifests:
         self.demand(not container.get("envFrom"), "it uses envFrom")
         self.demand(not list(walk(container, "secretKeyRef")), "its environment contains a secret")
 
+    def isolation(self):
+        policies = [each["spec"] for each in self.named("NetworkPolicy").values()]
+        for found, _ in self.pods():
+            labels = found["spec"]["template"]["metadata"]["labels"].items()
+            own = [each for each in policies if each["podSelector"].get("matchLabels", {}).items() <= labels]
+            self.demand(any("Ingress" in each["policyTypes"] for each in own), "every pod of the cluster may connect to it")
+
     # References between objects.
 
     def references(self):
@@ -268,6 +275,7 @@ def main(arguments):
         manifests = Manifests(file.read())
     manifests.forms()
     manifests.restriction()
+    manifests.isolation()
     manifests.references()
     manifests.worker()
     console.judge(manifests)
