@@ -15,7 +15,8 @@ use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
 use super::payload::Input;
 use super::times::{Clock, rfc3339, short};
-use super::{Context, Wrong, results, steps, unserved, watch};
+use super::unserved::{self, PoolReport};
+use super::{Context, Wrong, results, steps, watch};
 
 /// How many entries of each lane are searched for a job that nothing points to.
 const MAX_SEARCHED: u64 = 10_000;
@@ -92,10 +93,13 @@ pub(crate) struct Report {
     /// The state of its steps, in words; absent if the job has no steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<String>,
-    /// Says that no live worker knows its type, or serves its queue, or that no program of its pool can start; absent if none of it is
-    /// known, or if the job has ended.
+    /// Says that no live worker knows its type, or serves its queue; absent if one does, if it does not wait, or if that is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     unserved: Option<String>,
+    /// The pool that cannot run it, because its programs cannot start; absent if there is none, or if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool_down: Option<PoolReport>,
     /// What it got; absent if its fields are gone.
     #[serde(flatten)]
     input: Option<Input>,
@@ -155,7 +159,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let show = |report: &Report| {
         let view = show(&queue, &status, report.steps.clone(), &context.clock);
-        view.then(report.input.as_ref().map(Input::view)).then(report.unserved.clone())
+        let obstacle = report.pool_down.as_ref().map(ToString::to_string);
+        view.then(report.input.as_ref().map(Input::view)).then(report.unserved.clone().or(obstacle))
     };
     context.output.print_named(&report, |report| vec![report.id.clone()], show)?;
     Ok(Exit::Done)
@@ -175,8 +180,8 @@ pub(crate) async fn gather(
         Err(error) => (None, Some(format!("the job's payload cannot be read: {}", queue.with_keys(&error)))),
     };
     let input = fields.map(|fields| Input::of(&fields, is_full));
-    let unserved = remark_on_wait((broker, effective), queue, status).await;
-    Ok((Report { steps, unserved, input, ..report(queue, status) }, remark))
+    let Obstacles { unserved, pool_down } = obstacles((broker, effective), queue, status).await;
+    Ok((Report { steps, unserved, pool_down, input, ..report(queue, status) }, remark))
 }
 
 /// Finds a job in the queue `default`, or else in any other queue. Without the right to list queues, it looks in the
@@ -275,26 +280,31 @@ async fn sought_in(queues: &[Queue], id: &JobId, mut bytes: u64) -> Vec<(Queue, 
     found
 }
 
-/// Returns a remark if the job does not run although it could: no live worker knows its type, or serves its queue, or no program of
-/// its pool can start.
-async fn remark_on_wait(
-    (broker, effective): (&Broker, &Effective),
-    queue: &Queue,
-    status: &Status,
-) -> Option<String> {
-    let job_type: JobType = status.job_type.parse().ok()?;
+/// What keeps a job from running.
+#[derive(Default)]
+struct Obstacles {
+    unserved: Option<String>,
+    pool_down: Option<PoolReport>,
+}
+
+/// Returns what keeps the job from running: no live worker knows its type, or serves its queue, or no program of its pool can start.
+async fn obstacles((broker, effective): (&Broker, &Effective), queue: &Queue, status: &Status) -> Obstacles {
+    let mut obstacles = Obstacles::default();
+    let Ok(job_type) = status.job_type.parse::<JobType>() else { return obstacles };
     let holder = match status.state {
-        State::Running => Some(status.worker.as_ref()?.parse().ok()?),
-        State::Waiting | State::Scheduled | State::Retrying => None,
-        _ => return None,
-    };
-    if holder.is_none() {
-        let remark = unserved::remarks_on_wait((broker, effective), queue, [&job_type]).await.pop();
-        if remark.is_some() {
-            return remark;
+        // A worker that holds it knows the type.
+        State::Running => status.worker.as_ref().and_then(|worker| worker.parse().ok()),
+        State::Waiting | State::Scheduled | State::Retrying => {
+            let remarks = unserved::remarks_on_wait((broker, effective), queue, [&job_type]).await;
+            obstacles.unserved = remarks.into_iter().next_back();
+            None
         }
+        State::Done | State::Dead | State::Cancelled => return obstacles,
+    };
+    if obstacles.unserved.is_none() {
+        obstacles.pool_down = unserved::pool_down(broker, queue, &job_type, holder.as_ref()).await;
     }
-    unserved::remark_on_pools(broker, queue, &job_type, holder.as_ref()).await
+    obstacles
 }
 
 /// Reports that a job is unknown.
@@ -355,6 +365,7 @@ pub(crate) fn report(queue: &Queue, status: &Status) -> Report {
         children: status.children.iter().map(ToString::to_string).collect(),
         steps: None,
         unserved: None,
+        pool_down: None,
         input: None,
     }
 }

@@ -1,7 +1,9 @@
 //! What commands say about types that no live worker knows, and about queues that none serves.
 
+use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
 use streamfleet::job::{ConsumerName, JobType, QueueName};
 use streamfleet::{Broker, Queue, RedisError};
 use streamfleet_engine::PoolDown;
@@ -9,6 +11,23 @@ use streamfleet_service::config::{Effective, nearest};
 
 /// How long a command waits for a remark.
 const LONGEST: Duration = Duration::from_secs(2);
+
+/// A pool whose programs cannot start, for JSON output.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = PoolDown)]
+pub(super) struct PoolReport {
+    pool: String,
+    worker: String,
+    /// Why, with the last lines of the program.
+    error: String,
+}
+
+impl fmt::Display for PoolReport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pool, worker, error } = self;
+        write!(out, "no program of the pool {pool} can start on {worker}: {error}")
+    }
+}
 
 /// Returns a remark on a type that no live worker of the queue knows; `None` if one does, or if that is not known.
 pub(super) async fn remark(queue: &Queue, job_type: &JobType) -> Option<String> {
@@ -27,17 +46,17 @@ async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobType>) -> Ve
     types.into_iter().filter(|job_type| !known.contains(*job_type)).map(remark).collect()
 }
 
-/// Returns a remark on a pool whose programs cannot start, and which therefore keeps a job of this type from running: on the worker
-/// that holds the job, if one does, or on every live worker that knows the type.
-pub(super) async fn remark_on_pools(
+/// Returns the pool whose programs cannot start, and which therefore keeps a job of this type from running: on the worker that holds
+/// the job, if one does, or on every live worker that knows the type.
+pub(super) async fn pool_down(
     broker: &Broker,
     queue: &Queue,
     job_type: &JobType,
     holder: Option<&ConsumerName>,
-) -> Option<String> {
+) -> Option<PoolReport> {
     let found = tokio::time::timeout(LONGEST, broker.pool_down(queue, job_type, holder)).await;
-    let (worker, PoolDown { pool, why, .. }) = found.ok()?.ok()??;
-    Some(format!("no program of the pool {pool} can start on {worker}: {why}"))
+    let (worker, PoolDown { pool, why: error, .. }) = found.ok()?.ok()??;
+    Some(PoolReport { pool, worker, error })
 }
 
 /// Returns remarks on what keeps jobs of these types from running: no live worker knows the type, or serves the queue.

@@ -203,3 +203,34 @@ fn a_once_step_that_no_program_has_taken_runs_on_the_next_worker() {
     assert_eq!((status["state"].as_str(), stage.runs("second")), (Some("done"), 1), "{status}");
     assert_eq!(stage.runs("third"), 0);
 }
+
+#[test]
+fn a_job_whose_program_cannot_start_says_so_until_one_can() {
+    let stage = Stage::acting("processes = 1", "max_attempts = 1");
+    let _worker = stage.start();
+    let path = stage.dir.path().join("worker.py");
+    let good = fs::read(&path).unwrap();
+    assert_eq!(stage.run("before", "null")["state"], "done");
+    fs::write(&path, "import sys\nsys.exit('DB_HOST is not set')\n").unwrap();
+    // Ends the programs that serve.
+    stage.submit("crash", "\"crash\"");
+    stage.submit("waits", "null");
+    let status = until("the job to say why it does not run", SOON, || {
+        let status = json(&stage.server, &["status", "waits"]);
+        status["pool_down"].is_object().then_some(status)
+    });
+    assert!(["running", "waiting", "scheduled"].contains(&status["state"].as_str().unwrap()), "{status}");
+    let down = &status["pool_down"];
+    assert!(down["error"].as_str().unwrap().contains("DB_HOST is not set"), "{status}");
+    assert_eq!(down["pool"], "py", "{status}");
+    let shown = String::from_utf8(sf(&stage.server, &["status", "waits"]).stdout).unwrap();
+    assert!(shown.contains("no program of the pool py can start on "), "{shown}");
+    fs::write(&path, good).unwrap();
+    assert_eq!(stage.until_over("waits"), "done");
+    until("the worker to report that its pool works", SOON, || {
+        let value = stage.server.cmd(&["KEYS", "sf:worker:*"]);
+        let keys: Vec<String> = redis::from_redis_value(value).unwrap();
+        let told: String = redis::from_redis_value(stage.server.cmd(&["HGET", &keys[0], "pools_down"])).unwrap();
+        told.is_empty()
+    });
+}
