@@ -15,6 +15,7 @@ use super::handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload};
 use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
+use crate::broker::PoolDown;
 use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry, StepRecord};
 use crate::schema::Schemas;
 

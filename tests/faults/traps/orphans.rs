@@ -160,7 +160,7 @@ async fn a_worker_that_dies_after_its_deletion_was_refused_leaves_nothing() {
     scene.server.cmd(&clerk);
     let ledger = tempfile::tempdir().unwrap();
     // Redis acknowledges the entry, but is not asked to make it pending again.
-    scene.proxy.set(Mode::Hold { needle: b"-- reclaim:".to_vec(), nth: 1, way: Direction::Requests });
+    scene.proxy.set(Mode::Hold { needle: b"\r\nFORCE\r\n".to_vec(), nth: 1, way: Direction::Requests });
     let url = format!("redis://clerk:clerk@{}/0", scene.proxy.addr());
     let worker = Program::new(&url, ledger.path()).launch().start();
     let job = submit(&scene.queue, "ok").await;

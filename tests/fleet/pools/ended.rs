@@ -223,14 +223,15 @@ fn a_job_whose_program_cannot_start_says_so_until_one_can() {
     let down = &status["pool_down"];
     assert!(down["error"].as_str().unwrap().contains("DB_HOST is not set"), "{status}");
     assert_eq!(down["pool"], "py", "{status}");
-    let shown = String::from_utf8(sf(&stage.server, &["status", "waits"]).stdout).unwrap();
+    let shown = sf(&stage.server, &["status", "waits"]).stdout;
     assert!(shown.contains("no program of the pool py can start on "), "{shown}");
     fs::write(&path, good).unwrap();
     assert_eq!(stage.until_over("waits"), "done");
     until("the worker to report that its pool works", SOON, || {
         let value = stage.server.cmd(&["KEYS", "sf:worker:*"]);
         let keys: Vec<String> = redis::from_redis_value(value).unwrap();
-        let told: String = redis::from_redis_value(stage.server.cmd(&["HGET", &keys[0], "pools_down"])).unwrap();
+        let told: String =
+            redis::from_redis_value(stage.server.cmd(&["HGET", &keys[0], "pools_down"])).unwrap();
         told.is_empty()
     });
 }

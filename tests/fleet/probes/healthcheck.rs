@@ -7,13 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::{CONFIG, SOON, launch, status};
 use harness::process::{Launch, Output};
-use harness::redis_server::RedisServer;
+use harness::redis_server::{RedisServer, free_port};
 use harness::wait::until;
-
-/// Returns a port that nothing listens on.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 fn healthcheck(listen: &str, args: &[&str]) -> Output {
     let args = [&["--config", "{config}", "healthcheck"], args].concat();

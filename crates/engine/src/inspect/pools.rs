@@ -123,7 +123,11 @@ mod tests {
     #[test]
     fn without_such_pools_the_fact_is_empty_and_what_others_wrote_says_nothing() {
         assert_eq!(PoolDown::fact([].into_iter()).1, "");
-        for fact in ["", "{}", "[1]", "[{\"pool\":1}]"].map(str::to_owned).into_iter().chain([" ".repeat(MAX_BYTES + 1)]) {
+        for fact in ["", "{}", "[1]", "[{\"pool\":1}]"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([" ".repeat(MAX_BYTES + 1)])
+        {
             assert_eq!(worker(fact).pools_down(), []);
         }
     }
