@@ -9,8 +9,9 @@ use crate::{Answer, Queue, bytes};
 
 scripts! { ADMIT "admit" }
 
-/// The most names of gates in one script. It looks at each of them, and a name has at most about 200 bytes.
-const MAX_GATES: usize = 200;
+/// The most names of gates in one script. To pass one that has all kinds of rules takes about 12 commands, and a name has at most
+/// about 200 bytes.
+const MAX_GATES: usize = 100;
 
 /// The answer of `admit` to a job that has to pass gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use crate::{Entry, Queue, bytes};
 
 scripts! { SHARE "share" }
 
-/// The most jobs that one script sorts and lets out …
-const MAX_MOVED: usize = 200;
+/// The most jobs that one script sorts and lets out, with about ten commands for each, …
+const MAX_MOVED: usize = 100;
 
 /// … and the most that they weigh, roughly.
 const MAX_WEIGHT: usize = 256 * 1024;
