@@ -36,7 +36,7 @@ final class ErrorRules
     /** What follows from an exception with this text; null if no class has a rule. */
     public function outcome(\Throwable $error, string $text): ?Outcome
     {
-        foreach ($this->rules === [] ? [] : self::lineage($error) as $class) {
+        foreach ($this->rules === [] ? [] : self::ruled($error) as $class) {
             if (isset($this->rules[$class])) {
                 return match ($this->rules[$class]) {
                     'fatal' => new Fatal($text),
@@ -59,6 +59,22 @@ final class ErrorRules
     {
         $isSent = static fn (string $class): bool => strlen($class) <= self::LONGEST_NAME && preg_match('//u', $class) === 1;
         return array_slice(array_values(array_filter(self::lineage($error), $isSent)), 0, self::MOST_CLASSES);
+    }
+
+    /**
+     * The classes whose rules count for an exception. One that says itself what follows is not meant by a rule for what is more
+     * general, such as RuntimeException.
+     *
+     * @return list<string>
+     */
+    private static function ruled(\Throwable $error): array
+    {
+        foreach ([FatalError::class, UnknownError::class] as $says) {
+            if ($error instanceof $says) {
+                return array_values(array_filter(self::lineage($error), static fn (string $class): bool => is_a($class, $says, true)));
+            }
+        }
+        return self::lineage($error);
     }
 
     /** @return list<string> */

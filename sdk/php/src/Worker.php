@@ -162,8 +162,9 @@ final class Worker
     /**
      * Says what follows from exceptions, by their classes: `'fatal'` (dead at once), `'retry'`, `'unknown'` (as Unknown),
      * `'drop'` (ends as cancelled), or after how many seconds to retry. It counts for subclasses and for classes that implement
-     * an interface: the nearest class of the exception that is named decides, parents before interfaces. It is asked after
-     * onError. What it leaves open, the configuration may decide: `[types."…".errors]`.
+     * an interface: the nearest class of the exception that is named decides, parents before interfaces. FatalError and
+     * UnknownError keep their meaning unless they or classes below them are named. Rules are asked after onError. What they
+     * leave open, the configuration may decide: `[types."…".errors]`.
      *
      * @param array<class-string, string|int|float> $rules class → what follows
      */

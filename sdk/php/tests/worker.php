@@ -114,6 +114,25 @@ test('the_nearest_class_of_an_exception_decides_what_follows', function (): void
     contains('Gone: no (program.php:', $program->answer('throws', ['Gone', 'no'])['reason']);
 });
 
+test('a_rule_for_what_is_more_general_does_not_mean_a_fatal_or_an_unknown_error', function (): void {
+    $program = Program::start('
+        interface Expected {}
+        class Silent extends UnknownError implements Expected {}
+        class Gone extends FatalError {}
+        #[JobType("strict")] final class Strict extends Task { public function __construct(public int $n) {} public function handle(Job $job): mixed { return 1; } }
+        $worker->errors([RuntimeException::class => 30, Exception::class => "drop", Throwable::class => "retry", Expected::class => "drop", Gone::class => 5])
+            ->on("throws", fn(Job $job) => throw new $job->payload("no"))
+            ->task(Strict::class)
+            ->run();');
+    foreach (['Streamfleet\\UnknownError', 'Silent'] as $class) {
+        same(['outcome' => 'retry', 'unknown' => true, 'error' => 'no'], $program->answer('throws', $class));
+    }
+    same(['outcome' => 'fatal', 'error' => 'no'], $program->answer('throws', 'Streamfleet\\FatalError'));
+    same('fatal', $program->answer('strict', ['n' => 'text'])['outcome'], 'a payload that never fits');
+    same(5000, $program->answer('throws', 'Gone')['delay_ms'], 'a rule for a class below it');
+    same(30000, $program->answer('throws', 'RuntimeException')['delay_ms']);
+});
+
 test('what_the_program_leaves_open_is_reported_by_class', function (): void {
     $program = Program::start('eval("namespace App; interface Expected {} class Gone extends \\RuntimeException implements Expected {}");
         $worker->on("throws", fn() => throw new App\\Gone("no"))
