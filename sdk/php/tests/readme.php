@@ -288,6 +288,58 @@ test('the_example_of_the_project_runs', function (): void {
     }
 });
 
+/** The first match of a pattern in the page for teams that come from other frameworks. */
+function recipe(string $pattern): string
+{
+    same(1, preg_match($pattern, page('docs/coming-from-php.md'), $found), $pattern);
+    return $found[1];
+}
+
+test('the_script_that_moves_a_live_queue_moves_a_job_that_is_pushed_again', function (): void {
+    eval('namespace App\Job; final class ReportJob { public array $params = ["month" => 1]; }
+        final class Message { public function job(): ReportJob { return new ReportJob(); } }');
+    $message = serialize(new App\Job\Message());
+    $redis = new class {
+        public array $delayed = [];
+        public bool $isBroken = false;
+
+        public function zRange(): array
+        {
+            return $this->delayed;
+        }
+
+        public function zRem(string $key, string $message): void
+        {
+            if (!$this->isBroken) {
+                unset($this->delayed[$message]);
+            }
+        }
+    };
+    $fleet = new class {
+        public array $jobs = [];
+
+        public function enqueue(string $type, mixed $payload, int $runAt, string $id): void
+        {
+            $this->jobs[$id] = [$type, $payload, $runAt];
+        }
+    };
+    $code = preg_replace('/new Streamfleet\\\\Cli\(.*\);/', '$fleet;', recipe('/^```php\n(\$cli = .*?)^```$/ms'), 1, $count);
+    same(1, $count);
+    // A run that ends before it has taken the message away is repeated.
+    foreach ([[1_800_000_000.0, true], [1_800_000_000.0, false], [1_800_003_600.0, false]] as [$due, $redis->isBroken]) {
+        $redis->delayed = [$message => $due];
+        eval($code);
+    }
+    same([[], ['report.build', 1_800_000_000], ['report.build', 1_800_003_600]], [$redis->delayed, ...array_map(static fn (array $job): array => [$job[0], $job[2]], array_values($fleet->jobs))]);
+});
+
+test('a_log_that_cannot_be_written_does_not_replace_the_exception_of_a_job', function (): void {
+    $middleware = recipe('/^    ->(use\(static function \(Streamfleet\\\\Job.*?^    \}\))$/ms');
+    $program = Program::start('function report(Throwable $error): void { throw new UnexpectedValueException("the log cannot be opened", 0, $error); }
+        $worker->' . $middleware . '->on("pay", fn () => throw new UnknownError("the bank did not answer"))->run();');
+    same(['outcome' => 'retry', 'unknown' => true, 'error' => 'the bank did not answer'], $program->answer('pay'));
+});
+
 test('check_is_what_runs_this', function (): void {
     same("./check.sh\n", code('run', 'check'));
     same(true, is_executable(dirname(__DIR__) . '/check.sh'));
