@@ -46,8 +46,8 @@ use self::message::Verdict;
 use self::restarts::Restarts;
 use self::seat::Seating;
 use self::slots::{Answer, Request, Slots};
-use super::Error;
 use super::process::Setting;
+use super::{Error, output};
 use crate::broker::PoolDown;
 use crate::event::{Event, Events};
 use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction};
@@ -85,7 +85,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// | `retry` | failed: retried according to the type's policy, but not before `delay_ms`; or what [`Policy::errors`] and [`PoolConfig::errors`] say about its `classes` |
 /// | `retry` with `unknown` | failed and unknown |
 /// | `fatal` | the job is buried at once |
-/// | `snooze` | runs again after `delay_ms`; no attempt is spent |
+/// | `snooze` | runs again after `delay_ms`; no attempt is spent, and the job's log says why |
 /// | `drop` | ends as cancelled |
 /// | none: the program crashed, or wrote nonsense | failed and unknown, with the end of standard error; lost if it had other jobs too |
 #[derive(Clone)]
@@ -325,6 +325,9 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
                     (RuleAction::RetryAfter(least), Some(delay)) => RuleAction::RetryAfter(least.max(delay)),
                     (then, _) => then,
                 };
+                if matches!(then, RuleAction::Snooze(_)) {
+                    note_snooze(context, &error);
+                }
                 then.error(|| error).map_or(Ok(Value::Null), Err)
             }
         },
@@ -334,8 +337,16 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
         Verdict::Snooze { delay, reason } => {
             let job = context.id();
             tracing::debug!(%job, ?delay, reason, "a program of a pool snoozes its job");
+            note_snooze(context, &reason);
             Err(JobError::snooze(delay))
         }
+    }
+}
+
+/// Says in the job's log why it is snoozed, because no attempt in its record does.
+fn note_snooze(context: &JobContext, reason: &str) {
+    if !reason.is_empty() {
+        context.log(&output::line(format!("snoozed: {reason}").as_bytes()));
     }
 }
 

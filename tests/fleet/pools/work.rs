@@ -20,6 +20,8 @@ fn each_answer_of_a_program_becomes_an_outcome() {
         let id = payload.trim_matches('"');
         let status = stage.run(id, payload);
         assert_eq!((status["state"].as_str(), stage.runs(id)), (Some(state), attempts), "{status}");
+        let snoozed = if id == "snooze-once" { "snoozed: later" } else { "" };
+        assert_eq!(status["log"][0]["text"].as_str().unwrap_or_default(), snoozed, "{status}");
     }
     assert!(stage.run("pid", "1e-3")["result"].is_null());
     assert_eq!(stage.run("late", "\"retry-once\"")["result"], "at last");

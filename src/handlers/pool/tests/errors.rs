@@ -49,3 +49,21 @@ for job in jobs():
     assert_eq!(failure(ask("KeyError", "2").await).retry, Retry::Policy);
     stage.stop().await;
 }
+
+#[test]
+fn a_snooze_says_why_in_the_log_of_its_job() {
+    let minute = Duration::from_secs(60);
+    let rules = ErrorRules::new([("Closed", RuleAction::Snooze(minute))]);
+    let logged = |verdict: Verdict| {
+        let context = context(&[]);
+        let ended = said(verdict, &context, &rules).map_err(JobError::into_outcome);
+        assert_eq!(ended, Err(Outcome::Snoozed(minute)));
+        context.reported().1
+    };
+    let by_program = |reason: &str| Verdict::Snooze { delay: minute, reason: reason.to_owned() };
+    let classes = vec!["Closed".to_owned()];
+    let by_rule = Verdict::Retry { error: "Closed: until 8".to_owned(), delay: None, classes };
+    assert_eq!(logged(by_program("the bank is closed")), ["snoozed: the bank is closed"]);
+    assert_eq!(logged(by_rule), ["snoozed: Closed: until 8"]);
+    assert!(logged(by_program("")).is_empty());
+}
