@@ -60,7 +60,7 @@ pub(super) struct Message {
     pub(super) lines: Vec<String>,
     /// The page of the console about it.
     pub(super) link: Option<String>,
-    /// The page of the console about the job that shows it, where it can be replayed.
+    /// The page of the console about the job that shows it, where it can be replayed or decided.
     pub(super) job_link: Option<String>,
     /// What it is about, for programs.
     pub(super) items: Vec<Item>,
@@ -204,7 +204,7 @@ impl Sender {
         ))
     }
 
-    /// The page of a dead job, which has a button to replay it.
+    /// The page of a dead job, which has a button to replay it, or to decide about its step.
     fn job_link(&self, Item { reason, incident }: &Item) -> Option<String> {
         let (base, queue) = (self.console()?, incident.queue.as_ref()?);
         let is_of_dead = matches!(
@@ -239,12 +239,18 @@ fn escaped(part: &str) -> String {
 }
 
 impl Message {
+    /// What the link to the page of the job is called. To replay a job that waits for a decision would only kill it again.
+    pub(super) fn job_link_name(&self) -> &'static str {
+        let needs_decision = |item: &Item| item.incident.kind == IncidentKind::NeedsDecision;
+        self.language.job(self.items.iter().any(needs_decision))
+    }
+
     /// Returns the message as plain text, cut to this many bytes between two lines, so that the link stays.
     pub(super) fn text(&self, most: usize) -> String {
         const CUT: &str = "…";
         let link = self.link.as_ref().map_or_else(String::new, |link| format!("\n{link}"));
         let mut text = plain_line(&self.title, most.saturating_sub(link.len()).max(1));
-        let job = self.job_link.as_ref().map(|link| self.language.line_of_job(link));
+        let job = self.job_link.as_ref().map(|link| self.language.with_colon(self.job_link_name(), link));
         for line in self.lines.iter().chain(&job) {
             if text.len() + 1 + line.len() + 1 + CUT.len() + link.len() > most {
                 text.push('\n');

@@ -183,17 +183,16 @@ impl Language {
         self.either("Open the console", "打开控制台")
     }
 
-    /// What a link to the page of a job is called, which has a button to replay it.
-    pub(super) fn job(self) -> &'static str {
-        self.either("Open the job, to replay it", "打开任务，以便重放")
+    /// What a link to the page of a job is called, where somebody decides about its step, or else replays it.
+    pub(super) fn job(self, needs_decision: bool) -> &'static str {
+        if needs_decision {
+            self.either("Open the job, to decide", "打开任务，以便决定")
+        } else {
+            self.either("Open the job, to replay it", "打开任务，以便重放")
+        }
     }
 
-    /// A line with that link.
-    pub(super) fn line_of_job(self, link: &str) -> String {
-        self.with_colon(self.job(), link)
-    }
-
-    fn with_colon(self, before: &str, after: &str) -> String {
+    pub(super) fn with_colon(self, before: &str, after: &str) -> String {
         match self {
             Self::En => format!("{before}: {after}"),
             Self::ZhCn => format!("{before}：{after}"),

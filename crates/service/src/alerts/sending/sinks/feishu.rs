@@ -13,7 +13,7 @@ pub(super) fn request(message: &Message, secret: Option<&SecretString>, now_s: i
     let text = |line: &String| json!([{ "tag": "text", "text": line }]);
     let mut content: Vec<Value> = message.lines.iter().map(text).collect();
     let named = |name: &str, link: &String| json!([{ "tag": "a", "text": name, "href": link }]);
-    content.extend(message.job_link.iter().map(|link| named(message.language.job(), link)));
+    content.extend(message.job_link.iter().map(|link| named(message.job_link_name(), link)));
     content.extend(message.link.iter().map(|link| named(link, link)));
     let post = json!({ "title": message.title, "content": content });
     let mut body = json!({ "msg_type": "post", "content": { "post": { "zh_cn": post } } });

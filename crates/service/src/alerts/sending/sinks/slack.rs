@@ -20,7 +20,7 @@ pub(super) fn request(message: &Message) -> Request {
         json!({ "type": "header", "text": { "type": "plain_text", "text": heading, "emoji": false } }),
         json!({ "type": "section", "text": { "type": "plain_text", "text": text, "emoji": false } }),
     ];
-    let links = [(&message.job_link, message.language.job()), (&message.link, message.language.console())];
+    let links = [(&message.job_link, message.job_link_name()), (&message.link, message.language.console())];
     for (link, name) in links {
         let text = |link: &String| format!("<{}|{name}>", escaped(link));
         let section = |link| json!({ "type": "section", "text": { "type": "mrkdwn", "text": text(link) } });
