@@ -153,8 +153,9 @@ final class Tasks
             if ($class !== null && $value !== null) {
                 $value = match (true) {
                     is_a($class, \BackedEnum::class, true) => $class::from($value),
-                    $class === \DateTime::class => new \DateTime($value),
-                    is_a($class, \DateTimeInterface::class, true) => new \DateTimeImmutable($value),
+                    $class === \DateTimeInterface::class => new \DateTimeImmutable($value),
+                    // Also those below PHP's own, such as Carbon.
+                    is_a($class, \DateTimeInterface::class, true) && class_exists($class) => new $class($value),
                     default => $value,
                 };
             }
