@@ -50,6 +50,7 @@ final class PhpRedisClient implements Client
         $replies = [];
         try {
             $this->select();
+            $this->reconnect();
             $this->redis->clearLastError();
             $this->redis->multi(\Redis::PIPELINE);
             foreach ($commands as $command) {
@@ -128,6 +129,16 @@ final class PhpRedisClient implements Client
             $this->select();
         } catch (\RedisException) {
             // There is no server at present.
+        }
+    }
+
+    /** If the server has closed an idle connection, phpredis connects again, but not in a pipeline. */
+    private function reconnect(): void
+    {
+        try {
+            $this->redis->rawCommand('PING');
+        } catch (\RedisException) {
+            // The login may not do this, or there is no server: the jobs themselves will tell.
         }
     }
 

@@ -25,6 +25,8 @@ final class Producer
         $this->client = match (true) {
             $client instanceof Client => $client,
             $client instanceof \Predis\ClientInterface => new PredisClient($client),
+            // It would pass rawCommand on to Predis, which has none.
+            $client instanceof \Illuminate\Redis\Connections\PredisConnection => new PredisClient($client->client()),
             is_callable([$client, 'rawCommand']) => new PhpRedisClient($client),
             default => throw new \InvalidArgumentException('the client is neither phpredis nor Predis: ' . $client::class),
         };

@@ -218,6 +218,30 @@ function loggedIn(string $user): Redis
     return $redis;
 }
 
+test('many_jobs_are_submitted_once_after_the_server_closed_the_connection', function (): void {
+    redis('FLUSHALL');
+    $redis = phpRedis();
+    $redis->select(3);
+    $producer = new Producer($redis);
+    $producer->enqueue('a');
+    // All but the one that asks for it.
+    redis('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    same(2, count($producer->enqueueMany([new Submission('b'), new Submission('c')])));
+    same(3, $redis->xLen('sf:{default}:jobs'));
+});
+
+test('a_connection_of_laravel_with_predis_is_its_client', function (): void {
+    redis('FLUSHALL');
+    $client = predis();
+    eval('namespace Illuminate\Redis\Connections; final class PredisConnection {
+        public function __construct(private object $client) {}
+        public function client(): object { return $this->client; }
+        public function __call(string $name, array $arguments): mixed { return $this->client->$name(...$arguments); }
+    }');
+    (new Producer(new Illuminate\Redis\Connections\PredisConnection($client)))->enqueue('a');
+    same(1, redis('XLEN', 'sf:{default}:jobs'));
+});
+
 test('the_login_of_a_producer_is_enough_to_submit', function (): void {
     redis('FLUSHALL');
     $producer = new Producer(loggedIn('producer'));
