@@ -410,6 +410,10 @@ final class Worker
         } catch (\Throwable $error) {
             $outcome = $this->judge($error, $job);
         }
+        if (getmypid() !== $this->pid) {
+            // A process that the handler forked, and that has not ended by itself, would go on with the next job.
+            exit(1);
+        }
         [$outcome, $answer] = $this->answerOf($outcome);
         $this->answer = $job->flush() . $answer;
         // From here on, nothing changes the answer, whatever ends the program.
@@ -434,7 +438,12 @@ final class Worker
 
     private function outcome(mixed $returned): Outcome
     {
-        return $returned instanceof Outcome ? $returned : new Done($returned);
+        return match (true) {
+            $returned instanceof Outcome => $returned,
+            // Nothing of its function has run.
+            $returned instanceof \Generator => new Fatal('the handler has a yield, so it returned a generator, and did not run'),
+            default => new Done($returned),
+        };
     }
 
     private function judge(\Throwable $error, Job $job): Outcome
@@ -450,7 +459,8 @@ final class Worker
             $error = $second;
         }
         fwrite(STDERR, "{$job->type} {$job->id}: $error\n");
-        $text = $error::class . ": {$error->getMessage()} ({$this->place($error->getFile(), $error->getLine())})";
+        // The name of an anonymous class goes on with the path of its file.
+        $text = strstr($error::class . "\0", "\0", true) . ": {$error->getMessage()} ({$this->place($error->getFile(), $error->getLine())})";
         return $this->errors->outcome($error, $text)
             ?? match (true) {
                 $error instanceof FatalError => new Fatal($error->getMessage()),
@@ -545,13 +555,26 @@ final class Worker
         if ($this->answer === null) {
             $last = error_get_last();
             $isFatal = ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
-            $printed = trim($this->printed) === '' ? '' : ' after it printed: ' . trim($this->printed);
-            $error = $isFatal ? "{$last['message']} ({$this->place($last['file'], $last['line'])})" : "the handler called exit()$printed";
+            $error = $isFatal ? "{$last['message']} ({$this->place($last['file'], $last['line'])})" : "the handler called exit(){$this->lastWords()}";
             // Nobody knows how far it came.
             [, $this->answer] = $this->answerOf(new Unknown($error));
         }
         $this->send(($this->answer ?? '') . self::bye());
         exit(0);
+    }
+
+    /** What the job that runs printed last, for its error. */
+    private function lastWords(): string
+    {
+        try {
+            // PHP passes on what waits in buffers only after this.
+            while (ob_get_level() > 0 && ob_end_flush()) {
+            }
+        } catch (\Throwable) {
+            // The callback of a buffer failed.
+        }
+        $printed = trim($this->printed);
+        return $printed === '' ? '' : " after it printed: $printed";
     }
 
     private static function bye(): string

@@ -603,6 +603,27 @@ test('the_text_of_exit_is_in_the_error', function (): void {
     same('the handler called exit() after it printed: page 1', $error('exit(3);'));
 });
 
+test('the_text_of_exit_within_a_buffer_is_in_the_error', function (): void {
+    foreach (['ob_start();', 'ob_start(); ob_start(fn ($text) => throw new LogicException("a broken callback"), 0);'] as $at => $code) {
+        $program = Program::start("\$worker->on('dies', function (Job \$job) { $code die('no such table'); })->run();");
+        $error = $program->answer('dies')['error'];
+        same('the handler called exit()' . ($at === 0 ? ' after it printed: no such table' : ''), $error);
+        same(['type' => 'bye'], $program->read());
+    }
+});
+
+test('the_error_of_an_anonymous_class_has_the_name_of_its_parent', function (): void {
+    $program = Program::start('$worker->on("a", fn() => throw new class("no") extends DomainException {})->run();');
+    contains('DomainException@anonymous: no (program.php:', $program->answer('a')['error']);
+});
+
+test('a_handler_that_is_a_generator_is_not_done', function (): void {
+    $program = Program::start('$worker->on("a", function () { yield 1; })->run();');
+    $answer = $program->answer('a');
+    same('fatal', $answer['outcome']);
+    contains('yield', $answer['error']);
+});
+
 test('errors_name_files_from_the_folder_of_the_program', function (): void {
     $program = Program::start('mkdir("src");
         file_put_contents("src/Gift.php", \'<?php function gift() { throw new RuntimeException("no"); } function twice() { require __DIR__ . "/Broken.php"; } \');
@@ -685,6 +706,25 @@ test('a_forked_child_does_not_answer', function (): void {
     same(['outcome' => 'done', 'result' => 'parent'], $program->answer('forks'));
 });
 
+test('a_forked_child_that_comes_back_takes_no_job', function (): void {
+    if (!function_exists('pcntl_fork')) {
+        throw new Skipped('PHP has no pcntl');
+    }
+    $program = Program::start('$worker->on("forks", function (Job $job) use (&$child) {
+            $child = pcntl_fork();
+            if ($child === 0) { throw new Exception("child"); }
+            return "parent";
+        })
+        ->on("waits", function () use (&$child) { pcntl_waitpid($child, $status); return pcntl_wexitstatus($status); })
+        ->reset(fn() => file_put_contents("resets", "x", FILE_APPEND))
+        ->on("resets", fn() => file_get_contents("resets"))
+        ->run();');
+    same('parent', $program->answer('forks')['result']);
+    // A child that reads the next job would never end.
+    same(1, $program->answer('waits')['result']);
+    same('xx', $program->answer('resets')['result']);
+});
+
 test('a_program_ends_after_its_max_jobs', function (): void {
     $program = Program::start('$worker->on("a", fn() => 1)->maxJobs(2)->run();');
     same('done', $program->answer('a')['outcome']);
@@ -754,6 +794,22 @@ test('tasks_are_revived_from_their_payload', function (): void {
     foreach ([[], ['to' => 7], ['to' => null], ['to' => 'a', 'size' => 'xxl'], ['to' => 'a', 'copies' => '12'], ['to' => 'a', 'at' => 'soon'], 'text'] as $payload) {
         same('fatal', $program->answer('mail.send', $payload)['outcome'], json_encode($payload));
     }
+});
+
+test('dates_of_a_task_have_the_class_of_their_property', function (): void {
+    $program = Program::start('class Carbon extends DateTime {} class CarbonImmutable extends DateTimeImmutable {}
+        #[JobType("dates")]
+        final class Dates extends Task {
+            public function __construct(public readonly Carbon $carbon, public ?CarbonImmutable $immutable, public DateTime $plain, public DateTimeInterface $any) {}
+            public function handle(Job $job): mixed {
+                return array_map(fn (DateTimeInterface $date): string => $date::class . $date->format(" c"), array_values(get_object_vars($this)));
+            }
+        }
+        $worker->task(Dates::class)->run();');
+    $at = '2026-12-01T10:00:00+01:00';
+    $made = static fn (string $class): string => "$class $at";
+    same(array_map($made, ['Carbon', 'CarbonImmutable', 'DateTime', 'DateTimeImmutable']), $program->answer('dates', ['carbon' => $at, 'immutable' => $at, 'plain' => $at, 'any' => $at])['result']);
+    same('fatal', $program->answer('dates', ['carbon' => 'soon', 'immutable' => null, 'plain' => $at, 'any' => $at])['outcome']);
 });
 
 test('mistakes_in_the_program_are_reported_before_it_is_ready', function (): void {
