@@ -79,8 +79,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?;
     let server = DevServer::builder().port(args.port).start(&args.folder).await;
     let mut server = server.map_err(not_started)?;
-    if !args.clean_env {
-        effective.pass_env(&variables::passed(&effective.config.redis, server.password()));
+    let variables =
+        (!args.clean_env).then(|| variables::of_process(&effective.config.redis, server.password()));
+    if let Some(variables) = &variables {
+        effective.pass_env(&variables.passed);
     }
     let telemetry = &effective.config.telemetry;
     let log = match args.verbose {
@@ -92,7 +94,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let namespace = effective.config.redis.namespace.clone();
     effective.config.redis = RedisConfig::default().url(server.url()).namespace(namespace);
     let context = with_effective(context, effective);
-    let worked = Box::pin(work(&context, &mut server, &args, listen)).await;
+    let remarks = greeting::remarks(&context.effective, variables.as_ref());
+    let worked = Box::pin(work(&context, &mut server, &args, (listen, remarks))).await;
     server.stop().await?;
     worked
 }
@@ -143,7 +146,7 @@ async fn work(
     context: &Context,
     server: &mut DevServer,
     args: &Args,
-    listen: Option<SocketAddr>,
+    (listen, remarks): (Option<SocketAddr>, Vec<String>),
 ) -> anyhow::Result<Exit> {
     let process = worker::prepare(context, Port::IfFree).await?;
     let console = match listen {
@@ -155,7 +158,7 @@ async fn work(
     lines.extend(console.as_ref().map(|console| format!("console:       {}", console.url())));
     let watches = args.watch.then(|| watch::of(&context.effective.config, &args.files));
     lines.extend(watches.as_ref().map(watch::remark));
-    lines.extend(greeting::remarks(&context.effective, !args.clean_env));
+    lines.extend(remarks);
     context.output.line(&lines.join("\n"))?;
     let shutdown = context.shutdown.clone();
     let working = async {

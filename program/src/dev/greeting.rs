@@ -10,6 +10,7 @@ use streamfleet_engine::admin::stream_name;
 use streamfleet_service::config::Effective;
 
 use super::DEMO;
+use super::variables::Variables;
 use crate::output::{listed, shell_word};
 
 /// Returns what runs, and what to do next, to be pasted into another terminal.
@@ -62,16 +63,22 @@ pub(super) fn greeting(
     lines
 }
 
-/// Returns what to know about programs that get all variables, about the log, and about the end.
-pub(super) fn remarks(effective: &Effective, passes_all: bool) -> Vec<String> {
+/// Returns what to know about programs that get the variables of this terminal, about the log, and about the end.
+pub(super) fn remarks(effective: &Effective, variables: Option<&Variables>) -> Vec<String> {
     let drain = format_duration(effective.config.worker.drain_timeout);
-    let environment = passes_all.then(|| {
+    let environment = variables.map(|_| {
         "Programs get the variables of this terminal, but from `streamfleet worker` only PATH, HOME and the like, and what pass_env names."
             .to_owned()
+    });
+    let withheld = variables.filter(|variables| !variables.withheld.is_empty()).map(|variables| {
+        format!(
+            "They do not get what has a password of Redis: {}. If they need it, name all that they need in pass_env.",
+            listed(&variables.withheld)
+        )
     });
     let log = "The log below has what programs write, and the end of each attempt. -v shows more.".to_owned();
     let end = format!(
         "Ctrl-C stops everything; running jobs may end within {drain}. A second one cuts them short, and they run again the next time."
     );
-    environment.into_iter().chain([log, end]).collect()
+    environment.into_iter().chain(withheld).chain([log, end]).collect()
 }

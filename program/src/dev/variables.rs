@@ -15,15 +15,23 @@ const OTHERS: [&str; 2] = ["REDISCLI_AUTH", "TRACEPARENT"];
 /// From this length on, a password is looked for within a value. A shorter one may be part of any word.
 const LONG_BYTES: usize = 8;
 
-/// Returns the names of all variables but those for streamfleet itself: its own, and those that hold a password of the private Redis
-/// or of the configured one.
-pub(super) fn passed(configured: &RedisConfig, password: &SecretString) -> Vec<String> {
-    let mut secrets = configured.passwords();
-    secrets.push(password.clone());
-    names(std::env::vars_os(), &secrets)
+/// The names of all variables but those for streamfleet itself.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    /// What programs get.
+    pub(super) passed: Vec<String>,
+    /// What they do not get, because it holds a password of the private Redis or of the configured one. In alphabetical order.
+    pub(super) withheld: Vec<String>,
 }
 
-fn names(variables: impl Iterator<Item = (OsString, OsString)>, secrets: &[SecretString]) -> Vec<String> {
+/// Returns the variables of this process.
+pub(super) fn of_process(configured: &RedisConfig, password: &SecretString) -> Variables {
+    let mut secrets = configured.passwords();
+    secrets.push(password.clone());
+    sorted(std::env::vars_os(), &secrets)
+}
+
+fn sorted(variables: impl Iterator<Item = (OsString, OsString)>, secrets: &[SecretString]) -> Variables {
     let is_secret = |value: &OsString| {
         let value = value.to_string_lossy();
         let has_one = |text: &str| secrets.iter().any(|secret| holds(text, secret.expose_secret()));
@@ -32,9 +40,16 @@ fn names(variables: impl Iterator<Item = (OsString, OsString)>, secrets: &[Secre
     let is_for_programs = |name: &str| {
         !name.is_empty() && !name.contains('=') && !name.starts_with(OWN) && !OTHERS.contains(&name)
     };
-    let named =
-        variables.filter(|(_, value)| !is_secret(value)).filter_map(|(name, _)| name.into_string().ok());
-    named.filter(|name| is_for_programs(name)).collect()
+    let mut found = Variables::default();
+    for (name, value) in variables {
+        let Ok(name) = name.into_string() else { continue };
+        if is_for_programs(&name) {
+            let names = if is_secret(&value) { &mut found.withheld } else { &mut found.passed };
+            names.push(name);
+        }
+    }
+    found.withheld.sort();
+    found
 }
 
 /// Returns true if the value has this password: anywhere, or, if it is short, alone or in an address.
@@ -61,13 +76,26 @@ mod tests {
             ("EMPTY", ""),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        assert_eq!(names(variables.into_iter(), &["canary-1".into()]), ["DB_HOST", "EMPTY"]);
+        let found = sorted(variables.into_iter(), &["canary-1".into()]);
+        assert_eq!((found.passed, found.withheld), (vec!["DB_HOST".to_owned(), "EMPTY".to_owned()], vec![]));
+    }
+
+    #[test]
+    fn what_is_withheld_is_named_unless_it_is_for_streamfleet_itself() {
+        let names = ["REDIS_URL", "DB_PASSWORD", "STREAMFLEET__REDIS__URL", "REDISCLI_AUTH"];
+        let variables = names.map(|name| (name.into(), "redis://:canary-1@127.0.0.1".into()));
+        let found = sorted(variables.into_iter(), &["canary-1".into()]);
+        assert_eq!(
+            (found.passed, found.withheld),
+            (vec![], vec!["DB_PASSWORD".to_owned(), "REDIS_URL".to_owned()])
+        );
     }
 
     #[test]
     fn a_password_stays_here_alone_and_within_a_value() {
         let secrets: [SecretString; 2] = ["s3@cret-pw".into(), "dev".into()];
-        let passes = |value: &str| !names([("X".into(), value.into())].into_iter(), &secrets).is_empty();
+        let passes =
+            |value: &str| !sorted([("X".into(), value.into())].into_iter(), &secrets).passed.is_empty();
         for value in [
             "s3@cret-pw",
             "s3@cret-pw\n",
