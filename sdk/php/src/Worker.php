@@ -213,7 +213,7 @@ final class Worker
         $this->pid = getmypid();
         $this->folders = [getcwd() . '/', dirname((string) realpath($_SERVER['SCRIPT_FILENAME'] ?? '')) . '/'];
         if (!function_exists('pcntl_signal')) {
-            fwrite(STDERR, "PHP has no extension pcntl, so SIGTERM cuts the job short that runs. In an image of Docker: docker-php-ext-install pcntl\n");
+            fwrite(STDERR, "PHP has no extension pcntl, so a job that is cut short ends at once, and not within its grace. In an image of Docker: docker-php-ext-install pcntl\n");
         } else {
             pcntl_async_signals(true);
             pcntl_signal(SIGTERM, function (): void {
