@@ -32,6 +32,12 @@ const ENDED: &str = "the program ended before it was ready";
 /// How the fault of a program that wrote something else begins.
 const WROTE: &str = "the program wrote";
 
+/// How the fault of a program that was too slow begins.
+const LATE: &str = "the program was not ready within";
+
+/// What to know about a program that was too slow.
+const MORE_TIME: &str = "hint: start_timeout of the pool says how long it may take";
+
 /// What to know about a program that ended without an error.
 const NOT_RUN: &str = "hint: it ended without an error; it must call run() of its package, or read its standard input until that ends";
 
@@ -92,7 +98,7 @@ impl Program {
             }
             Err(_late) => {
                 let limit = crate::job::format_duration(config.start_timeout);
-                Fault::Failed(format!("the program was not ready within {limit}"))
+                Fault::Failed(format!("{LATE} {limit}"))
             }
         };
         Err(program.given_up(fault, config.template().hint()).await)
@@ -135,6 +141,7 @@ impl Program {
         let hint = match (text.as_str(), status) {
             (ENDED, Some(status)) if status.success() => Some(NOT_RUN.to_owned()),
             (ENDED, None) => Some("hint: it closed its standard output, and did not end".to_owned()),
+            (text, _) if text.starts_with(LATE) => Some(MORE_TIME.to_owned()),
             (text, _) if text.starts_with(WROTE) || is_unreadable(&words.all) => None,
             _ => pass_env,
         };
@@ -166,8 +173,15 @@ fn not_ready(why: &str) -> Fault {
 }
 
 fn unexpected(what: &str) -> Fault {
-    let advice = ": print nothing on standard output before that, in PHP not before Worker::create()";
-    let advice = if is_unreadable(what) { "" } else { advice };
+    let is_remark =
+        ["\"Deprecated: ", "\"Notice: ", "\"Warning: "].iter().any(|kind| what.starts_with(*kind));
+    let advice = match () {
+        () if is_unreadable(what) => "",
+        () if is_remark => {
+            ": print nothing on standard output before that; PHP writes its own warnings elsewhere with -d display_errors=stderr"
+        }
+        () => ": print nothing on standard output before that, in PHP not before Worker::create()",
+    };
     Fault::Failed(format!("{WROTE} {what} instead of ready{advice}"))
 }
 

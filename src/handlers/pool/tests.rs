@@ -333,10 +333,13 @@ async fn a_trial_says_what_is_wrong() {
                 that pass_env names";
     assert_eq!(why, format!("the program ended before it was ready (exit status: 4): no database\n{hint}"));
     let why = tried_for(Duration::from_secs(1), "time.sleep(100)").await.unwrap_err();
+    let hint = "hint: start_timeout of the pool says how long it may take";
     assert_eq!(why, format!("the program was not ready within 1s\n{hint}"));
     let why = tried("print('Shop worker', flush=True)").await.unwrap_err();
     let advice = "print nothing on standard output before that, in PHP not before Worker::create()";
     assert_eq!(why, format!("the program wrote \"Shop worker\" instead of ready: {advice} (exit status: 0)"));
+    let why = tried("print('\\nDeprecated: x in y.php on line 1', flush=True)").await.unwrap_err();
+    assert!(why.contains("Deprecated: x") && why.contains("display_errors=stderr"), "{why}");
     let why = tried("print('\\nParse error: x', flush=True); sys.exit(255)").await.unwrap_err();
     assert_eq!(why, "the program wrote \"Parse error: x\" instead of ready (exit status: 255)");
     let why = tried("say(type='ready', protocol='1')").await.unwrap_err();

@@ -3,7 +3,8 @@
 /// Returns the word among `known` that somebody most likely meant by `given`, if one is similar enough.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (far, near) = known.into_iter().map(|known| (distance(given, known), known)).min()?;
-    (far <= (given.len() / 3).max(2)).then_some(near)
+    // A word that must be written anew is not similar, however short it is.
+    (far <= (given.len() / 3).max(2) && far < given.len()).then_some(near)
 }
 
 /// Returns how many letters must be changed, added or removed to turn one word into the other.
@@ -30,6 +31,8 @@ mod tests {
         assert_eq!(nearest("male", ["later", "mail"]), Some("mail"));
         assert_eq!(nearest("reports", ["later", "mail"]), None);
         assert_eq!(nearest("mail", []), None);
+        assert_eq!(nearest("zh", ["en", "zh_cn"]), None);
+        assert_eq!(nearest("pi", ["js", "py"]), Some("py"));
     }
 
     #[test]
