@@ -29,7 +29,11 @@ impl LogBudget {
         text: &str,
     ) {
         if let Some(context) = context {
-            context.log(text);
+            match level {
+                tracing::Level::ERROR => context.log(&format!("error: {text}")),
+                tracing::Level::WARN => context.log(&format!("warning: {text}")),
+                _ => context.log(text),
+            }
         }
         let Some(suppressed) = self.allow(Instant::now()) else { return };
         let text = cut(text.to_owned(), LOGGED_BYTES);
@@ -71,5 +75,15 @@ mod tests {
         (0..200).for_each(|_| budget.log(&pool, Some(&context), tracing::Level::DEBUG, "line"));
         assert!(budget.suppressed >= 100, "{}", budget.suppressed);
         assert_eq!(context.reported().1.last().map(String::as_str), Some("line"));
+    }
+
+    #[test]
+    fn a_job_sees_which_of_its_lines_are_warnings_and_errors() {
+        let (mut budget, context) = (LogBudget::default(), context(&[]));
+        let pool = "php".parse().unwrap();
+        for level in [tracing::Level::ERROR, tracing::Level::WARN, tracing::Level::INFO] {
+            budget.log(&pool, Some(&context), level, "slow");
+        }
+        assert_eq!(context.reported().1, ["error: slow", "warning: slow", "slow"]);
     }
 }

@@ -393,7 +393,7 @@ for job in jobs():
     );
     let context = context(&[("tracking", "all")]);
     soon(run(&stage.pool, b"1", context.clone())).await.unwrap();
-    assert_eq!(context.reported(), (Some((42, "page 3".to_owned())), vec!["slow".to_owned()]));
+    assert_eq!(context.reported(), (Some((42, "page 3".to_owned())), vec!["warning: slow".to_owned()]));
     stage.stop().await;
 }
 
