@@ -3,7 +3,7 @@
 /// Returns the word among `known` that somebody most likely meant by `given`, if one is similar enough.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (far, near) = known.into_iter().map(|known| (distance(given, known), known)).min()?;
-    // A word that must be written anew is not similar, however short it is.
+    // A word of which every letter is wrong is not similar, however short it is.
     (far <= (given.len() / 3).max(2) && far < given.len()).then_some(near)
 }
 
