@@ -153,8 +153,8 @@ impl StepLedgers<'_> {
     }
 
     /// Records an operator's verdict on a step. `result` is what later steps get as its result: JSON of up to 16 KiB, and
-    /// only with [`Verdict::Done`]. Without it, a step that is declared done has none, and a later call may add it. `action` says who decides and why; it
-    /// is kept with the step, and noted in the audit with the job, the step and the verdict.
+    /// only with [`Verdict::Done`]. Without it, a step that is declared done has none; a later call may add one. `action`
+    /// says who decides and why; it is kept with the step, and noted in the audit with the job, the step and the verdict.
     ///
     /// If all steps of a dead job are then done, so is the job, with everything that its end triggers, and its record
     /// is kept for `retention`. If the job can continue, it is replayed. Two operators never both decide: the second
