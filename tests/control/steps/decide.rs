@@ -88,37 +88,6 @@ async fn later_steps_get_the_result_that_a_decision_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_a_decision_left_out_can_be_added_once() {
-    let scene = Scene::new().await;
-    let handler = Walks::new(|step, context| match step {
-        "charge" => Err(JobError::retry("no answer")),
-        "mail" => match context.step_result::<Value>("charge").unwrap() {
-            Value::Null => Err(JobError::fatal("charge has no receipt")),
-            receipt => Ok(receipt),
-        },
-        _ => Ok(Value::Null),
-    });
-    let fleet = scene.usual(&handler);
-    let job = scene.submit().await;
-    assert_eq!(scene.reason(&job).await, "needs_decision");
-    scene.decide(&job, "charge", Verdict::Done).await.unwrap();
-    scene.until_step(&job, "mail", StepState::Exhausted).await;
-    assert_eq!(scene.reason(&job).await, "exhausted");
-    let again = scene.decide(&job, "charge", Verdict::Done).await;
-    assert!(matches!(again, Err(DecideError::Refused { .. })), "{again:?}");
-    let added = scene.decide_with(&job, "charge", Verdict::Done, Some("17")).await.unwrap();
-    assert_eq!(added, Decided::Written);
-    let again = scene.decide_with(&job, "charge", Verdict::Done, Some("18")).await;
-    assert!(matches!(again, Err(DecideError::Refused { .. })), "{again:?}");
-    let letter = scene.seen(&job).await.dead.unwrap();
-    assert!(scene.queue.dead_letters().replay(letter, &job).await.unwrap().is_done());
-    until_state(&scene.queue, &job, State::Done).await;
-    assert_eq!(scene.step(&job, "mail").await.result.as_deref(), Some(&b"17"[..]));
-    assert_eq!(["charge", "mail"].map(|step| handler.runs(step)), [1, 2]);
-    fleet.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_step_marked_to_run_again_runs_once_more() {
     let (scene, handler, fleet, job) = undecided().await;
     assert!(matches!(scene.decide(&job, "charge", Verdict::Run).await, Ok(Decided::Replayed(_))));

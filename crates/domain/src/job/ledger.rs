@@ -90,13 +90,6 @@ impl StepRecord {
     pub fn attempts_in(&self, life: &str, kind: StepKind) -> u32 {
         if kind == StepKind::Auto && self.life != life { 0 } else { self.attempts }
     }
-
-    /// Returns true if a person has declared the step done, and has not said with what result.
-    #[doc(hidden)]
-    pub fn lacks_result(&self) -> bool {
-        let is_declared = self.decision.as_ref().is_some_and(|decision| decision.verdict == Verdict::Done);
-        self.state == StepState::Done && is_declared && self.result.is_none()
-    }
 }
 
 impl Ledger {

@@ -153,8 +153,8 @@ impl StepLedgers<'_> {
     }
 
     /// Records an operator's verdict on a step. `result` is what later steps get as its result: JSON of up to 16 KiB, and
-    /// only with [`Verdict::Done`]. Without it, a step that is declared done has none; a later call may add one. `action`
-    /// says who decides and why; it is kept with the step, and noted in the audit with the job, the step and the verdict.
+    /// only with [`Verdict::Done`]. Without it, a step that is declared done has none. `action` says who decides and why; it
+    /// is kept with the step, and noted in the audit with the job, the step and the verdict.
     ///
     /// If all steps of a dead job are then done, so is the job, with everything that its end triggers, and its record
     /// is kept for `retention`. If the job can continue, it is replayed. Two operators never both decide: the second
@@ -190,19 +190,11 @@ impl StepLedgers<'_> {
             }
             let state = steps.ledger.state(step);
             let refused = |why| DecideError::Refused { step: step.clone(), state, why };
-            let adds_result = result.is_some() && seen.as_ref().is_some_and(StepRecord::lacks_result);
-            let next = if adds_result {
-                StepState::Done
-            } else {
-                judge(state, steps.dead.is_some(), verdict).map_err(refused)?
-            };
+            let next = judge(state, steps.dead.is_some(), verdict).map_err(refused)?;
             let mut after = steps.ledger.clone();
             after.decided(step, next);
-            let then = if adds_result || verdict == Verdict::GiveUp {
-                AfterDecision::Stay
-            } else {
-                plan.after_decision(&after)
-            };
+            let then =
+                if verdict == Verdict::GiveUp { AfterDecision::Stay } else { plan.after_decision(&after) };
             let stays = (plan.reason(&after), after.states());
             let told = Told { step, state: next, verdict, result };
             let call = Call { told: Some(told), then, stays: Some(stays), action, retention };
