@@ -142,6 +142,7 @@ impl Fleet {
     /// does not serve a type of the pool, because waiting cannot fix that.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
         // Before the first contact with Redis, so that an unusable bound is reported at once.
+        self.registry.check().map_err(broker::Error::Address)?;
         let recycler = Recycler::new(self.config.worker.recycle).map_err(broker::Error::Address)?;
         let (dispatch, events) =
             Dispatch::new(&self.config.events, &self.hooks, &self.events, &self.consumer);

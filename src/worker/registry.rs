@@ -16,7 +16,7 @@ use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::broker::PoolDown;
-use crate::job::{Failure, FailureKind, JobType, Outcome, Policies, Policy, Retry, StepRecord};
+use crate::job::{Failure, FailureKind, JobType, KeyLimit, Outcome, Policies, Policy, Retry, StepRecord};
 use crate::schema::Schemas;
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
@@ -186,6 +186,21 @@ impl Registry {
         Limits::of(policies, &self.shared_places)
     }
 
+    /// Checks what the policies of the types say about fields of jobs.
+    ///
+    /// # Errors
+    ///
+    /// Why a limit would never apply.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (job_type, registered) in &self.handlers {
+            let Some(KeyLimit { field, .. }) = &registered.policy.concurrency_per_key else { continue };
+            if let Some(problem) = KeyLimit::problem_of(field) {
+                return Err(format!("the policy of {job_type} limits by the key {field:?}: {problem}"));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns how many slots a queue with this concurrency has: no more than all types together may use. With more, the process
     /// would read jobs that cannot start, and put them off one after another, although nothing waits behind them.
     pub(crate) fn slots(&self, concurrency: usize) -> usize {
@@ -332,6 +347,20 @@ mod tests {
 
         async fn run(&self, _payload: RawPayload, _context: JobContext) -> Result<(), JobError> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn a_limit_by_something_in_the_payload_is_refused_with_the_way_that_works() {
+        let check = |field: &str| {
+            let mut registry = Registry::default();
+            registry.add("a".parse().unwrap(), Policy::default().concurrency_per_key(field, 1), Nothing);
+            registry.check()
+        };
+        assert_eq!((check("h.tenant"), check("payload_kind")), (Ok(()), Ok(())));
+        for field in ["payload", "payload.tenant"] {
+            let error = check(field).unwrap_err();
+            assert!(error.contains(field) && error.contains("send the value as a header"), "{error}");
         }
     }
 

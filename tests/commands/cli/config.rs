@@ -97,7 +97,8 @@ fn a_missing_program_is_a_problem_also_in_a_step() {
 fn limits_of_types_have_bounds_and_a_key_needs_both_settings() {
     let toml = "[types.a]\nhandler = \"noop\"\nconcurrency = 0\nlimit_key = \"h.tenant\"\n\
                 [types.b]\nhandler = \"noop\"\nconcurrency_per_key = 2\n\
-                [types.c]\nhandler = \"noop\"\nlimit_key = \"payload\"\nconcurrency_per_key = 100001\n";
+                [types.c]\nhandler = \"noop\"\nlimit_key = \"payload\"\nconcurrency_per_key = 100001\n\
+                [types.d]\nhandler = \"noop\"\nlimit_key = \"payload.tenant\"\nconcurrency_per_key = 1\n";
     let output = config(&["check"], toml);
     assert_eq!(output.code, Some(2), "{output:?}");
     for want in [
@@ -105,7 +106,8 @@ fn limits_of_types_have_bounds_and_a_key_needs_both_settings() {
         "types.a.limit_key: has no effect without concurrency_per_key",
         "types.b.concurrency_per_key: needs limit_key",
         "types.c.concurrency_per_key: is 100001, but must be between 1 and 100000",
-        "types.c.limit_key: is \"payload\", but must be a field",
+        "types.c.limit_key: is \"payload\", but no limit",
+        "types.d.limit_key: is \"payload.tenant\", but no limit and no gate looks into payloads; send the value as a header",
     ] {
         assert!(output.stdout.contains(want), "{want}: {}", output.stdout);
     }

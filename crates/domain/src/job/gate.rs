@@ -81,9 +81,10 @@ pub(super) fn is_value(value: &str) -> bool {
     (1..=GateName::MAX_VALUE_BYTES).contains(&value.len()) && !value.chars().any(char::is_control)
 }
 
-/// Why a field of the payload has no gate. Filters look into payloads, but scripts and gates see only the fields of an entry.
+/// Why no rule depends on a field of the payload. Filters look into payloads, but scripts, gates and limits see only the fields of an
+/// entry.
 pub(super) const IN_PAYLOAD: &str =
-    "nothing in a payload has a gate; send the value as a header of the job, and use h.<name>";
+    "no limit and no gate looks into payloads; send the value as a header of the job, and use h.<name>";
 
 /// Returns true if this names the payload, or something in it as filters do.
 pub(super) fn is_in_payload(field: &str) -> bool {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::gate::{IN_PAYLOAD, is_in_payload};
 use super::{ErrorRules, JobType};
 
 /// How the delay before a retry grows with the number of failures.
@@ -130,6 +131,14 @@ pub struct KeyLimit {
     pub concurrency: usize,
 }
 
+impl KeyLimit {
+    /// Returns why no job has this field, if it names the payload or something in it.
+    #[doc(hidden)]
+    pub fn problem_of(field: &str) -> Option<&'static str> {
+        is_in_payload(field).then_some(IN_PAYLOAD)
+    }
+}
+
 impl Policy {
     setters! {
         /// Sets how long one attempt may run: 1 ms to 7 days, by default 5 min.
@@ -161,7 +170,8 @@ impl Policy {
     }
 
     /// Sets how many attempts of the type may run at once in one process with the same value of this field: at least 1. The
-    /// field is one of the job's, such as `h.tenant` for the header `tenant`. Jobs without it are not limited.
+    /// field is one of the job's, such as `h.tenant` for the header `tenant`. Jobs without it are not limited. Nothing looks
+    /// into payloads: a fleet with a policy by `payload.…` does not start.
     ///
     /// ```
     /// # use streamfleet_domain as streamfleet;

@@ -10,7 +10,7 @@ use super::{nearest, objectives, schemas, steps};
 use crate::alerts;
 use crate::cron::{Expression, Invalid, Zone};
 use crate::job::format_duration;
-use crate::job::{CronName, JobSpec, JobType, PoolName, Rules};
+use crate::job::{CronName, JobSpec, JobType, KeyLimit, PoolName, Rules};
 use streamfleet::handlers::{self, PoolChoice};
 use streamfleet::producer::MAX_PAYLOAD_BYTES;
 
@@ -250,12 +250,17 @@ fn process_limits(name: &JobType, section: &TypeSection) -> Vec<Wrong> {
         }
         (Some(_), Some(_)) | (None, None) => {}
     }
-    let is_field = |key: &&String| (1..=LIMIT_KEY_BYTES).contains(&key.len()) && *key != "payload";
-    if let Some(key) = limit_key.as_ref().filter(|key| !is_field(key)) {
-        let reason = format!("is {key:?}, but must be a field of 1 to {LIMIT_KEY_BYTES} bytes, not payload");
-        problems.push(wrong("limit_key", reason));
-    }
+    problems.extend(limit_key.as_ref().and_then(|key| Some(wrong("limit_key", wrong_field(key)?))));
     problems
+}
+
+/// Returns why a field cannot be the key of a limit, if it cannot.
+fn wrong_field(key: &str) -> Option<String> {
+    if let Some(problem) = KeyLimit::problem_of(key) {
+        return Some(format!("is {key:?}, but {problem}"));
+    }
+    let fits = (1..=LIMIT_KEY_BYTES).contains(&key.len());
+    (!fits).then(|| format!("is {key:?}, but must be a field of 1 to {LIMIT_KEY_BYTES} bytes"))
 }
 
 fn recurring(name: &CronName, section: &CronSection) -> Vec<Wrong> {
