@@ -39,6 +39,12 @@ const LEFT_OUT: [&str; 12] = [
     "venv",
 ];
 
+/// Those of them into which compilers write: they count if a command names a file in them.
+const COMPILED: [&str; 2] = ["build", "dist"];
+
+/// The endings of sources that do not run if what they are compiled into does.
+const TYPE_SCRIPT: [&str; 4] = ["cts", "mts", "ts", "tsx"];
+
 /// The endings of the files that count: code and settings. Programs write other ones, such as reports, while they work.
 const ENDINGS: [&str; 19] = [
     "cjs", "cts", "env", "html", "ini", "js", "jsx", "mjs", "mts", "php", "py", "rb", "sh", "toml", "ts",
@@ -58,19 +64,24 @@ struct Files {
 
 /// What is watched.
 pub(super) struct Watches {
-    /// The files of the configuration, which is read at the start only.
+    /// The files of the configuration and the schemas of types, which are read at the start only.
     settings: Watch,
     /// The folders of programs.
     programs: Vec<Watch>,
 }
 
 /// A folder that is watched.
+#[derive(Default)]
 struct Watch {
     folder: PathBuf,
     /// Files that do not count: those of the configuration, by their names and where they are.
     settings: Vec<(OsString, PathBuf)>,
     /// Files that count whatever they are called: those that the command names.
     named: Vec<PathBuf>,
+    /// Folders of [`COMPILED`] that count, because the command names a file in them.
+    compiled: Vec<PathBuf>,
+    /// Whether sources in TypeScript count. New programs that start before these are compiled would run the old code.
+    has_sources: bool,
     seen: Files,
     /// A change that may not be complete yet.
     pending: Option<Files>,
@@ -79,16 +90,16 @@ struct Watch {
 
 /// Returns a watch of each folder in which pools run their programs, and of the files of the configuration.
 pub(super) fn of(config: &Config, files: &[PathBuf]) -> Watches {
-    let usual = [PathBuf::from(DEFAULT_FILE)];
-    let files = if files.is_empty() { &usual[..] } else { files };
+    let mut settings = if files.is_empty() { vec![PathBuf::from(DEFAULT_FILE)] } else { files.to_vec() };
+    settings.extend(config.types.values().filter_map(|section| section.payload_schema.clone()));
     let mut commands = BTreeMap::<PathBuf, Vec<String>>::new();
     for pool in config.pools_in_use() {
         let folder = pool.directory.clone().unwrap_or_else(|| PathBuf::from("."));
         commands.entry(folder).or_default().extend_from_slice(&pool.command);
     }
     let programs =
-        commands.into_iter().map(|(folder, command)| Watch::new(folder, &command, files)).collect();
-    Watches { settings: Watch::of_files(files), programs }
+        commands.into_iter().map(|(folder, command)| Watch::new(folder, &command, &settings)).collect();
+    Watches { settings: Watch::of_files(&settings), programs }
 }
 
 /// Returns what to know about these watches.
@@ -133,22 +144,29 @@ pub(super) async fn run(mut watches: Watches, reload: &Reload) {
 impl Watch {
     /// Watches a folder from now on, and those files in it that a command names, but not the `settings`.
     fn new(folder: PathBuf, command: &[String], settings: &[PathBuf]) -> Self {
-        let named = command.iter().map(|word| folder.join(word)).filter(|path| path.is_file()).collect();
+        let words: Vec<PathBuf> = command.iter().map(|word| folder.join(word)).collect();
+        let folders = words.iter().flat_map(|word| word.ancestors().skip(1));
+        let is_compiled = |inner: &&Path| {
+            let is_inside = inner.starts_with(&folder) && *inner != folder;
+            is_inside && COMPILED.iter().any(|name| inner.ends_with(name))
+        };
+        let compiled: Vec<PathBuf> = folders.filter(is_compiled).map(Path::to_owned).collect();
+        let has_sources = compiled.is_empty() || words.iter().any(|word| is_source(word));
         let place = |file: &PathBuf| Some((file.file_name()?.to_owned(), fs::canonicalize(file).ok()?));
-        Self::begin(folder, named, settings.iter().filter_map(place).collect())
+        let settings = settings.iter().filter_map(place).collect();
+        let named = words.into_iter().filter(|word| word.is_file()).collect();
+        Self { folder, settings, named, compiled, has_sources, ..Self::default() }.begun()
     }
 
     /// Watches only these files from now on.
     fn of_files(files: &[PathBuf]) -> Self {
         // There is no folder without a name.
-        Self::begin(PathBuf::new(), files.to_owned(), Vec::new())
+        Self { named: files.to_owned(), ..Self::default() }.begun()
     }
 
-    fn begin(folder: PathBuf, named: Vec<PathBuf>, settings: Vec<(OsString, PathBuf)>) -> Self {
-        let (seen, took) = (Files::default(), Duration::ZERO);
-        let mut watch = Self { folder, settings, named, seen, pending: None, took };
-        watch.seen = watch.look();
-        watch
+    fn begun(mut self) -> Self {
+        self.seen = self.look();
+        self
     }
 
     /// Returns how long to wait until the next look.
@@ -209,12 +227,13 @@ impl Watch {
         let name = entry.file_name();
         let Some(name) = name.to_str() else { return };
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if !name.starts_with('.') && !LEFT_OUT.contains(&name) {
-                folders.push(entry.path());
+            let path = entry.path();
+            if !name.starts_with('.') && (!LEFT_OUT.contains(&name) || self.compiled.contains(&path)) {
+                folders.push(path);
             }
         } else if counts(name) {
             let path = entry.path();
-            if self.is_setting(name, &path) {
+            if self.is_setting(name, &path) || (!self.has_sources && is_source(&path)) {
                 return;
             }
             files.stamps.extend(stamp(&path).map(|stamp| (path, stamp)));
@@ -232,6 +251,10 @@ impl Watch {
 fn counts(name: &str) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending);
     name.starts_with(".env") || ending.is_some_and(|ending| ENDINGS.contains(&ending))
+}
+
+fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| TYPE_SCRIPT.iter().any(|known| ending == *known))
 }
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -309,6 +332,40 @@ mod tests {
         assert_eq!(settled(&mut watch), None);
         write(folder, "bin/worker", "three");
         assert_eq!(settled(&mut watch).as_deref(), Some("bin/worker"));
+    }
+
+    #[test]
+    fn what_a_compiler_writes_counts_and_its_sources_do_not_if_the_command_names_a_file_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path();
+        let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        // It need not be there at the start.
+        let mut compiled = Watch::new(folder.to_owned(), &command(&["node", "./dist/worker.js"]), &[]);
+        let words = command(&["node", "dist/worker.js", "tsx", "other.ts"]);
+        let mut both = Watch::new(folder.to_owned(), &words, &[]);
+        let mut usual = Watch::new(folder.to_owned(), &command(&["node", "worker.js"]), &[]);
+        write(folder, "src/handler.ts", "one");
+        write(folder, "build/other.js", "one");
+        assert_eq!(settled(&mut compiled), None);
+        assert_eq!(settled(&mut both).as_deref(), Some("src/handler.ts"));
+        assert_eq!(settled(&mut usual).as_deref(), Some("src/handler.ts"));
+        write(folder, "dist/lib/handler.js", "one");
+        assert_eq!(settled(&mut compiled).as_deref(), Some("dist/lib/handler.js"));
+        assert_eq!(settled(&mut both).as_deref(), Some("dist/lib/handler.js"));
+        assert_eq!(settled(&mut usual), None);
+    }
+
+    #[test]
+    fn the_schemas_of_types_count_as_the_configuration_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let schema = dir.path().join("mail.json");
+        write(dir.path(), "mail.json", "{}");
+        let mut config = Config::default();
+        let section = config.types.entry("mail.send".parse().unwrap()).or_default();
+        section.payload_schema = Some(schema.clone());
+        let mut watches = of(&config, &[dir.path().join("streamfleet.toml")]);
+        write(dir.path(), "mail.json", "true");
+        assert_eq!(settled(&mut watches.settings), Some(schema.display().to_string()));
     }
 
     #[test]
