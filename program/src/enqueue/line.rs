@@ -19,7 +19,7 @@ pub(crate) type NewJob = Line<'static>;
 
 /// The keys of a line.
 #[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a JSON object with a type, as in {\"type\":\"mail.send\"}")]
 #[schema(as = NewJob, examples(json!({"type": "mail.send", "payload": {"to": "ann@example.com"}, "id": "order-7"})))]
 pub(crate) struct Line<'a> {
     /// The job's type, which selects the handler.
@@ -96,12 +96,14 @@ pub(crate) struct Invalid {
     pub(crate) key: Option<String>,
     /// What is wrong. It also names the key.
     pub(crate) why: String,
+    /// False if it cannot be read as JSON at all.
+    pub(crate) is_json: bool,
 }
 
 impl Invalid {
     /// This key is wrong; `why` says what about it.
     fn key(key: &str, why: impl ToString) -> Self {
-        Self { key: Some(key.to_owned()), why: why.to_string() }
+        Self { key: Some(key.to_owned()), why: why.to_string(), is_json: true }
     }
 
     /// The value of this key breaks this rule.
@@ -111,10 +113,21 @@ impl Invalid {
 
     /// The line is not a JSON object with these keys.
     fn shape(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
-        let key = error.path().to_string().split('.').next().map(str::to_owned);
-        // To the parser, every line is line 1; the caller knows its number.
-        let why = error.into_inner().to_string().replace(" at line 1 column ", " at column ");
-        Self { key: key.filter(|key| !matches!(key.as_str(), "" | "." | "?")), why }
+        let path = error.path().to_string();
+        let key = path.split('.').next().filter(|key| !matches!(*key, "" | "." | "?")).map(str::to_owned);
+        let error = error.into_inner();
+        if !error.is_data() {
+            return Self::no_json(&error);
+        }
+        let why = plain(&error).replace("a nonzero u32", "a whole number of at least 1");
+        // Headers have names, which the key does not say.
+        let why = if key.as_deref() == Some("headers") { format!("{path}: {why}") } else { why };
+        Self { key, why, is_json: true }
+    }
+
+    /// The line is not JSON.
+    fn no_json(error: &serde_json::Error) -> Self {
+        Self { key: None, why: format!("not JSON: {}", plain(error)), is_json: false }
     }
 
     /// The job cannot be submitted.
@@ -127,8 +140,13 @@ impl Invalid {
             SubmitError::Chain { .. } | SubmitError::ChainTooLarge { .. } => Some("then"),
             _ => None,
         };
-        Self { key: key.map(str::to_owned), why: error.to_string() }
+        Self { key: key.map(str::to_owned), why: error.to_string(), is_json: true }
     }
+}
+
+/// What the parser says. To it, every line is line 1; the caller knows its number.
+fn plain(error: &serde_json::Error) -> String {
+    error.to_string().replace(" at line 1 column ", " at column ")
 }
 
 /// A duration: milliseconds as a number, or text with a unit.
@@ -180,7 +198,7 @@ pub(crate) fn parse(
 pub(crate) fn draft(text: &[u8], now: Timestamp) -> Result<Draft, Invalid> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let line: Line<'_> = serde_path_to_error::deserialize(&mut json).map_err(Invalid::shape)?;
-    json.end().map_err(|error| Invalid { key: None, why: error.to_string().replace(" at line 1", "") })?;
+    json.end().map_err(|error| Invalid::no_json(&error))?;
     line.draft(now)
 }
 
@@ -345,8 +363,10 @@ mod tests {
     #[test]
     fn the_error_of_an_invalid_line_names_the_key() {
         let wrong = [
-            ("", "EOF"),
-            ("[]", "invalid"),
+            ("", "not JSON: EOF"),
+            ("nope", "not JSON: expected ident"),
+            (r#"{"type":"a"} {}"#, "not JSON: trailing characters"),
+            ("[]", "expected a JSON object with a type"),
             ("{}", "missing field `type`"),
             (r#"{"type":"A"}"#, "job type \"A\""),
             (r#"{"type":"a","colour":1}"#, "unknown field `colour`"),
@@ -358,7 +378,9 @@ mod tests {
             (r#"{"type":"a","delay":"soon"}"#, "delay: a duration must be"),
             (r#"{"type":"a","delay":1,"at":"2026-12-01T10:00:00Z"}"#, "cannot be used together"),
             (r#"{"type":"a","at":"noon"}"#, "at: an instant"),
-            (r#"{"type":"a","max_attempts":0}"#, "nonzero"),
+            (r#"{"type":"a","max_attempts":0}"#, "expected a whole number of at least 1"),
+            (r#"{"type":"a","max_attempts":"3"}"#, "expected a whole number of at least 1"),
+            (r#"{"type":"a","headers":{"tenant":9}}"#, "headers.tenant: invalid type: integer `9`"),
             (r#"{"type":"a","timeout":0}"#, "timeout: a timeout must be between"),
             (r#"{"type":"a","payload":{},"encoding":"raw"}"#, "it must be a string"),
             (r#"{"type":"a","expires_at":"soon"}"#, "expires_at: an instant"),

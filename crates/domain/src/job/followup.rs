@@ -280,7 +280,7 @@ fn follower(
     Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
 }
 
-/// Reads the field `then`: a JSON array of jobs.
+/// Reads the field `then`: a JSON array of jobs, as in `[{"type":"mail.send"}]`.
 pub(super) fn chain(value: &[u8]) -> Result<Vec<ChainedJob>, Malformed> {
     let wrong = |why: String| Malformed::new(format!("the field then is invalid: {why}"));
     if value.len() > FollowUps::MAX_CHAIN_BYTES {
@@ -290,7 +290,8 @@ pub(super) fn chain(value: &[u8]) -> Result<Vec<ChainedJob>, Malformed> {
             FollowUps::MAX_CHAIN_BYTES
         )));
     }
-    let links: Vec<ChainedJob> = serde_json::from_slice(value).map_err(|error| wrong(error.to_string()))?;
+    let links: Vec<ChainedJob> = serde_json::from_slice(value)
+        .map_err(|error| wrong(format!("it must be a JSON array of jobs with a type: {error}")))?;
     if links.len() > FollowUps::MAX_CHAIN {
         return Err(wrong(format!("{} jobs, but at most {} are allowed", links.len(), FollowUps::MAX_CHAIN)));
     }

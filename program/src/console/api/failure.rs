@@ -33,7 +33,8 @@ pub(super) fn redis(what: &'static str) -> impl Fn(RedisError) -> Problem {
 /// Says which key of a job is wrong.
 pub(super) fn invalid(invalid: Invalid) -> Problem {
     let at = invalid.key.as_deref().map_or_else(|| "body".to_owned(), |key| format!("/{key}"));
-    Problem::field(at, invalid.why)
+    let problem = Problem::field(at, invalid.why);
+    if invalid.is_json { problem } else { problem.with_status(StatusCode::BAD_REQUEST) }
 }
 
 /// Converts the error of a submission.

@@ -39,7 +39,7 @@ async fn each_line_gets_its_answer_and_a_bad_one_stops_nothing() {
     let numbers: Vec<u64> = lines.iter().filter_map(|line| line["line"].as_u64()).collect();
     assert_eq!(numbers, [1, 3, 4, 5, 6], "an empty line is no job");
     assert_eq!((&lines[0]["id"], &lines[0]["existing"]), (&json!("one"), &json!(false)));
-    assert_eq!(lines[1]["problem"]["status"], 422);
+    assert_eq!((&lines[1]["problem"]["status"], &lines[2]["problem"]["status"]), (&json!(400), &json!(422)));
     assert_eq!(lines[2]["problem"]["errors"][0]["at"], "/lane");
     assert_eq!(lines[3]["state"], "waiting");
     assert_eq!(lines[4]["existing"], true);
