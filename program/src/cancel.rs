@@ -132,7 +132,9 @@ pub(crate) async fn cancel(
 
 /// Cancels one job, and prints what became of it.
 pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) -> anyhow::Result<Exit> {
-    let Some(report) = cancel(queue, id, by, context).await? else { return Ok(status::unknown(queue, id)) };
+    let Some(report) = cancel(queue, id, by, context).await? else {
+        return Ok(status::unknown(queue, id).await);
+    };
     let id = report.id.clone();
     let ended_otherwise = report.ended.is_some() || report.moved_to.is_some();
     if context.output.is_json() || !ended_otherwise {

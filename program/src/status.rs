@@ -149,7 +149,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         None => find_anywhere(&broker, &args.id, context).await?,
     };
-    let Some(status) = status else { return Ok(unknown(&queue, &args.id)) };
+    let Some(status) = status else { return Ok(unknown(&queue, &args.id).await) };
     if args.watch {
         return watch::run(&queue, status, context).await;
     }
@@ -307,8 +307,20 @@ async fn obstacles((broker, effective): (&Broker, &Effective), queue: &Queue, st
     obstacles
 }
 
-/// Reports that a job is unknown.
-pub(super) fn unknown(queue: &Queue, id: &JobId) -> Exit {
+/// Reports that a job is unknown. If it is the id of a dead letter, names the job.
+pub(super) async fn unknown(queue: &Queue, id: &JobId) -> Exit {
+    let letter = match id.origin() {
+        Some((entry, Lane::Normal)) => queue.dead_letters().get(entry).await.ok().flatten(),
+        Some((_, Lane::High | Lane::Low)) | None => None,
+    };
+    if let Some(letter) = letter {
+        let job = letter.job();
+        output::print_stderr(&format!(
+            "{id} is the id of a dead letter of the queue {}; its job is {job}",
+            queue.name()
+        ));
+        return Exit::NotFound;
+    }
     output::print_stderr(&format!(
         "the queue {} has no record of the job {id}, and none of its newest {MAX_SEARCHED} entries has this id. A plain job that \
          succeeded leaves no record; enqueue it with --track or --id to keep one.",

@@ -21,7 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   streamfleet dead list --queue mail --reason exhausted --limit 10
   streamfleet dead list --where payload.customer=9 --error refused --older-than 1h
-  streamfleet dead list --type mail.send -o name | xargs streamfleet dead replay";
+  streamfleet dead list --type mail.send -o name | xargs -r streamfleet dead replay";
 
 /// The arguments of `dead list`.
 #[derive(clap::Args)]

@@ -88,6 +88,17 @@ fn write_one(server: &RedisServer, job: &str, lane: &str) -> String {
 }
 
 #[test]
+fn the_status_of_a_letter_names_its_job() {
+    let server = RedisServer::start();
+    let letter = write_one(&server, "order-7", "normal");
+    for command in ["status", "cancel"] {
+        let output = sf(&server, &[command, &letter]);
+        let want = format!("{letter} is the id of a dead letter of the queue default; its job is order-7");
+        assert_eq!((output.code, output.stderr.contains(&want)), (Some(4), true), "{output:?}");
+    }
+}
+
+#[test]
 fn a_letter_that_redis_refuses_stays_and_the_others_are_replayed() {
     let server = RedisServer::start();
     let letters: Vec<String> =
