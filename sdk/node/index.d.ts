@@ -271,7 +271,7 @@ export class Done extends Outcome {
   constructor(result?: unknown);
   readonly result: unknown;
 }
-/** The attempt failed. Without a delay, the next one is due by the type's policy. */
+/** The attempt failed. The next one is due by the type's policy, and no sooner than after the delay. */
 export class Retry extends Outcome {
   constructor(error: unknown, options?: { delay?: Length });
   readonly delayMs?: number;
@@ -341,11 +341,11 @@ export class Worker<Jobs = JobTypes> {
   /** Adds a function around all handlers. The first one is the outermost. */
   use(middleware: Middleware): this;
   /**
-   * Says what follows errors of these classes, names or codes, if a handler throws them: `worker.errors([[RangeError, 'fatal']])`. The
-   * nearest one decides: the code of the error, its name, its class, the class above that. The configuration of the worker decides about
-   * errors without a rule.
+   * Says what follows errors of these classes, names or codes, if a handler throws them: `worker.errors([[RangeError, 'fatal']])`, or by
+   * names and codes only, `worker.errors({ ECONNREFUSED: '30s' })`. The nearest one decides: the code of the error, those of its causes,
+   * its name, its class, the class above that. The configuration of the worker decides about errors without a rule.
    */
-  errors(rules: Iterable<readonly [ErrorKind, ErrorRule]>): this;
+  errors(rules: Iterable<readonly [ErrorKind, ErrorRule]> | { readonly [nameOrCode: string]: ErrorRule }): this;
   readonly events: WorkerEvents;
   /**
    * Takes jobs until the worker wants no more. After that, the program has two seconds to close its connections.

@@ -260,7 +260,7 @@ class Done extends Outcome {
   }
 }
 
-/** The attempt failed. Without a delay, the next one is due by the type's policy. */
+/** The attempt failed. The next one is due by the type's policy, and no sooner than after the delay. */
 class Retry extends Outcome {
   constructor(error, { delay } = {}) {
     super(describe(error));
@@ -399,10 +399,17 @@ const MOST_CLASSES = 32;
 const MOST_CLASS_BYTES = 200;
 const WORDS = ['fatal', 'retry', 'unknown', 'drop'];
 
-/** What an error is, the nearest first: its code, its name, and the classes of its prototypes and their names. */
+/** The codes of an error, of its causes and of the errors that it is made of: `fetch` hides that of a connection there. */
+function codesOf(error, level = 0) {
+  if (typeof error !== 'object' || error === null || level > 4) return [];
+  const parts = Array.isArray(error.errors) ? error.errors.slice(0, 4) : [];
+  return [error.code, ...[error.cause, ...parts].flatMap((each) => codesOf(each, level + 1))];
+}
+
+/** What an error is, the nearest first: its codes, its name, and the classes of its prototypes and their names. */
 function kindsOf(error) {
   if (typeof error !== 'object' || error === null) return [];
-  const kinds = new Set([error.code]);
+  const kinds = new Set(codesOf(error));
   let hasName = false;
   // Without the last prototype: that of all objects, also of another realm.
   for (let level = error; Object.getPrototypeOf(level) !== null; level = Object.getPrototypeOf(level)) {
@@ -1494,7 +1501,11 @@ class Worker {
 
   /** Says what follows errors of these classes, names or codes, if a handler throws them. The nearest one decides. */
   errors(rules) {
-    for (const [kind, rule] of Array.from(rules, ([kind, rule]) => ruled(kind, rule))) this.#rules.set(kind, rule);
+    if (typeof rules !== 'object' || rules === null) {
+      throw new TypeError(`errors takes an array of [class, rule], a Map, or an object by names and codes, not ${inspect(rules)}`);
+    }
+    const given = Symbol.iterator in rules ? rules : Object.entries(rules);
+    for (const [kind, rule] of Array.from(given, ([kind, rule]) => ruled(kind, rule))) this.#rules.set(kind, rule);
     return this;
   }
 

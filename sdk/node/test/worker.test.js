@@ -527,6 +527,7 @@ const RULES = `const worker = new Worker();
   class Busy extends RangeError {}
   class Declined extends TypeError {}
   class Named extends Error { constructor(message) { super(message); this.name = 'NamedError'; } }
+  const refused = () => Object.assign(new Error('connect'), { code: 'ECONNREFUSED' });
   class Hidden extends Error { get code() { throw new Error('no code'); } }
   const long = { ['L'.repeat(300)]: class extends Named {} }['L'.repeat(300)];
   worker.errors([[RangeError, 'fatal'], [TypeError, 'retry']]).errors(new Map([[Declined, 'drop'], [Busy, '2.5s'], ['ECONNREFUSED', 'fatal'], ['NotFound', 1000], ['ETIMEDOUT', 'unknown']]));
@@ -536,6 +537,10 @@ const RULES = `const worker = new Worker();
     drop: () => new Declined('gone'),
     busy: () => new Busy('soon'),
     code: () => Object.assign(new TypeError('refused'), { code: 'ECONNREFUSED' }),
+    fetch: () => new TypeError('fetch failed', { cause: refused() }),
+    both: () => new TypeError('fetch failed', { cause: new AggregateError([refused(), refused()]) }),
+    deep: () => new Error('no', { cause: Object.assign(new Error('slow'), { code: 'UND_ERR_CONNECT_TIMEOUT' }) }),
+    circle: () => { const error = new SyntaxError('round'); error.cause = error; return error; },
     name: () => Object.assign(new Error('lost'), { name: 'NotFound' }),
     lost: () => Object.assign(new Error('slow'), { code: 'ETIMEDOUT' }),
     open: () => new SyntaxError('who knows'),
@@ -559,6 +564,8 @@ test('the nearest class, name or code of an error decides what follows', async (
       ['retry', 'retry', undefined, 'TypeError: later'],
       ['busy', 'retry', 2500, 'Busy: soon'],
       ['code', 'fatal', undefined, 'TypeError: refused'],
+      ['fetch', 'fatal', undefined, 'TypeError: fetch failed'],
+      ['both', 'fatal', undefined, 'TypeError: fetch failed'],
       ['name', 'retry', 1000, 'NotFound: lost'],
       ['foreign', 'retry', undefined, 'TypeError: Cannot read'],
     ]) {
@@ -580,6 +587,8 @@ test('an error without a rule has its code, names and classes for the configurat
     await program.hello(1);
     for (const [name, classes] of [
       ['open', ['SyntaxError', 'Error']],
+      ['deep', ['UND_ERR_CONNECT_TIMEOUT', 'Error']],
+      ['circle', ['SyntaxError', 'Error']],
       ['named', ['ER_DUP_ENTRY', 'NamedError', 'Named', 'Error']],
       ['dom', ['AbortError', 'DOMException', 'Error']],
       ['long', ['NamedError', 'Named', 'Error']],
@@ -605,8 +614,23 @@ test('an error without a rule has its code, names and classes for the configurat
   });
 });
 
+test('an object has rules by names and codes', async () => {
+  const code = `const worker = new Worker().errors({ RangeError: 'fatal', E_GONE: 'drop' });
+    worker.on('throw', (job) => { throw job.payload ? new RangeError('x') : Object.assign(new Error('y'), { code: 'E_GONE' }); });
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    assert.equal((await program.ask('throw', true)).outcome, 'fatal');
+    assert.equal((await program.ask('throw', false)).outcome, 'drop');
+  });
+});
+
 test('rules that cannot be meant are refused with their class', () => {
   const { Fatal, Worker } = require('..');
+  for (const rules of ['fatal', undefined, null, 7, RangeError]) {
+    assert.throws(() => new Worker().errors(rules), /errors takes an array of \[class, rule\], a Map, or an object/);
+  }
+  assert.throws(() => new Worker().errors({ RangeError: 'fatale' }), /the rule of RangeError must be/);
   for (const [kind, rule, text] of [
     [RangeError, 'fatale', /the rule of RangeError must be 'fatal', 'retry', 'unknown', 'drop', a number of milliseconds, .*not 'fatale'/],
     [RangeError, -1, /the rule of RangeError .*not -1/],
