@@ -5,7 +5,7 @@ import { EventEmitter } from 'node:events';
 export type JobTypes = Record<string, any>;
 type Named<Jobs> = Extract<keyof Jobs, string>;
 
-/** Milliseconds, or a text such as '500ms', '30s', '5m', '2h' or '7d'. */
+/** Milliseconds, or a text such as '500ms', '30s', '5m', '2h', '1h30m' or '7d'. */
 export type Length = number | string;
 /** A Date, or milliseconds since 1970 like those of Date.now(). */
 export type Instant = Date | number;
@@ -144,7 +144,7 @@ export interface CliOptions extends Omit<JobOptions, 'tracking' | 'batch'> {
   /** While a job with this key waits or runs, others with it are not accepted. */
   unique?: string;
   /** How long the job holds its unique key: `waiting`, `running` (the default), or a length such as '30s'. */
-  uniqueScope?: string;
+  uniqueScope?: Length;
   /** What happens to this job if another one holds the key; by default `reject`. */
   uniqueMode?: 'reject' | 'replace' | 'debounce';
   /** For how long the id is remembered at least; by default 24 hours. */

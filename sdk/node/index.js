@@ -201,8 +201,9 @@ const END_MS = 253_402_300_800_000;
 function lengthMs(value, name) {
   let ms = value;
   if (typeof value === 'string') {
-    const found = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)$/.exec(value);
-    ms = found ? Number(found[1]) * UNITS[found[2]] : NaN;
+    const parts = [...value.matchAll(/([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)/g)];
+    const isAll = parts.length > 0 && parts.map(([part]) => part).join('') === value;
+    ms = isAll ? parts.reduce((sum, [, number, unit]) => sum + Number(number) * UNITS[unit], 0) : NaN;
   }
   if (typeof ms !== 'number' || !(ms >= 0 && ms < END_MS)) {
     throw new TypeError(`${name} must be a number of milliseconds, or a text such as '30s' or '2h', not ${inspect(value)}`);
@@ -496,7 +497,24 @@ const OPTIONS = new Set(
     'traceparent encoding unique uniqueScope uniqueMode').split(' '),
 );
 /** What other queues call it. */
-const MEANT = { attempts: 'maxAttempts', jobId: 'id', opts: 'its fields', data: 'payload', retries: 'maxAttempts', track: 'tracking' };
+const RETENTION = 'use tracking; the configuration says for how long records and dead letters are kept';
+const MEANT = {
+  attempts: 'use maxAttempts',
+  retries: 'use maxAttempts',
+  jobId: 'use id',
+  opts: 'use its fields',
+  data: 'use payload',
+  track: 'use tracking',
+  backoff: 'it belongs to the type, in the configuration of the worker',
+  repeat: 'recurring jobs are in [cron] of the configuration',
+  removeOnComplete: RETENTION,
+  removeOnFail: RETENTION,
+  deduplication: 'use unique, with Cli',
+  debounce: "use unique and uniqueMode: 'debounce', with Cli",
+  parent: 'use then, or Cli.batch',
+  children: 'use then, or Cli.batch',
+  lifo: "use lane: 'high'",
+};
 
 /** A submission that breaks the wire contract. Nothing was sent. */
 class InvalidSubmission extends TypeError {
@@ -543,8 +561,9 @@ function checked(make, name) {
 
 /** A job before it is sent: its queue, its lane, and the names and values of its entry, all of them text or bytes. */
 function submission(type, payload, options) {
+  options ??= {};
   for (const name of Object.keys(options)) {
-    const hint = MEANT[name] === undefined ? '' : `; use ${MEANT[name]}`;
+    const hint = Object.hasOwn(MEANT, name) ? `; ${MEANT[name]}` : '';
     check(OPTIONS.has(name), `there is no option '${name}'${hint}`);
   }
   const given = (name) => options[name] !== undefined && options[name] !== null;
@@ -578,15 +597,28 @@ function submission(type, payload, options) {
   add('batch', 'batch', (name) => named(name, 'batch', 100));
   add('traceparent', 'traceparent', (value) => named(value, 'traceparent', 128));
   for (const [name, value] of Object.entries(options.headers ?? {})) fields.push(...header(name, value));
+  // Texts are waiting, running, or a length.
+  const scope = typeof options.uniqueScope === 'number' ? `${checked(() => lengthMs(options.uniqueScope, 'uniqueScope'))}ms` : options.uniqueScope;
   check(fields.length / 2 <= MOST_FIELDS, `a job may have at most ${MOST_FIELDS} fields, not ${fields.length / 2}`);
   return {
     queue: given('queue') ? queued(options.queue) : undefined,
     lane: laneOf(options.lane ?? undefined, options.priority ?? undefined),
     id: options.id ?? undefined,
-    unique: { unique: options.unique, 'unique-scope': options.uniqueScope, 'unique-mode': options.uniqueMode },
+    unique: { unique: options.unique, 'unique-scope': scope, 'unique-mode': options.uniqueMode },
     fields,
     size: fields.reduce((size, each) => size + each.length, 0),
   };
+}
+
+/** One of several jobs, given as an object. Errors name it. */
+function submissionOf(job, name) {
+  check(typeof job === 'object' && job !== null, `${name} must be an object with a type, not ${inspect(job)}`);
+  const { type, payload, ...options } = job;
+  try {
+    return submission(type, payload, options);
+  } catch (error) {
+    throw error instanceof InvalidSubmission ? new InvalidSubmission(`${name}: ${error.message}`) : error;
+  }
 }
 
 function encoded(payload, encoding) {
@@ -753,7 +785,7 @@ class Producer {
 
   /** Submits many jobs in few round trips and returns their ids in the same order. They are no transaction. */
   async enqueueMany(jobs) {
-    const submissions = Array.from(jobs, ({ type, payload, ...options }) => submission(type, payload, options));
+    const submissions = Array.from(jobs, (job, index) => submissionOf(job, `jobs[${index}]`));
     const ids = new Array(submissions.length).fill(null);
     const errors = new Array(submissions.length).fill(null);
     let broken;
@@ -969,8 +1001,9 @@ class Cli {
   }
 
   /** Submits a job. Says whether it is new. */
-  async enqueue(type, payload, { idempotentFor, durability, ...options } = {}) {
-    const job = submission(type, payload, options);
+  async enqueue(type, payload, options) {
+    const { idempotentFor, durability, ...others } = options ?? {};
+    const job = submission(type, payload, others);
     const [args, input] = argumentsOf(job, this.#queue);
     if (idempotentFor !== undefined) args.push(`--idempotent-for=${checked(() => lengthMs(idempotentFor, 'idempotentFor'))}ms`);
     if (durability !== undefined) args.push(`--durability=${durability}`);
@@ -983,15 +1016,16 @@ class Cli {
    * an error, call it again with the same members in the same order: none is accepted twice.
    */
   async batch(name, members, follow) {
-    const jobOfBatch = ({ type, payload, ...options }) => submission(type, payload, options);
-    const last = jobOfBatch(follow);
-    check(!last.fields.includes('delay_ms') && !last.fields.includes('run_at_ms'), 'the job that follows a batch cannot have a delay');
+    const last = submissionOf(follow, 'follow');
+    const isDelayed = ['delay_ms', 'run_at_ms'].some((name) => fieldsOf(last).has(name));
+    check(!isDelayed, 'the job that follows a batch cannot have a delay');
     const queue = last.queue ?? this.#queue;
-    const lines = Array.from(members, (member) => {
-      const job = jobOfBatch(member);
+    const lines = Array.from(members, (member, index) => {
+      const job = submissionOf(member, `members[${index}]`);
       check((job.queue ?? queue) === queue, `a batch has one queue, and this one has '${queue}' and '${job.queue}'`);
       return bulkLine(job);
     });
+    check(lines.length > 0, 'a batch needs a member');
     const args = ['enqueue', '--bulk', `--queue=${queue}`, `--batch=${named(name, 'batch', 100)}`, `--follow=${bulkLine(last)}`, '--output=json'];
     return (await this.#told(args, lines.join('\n'))).ids;
   }

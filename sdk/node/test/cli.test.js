@@ -47,9 +47,11 @@ describe('a program that is played', () => {
       timeout: 1500,
       idempotentFor: '2d',
       durability: 'aof',
+      unique: 'k',
+      uniqueScope: 30_000,
     });
     const args = read('args').split('\n');
-    for (const want of ['--at=2030-01-01T00:00:00.000Z', '--expires-at=2030-03-17T17:46:40.500Z', '--timeout=1500ms', '--idempotent-for=172800000ms', '--durability=aof', '--encoding=raw']) {
+    for (const want of ['--at=2030-01-01T00:00:00.000Z', '--expires-at=2030-03-17T17:46:40.500Z', '--timeout=1500ms', '--idempotent-for=172800000ms', '--durability=aof', '--encoding=raw', '--unique-scope=30000ms']) {
       assert.ok(args.includes(want), `${want}: ${args}`);
     }
   });
@@ -85,10 +87,14 @@ describe('a program that is played', () => {
       [['b', [{ ...member, payload: Buffer.of(255) }], follow], /only if they are UTF-8/],
       [['b', [{ ...member, encoding: 'msgpack', payload: Buffer.of(1) }], follow], /no MessagePack/],
       [['b', [member], { ...follow, delay: '5s' }], /cannot have a delay/],
+      [['b', [member]], /^follow must be an object with a type, not undefined/],
+      [['b', [member, { type: 'A' }], follow], /^members\[1\]: type does not match/],
+      [['b', [], follow], /a batch needs a member/],
     ]) {
       await assert.rejects(cli.batch(...args), (error) => error instanceof InvalidSubmission && why.test(error.message), String(why));
     }
     await assert.rejects(cli.batch('b', [member], follow), Refused);
+    await assert.rejects(cli.batch('b', [member], { type: 'run_at_ms', headers: { delay_ms: 'delay_ms' } }), Refused);
   });
 
   test('an exit code says what became of the job', async () => {
@@ -129,6 +135,7 @@ describe('a program that is played', () => {
       [1, { unique: 'a\0b' }, /NUL/],
       [1, { headers }, /bytes/],
       [1, { idempotentFor: 'soon' }, /idempotentFor/],
+      [1, { unique: 'k', uniqueScope: -1 }, /uniqueScope must be a number of milliseconds/],
       [1, { attempts: 3 }, /use maxAttempts/],
     ]) {
       await assert.rejects(cli.enqueue('a', payload, options), (error) => error instanceof InvalidSubmission && rule.test(error.message));

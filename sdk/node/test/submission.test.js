@@ -68,6 +68,8 @@ test('every option is the field of the wire contract', async () => {
     'h.vip': 'true',
     'h.name': 'Ann',
   });
+  assert.deepEqual(producer.command('a', undefined, { delay: '1h30m' }).slice(3), ['type', 'a', 'delay_ms', '5400000']);
+  assert.deepEqual(producer.command('a', undefined, null).slice(3), ['type', 'a']);
   await producer.enqueue('a', undefined, { runAt: 1_800_000_000_000.4, delay: undefined, headers: undefined, id: null });
   assert.deepEqual(sent[1].slice(3), ['type', 'a', 'run_at_ms', '1800000000000']);
 });
@@ -102,6 +104,9 @@ const INVALID = [
   [['a', 1, { encoding: 'xml' }], /encoding must be json/],
   [['a', 1, { attempts: 3 }], /no option 'attempts'; use maxAttempts/],
   [['a', 1, { jobId: 'x' }], /no option 'jobId'; use id/],
+  [['a', 1, { backoff: 1000 }], /no option 'backoff'; it belongs to the type/],
+  [['a', 1, { removeOnComplete: true }], /no option 'removeOnComplete'; use tracking/],
+  [['a', 1, { constructor: 1 }], /no option 'constructor'$/],
   [['a', 1, { unique: 'x' }], /with Cli/],
   [['a', 1, { uniqueMode: 'replace' }], /need unique/],
   [['a', 1, { id: '1700000000000-0' }], /must not look like/],
@@ -115,6 +120,7 @@ const INVALID = [
   [['a', 1, { priority: 11 }], /from 1 to 10/],
   [['a', 1, { delay: -1 }], /delay must be a number/],
   [['a', 1, { delay: '5' }], /delay must be a number/],
+  [['a', 1, { delay: '1h 30m' }], /delay must be a number/],
   [['a', 1, { delay: 1, runAt: new Date() }], /not both/],
   [['a', 1, { runAt: 1_800_000_000 }], /runAt must be a Date, or milliseconds/],
   [['a', 1, { runAt: new Date(NaN) }], /runAt must be a Date/],
@@ -144,7 +150,9 @@ test('what breaks the wire contract is refused before anything is sent', async (
       return true;
     });
   }
-  await assert.rejects(producer.enqueueMany([{ type: 'a' }, { type: 'B' }]), InvalidSubmission);
+  const named = (message) => (error) => error instanceof InvalidSubmission && message.test(error.message);
+  await assert.rejects(producer.enqueueMany([{ type: 'a' }, { type: 'B' }]), named(/^jobs\[1\]: type does not match/));
+  await assert.rejects(producer.enqueueMany([null]), named(/^jobs\[0\] must be an object with a type, not null/));
   assert.throws(() => new Producer(send, { queue: 'A' }), InvalidSubmission);
   assert.deepEqual(sent, []);
 });
