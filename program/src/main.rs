@@ -285,7 +285,8 @@ fn hint(here: &Path, shown: &str) -> String {
     match port().filter(|_| shown == streamfleet_engine::Config::default().shown()) {
         Some(port) => format!(
             ", and redis.url is not set; for the one of `streamfleet dev` in this folder: export \
-             STREAMFLEET__REDIS__URL=redis://127.0.0.1:{port} STREAMFLEET__REDIS__PASSWORD_FILE=.streamfleet/password"
+             STREAMFLEET__REDIS__URL=redis://127.0.0.1:{port} STREAMFLEET__REDIS__PASSWORD_FILE=.streamfleet/password; for \
+             handlers, set both in the `env` of their pool"
         ),
         None => String::new(),
     }
@@ -393,7 +394,9 @@ mod tests {
         std::fs::write(here.path().join(".streamfleet/port"), "6390\n").unwrap();
         let told = hint(here.path(), &shown);
         let variables = "STREAMFLEET__REDIS__URL=redis://127.0.0.1:6390 STREAMFLEET__REDIS__PASSWORD_FILE=.streamfleet/password";
-        assert!(told.contains("redis.url is not set") && told.contains(variables), "{told}");
+        for want in ["redis.url is not set", variables, "the `env` of their pool"] {
+            assert!(told.contains(want), "{want}: {told}");
+        }
         assert_eq!(hint(here.path(), "redis://redis.internal:6379"), "", "another Redis is meant");
         std::fs::write(here.path().join(".streamfleet/port"), "$(reboot)").unwrap();
         assert_eq!(hint(here.path(), &shown), "");
