@@ -31,7 +31,8 @@ pub(super) struct Args {
     /// The reason; it is kept with the state of the step and in the audit, together with your name.
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// The step's result for later steps, as JSON; only with done. Without it, they get none.
+    /// The step's result for later steps, as JSON; only with done. Without it, they get none. If you forgot it, decide again with
+    /// it, as long as no step after this one runs or is done.
     #[arg(long, value_name = "JSON")]
     result: Option<String>,
     /// Who decides. Default: the user of this machine, such as ann@ops-1.

@@ -88,6 +88,37 @@ async fn later_steps_get_the_result_that_a_decision_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_result_may_follow_its_decision_until_a_later_step_is_done() {
+    let scene = Scene::new().await;
+    let handler = Walks::new(|step, context| match step {
+        "charge" => Err(JobError::retry("no answer")),
+        "mail" => {
+            context.step_result::<Value>("charge").unwrap().ok_or_else(|| JobError::fatal("no receipt"))
+        }
+        _ => Ok(Value::Null),
+    });
+    let fleet = scene.usual(&handler);
+    let job = scene.submit().await;
+    assert_eq!(scene.reason(&job).await, "needs_decision");
+    scene.decide(&job, "charge", Verdict::Done).await.unwrap();
+    scene.until_step(&job, "mail", StepState::Exhausted).await;
+    assert_eq!(scene.reason(&job).await, "exhausted");
+    let receipt = Some(r#"{"receipt":17}"#);
+    for (step, result) in [("charge", None), ("render", receipt)] {
+        let refused = scene.decide_with(&job, step, Verdict::Done, result).await;
+        assert!(matches!(refused, Err(DecideError::Refused { .. })), "{step} {refused:?}");
+    }
+    let decided = scene.decide_with(&job, "charge", Verdict::Done, receipt).await.unwrap();
+    assert!(matches!(decided, Decided::Replayed(Some(_))), "{decided:?}");
+    until_state(&scene.queue, &job, State::Done).await;
+    let mailed = scene.step(&job, "mail").await.result.unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&mailed).unwrap(), json!({"receipt": 17}));
+    let late = scene.decide_with(&job, "charge", Verdict::Done, Some("18")).await;
+    assert!(matches!(late, Err(DecideError::Refused { .. })), "{late:?}");
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_step_marked_to_run_again_runs_once_more() {
     let (scene, handler, fleet, job) = undecided().await;
     assert!(matches!(scene.decide(&job, "charge", Verdict::Run).await, Ok(Decided::Replayed(_))));

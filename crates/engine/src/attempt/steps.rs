@@ -153,7 +153,8 @@ impl StepLedgers<'_> {
     }
 
     /// Records an operator's verdict on a step. `result` is what later steps get as its result: JSON of up to 16 KiB, and
-    /// only with [`Verdict::Done`]. Without it, a step that is declared done has none. `action` says who decides and why; it
+    /// only with [`Verdict::Done`]. Without it, a step that is declared done has none, and a later call may say what it is, as
+    /// long as no step after it runs or is done. `action` says who decides and why; it
     /// is kept with the step, and noted in the audit with the job, the step and the verdict.
     ///
     /// If all steps of a dead job are then done, so is the job, with everything that its end triggers, and its record
@@ -190,7 +191,9 @@ impl StepLedgers<'_> {
             }
             let state = steps.ledger.state(step);
             let refused = |why| DecideError::Refused { step: step.clone(), state, why };
-            let next = judge(state, steps.dead.is_some(), verdict).map_err(refused)?;
+            let is_amended = result.is_some() && plan.may_amend(&steps.ledger, step);
+            let judged = if is_amended { Ok(state) } else { judge(state, steps.dead.is_some(), verdict) };
+            let next = judged.map_err(refused)?;
             let mut after = steps.ledger.clone();
             after.decided(step, next);
             let then =

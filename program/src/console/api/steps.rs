@@ -57,7 +57,8 @@ struct Sentence {
     /// Why; it is kept with the state of the step.
     #[serde(default)]
     reason: String,
-    /// The step's result for later steps, up to 16 KiB; only with `done`. Without it, they get none.
+    /// The step's result for later steps, up to 16 KiB; only with `done`. Without it, they get none. It may be added later by the
+    /// same verdict, as long as no step after this one runs or is done.
     #[serde(default)]
     result: Option<Value>,
 }

@@ -78,7 +78,16 @@ fn line(
         Link::queue(queue, &["jobs", id, "steps", step.name.as_str(), "decide"])
             .with("verdict", verdict.as_str())
     };
-    let choices = Verdict::ALL.map(|verdict| (verdict_key(verdict), link(verdict).to_string()));
+    let is_dead = steps.dead.is_some();
+    let verdicts: &[Verdict] = match () {
+        () if !decides => &[],
+        () if waits(step.kind, record.state, is_dead) => &Verdict::ALL,
+        // Somebody has declared it done without its result.
+        () if is_dead && record.result.is_none() && plan.may_amend(&steps.ledger, &step.name) => {
+            &[Verdict::Done]
+        }
+        () => &[],
+    };
     let error = record.errors.last().map(|error| frame.said(&error.text)).filter(|error| !error.is_empty());
     let decision = record.decision.as_ref().map(|decision| {
         let reason = if decision.reason.is_empty() { "" } else { ": " };
@@ -94,11 +103,7 @@ fn line(
         when: record.since.map(|since| frame.distance(since, steps.now)).unwrap_or_default(),
         error: excerpt::of(error.unwrap_or_default(), excerpt::CELL),
         decision: decision.unwrap_or_default(),
-        choices: if decides && waits(step.kind, record.state, steps.dead.is_some()) {
-            choices.into()
-        } else {
-            Vec::new()
-        },
+        choices: verdicts.iter().map(|verdict| (verdict_key(*verdict), link(*verdict).to_string())).collect(),
     }
 }
 
@@ -135,6 +140,9 @@ pub(super) struct Order {
     verdict: String,
     #[serde(default)]
     reason: String,
+    /// What later steps get as the result of one that is done, as JSON; empty for none.
+    #[serde(default)]
+    result: String,
 }
 
 fn verdict(name: &str) -> Result<Verdict, Problem> {
@@ -166,7 +174,10 @@ pub(super) async fn ask(
     for error in record.errors.iter().filter(|_| frame.sees_payloads()) {
         form = form.line(format!("{} · {}: {}", utc(error.at), error.kind, frame.said(&error.text)));
     }
-    let form = form.field(Field::hidden("verdict", verdict.as_str())).field(Field::reason(&frame));
+    let result = (verdict == Verdict::Done)
+        .then(|| Field::area(&frame, "result", "verdict.result").hint(&frame, "verdict.result_hint"));
+    let form = form.field(Field::hidden("verdict", verdict.as_str())).fields(result);
+    let form = form.field(Field::reason(&frame));
     Ok(form.button(verdict_key(verdict)).drastic().page(Section::Decisions))
 }
 
@@ -183,7 +194,8 @@ pub(super) async fn act(
     let why = reason(&order.reason);
     let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
     let action = Action::new("steps decide", person.name()).why(why);
-    let decided = queue.steps().decide(&id, (&step, verdict), None, &action, retention).await;
+    let result = Some(order.result.trim()).filter(|result| !result.is_empty());
+    let decided = queue.steps().decide(&id, (&step, verdict), result, &action, retention).await;
     let back = Link::job(&name, &id.to_string());
     let decided = match decided {
         Ok(decided) => decided,

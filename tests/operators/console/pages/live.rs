@@ -149,11 +149,17 @@ async fn a_step_that_waits_for_a_decision_is_drawn_listed_and_named_on_the_overv
     assert!(overview.text(".needs").contains("default: 1 job waits for a decision"));
     assert!(overview.attributes(".needs a", "href").contains(&"/decisions?queue=default".to_owned()));
     let form = browser.get(&format!("{decide}done"));
-    let done = browser.send(&form, &[("reason", "receipt 17 of the bank")]);
+    let wrong = browser.send(&form, &[("reason", "receipt 17 of the bank"), ("result", "17}")]);
+    assert!(wrong.text(".message").contains("it is not JSON"), "{}", wrong.body);
+    assert_eq!(scene.state_of(&job, "charge").await, StepState::Failed);
+    let done =
+        browser.send(&form, &[("reason", "receipt 17 of the bank"), ("result", r#" {"receipt":17} "#)]);
     assert!(!done.text(".message.good").is_empty(), "{}", done.text("main"));
     until_state(&scene.queue, &job, State::Done).await;
     assert_eq!(scene.state_of(&job, "charge").await, StepState::Done);
-    let decision = scene.step(&job, "charge").await.decision.unwrap();
+    let charge = scene.step(&job, "charge").await;
+    assert_eq!(charge.result.as_deref(), Some(&br#"{"receipt":17}"#[..]));
+    let decision = charge.decision.unwrap();
     assert_eq!((decision.verdict, &*decision.reason), (Verdict::Done, "receipt 17 of the bank"));
     assert!(browser.get("/").text(".needs").is_empty());
     fleet.stop().await;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Plan, PlannedStep};
-use crate::job::{DeadReason, Ledger, StepKind, StepName, StepState, Timestamp};
+use crate::job::{DeadReason, Ledger, StepKind, StepName, StepState, Timestamp, Verdict};
 
 /// How long a job waits before it looks again whether another job of its id still runs a step.
 const BESIDE_ANOTHER: Duration = Duration::from_secs(1);
@@ -85,6 +85,19 @@ impl Plan {
             () if (0..self.steps.len()).any(runs) => AfterDecision::Replay,
             () => AfterDecision::Stay,
         }
+    }
+
+    /// Returns true if a person has declared a step done, and no step after it runs or is done: then a person may still say what
+    /// its result is.
+    #[doc(hidden)]
+    pub fn may_amend(&self, ledger: &Ledger, name: &StepName) -> bool {
+        let declared = ledger.get(name).is_some_and(|record| {
+            let decision = record.decision.as_ref();
+            record.state == StepState::Done && decision.is_some_and(|told| told.verdict == Verdict::Done)
+        });
+        let begun = [StepState::Started, StepState::Done];
+        let mut later = self.steps.iter().filter(|step| step.after.contains(name));
+        declared && later.all(|step| !begun.contains(&ledger.state(&step.name)))
     }
 
     /// Returns where a step stands.
