@@ -1,7 +1,8 @@
 //! `streamfleet config`: finds mistakes in the configuration, and shows the values in effect.
 
 use serde::Serialize;
-use streamfleet_service::config::{Effective, Invalid, Problem};
+use streamfleet::job::JobType;
+use streamfleet_service::config::{Config, Effective, Invalid, Problem, nearest};
 
 use super::exit::Exit;
 use super::output::{Output, print_stderr};
@@ -65,13 +66,14 @@ pub(super) fn check(
     without_pools: bool,
     output: Output,
 ) -> anyhow::Result<Exit> {
-    let mut unused = Vec::new();
+    let (mut unused, mut strange) = (Vec::new(), Vec::new());
     let (problems, remarks) = match read {
         Err(invalid) => (invalid.problems, Vec::new()),
         Ok(effective) => {
             let mut found = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
             found.extend(effective.alerts().err().into_iter().flat_map(|invalid| invalid.problems));
             found.extend(console::problem_with_accounts(&effective));
+            strange.extend(strange_types(&effective.config));
             let missing = effective.missing_programs();
             if missing.is_empty() && !without_pools && !effective.config.pool_names().is_empty() {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -86,6 +88,9 @@ pub(super) fn check(
     for remark in &remarks {
         print_stderr(&format!("{remark}: a worker would refuse to start"));
     }
+    for remark in &strange {
+        print_stderr(remark);
+    }
     for remark in &unused {
         print_stderr(&remark.to_string());
     }
@@ -95,6 +100,18 @@ pub(super) fn check(
         None => "the configuration is valid".to_owned(),
     })?;
     Ok(if found.valid { Exit::Done } else { Exit::Usage })
+}
+
+/// Says which recurring jobs have a type that is not among those of the configuration, if it has types at all. A worker with
+/// another configuration may know it.
+fn strange_types(config: &Config) -> impl Iterator<Item = String> {
+    let entries = config.cron.iter().filter(|_| !config.types.is_empty());
+    let strange = entries.filter(|(_, entry)| !config.types.contains_key(&entry.job_type));
+    strange.map(|(name, entry)| {
+        let near = nearest(entry.job_type.as_str(), config.types.keys().map(JobType::as_str));
+        let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        format!("cron.{name}.type: the configuration has no type {}{near}", entry.job_type)
+    })
 }
 
 /// Shows the values in effect.

@@ -84,7 +84,8 @@ impl Reading {
             members.push(self.job(&text).map_err(invalid)?);
         }
         if members.is_empty() {
-            let why = "stdin contains no jobs: --bulk reads one JSON object per line";
+            let why =
+                "stdin contains no jobs, and a batch needs a member: --bulk reads one JSON object per line";
             return Err(Wrong(why.to_owned()).into());
         }
         Ok(members)

@@ -120,6 +120,20 @@ fn limits_of_types_have_bounds_and_a_key_needs_both_settings() {
 }
 
 #[test]
+fn a_recurring_job_whose_type_is_not_there_is_named() {
+    let toml = "[types.greet]\nhandler = \"noop\"\n[cron.day]\nschedule = \"0 1 * * *\"\ntype = \"geet\"\n\
+                [cron.night]\nschedule = \"0 2 * * *\"\ntype = \"greet\"\n";
+    let output = config(&["check"], toml);
+    assert_eq!((output.code, output.stdout.trim()), (Some(0), "the configuration is valid"), "{output:?}");
+    assert_eq!(
+        output.stderr.trim(),
+        "cron.day.type: the configuration has no type geet; did you mean greet?"
+    );
+    let (_, only_cron) = toml.split_at(toml.find("[cron").unwrap());
+    assert_eq!(config(&["check"], only_cron).stderr, "");
+}
+
+#[test]
 fn the_output_of_config_show_is_a_valid_configuration() {
     let toml =
         "[queues.mail]\nconcurrency = 3\n[types.\"a.b\"]\nhandler = \"noop\"\nbackoff = { fixed = \"5s\" }\n";
