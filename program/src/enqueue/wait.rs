@@ -22,6 +22,9 @@ pub(crate) struct Report {
     state: Option<&'static str>,
     result: Option<serde_json::Value>,
     error: Option<String>,
+    /// True if the job existed already, with this id or this unique key; absent if that was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    existing: Option<bool>,
 }
 
 impl Report {
@@ -33,13 +36,20 @@ impl Report {
             state: Some(ended.state.as_str()),
             result: ended.result.as_ref().map(|result| results::value(result.as_bytes())),
             error: ended.error.clone(),
+            existing: None,
         }
     }
 
     /// A job that has not ended yet, and its state, if that is known.
     pub(crate) fn unfinished(job: &JobId, state: Option<State>, queue: &QueueName) -> Self {
         let state = state.map(State::as_str);
-        Self { id: job.to_string(), queue: queue.to_string(), state, result: None, error: None }
+        let (id, queue) = (job.to_string(), queue.to_string());
+        Self { id, queue, state, result: None, error: None, existing: None }
+    }
+
+    /// Says whether the job existed already.
+    pub(crate) fn existing(self, existing: bool) -> Self {
+        Self { existing: Some(existing), ..self }
     }
 }
 

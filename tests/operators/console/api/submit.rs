@@ -175,6 +175,9 @@ async fn a_request_waits_for_the_result() {
     let late =
         console.post(&format!("{PATH}?wait=300ms"), &json!({"type": "test", "id": "late"})).await.ok(202);
     assert_eq!((&late["id"], &late["result"]), (&json!("late"), &json!(null)));
+    assert_eq!(late["existing"], false, "{late}");
+    let again = json!({"type": "test", "id": "late"});
+    assert_eq!(console.post(&format!("{PATH}?wait=1ms"), &again).await.ok(202)["existing"], true);
     let fleet = Running::start(
         &server.url(),
         quick(1),

@@ -168,6 +168,7 @@ impl One {
             marked.check(&target.queue, &submitted).await?;
             marked.note(&target.queue, &submitted).await;
         }
+        let existing = submitted.existing().is_some();
         let id = submitted.id;
         let (status, outcome) = match target.producer.wait(&id, longest).await {
             Ok(ended) => (StatusCode::OK, Outcome::ended(&ended, &name)),
@@ -179,6 +180,7 @@ impl One {
             }
             Err(error) => return Err(Problem::not_found(error.to_string())),
         };
+        let outcome = outcome.existing(existing);
         let mut response = (status, View::of(person, site).json(&outcome)?).into_response();
         response.headers_mut().insert(header::LOCATION, address(&name, &id));
         Ok(response)
