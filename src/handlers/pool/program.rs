@@ -180,10 +180,7 @@ fn unexpected(what: &str) -> Fault {
         () if is_remark => {
             ": print nothing on standard output before that; PHP writes its own warnings elsewhere with -d display_errors=stderr"
         }
-        () => {
-            ": print nothing on standard output before that, in PHP not before Worker::create(), in Node not before the \
-             package is loaded"
-        }
+        () => ": print nothing on standard output before that, in PHP not before Worker::create()",
     };
     Fault::Failed(format!("{WROTE} {what} instead of ready{advice}"))
 }

@@ -336,8 +336,7 @@ async fn a_trial_says_what_is_wrong() {
     let hint = "hint: start_timeout of the pool says how long it may take";
     assert_eq!(why, format!("the program was not ready within 1s\n{hint}"));
     let why = tried("print('Shop worker', flush=True)").await.unwrap_err();
-    let advice = "print nothing on standard output before that, in PHP not before Worker::create(), in Node not before the \
-                  package is loaded";
+    let advice = "print nothing on standard output before that, in PHP not before Worker::create()";
     assert_eq!(why, format!("the program wrote \"Shop worker\" instead of ready: {advice} (exit status: 0)"));
     let why = tried("print('\\nDeprecated: x in y.php on line 1', flush=True)").await.unwrap_err();
     assert!(why.contains("Deprecated: x") && why.contains("display_errors=stderr"), "{why}");
