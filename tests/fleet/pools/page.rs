@@ -71,7 +71,7 @@ fn until_state(stage: &Stage, id: &str, state: &str) -> Value {
 
 #[test]
 fn every_configuration_of_the_pages_is_valid() {
-    for (page, want) in [(PAGE, 3), (OVERVIEW, 1)] {
+    for (page, want) in [(PAGE, 4), (OVERVIEW, 1)] {
         let found = blocks(page, "toml");
         assert_eq!(found.len(), want);
         let dir = tempfile::tempdir().unwrap();
