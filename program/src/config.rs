@@ -105,9 +105,9 @@ pub(super) fn check(
 /// Says which recurring jobs have a type that is not among those of the configuration, if it has types at all. A worker with
 /// another configuration may know it.
 fn strange_types(config: &Config) -> impl Iterator<Item = String> {
-    let entries = config.cron.iter().filter(|_| !config.types.is_empty());
-    let strange = entries.filter(|(_, entry)| !config.types.contains_key(&entry.job_type));
-    strange.map(|(name, entry)| {
+    let entries = config.cron.iter().filter(move |_| !config.types.is_empty());
+    let strange = entries.filter(move |(_, entry)| !config.types.contains_key(&entry.job_type));
+    strange.map(move |(name, entry)| {
         let near = nearest(entry.job_type.as_str(), config.types.keys().map(JobType::as_str));
         let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
         format!("cron.{name}.type: the configuration has no type {}{near}", entry.job_type)
