@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use streamfleet::job::FairShare;
 use streamfleet_engine::admin::Filter;
 use streamfleet_service::mask_text;
 
@@ -17,14 +18,6 @@ const BEFORE_VALUES: [&str; 4] = ["=", "--where ", "--text ", "--error "];
 
 /// The keys of texts that may have values of jobs in them: names of gates, filters, and what actions were about.
 pub(in crate::console) const ABOUT_JOBS: [&str; 3] = ["gate", "filter", "target"];
-
-/// The field that this begins with, as the name of a gate or a condition has it; `None` if no value follows.
-fn field_of(text: &str) -> Option<&str> {
-    let text = text.trim_start_matches('\'');
-    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let end = text.find(|c| !is_of_name(c)).filter(|end| *end > 0)?;
-    Some(&text[..end])
-}
 
 /// The name of a gate, a filter, or what an action was about, without the values of jobs in it.
 pub(in crate::console) fn without_values(text: &str) -> Cow<'_, str> {
@@ -61,13 +54,26 @@ impl Mask {
     /// The name of a gate, a filter, or what an action was about, without its values if one of them may be that of a hidden field.
     /// Nobody knows what a text to search for is about.
     pub(in crate::console) fn about<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let named = |mark: &'static str| text.split(mark).skip(1).filter_map(field_of);
-        let is_hidden =
-            |field: &str| self.hides(field) || field.rsplit('.').next().is_some_and(|name| self.hides(name));
-        let is_searched = || ["--text ", "--error "].iter().any(|mark| text.contains(mark));
-        let is_about_hidden =
-            !self.is_empty() && (named("key:").chain(named("--where ")).any(is_hidden) || is_searched());
-        if is_about_hidden { without_values(text) } else { text.into() }
+        let is_key = |rest: &str| {
+            let field = rest.split('=').next().unwrap_or(rest);
+            self.hides(field.strip_prefix("h.").unwrap_or(field))
+        };
+        let is_hidden = || {
+            // The name of such a room does not say of which field its value is.
+            text.starts_with(FairShare::ROOM)
+                || text.split("key:").skip(1).any(is_key)
+                || text.split("--where ").skip(1).any(|rest| self.is_looked_at(rest))
+                || ["--text ", "--error "].iter().any(|mark| text.contains(mark))
+        };
+        if !self.is_empty() && is_hidden() { without_values(text) } else { text.into() }
+    }
+
+    /// Whether the condition at the beginning of this, as a person types it for a shell, looks at a hidden field. What follows it
+    /// is read as part of its value. One that cannot be read, because it was cut, may look at anything.
+    fn is_looked_at(&self, rest: &str) -> bool {
+        let condition = rest.strip_prefix('\'').map(|quoted| quoted.replace(r"'\''", "'"));
+        let filter = Filter::new().condition(condition.as_deref().unwrap_or(rest));
+        filter.map_or(true, |filter| filter.looks_at(|name| self.hides(name)))
     }
 
     /// A text that nobody has parsed, such as an error, without the values of hidden fields, as far as it shows which these are.
@@ -139,6 +145,9 @@ mod tests {
         let want =
             json!({"items": [{"gate": "key:h.Card=***"}, {"gate": "key:h.tenant=9"}, {"gate": "queue"}]});
         assert_eq!(listed, want);
+        // Such a room does not name its field.
+        assert_eq!(mask.about("fair:normal:=4711"), "fair:normal:=***");
+        assert_eq!(Mask::new(["my/card"]).about("key:h.my/Card=4711"), "key:h.my/Card=***");
     }
 
     #[test]
@@ -149,6 +158,11 @@ mod tests {
             ("--where 'payload.user.Token>=canary'", "--where ***"),
             ("--where h.tenant=9 --where h.token=canary", "--where ***"),
             ("--where h.tenant=9", "--where h.tenant=9"),
+            ("--where payload.a.b=9 --reason fatal", "--where payload.a.b=9 --reason fatal"),
+            ("--where 'payload.items[0].password=canary'", "--where ***"),
+            (r#"--where 'payload["a b"].password=canary'"#, "--where ***"),
+            (r#"--where 'payload["it'\''s"].token=canary'"#, "--where ***"),
+            ("--where 'payload.items[0", "--where ***"),
             ("--text canary", "--text ***"),
             ("key:h.token=canary", "key:h.token=***"),
             ("key:h.tenant=9", "key:h.tenant=9"),
