@@ -56,6 +56,10 @@ pub struct LetterEdit {
     pub job_type: Option<JobType>,
     /// Other values of fields: headers (`h.<name>`), `max_attempts`, `timeout_ms` or `tracking`.
     pub fields: Vec<(String, String)>,
+    /// Whether values that the letter already has are written as well, instead of [`EditError::Unchanged`]; see
+    /// [`LetterEdit::blind`].
+    #[doc(hidden)]
+    pub is_blind: bool,
 }
 
 /// Why a dead letter was not edited; see the [example](DeadLetters::edit).
@@ -123,6 +127,15 @@ impl LetterEdit {
         self
     }
 
+    /// Also writes the values that the letter already has, so that no answer tells somebody who may not see them that they
+    /// were guessed.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn blind(mut self) -> Self {
+        self.is_blind = true;
+        self
+    }
+
     /// Returns the fields that change, with their new values.
     fn changes(&self, letter: &Envelope) -> Result<Vec<(String, Bytes)>, EditError> {
         let mut changes: Vec<(String, Bytes)> = Vec::new();
@@ -141,7 +154,7 @@ impl LetterEdit {
         if self.payload.is_some() || !self.patches.is_empty() {
             changes.push(("payload".to_owned(), self.new_payload(letter)?));
         }
-        changes.retain(|(name, value)| letter.get(name.as_bytes()) != Some(&value[..]));
+        changes.retain(|(name, value)| self.is_blind || letter.get(name.as_bytes()) != Some(&value[..]));
         if changes.is_empty() { Err(EditError::Unchanged) } else { Ok(changes) }
     }
 
@@ -428,6 +441,16 @@ mod tests {
         assert!(
             refused(LetterEdit::default().payload("[".repeat(200) + &"]".repeat(200))).contains("too deep")
         );
+    }
+
+    #[test]
+    fn a_blind_edit_leaves_the_same_traces_whether_its_values_are_new_or_not() {
+        let letter = letter(br#"{"pin": 1}"#);
+        let traces = |pin: &str| {
+            let edit = LetterEdit::default().patch(format!("payload.pin={pin}").parse().unwrap());
+            edited(&letter, &edit.blind().field("h.tenant", "9")).map(|letter| letter.text("dead_before"))
+        };
+        assert_eq!(traces("1").unwrap(), traces("2").unwrap());
     }
 
     #[test]

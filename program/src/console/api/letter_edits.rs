@@ -60,7 +60,7 @@ struct Edit {
 /// Changes the payload, the type or other fields of a dead letter.
 ///
 /// The edited dead letter takes the place of the other one, and has a new id. With `If-Match`, it is only changed if nobody has
-/// edited it since its `ETag` was read.
+/// edited it since its `ETag` was read. Those who may not see payloads can replace the payload, but not single values in it.
 #[utoipa::path(patch, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters", request_body = Edit,
     params(("If-Match" = Option<String>, Header, description = "The ETag of the dead letter")),
     responses((status = 200, description = "The dead letter that took its place", body = LetterEdited),
@@ -83,9 +83,17 @@ async fn edit_letter(
         letter => letter?,
     };
     based.check(&Revision::of_letter(&letter))?;
-    let edit = sent.edit(&letter)?;
+    let view = View::of(&person, &site);
+    if !sent.set.is_empty() {
+        view.check_places()?;
+    }
+    let mut edit = sent.edit(&letter)?;
+    if !view.sees_all() {
+        edit = edit.blind();
+    }
     let action = actor::action(person.name(), "dead edit", &sent.reason);
-    let edited = queue.dead_letters().edit(&letter, &edit, &action).await.map_err(|error| refused(&error))?;
+    let edited = queue.dead_letters().edit(&letter, &edit, &action).await;
+    let edited = edited.map_err(|error| refused(&error, &view))?;
     if let Some(why) = &edited.unnoted {
         tracing::warn!(why, "an edited dead letter is not noted in the audit");
     }
@@ -95,7 +103,7 @@ async fn edit_letter(
         id: letter.job().to_string(),
         queue: queue.name().to_string(),
     };
-    View::of(&person, &site).json(&report)
+    view.json(&report)
 }
 
 impl Edit {
@@ -131,9 +139,14 @@ fn gone(detail: &str) -> Problem {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other error is about the change as a whole")]
-fn refused(error: &EditError) -> Problem {
+fn refused(error: &EditError, view: &View<'_>) -> Problem {
     let text = error.to_string();
     match error {
+        // It quotes what the letter has.
+        EditError::Malformed(_) if view.check_payloads().is_err() => {
+            let text = "the edited dead letter would not be a job: one of its fields is not valid";
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the dead letter is not valid", text)
+        }
         EditError::Redis(error) => Problem::redis("the dead letter may or may not be edited", error),
         EditError::Gone(_) | EditError::Edited(_) => gone(&text),
         EditError::Field(name) => Problem::field(format!("/fields/{name}"), text),

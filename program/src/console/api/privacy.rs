@@ -67,6 +67,11 @@ impl<'a> View<'a> {
         self.site.mask()
     }
 
+    /// Returns true if nothing is hidden from this person.
+    pub(super) fn sees_all(&self) -> bool {
+        self.person.sees_payloads() && self.site.mask().is_empty()
+    }
+
     /// Refuses conditions that would tell what is in payloads, headers or errors.
     ///
     /// # Errors
@@ -93,6 +98,16 @@ impl<'a> View<'a> {
     /// [`Problem`].
     pub(super) fn check_payloads(&self) -> Result<(), Problem> {
         if self.person.sees_payloads() { Ok(()) } else { Err(forbidden("this shows a payload or a result")) }
+    }
+
+    /// Refuses a change of a single value in a payload: whether it has such a place tells what is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`].
+    pub(super) fn check_places(&self) -> Result<(), Problem> {
+        let why = "set changes single values in a payload";
+        if self.person.sees_payloads() { Ok(()) } else { Err(forbidden(why)) }
     }
 }
 

@@ -19,8 +19,9 @@ use harness::wait::until_async;
 pub(super) const SOON: Duration = Duration::from_secs(60);
 
 /// The accounts, by their tokens. `limited` may only use the queue `mail`.
-const ACCOUNTS: [(&str, &str); 4] = [
+const ACCOUNTS: [(&str, &str); 5] = [
     ("admin", "role = \"admin\""),
+    ("blind", "role = \"admin\"\npayloads = false"),
     ("submitter", "role = \"submitter\""),
     ("viewer", "role = \"viewer\""),
     ("limited", "queues = { mail = \"operator\" }"),

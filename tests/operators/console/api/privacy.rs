@@ -92,6 +92,37 @@ async fn nothing_is_found_by_what_is_masked_in_a_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_edit_of_a_letter_tells_nobody_that_a_hidden_value_was_guessed() {
+    let server = RedisServer::start();
+    let masked = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    let open = Console::start(&server).await;
+    let bury = |id: &str, more: &[&str]| -> String {
+        let fields = ["type", "test", "id", id, "payload", "{\"card\":\"4711\"}", "dead_reason", "fatal"];
+        let add = [&["XADD", "sf:{default}:dead", "*"][..], &fields, more].concat();
+        redis::from_redis_value(server.cmd(&add)).unwrap()
+    };
+    let patch = async |console: &Console, token: &str, letter: &str, body: &Value| {
+        let path = format!("queues/default/dead/{letter}");
+        send(console.ask_as(token, Method::PATCH, &path).json(body)).await
+    };
+    for guess in ["4711", "4712"] {
+        let (one, whole) =
+            (json!({"set": [format!("payload.card={guess}")]}), json!({"payload": {"card": guess}}));
+        // It is malformed whatever the card is.
+        let ill = bury(&format!("ill-{guess}"), &["max_attempts", "leaked"]);
+        for body in [&one, &whole] {
+            patch(&masked, "admin", &ill, body).await.problem(422);
+        }
+        patch(&masked, "admin", &bury(&format!("one-{guess}"), &[]), &one).await.ok(200);
+        let refused = patch(&open, "blind", &ill, &whole).await;
+        refused.problem(422);
+        assert!(!refused.text.contains("leaked"), "{refused:?}");
+        patch(&open, "blind", &bury(&format!("whole-{guess}"), &[]), &whole).await.ok(200);
+        patch(&open, "blind", &ill, &one).await.problem(403);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_hash_of_a_masked_payload_is_told_to_nobody() {
     let server = RedisServer::start();
     let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
