@@ -34,7 +34,7 @@ impl Site {
         Self { server, folder }
     }
 
-    fn password(&self, login: &str) -> String {
+    pub(super) fn password(&self, login: &str) -> String {
         fs::read_to_string(self.folder.path().join(login)).unwrap()
     }
 

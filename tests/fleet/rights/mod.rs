@@ -4,6 +4,7 @@
 mod life;
 mod logins;
 mod matrix;
+mod memory;
 mod operator;
 mod restart;
 mod runbooks;
