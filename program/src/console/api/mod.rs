@@ -40,6 +40,7 @@ use std::time::Duration;
 use axum::http::Method;
 
 pub(super) use self::desk::{Desk, Work, asked_by};
+pub(super) use self::submit::check_own_id;
 use super::access::Needs;
 use super::routes::Routes;
 

@@ -10,6 +10,7 @@ use streamfleet::{Submission, SubmitError};
 use super::form::Field;
 use super::frame::Frame;
 use super::terms::{Terms, When};
+use crate::console::api::check_own_id;
 use crate::console::problem::Problem;
 use crate::times;
 
@@ -94,6 +95,7 @@ impl TermsForm {
         if id.as_ref().is_some_and(|id| !id.is_own()) {
             return Err(wrong("id", "an id must not look like the id of a stream entry".to_owned()));
         }
+        check_own_id(id.as_ref(), "body.id")?;
         let when = some(&self.due).map(|due| match times::duration(due) {
             Ok(delay) => Ok(When::In(delay)),
             Err(_) => times::instant(due).map(When::At),
@@ -193,5 +195,7 @@ mod tests {
         assert!(wrong(form).contains("then"));
         let form = TermsForm { id: "1-0".to_owned(), ..TermsForm::default() };
         assert!(wrong(form).contains("stream entry"));
+        let form = TermsForm { id: format!("key-{}", "0f".repeat(20)), ..TermsForm::default() };
+        assert!(wrong(form).contains("Idempotency-Key"));
     }
 }

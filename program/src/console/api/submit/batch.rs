@@ -212,7 +212,7 @@ impl Batch {
     fn read(&self, text: &[u8]) -> Result<(Read, (String, Submission)), Problem> {
         let now = self.clock.0.after(self.clock.1.elapsed());
         let mut draft = enqueue::draft_of(text, now).map_err(invalid)?;
-        check_own_id(&draft)?;
+        check_own_id(draft.id.as_ref(), "/id")?;
         let marked = self.origin.as_ref().and_then(|origin| origin.mark(&mut draft, self.number));
         let (place, own) = (draft.place(), draft.job_type.clone());
         let submission = draft.submission(self.target.max_payload).map_err(|error| refused(&error))?;

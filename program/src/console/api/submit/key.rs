@@ -71,22 +71,23 @@ impl Origin {
     }
 }
 
-/// Refuses a job whose own id looks as if a key had made it: it could take the place of another person's job.
+/// Refuses an id of a job's own that looks as if a key had made it: the job could take the place of another person's. `at` is
+/// where the request has the id.
 ///
 /// # Errors
 ///
 /// [`Problem`] that names the id.
-pub(super) fn check_own_id(draft: &Draft) -> Result<(), Problem> {
+pub(in crate::console) fn check_own_id(id: Option<&JobId>, at: &str) -> Result<(), Problem> {
     let is_of_key = |id: &JobId| {
         let id = id.to_string();
         let digits = id.strip_prefix(ID_PREFIX).unwrap_or_default();
         digits.len() == ID_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
-    if draft.id.as_ref().is_some_and(is_of_key) {
+    if id.is_some_and(is_of_key) {
         let why = format!(
             "{ID_PREFIX} and {ID_DIGITS} hexadecimal digits are the id of a job with an Idempotency-Key: choose another id"
         );
-        return Err(Problem::field("/id", why));
+        return Err(Problem::field(at, why));
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use streamfleet::job::{JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
 use utoipa_axum::routes;
 
+pub(in crate::console) use self::key::check_own_id;
 use self::key::{IdempotencyKey, Origin};
 use super::MAX_WAIT;
 use super::asked::Asked;
@@ -126,7 +127,7 @@ impl One {
         let read = Instant::now();
         let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
         let mut draft = enqueue::draft_of(body, now.after(read.elapsed())).map_err(invalid)?;
-        key::check_own_id(&draft)?;
+        check_own_id(draft.id.as_ref(), "/id")?;
         let marked = origin.and_then(|origin| origin.mark(&mut draft, 0));
         Ok(Self { target: Target::new(site, queue), draft, marked })
     }
