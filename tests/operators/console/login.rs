@@ -236,6 +236,17 @@ fn a_request_that_names_two_people_is_from_none_of_them() {
     }
 }
 
+#[test]
+fn a_request_that_names_groups_twice_is_from_nobody() {
+    let server = RedisServer::start();
+    let toml =
+        PROXY.replace("\n[console.proxy.roles]", "\ngroups_header = \"X-Groups\"\n[console.proxy.roles]");
+    let console = Console::start(&server, &toml);
+    let (user, own) = (("X-User", "ann"), ("X-Groups", "sre,dev"));
+    assert_eq!(console.get("/", &[user, own]).status, 200);
+    assert_eq!(console.get("/", &[user, own, ("X-Groups", "admins")]).status, 401);
+}
+
 /// The token of the form that logs out, if the page has one.
 fn log_out_token(page: &str) -> Option<String> {
     let token = Selector::parse("form[action='/logout'] input[name=csrf]").unwrap();
