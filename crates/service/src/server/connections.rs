@@ -1,10 +1,11 @@
-//! The connections that are open. Once there are too many, those of unknown clients make room for others, so that nobody keeps
-//! everybody else out by opening many, and saying or reading nothing.
+//! The connections that are open. Once there are too many, those of somebody who has very many make room for others, or else
+//! those of unknown clients, so that nobody keeps everybody else out by opening many, and saying or reading nothing.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,6 +17,9 @@ const LAST_LOOK: Duration = Duration::from_millis(10);
 
 /// If it does ask, it gets its answer within this time.
 const LAST_ANSWER: Duration = Duration::from_secs(1);
+
+/// Once there are too many connections, those of a known client make room first if it has more than one in this many.
+const SHARE: usize = 4;
 
 /// How many connections may be open.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +42,8 @@ pub(super) struct Connections {
 pub(super) struct Connection {
     /// Whose it is; see [`network_of`].
     client: IpAddr,
+    /// The name of the client that was the first to be known.
+    known: OnceLock<Box<str>>,
     stage: AtomicU8,
     end: CancellationToken,
     _place: OwnedSemaphorePermit,
@@ -64,9 +70,10 @@ impl Visitor {
         Self(Arc::downgrade(connection))
     }
 
-    /// Notes that the client is known. Its connection makes room for no other.
-    pub fn vouch(&self) {
+    /// Notes that the client is known, by this name. Its connection makes room for no other, unless the client has very many.
+    pub fn vouch(&self, name: &str) {
         if let Some(connection) = self.0.upgrade() {
+            connection.known.get_or_init(|| name.into());
             connection.note(Stage::Known);
         }
     }
@@ -97,28 +104,45 @@ impl Connections {
         }
         let place = Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed");
         let (stage, end) = (AtomicU8::new(Stage::Silent as u8), CancellationToken::new());
-        let connection = Arc::new(Connection { client: network_of(address), stage, end, _place: place });
+        let (client, known) = (network_of(address), OnceLock::new());
+        let connection = Arc::new(Connection { client, known, stage, end, _place: place });
         self.open.push_back(Arc::downgrade(&connection));
         connection
     }
 
-    /// Returns the connection that makes room. Of those that have come least far, it is the oldest one of the client that has
-    /// most of them: who opens many crowds out himself. `None` if all clients are known.
+    /// Returns the connection that makes room: the oldest one of a known client that has more than its share. Otherwise, of those
+    /// that have come least far, it is the oldest one of the client that has most of them: who opens many crowds out himself.
     fn surplus(&self) -> Option<Arc<Connection>> {
-        let open = self.open.iter().filter_map(Weak::upgrade).map(|open| (open.stage(), open));
-        let unknown: Vec<_> = open.filter(|(stage, _)| *stage < Stage::Known).collect();
-        let least = unknown.iter().map(|(stage, _)| *stage).min()?;
-        let mut of_client: HashMap<IpAddr, usize> = HashMap::new();
-        let candidates: Vec<_> = unknown.into_iter().filter(|(stage, _)| *stage == least).collect();
-        candidates.iter().for_each(|(_, open)| *of_client.entry(open.client).or_default() += 1);
-        let most = of_client.values().copied().max()?;
-        candidates.into_iter().map(|(_, open)| open).find(|open| of_client.get(&open.client) == Some(&most))
+        let open: Vec<_> =
+            self.open.iter().filter_map(Weak::upgrade).map(|open| (open.stage(), open)).collect();
+        let known = open.iter().filter_map(|(_, open)| Some((open.known.get()?, open)));
+        let known = oldest_of_most(known.collect());
+        if let Some((most, oldest)) = &known
+            && *most > open.len() / SHARE
+        {
+            return Some(Arc::clone(oldest));
+        }
+        let unknown: Vec<_> = open.iter().filter(|(stage, _)| *stage < Stage::Known).collect();
+        let Some(least) = unknown.iter().map(|(stage, _)| *stage).min() else {
+            return known.map(|(_, oldest)| oldest);
+        };
+        let candidates = unknown.into_iter().filter(|(stage, _)| *stage == least);
+        oldest_of_most(candidates.map(|(_, open)| (open.client, open)).collect()).map(|(_, oldest)| oldest)
     }
 
     /// Returns true if so many connections are open that none should stay open without need.
     pub(super) fn is_crowded(&self) -> bool {
         self.bounds.most - self.places.available_permits() > self.bounds.crowded_from / 2
     }
+}
+
+/// How many of these connections the client has that has most of them, and the oldest of these. They are in the order of their age.
+fn oldest_of_most<C: Eq + Hash>(open: Vec<(C, &Arc<Connection>)>) -> Option<(usize, Arc<Connection>)> {
+    let mut of_client: HashMap<&C, usize> = HashMap::new();
+    open.iter().for_each(|(client, _)| *of_client.entry(client).or_default() += 1);
+    let most = of_client.values().copied().max()?;
+    let (_, oldest) = open.iter().find(|(client, _)| of_client.get(client) == Some(&most))?;
+    Some((most, Arc::clone(oldest)))
 }
 
 impl Connection {
@@ -177,18 +201,32 @@ mod tests {
     async fn those_that_have_come_least_far_make_room() {
         let mut all = Connections::new(BOUNDS);
         let open = opened(&mut all, &[1, 1, 1, 2]).await;
-        Visitor::of(&open[0]).vouch();
+        Visitor::of(&open[0]).vouch("ann");
         open[1..3].iter().for_each(|open| open.note(Stage::Asked));
         let second = opened(&mut all, &[1]).await;
         assert_eq!(ended(&open), [3], "the only silent one");
         second[0].note(Stage::Asked);
         let third = opened(&mut all, &[2]).await;
         assert_eq!(ended(&open), [1, 3], "the oldest whose client is unknown");
-        for known in [&open[2], &second[0], &third[0]] {
-            Visitor::of(known).vouch();
+        for (known, name) in [(&open[2], "bob"), (&second[0], "cid"), (&third[0], "dan")] {
+            Visitor::of(known).vouch(name);
         }
         let fourth = opened(&mut all, &[2]).await;
-        assert_eq!((ended(&open), ended(&fourth)), (vec![1, 3], vec![]), "all are known");
+        assert_eq!((ended(&open), ended(&fourth)), (vec![0, 1, 3], vec![]), "all are known");
+    }
+
+    #[tokio::test]
+    async fn somebody_known_who_has_very_many_makes_room_for_all_others() {
+        let mut all = Connections::new(Bounds { crowded_from: 8, most: 16 });
+        let open = opened(&mut all, &[1, 2, 2, 2, 3, 4, 5, 6]).await;
+        for (nth, name) in [(0, "ann"), (1, "eve"), (2, "eve"), (4, "bob")] {
+            Visitor::of(&open[nth]).vouch(name);
+        }
+        let _more = opened(&mut all, &[7]).await;
+        assert_eq!(ended(&open), [3], "two of eight are not too many");
+        Visitor::of(&open[5]).vouch("eve");
+        opened(&mut all, &[7]).await;
+        assert_eq!(ended(&open), [1, 3]);
     }
 
     #[tokio::test]

@@ -277,7 +277,7 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
         return Ok((request, who));
     }
     if let Some(visitor) = request.extensions().get::<Visitor>() {
-        visitor.vouch();
+        visitor.vouch(person.name());
     }
     if let Recognized::Browser { binding, session } = by {
         request.extensions_mut().insert(Csrf(gatekeeper.sessions.csrf(&binding)));
