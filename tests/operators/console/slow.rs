@@ -117,6 +117,37 @@ fn one_token_holds_only_some_large_bodies() {
 }
 
 #[test]
+fn one_person_holds_only_some_large_forms() {
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &tokens(folder.path()));
+    let head = |token: &str, length: &str| {
+        format!(
+            "POST /submit HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n{length}\r\n\r\n"
+        )
+    };
+    let held: Vec<_> = (0..2)
+        .map(|_| {
+            let mut stream = console.connected();
+            stream.write_all(head("operator", "Content-Length: 26000000").as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let form = "queue=default&type=test";
+    // A form that does not say its length may be a large one.
+    let large = |token: &str| {
+        let begun = head(token, "Transfer-Encoding: chunked");
+        answer_to(&console, &format!("{begun}{:x}\r\n{form}\r\n0\r\n\r\n", form.len()))
+    };
+    until("both places to be taken", SOON, || large("operator") == "HTTP/1.1 429");
+    let small = head("operator", &format!("Content-Length: {}", form.len())) + form;
+    assert_eq!(answer_to(&console, &small), "HTTP/1.1 303", "a small form needs no place");
+    assert_eq!(large("admin"), "HTTP/1.1 303", "others have places of their own");
+    drop(held);
+    until("a place to be free", SOON, || large("operator") == "HTTP/1.1 303");
+}
+
+#[test]
 fn nonsense_is_refused() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");

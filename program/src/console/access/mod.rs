@@ -21,7 +21,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
@@ -65,7 +65,7 @@ pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) ->
 }
 
 /// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names. Only then is a form read,
-/// to see whether it is one of ours; one that may have a payload takes a place. What operators change goes on after a client is gone:
+/// to see whether it is one of ours; one that may have a large payload takes a place. What operators change goes on after a client is gone:
 /// it would otherwise be done in part, or be missing in the audit.
 async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -78,8 +78,8 @@ async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> R
     }
     let is_safe = origin::is_safe(&parts.method);
     let site = parts.extensions.get::<Site>().filter(|_| !is_safe).cloned();
-    let large = site.as_ref().filter(|_| most > MAX_FORM_BYTES);
-    let _place = match large.map(|site| site.desk().begin(Work::Body)).transpose() {
+    let large = site.as_ref().filter(|_| most > MAX_FORM_BYTES && is_large(&parts.headers));
+    let _place = match large.map(|site| site.desk().begin(Work::Form)).transpose() {
         Ok(place) => place,
         Err(problem) => return problem.into_response(),
     };
@@ -96,6 +96,12 @@ async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> R
         Some(site) => site.desk().complete(answer).await.into_response(),
         None => answer.await,
     }
+}
+
+/// Whether a form may be larger than one without a payload. It may have any size if its head does not say it.
+fn is_large(headers: &HeaderMap) -> bool {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    length.is_none_or(|length: usize| length > MAX_FORM_BYTES)
 }
 
 fn may(person: Option<&Person>, needs: Needs, queue: Option<&QueueName>) -> Result<(), Problem> {

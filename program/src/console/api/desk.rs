@@ -36,6 +36,7 @@ pub(in crate::console) struct Desk {
     changes: Arc<Places>,
     batches: Arc<Places>,
     bodies: Arc<Places>,
+    forms: Arc<Places>,
     streams: Arc<Places>,
     running: Mutex<JoinSet<()>>,
     pub(super) feeds: Feeds,
@@ -54,6 +55,8 @@ pub(in crate::console) enum Work {
     Batch,
     /// Take any other body that is large.
     Body,
+    /// Take a form with a large payload. It is held several times over: as it was sent, decoded, and as a payload.
+    Form,
     /// Send live events.
     Events,
 }
@@ -121,6 +124,7 @@ impl Default for Desk {
             changes: Places::new(4, 2, "changes of many jobs run"),
             batches: Places::new(16, 8, "bodies with many jobs arrive"),
             bodies: Places::new(32, 16, "large bodies arrive"),
+            forms: Places::new(4, 2, "large forms arrive"),
             streams: Places::new(1000, 100, "clients read live events"),
             running: Mutex::default(),
             feeds: Feeds::default(),
@@ -141,6 +145,7 @@ impl Desk {
             Work::Change => &self.changes,
             Work::Batch => &self.batches,
             Work::Body => &self.bodies,
+            Work::Form => &self.forms,
             Work::Events => &self.streams,
         };
         places.take(asker())
@@ -212,7 +217,7 @@ mod tests {
     #[tokio::test]
     async fn work_is_bounded_in_number_and_for_each_person() {
         for (work, most, most_of_one) in
-            [(Work::Search, 8, 4), (Work::Events, 1000, 100), (Work::Wait, 256, 128)]
+            [(Work::Search, 8, 4), (Work::Form, 4, 2), (Work::Events, 1000, 100), (Work::Wait, 256, 128)]
         {
             let desk = Desk::default();
             let own = taken(&desk, "=ann", work, most).await;
