@@ -97,7 +97,9 @@ impl Visit for Visitor<'_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.usual.record_debug(field, value);
+        let shown = format!("{value:?}");
+        let shown: Vec<String> = shown.split('\n').map(safe).collect();
+        self.usual.record_debug(field, &format_args!("{}", shown.join("\n")));
     }
 }
 
@@ -164,6 +166,18 @@ pub(super) mod tests {
         let (line, below) = text.split_once('\n').unwrap();
         assert!(line.ends_with("INFO a handler failed job=\"17-0\" suppressed=0"), "{text}");
         assert_eq!(below, "  error:\n    Traceback:\n      File \"a.py\"\\u{1b}[2J\n    ValueError: no\n");
+    }
+
+    #[test]
+    fn the_id_of_a_job_does_nothing_but_stand_there() {
+        let text = shown(|| {
+            let (job, queue) = ("Jx\u{202e}\u{200b}é", "default");
+            tracing::info!(%queue, %job, attempt = 1, "a job is dead");
+        });
+        assert!(
+            text.ends_with("INFO a job is dead queue=default job=Jx\\u{202e}\\u{200b}é attempt=1\n"),
+            "{text}"
+        );
     }
 
     #[test]
