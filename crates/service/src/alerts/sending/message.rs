@@ -215,8 +215,7 @@ impl Sender {
                 | IncidentKind::NeedsDecision
         );
         let is_dead = is_of_dead && *reason != Reason::Resolved && incident.key != OTHERS;
-        let job =
-            incident.example.as_ref().map(|example| &example.job).filter(|job| is_dead && !job.is_empty())?;
+        let job = incident.example.as_ref().filter(|_| is_dead)?.job_id()?;
         Some(format!("{base}/queues/{queue}/jobs/{}", escaped(job)))
     }
 }
@@ -447,6 +446,9 @@ pub(super) mod tests {
         let example = Some(IncidentExample::new("..", "no route"));
         let dots = Incident { example, ..of_kind(IncidentKind::DeadGroup, IncidentState::Open) };
         assert_eq!(link(dots).as_deref(), Some("https://jobs.example.com/queues/mail/jobs/..%20"));
+        let example = Some(IncidentExample::new("order-7\u{200b}", "no route"));
+        let hidden = Incident { example, ..of_kind(IncidentKind::DeadGroup, IncidentState::Open) };
+        assert_eq!(link(hidden), None, "it is not the job order-7");
         assert_eq!(link(of_kind(IncidentKind::DeadGroup, IncidentState::Resolved)), None);
         assert_eq!(link(of_kind(IncidentKind::Backlog, IncidentState::Open)), None);
     }
