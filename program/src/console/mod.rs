@@ -24,6 +24,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn;
 use secrecy::SecretString;
 use streamfleet_service::config::{self, Effective};
+use streamfleet_service::telemetry::logs;
 
 use self::access::{Accounts, Gatekeeper};
 use self::problem::Problem;
@@ -80,6 +81,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         Some(What::Token) => return token(context),
         None => {}
     }
+    let _logs = logs::start(&context.effective.config.telemetry, None).map_err(Wrong)?;
     let listen = args.listen.unwrap_or(context.effective.config.console.listen);
     let console = Console::open(context, listen).await?;
     context.output.line(&format!("console: {}", console.url()))?;

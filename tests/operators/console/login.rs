@@ -267,6 +267,21 @@ fn guessing_passwords_becomes_slow() {
 }
 
 #[test]
+fn wrong_logins_and_wrong_accounts_are_in_the_log() {
+    let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let console = Console::start(&server, &accounts(directory.path(), &hash("correct horse")));
+    assert_eq!(log_in(&console, "ann", "wrong").status, 422);
+    let logs = |text: &str| console.process.stderr().contains(text);
+    until("the login to be in the log", SOON, || logs("a login to the console failed"));
+    std::fs::write(directory.path().join("accounts.toml"), "[people.ann").unwrap();
+    until("the file to be in the log", SOON, || {
+        log_in(&console, "ann", "correct+horse");
+        logs("the console's accounts stay as they were")
+    });
+    assert!(!console.process.stderr().contains("horse"));
+}
+
+#[test]
 fn nobody_is_locked_out_by_the_guesses_of_others() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let toml =
