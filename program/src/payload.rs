@@ -93,8 +93,8 @@ fn plain(payload: &[u8]) -> Value {
     }
 }
 
-/// `None` for what JSON cannot express, such as binary data, and for what is not MessagePack.
-fn unpacked(payload: &[u8]) -> Option<Value> {
+/// `None` for what JSON cannot express, such as binary data, and for what is not MessagePack or is nested too deep.
+pub(crate) fn unpacked(payload: &[u8]) -> Option<Value> {
     let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
     decoder.set_max_depth(MAX_DEPTH);
     let value = Value::deserialize(&mut decoder).ok()?;

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
 use crate::output;
+use crate::payload::unpacked;
 use crate::{Context, Wrong, enqueue};
 
 /// How `dead edit` is used.
@@ -222,9 +223,8 @@ fn as_text(payload: &[u8], encoding: Encoding) -> anyhow::Result<String> {
             text.map_err(|_| Wrong("the payload is not text: use --payload-file".to_owned()).into())
         }
         Encoding::Msgpack => {
-            let value: Result<serde_json::Value, _> = rmp_serde::from_slice(payload);
             let why = "the payload has values, or an order of members, that JSON would not keep: use --set";
-            let value = value.map_err(|_| Wrong(why.to_owned()))?;
+            let value = unpacked(payload).ok_or_else(|| Wrong(why.to_owned()))?;
             // JSON would change it: bytes, 32-bit numbers, or the order of members.
             if rmp_serde::to_vec_named(&value)? != payload {
                 return Err(Wrong(why.to_owned()).into());

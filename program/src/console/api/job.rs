@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use streamfleet::job::{Encoding, Envelope, JobId};
 use streamfleet::{Producer, Queue, WaitError};
-use streamfleet_engine::admin::Status;
+use streamfleet_engine::admin::{Filter, Status};
 use utoipa_axum::routes;
 
 use super::MAX_WAIT;
@@ -23,6 +23,7 @@ use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
+use crate::payload::unpacked;
 use crate::status::{self, Report};
 
 pub(super) fn routes() -> Routes {
@@ -147,11 +148,15 @@ fn masked(fields: &Envelope, mask: &Mask) -> Result<(Vec<u8>, &'static str), Pro
         return Ok((payload.to_vec(), media_type));
     }
     let hidden = || {
-        let why = "fields are masked, and this payload cannot be read to find them";
+        let why = "fields are masked, and this payload cannot be read to find them, or is too large for that";
         Problem::new(StatusCode::FORBIDDEN, "not allowed", why)
     };
+    // A value takes many times the memory of its payload.
+    if payload.len() > Filter::MAX_PAYLOAD_BYTES {
+        return Err(hidden());
+    }
     let mut value: Value = match encoding {
-        Some(Encoding::Msgpack) => rmp_serde::from_slice(payload).map_err(|_| hidden())?,
+        Some(Encoding::Msgpack) => unpacked(payload).ok_or_else(hidden)?,
         Some(Encoding::Json | Encoding::Raw) | None => {
             serde_json::from_slice(payload).map_err(|_| hidden())?
         }
@@ -207,4 +212,21 @@ async fn get_result(
 struct WaitParams {
     /// Wait until the job has ended, at most this long, such as `30s`; at most `60s`.
     wait: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_worker_reads_is_not_read_to_be_masked() {
+        let read = |encoding: &'static str, payload: &[u8]| {
+            let fields: [(&[u8], &[u8]); 2] = [(b"encoding", encoding.as_bytes()), (b"payload", payload)];
+            masked(&Envelope::new(fields.into_iter()), &Mask::new(["card"])).map(|(shown, _)| shown)
+        };
+        let nested = |depth: usize| [vec![0x91; depth], vec![0xc0]].concat();
+        assert_eq!(read("msgpack", &nested(20)).ok(), Some(nested(20)));
+        assert!(read("msgpack", &nested(1000)).is_err());
+        assert!(read("json", format!("\"{}\"", "x".repeat(Filter::MAX_PAYLOAD_BYTES)).as_bytes()).is_err());
+    }
 }
