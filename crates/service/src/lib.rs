@@ -21,6 +21,7 @@ pub mod config;
 mod listener;
 mod memory;
 mod scale;
+mod scrapes;
 #[doc(hidden)]
 pub mod server;
 mod signals;

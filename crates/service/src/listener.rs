@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
 use super::scale;
+use super::scrapes::Scrapes;
 use super::server::{Bounds, Terms, names_no_site, serve};
 use crate::telemetry::{Metrics, UPKEEP_EVERY};
 use streamfleet::Autoscale;
@@ -87,8 +88,9 @@ impl Listener {
         };
         let metrics = answers.metrics.clone();
         let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        let scrapes = Scrapes::new();
         let routes = Router::new()
-            .route("/metrics", get(render_metrics))
+            .route("/metrics", get(move |State(answers): State<Answers>| render_metrics(answers, scrapes)))
             .route("/livez", get(alive))
             .route("/readyz", get(ready))
             .route("/startupz", get(started))
@@ -127,8 +129,9 @@ async fn refuse_sites(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-async fn render_metrics(State(answers): State<Answers>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], answers.metrics.render())
+async fn render_metrics(answers: Answers, scrapes: Scrapes) -> impl IntoResponse {
+    let text = scrapes.text(move || answers.metrics.render()).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
 async fn alive(State(answers): State<Answers>) -> (StatusCode, String) {
