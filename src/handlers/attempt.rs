@@ -14,16 +14,6 @@ pub(super) fn facts(context: &JobContext) -> [(&'static str, String); 5] {
     ]
 }
 
-/// Returns the key by which an endpoint recognizes a repeated request: the job's id, and the step's name if the job has
-/// steps.
-#[cfg(feature = "http")]
-pub(super) fn idempotency_key(context: &JobContext) -> String {
-    match context.step() {
-        Some(step) => format!("{}/{step}", context.id()),
-        None => context.id().to_string(),
-    }
-}
-
 /// Returns the trace context if it is plain text. It comes from the producer, who may have sent anything.
 pub(super) fn traceparent(context: &JobContext) -> Option<&str> {
     const MAX_BYTES: usize = 256;

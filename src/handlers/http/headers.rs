@@ -38,7 +38,7 @@ pub(super) fn of(context: &JobContext) -> HeaderMap {
         let name = HeaderName::from_bytes(format!("{JOB_PREFIX}{name}").as_bytes());
         headers.insert(name.expect("a fact's name is made of letters"), escaped(&value));
     }
-    headers.insert(IDEMPOTENCY_KEY, escaped(&attempt::idempotency_key(context)));
+    headers.insert(IDEMPOTENCY_KEY, idempotency_key(context));
     if let Some(step) = context.step() {
         headers.insert(STEP, escaped(step.as_str()));
     }
@@ -53,6 +53,14 @@ pub(super) fn of(context: &JobContext) -> HeaderMap {
     headers
 }
 
+/// The key by which an endpoint recognizes a repeated request: the job's id, and the step's name if the job has steps. A slash in an
+/// id is escaped, so that no job has the key of a step of another one.
+fn idempotency_key(context: &JobContext) -> HeaderValue {
+    let id = encoded(&context.id().to_string(), |byte| byte.is_ascii_graphic() && !b"%/".contains(&byte));
+    let key = context.step().map_or_else(|| id.clone(), |step| format!("{id}/{step}"));
+    HeaderValue::from_str(&key).expect("visible ASCII is valid in a header")
+}
+
 fn content_type(encoding: Encoding) -> &'static str {
     match encoding {
         Encoding::Json => "application/json",
@@ -63,15 +71,21 @@ fn content_type(encoding: Encoding) -> &'static str {
 
 /// Percent-encodes everything that is not visible ASCII, and the percent sign, so that different texts stay different.
 fn escaped(text: &str) -> HeaderValue {
+    let value = encoded(text, |byte| byte.is_ascii_graphic() && byte != b'%');
+    HeaderValue::from_str(&value).expect("visible ASCII is valid in a header")
+}
+
+/// Percent-encodes the bytes that must not stay.
+fn encoded(text: &str, stays: impl Fn(u8) -> bool) -> String {
     let mut value = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if byte.is_ascii_graphic() && byte != b'%' {
+        if stays(byte) {
             value.push(char::from(byte));
         } else {
             value.extend(['%', hex(byte >> 4), hex(byte & 0xf)]);
         }
     }
-    HeaderValue::from_str(&value).expect("visible ASCII is valid in a header")
+    value
 }
 
 fn hex(digit: u8) -> char {
@@ -118,6 +132,13 @@ mod tests {
             (text("idempotency-key"), text("x-streamfleet-step")),
             (Some("1700-3/charge"), Some("charge"))
         );
+    }
+
+    #[test]
+    fn no_job_has_the_idempotency_key_of_a_step_of_another_one() {
+        let fields = [("id", "1700-3/charge")];
+        assert_eq!(value(&fields, "idempotency-key").unwrap(), "1700-3%2Fcharge");
+        assert_eq!(value(&fields, "x-streamfleet-job-id").unwrap(), "1700-3/charge");
     }
 
     #[test]
