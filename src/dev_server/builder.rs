@@ -6,9 +6,10 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::unistd;
 use secrecy::SecretString;
 
 use super::process::Process;
@@ -77,6 +78,8 @@ impl Builder {
         program()?;
         let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(unusable)?;
+        // Somebody else could know the password, and submit jobs to this user's programs.
+        check_owner(folder, unistd::geteuid().as_raw()).map_err(unusable)?;
         // Nobody else may read the payloads of the jobs.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(unusable)?;
         // Nothing in this folder belongs in version control.
@@ -138,6 +141,19 @@ fn is_free(port: &u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()
 }
 
+/// Refuses a folder that somebody else made, also by a link to one of ours, or in which somebody else made the password.
+fn check_owner(folder: &Path, user: u32) -> io::Result<()> {
+    let of_folder = [fs::symlink_metadata(folder)?, fs::metadata(folder)?];
+    let of_password = fs::symlink_metadata(password_file(folder)).ok();
+    match of_folder.into_iter().chain(of_password).find(|found| found.uid() != user) {
+        None => Ok(()),
+        Some(found) => {
+            let why = format!("it or its password belongs to the user {}: use another folder", found.uid());
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+        }
+    }
+}
+
 pub(super) fn password_file(folder: &Path) -> PathBuf {
     folder.join("password")
 }
@@ -162,6 +178,15 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
+
+    #[test]
+    fn what_somebody_else_made_is_not_used() {
+        let (user, folder) = (unistd::geteuid().as_raw(), tempfile::tempdir().unwrap());
+        password_of(folder.path()).unwrap();
+        check_owner(folder.path(), user).unwrap();
+        let refused = check_owner(folder.path(), user + 1).unwrap_err();
+        assert!(refused.to_string().contains(&format!("belongs to the user {user}")), "{refused}");
+    }
 
     #[test]
     fn the_password_is_remembered_by_a_file_for_its_owner_alone() {
