@@ -111,6 +111,10 @@ impl Accounts {
             accounts.people.insert(name, account);
         }
         for (name, entry) in file.tokens {
+            // The audit, limits and idempotency keys know somebody only by the name.
+            if accounts.people.contains_key(&name) {
+                return Err(format!("tokens.{name}: a person has the same name"));
+            }
             let (digest, account) = token(&name, entry).map_err(|why| format!("tokens.{name}: {why}"))?;
             if accounts.tokens.insert(digest, account).is_some() {
                 return Err(format!("tokens.{name}: another token has the same sha256"));
@@ -287,6 +291,8 @@ mod tests {
             assert!(error.starts_with(why), "{error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
+        let twice = format!("[people.ann]\npassword = \"{HASH}\"\nrole = \"viewer\"\n[tokens.ann]");
+        assert_eq!(Accounts::parse(&twice).unwrap_err(), "tokens.ann: a person has the same name");
         let none = format!("[people.ann]\npassword = \"{HASH}\"");
         assert!(Accounts::parse(&none).unwrap_err().starts_with("people.ann: has no role"));
     }
