@@ -63,6 +63,8 @@ async fn get_job(
         wait_for(&site, &queue, &status.id, longest).await?;
         status = found(&site, &queue, &id).await?;
     }
+    // A large payload takes much memory: none is decoded for somebody who does not see it.
+    let full = full && person.sees_payloads();
     let gathered = status::gather((site.broker(), site.effective()), (&queue, &status), full).await;
     let (report, remark) = gathered.map_err(failed)?;
     if let Some(remark) = remark {

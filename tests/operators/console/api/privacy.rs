@@ -18,6 +18,14 @@ async fn nothing_of_a_payload_is_told_to_those_who_may_not_see_it() {
     let shown = get("queues/default/jobs/one").await;
     assert_eq!(shown.ok(200)["payload"], "***");
     assert!(!shown.text.contains(SECRET), "{shown:?}");
+    let large = json!({"type": "test", "id": "large", "payload": SECRET.repeat(5000), "delay": "1h"});
+    console.submit("default", &large).await;
+    let whole = get("queues/default/jobs/large?full=true").await.ok(200);
+    assert_eq!(
+        (&whole["payload"], &whole["payload_cut"]),
+        (&Value::Null, &json!(true)),
+        "it is not even read"
+    );
     for path in ["queues/default/jobs", "queues/default/dead", "jobs"] {
         let list = get(path).await;
         assert!(list.status == 200 && !list.text.contains(SECRET), "{path}: {list:?}");
