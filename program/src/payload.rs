@@ -62,6 +62,11 @@ impl Input {
         }
     }
 
+    /// Returns true if the payload is too large.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.payload_cut
+    }
+
     /// Shows it to people.
     pub(crate) fn view(&self) -> View {
         let headers = self.headers.iter().map(|(name, value)| format!("{name}={value}"));

@@ -105,6 +105,13 @@ pub(crate) struct Report {
     input: Option<Input>,
 }
 
+impl Report {
+    /// Returns true if its payload is too large to be shown, unless all of it is asked for.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.input.as_ref().is_some_and(Input::is_cut)
+    }
+}
+
 /// One attempt, for JSON output.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Attempt)]

@@ -37,6 +37,7 @@ pub(in crate::console) struct Desk {
     batches: Arc<Places>,
     bodies: Arc<Places>,
     forms: Arc<Places>,
+    payloads: Arc<Places>,
     streams: Arc<Places>,
     running: Mutex<JoinSet<()>>,
     pub(super) feeds: Feeds,
@@ -55,6 +56,8 @@ pub(in crate::console) enum Work {
     Batch,
     /// Take any other body that is large.
     Body,
+    /// Show a large payload.
+    Payload,
     /// Take a form with a large payload. It is held several times over: as it was sent, decoded, and as a payload.
     Form,
     /// Send live events.
@@ -125,6 +128,7 @@ impl Default for Desk {
             batches: Places::new(16, 8, "bodies with many jobs arrive"),
             bodies: Places::new(32, 16, "large bodies arrive"),
             forms: Places::new(4, 2, "large forms arrive"),
+            payloads: Places::new(2, 1, "large payloads are shown"),
             streams: Places::new(1000, 100, "clients read live events"),
             running: Mutex::default(),
             feeds: Feeds::default(),
@@ -146,6 +150,7 @@ impl Desk {
             Work::Batch => &self.batches,
             Work::Body => &self.bodies,
             Work::Form => &self.forms,
+            Work::Payload => &self.payloads,
             Work::Events => &self.streams,
         };
         places.take(asker())
@@ -216,9 +221,13 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_bounded_in_number_and_for_each_person() {
-        for (work, most, most_of_one) in
-            [(Work::Search, 8, 4), (Work::Form, 4, 2), (Work::Events, 1000, 100), (Work::Wait, 256, 128)]
-        {
+        for (work, most, most_of_one) in [
+            (Work::Search, 8, 4),
+            (Work::Form, 4, 2),
+            (Work::Payload, 2, 1),
+            (Work::Events, 1000, 100),
+            (Work::Wait, 256, 128),
+        ] {
             let desk = Desk::default();
             let own = taken(&desk, "=ann", work, most).await;
             assert_eq!(own.len(), most_of_one);

@@ -63,10 +63,15 @@ async fn get_job(
         wait_for(&site, &queue, &status.id, longest).await?;
         status = found(&site, &queue, &id).await?;
     }
-    // A large payload takes much memory: none is decoded for somebody who does not see it.
-    let full = full && person.sees_payloads();
-    let gathered = status::gather((site.broker(), site.effective()), (&queue, &status), full).await;
-    let (report, remark) = gathered.map_err(failed)?;
+    let gather = |full| status::gather((site.broker(), site.effective()), (&queue, &status), full);
+    let mut gathered = gather(false).await.map_err(failed)?;
+    // A large payload takes many times its memory: few are decoded at once, and none for somebody who does not see it.
+    let is_large = full && person.sees_payloads() && gathered.0.is_cut();
+    let place = is_large.then(|| site.desk().begin(Work::Payload)).transpose()?;
+    if place.is_some() {
+        gathered = gather(true).await.map_err(failed)?;
+    }
+    let (report, remark) = gathered;
     if let Some(remark) = remark {
         tracing::warn!(remark, "a job is shown without its payload");
     }

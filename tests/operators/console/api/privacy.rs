@@ -26,6 +26,8 @@ async fn nothing_of_a_payload_is_told_to_those_who_may_not_see_it() {
         (&Value::Null, &json!(true)),
         "it is not even read"
     );
+    let whole = console.get("queues/default/jobs/large?full=true").await.ok(200);
+    assert_eq!(whole["payload"], json!(SECRET.repeat(5000)));
     for path in ["queues/default/jobs", "queues/default/dead", "jobs"] {
         let list = get(path).await;
         assert!(list.status == 200 && !list.text.contains(SECRET), "{path}: {list:?}");
