@@ -59,12 +59,13 @@ impl Words {
 
     /// Reads to the end, so that the program never waits for us.
     pub(super) async fn read_all(&self) {
-        while self.pipe.readable().await.is_ok() && self.read() {}
+        while self.pipe.readable().await.is_ok() && self.read(|chunk| self.pipe.try_read(chunk)) {}
     }
 
     /// Notes that the program begins or ends a job. What it has written is not about the next job.
     pub(super) fn forget_job(&self) {
-        self.read();
+        // The runtime may not have seen yet that there is something, and would not ask the pipe.
+        self.read(|chunk| Ok(rustix::io::read(&self.pipe, chunk)?));
         let mut tail = lock(&self.tail);
         tail.end_line(&self.pool);
         tail.own = 0;
@@ -85,11 +86,11 @@ impl Words {
     }
 
     /// Reads what there is. Returns false at the end.
-    fn read(&self) -> bool {
+    fn read(&self, mut next: impl FnMut(&mut [u8]) -> io::Result<usize>) -> bool {
         let mut tail = lock(&self.tail);
         let mut chunk = [0; CHUNK_BYTES];
         for _ in 0..READS_AT_ONCE {
-            match self.pipe.try_read(&mut chunk) {
+            match next(&mut chunk) {
                 Ok(0) => return false,
                 Ok(length) => tail.add(&chunk[..length], &self.pool),
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
@@ -131,5 +132,30 @@ impl Tail {
             self.job.as_ref().map(|(job_type, job)| (job_type.as_str(), job.to_string())).unzip();
         tracing::debug!(%pool, job_type, job, text, "a program of a pool wrote on standard error");
         self.line.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::io::Write;
+
+    #[tokio::test]
+    async fn what_was_written_before_a_job_ended_is_not_about_the_next_one() {
+        let (reader, mut program) = io::pipe().unwrap();
+        let pipe = Receiver::from_owned_fd(reader.into()).unwrap();
+        let words = Words { pipe, pool: "test".parse().unwrap(), tail: Mutex::default() };
+        // More than one reading takes.
+        let first = "x".repeat(3 * CHUNK_BYTES) + "the first job\n";
+        program.write_all(first.as_bytes()).unwrap();
+        // The runtime has had no turn to see it.
+        words.forget_job();
+        program.write_all(b"the second job\n").unwrap();
+        drop(program);
+        words.read_all().await;
+        let LastWords { all, own } = words.last();
+        assert_eq!(own, "the second job");
+        assert!(all.ends_with("xthe first job\nthe second job"), "{all}");
     }
 }
