@@ -241,7 +241,7 @@ impl JobContext {
         (unsent.progress.map(|(_, percent, note)| (percent, note)), lines)
     }
 
-    #[cfg(feature = "testing")]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn held_lease(&self) -> &super::lease::HeldLease {
         &self.delivery.held_lease
     }

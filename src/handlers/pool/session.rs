@@ -17,13 +17,10 @@ use super::outgoing::Outgoing;
 use super::program::{Program, write_some};
 use super::reports::LogBudget;
 use super::room::Room;
-use super::slots::{Answer, Request, Taken};
+use super::slots::{Answer, DOUBT_EVERY, Request, Taken};
 use super::taking::{Taking, Wish, taken};
 use super::{PoolStart, Shared, board::Seat, reached};
 use crate::event::PoolEnding;
-
-/// How often to look for jobs ahead that may no longer begin.
-const DOUBT_EVERY: Duration = Duration::from_millis(100);
 
 /// How often to look at the memory and the age of a program.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -142,9 +139,8 @@ impl<'a> Session<'a> {
                 () = reached(due), if due.is_some() => self.on_time(Instant::now()),
                 _ = looks.tick() => self.look(Instant::now()),
                 _ = doubts.tick(), if self.jobs.has_ahead() => {
-                    // Before the next look has reached the program.
-                    let soon = Instant::now() + 2 * DOUBT_EVERY;
-                    self.take_back(|request| request.context.is_in_doubt(soon.into_std()));
+                    let now = Instant::now();
+                    self.take_back(|request| request.is_in_doubt_soon(now));
                 }
                 line = self.program.lines.next(), if !self.output_ended => self.on_lines(line),
                 cut = bell.heard() => cut.into_iter().for_each(|reference| self.jobs.cut(reference)),

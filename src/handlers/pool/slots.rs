@@ -24,6 +24,9 @@ const LINE_BYTES: usize = 320;
 /// The job usually comes back within this time. Otherwise, programs whose jobs take longer than it waits would never run it.
 const KEPT: Duration = Duration::from_secs(10);
 
+/// How often a program's session looks for jobs ahead that may no longer begin.
+pub(super) const DOUBT_EVERY: Duration = Duration::from_millis(100);
+
 /// A job that waits for a program, or that a program has.
 pub(super) struct Request {
     /// Distinguishes it from the others of the pool.
@@ -139,7 +142,8 @@ impl State {
 
     /// Takes out the next job for a program that begins it at once, alone if it has to.
     fn next(&mut self, program: u64) -> Option<Request> {
-        drop_unfit(&mut self.alone);
+        let now = Instant::now();
+        drop_unfit(&mut self.alone, now);
         if self.loads.may_begin_alone(program, self.waiting.len())
             && let Some(request) = self.alone.pop_front()
         {
@@ -148,13 +152,13 @@ impl State {
             return Some(request);
         }
         let until = self.alone.back().map(|last| last.until + KEPT);
-        self.loads.choose(program, until, Instant::now());
+        self.loads.choose(program, until, now);
         self.next_begun(program)
     }
 
     /// Takes out the next job for a program that begins it at once beside others.
     fn next_begun(&mut self, program: u64) -> Option<Request> {
-        drop_unfit(&mut self.waiting);
+        drop_unfit(&mut self.waiting, Instant::now());
         if !self.loads.may_begin(program, self.even()) {
             return None;
         }
@@ -181,11 +185,12 @@ impl State {
     }
 
     /// Takes out the next job for a program that begins it later, unless another one would begin it at once. Steps are never
-    /// taken ahead: the clock of a step cannot be paused.
-    fn next_ahead(&mut self, program: u64) -> Option<Request> {
-        drop_unfit(&mut self.waiting);
-        let is_step = self.waiting.front()?.context.step().is_some();
-        if is_step || self.surplus() == 0 || self.loads.is_kept(program) {
+    /// taken ahead: the clock of a step cannot be paused. Nor is a job that would be taken back at once.
+    fn next_ahead(&mut self, program: u64, now: Instant) -> Option<Request> {
+        drop_unfit(&mut self.waiting, now);
+        let first = self.waiting.front()?;
+        let stays_here = first.context.step().is_some() || first.is_in_doubt_soon(now);
+        if stays_here || self.surplus() == 0 || self.loads.is_kept(program) {
             return None;
         }
         self.ahead += 1;
@@ -204,8 +209,7 @@ impl State {
 }
 
 /// Takes out the first jobs for as long as no program may begin them.
-fn drop_unfit(waiting: &mut VecDeque<Request>) {
-    let now = Instant::now();
+fn drop_unfit(waiting: &mut VecDeque<Request>, now: Instant) {
     while let Some(first) = waiting.front() {
         let (is_cut, is_in_doubt) = (first.cut.is_raised(), first.context.is_in_doubt(now.into_std()));
         if !is_cut && !is_in_doubt {
@@ -220,6 +224,12 @@ fn drop_unfit(waiting: &mut VecDeque<Request>) {
 }
 
 impl Request {
+    /// Returns true if its worker may have to ask again whether it may begin, before the next look at the jobs ahead has reached
+    /// their program.
+    pub(super) fn is_in_doubt_soon(&self, now: Instant) -> bool {
+        self.context.is_in_doubt((now + 2 * DOUBT_EVERY).into_std())
+    }
+
     /// Returns about how long its line will be.
     fn line_bytes(&self) -> usize {
         LINE_BYTES + self.context.size() * 4 / 3
@@ -389,7 +399,7 @@ impl Slots {
     /// As [`Slots::take_ahead`], without waiting.
     pub(super) fn try_take_ahead(&self, program: u64) -> Option<Request> {
         let mut state = self.lock();
-        let request = state.next_ahead(program)?;
+        let request = state.next_ahead(program, Instant::now())?;
         // There may be more than one.
         self.ring(state);
         Some(request)
@@ -412,8 +422,9 @@ impl Slots {
             return taken;
         }
         let (share, mut bytes) = (state.share().min(places.ahead), places.ahead_bytes);
+        let now = Instant::now();
         while taken.ahead.len() < share && bytes > 0 {
-            let Some(request) = state.next_ahead(program) else { break };
+            let Some(request) = state.next_ahead(program, now) else { break };
             bytes = bytes.saturating_sub(request.line_bytes());
             taken.ahead.push(request);
         }
@@ -770,6 +781,24 @@ mod tests {
         assert_eq!(taken_ahead(&slots), None);
         room.end();
         assert_eq!(taken(&slots), Some(step.0));
+    }
+
+    #[test]
+    fn a_job_that_may_soon_have_expired_is_not_taken_ahead() {
+        let slots = Slots::new(1);
+        let mut room = Starting::new(&slots, 1).ready(1, 8);
+        let first = push(&slots);
+        assert_eq!(taken(&slots), Some(first.0));
+        room.take();
+        let expiring = context(&[]);
+        let (number, _answer, _flag) = push_with(&slots, expiring.clone(), PATIENCE);
+        let now = Instant::now();
+        let ahead = |left: Duration| {
+            expiring.held_lease().expires_at((now + left).into_std());
+            slots.lock().next_ahead(0, now).map(|request| request.number)
+        };
+        assert_eq!(ahead(DOUBT_EVERY), None);
+        assert_eq!(ahead(3 * DOUBT_EVERY), Some(number));
     }
 
     #[tokio::test]
