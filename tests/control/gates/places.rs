@@ -1,6 +1,6 @@
 //! How long gates keep the places of jobs.
 
-use super::scripts::{admit, limit};
+use super::scripts::{HELD, admit, drain, limit};
 use harness::scene::SOON;
 use harness::scripts::Scripts;
 use harness::wait::until;
@@ -50,4 +50,24 @@ fn a_job_that_is_gone_keeps_no_place_in_a_gate_that_only_counts_failures() {
         held() == 1
     });
     assert_eq!(scripts.int(&["HEXISTS", "sf:{q}:held:type:test", &format!("normal {runs}")]), 1);
+}
+
+#[test]
+fn a_gate_with_only_a_breaker_forgets_the_places_of_jobs_that_are_gone() {
+    let scripts = Scripts::start();
+    let rule = r#"{"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}}"#;
+    limit(&scripts, "type:test", rule);
+    let since = |time: &str| drop(scripts.server.cmd(&["HSET", HELD, "high 1-0", time]));
+    let starts_and_ends = || {
+        let entry = scripts.delivered();
+        assert_eq!(admit(&scripts, &entry, &["type:test"]).0, 1);
+        assert_eq!(drain(&scripts, &[format!("normal {entry}").as_str()], &[]), 0);
+    };
+    since("1");
+    starts_and_ends();
+    // Its worker may be about to report how it ended.
+    assert_eq!(scripts.int(&["HLEN", HELD]), 1);
+    since("gone 1");
+    starts_and_ends();
+    assert_eq!(scripts.int(&["EXISTS", HELD]), 0);
 }

@@ -13,7 +13,7 @@ pub(super) const GATES: &str = "sf:{q}:gates";
 pub(super) const ROOMS: &str = "sf:{q}:rooms";
 pub(super) const PLACES: &str = "sf:{q}:rooms:places";
 const ROOM: &str = "sf:{q}:room:type:test";
-const HELD: &str = "sf:{q}:held:type:test";
+pub(super) const HELD: &str = "sf:{q}:held:type:test";
 const NOTHING: &str = "sf:{q}:offloaded:";
 const LIFE: &str = "1650000000000-0";
 const PARK_KEYS: [&str; 9] =
@@ -123,26 +123,6 @@ fn a_breaker_tries_another_job_if_the_one_it_tried_is_gone() {
     // While that one runs, no other is tried.
     assert_eq!(admit(&scripts, &scripts.delivered(), &["type:test"]).0, 2);
     assert_eq!(scripts.int(&["HEXISTS", BREAKER, "gone_ms"]), 0);
-}
-
-#[test]
-fn a_gate_with_only_a_breaker_forgets_the_places_of_jobs_that_are_gone() {
-    let scripts = Scripts::start();
-    let rule = r#"{"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}}"#;
-    limit(&scripts, "type:test", rule);
-    let since = |time: &str| drop(scripts.server.cmd(&["HSET", HELD, "high 1-0", time]));
-    let starts_and_ends = || {
-        let entry = scripts.delivered();
-        assert_eq!(admit(&scripts, &entry, &["type:test"]).0, 1);
-        assert_eq!(drain(&scripts, &[format!("normal {entry}").as_str()], &[]), 0);
-    };
-    since("1");
-    starts_and_ends();
-    // Its worker may be about to report how it ended.
-    assert_eq!(scripts.int(&["HLEN", HELD]), 1);
-    since("gone 1");
-    starts_and_ends();
-    assert_eq!(scripts.int(&["EXISTS", HELD]), 0);
 }
 
 #[test]

@@ -216,5 +216,23 @@ fn one_script_lets_out_few_jobs_with_many_gates() {
         wait_in_room(&scripts, &nth.to_string(), &gates.join("\n"));
     }
     let drained = drain_whole(&scripts, &[], &[TYPE]);
-    assert_eq!((drained.left, drained.more), (15, true));
+    assert_eq!((drained.left, drained.more), (8, true));
+}
+
+#[test]
+fn one_script_lets_out_fewer_jobs_if_a_breaker_counts_many_ends() {
+    let scripts = Scripts::start();
+    limit(&scripts, TYPE, r#"{"breaker":{"ratio":0.5,"min":200,"window_ms":60000,"cooldown_ms":1000}}"#);
+    for nth in 0..50 {
+        wait_in_room(&scripts, &nth.to_string(), TYPE);
+    }
+    let ended: Vec<String> = (1..=100).map(|nth| format!("normal {nth}-0")).collect();
+    for member in &ended {
+        scripts.server.cmd(&["HSET", &held(TYPE), member, "1"]);
+    }
+    let ends = ended.iter().flat_map(|member| [TYPE, member.as_str(), "ok"]);
+    let args: Vec<&str> = ["50", "524288", "100"].into_iter().chain(ends).chain([TYPE]).collect();
+    let (left, rest) = scripts.call(source("drain"), &DRAIN_KEYS, &args);
+    assert_eq!((left, &rest[1]), (30, &Value::Int(1)));
+    assert_eq!(drain(&scripts, &[], &[TYPE]), 20);
 }
