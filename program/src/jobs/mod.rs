@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// Only running jobs, the longest first.
     #[arg(long, conflicts_with_all = ["state", "after"])]
     running: bool,
-    /// The maximum number of jobs. Ended jobs come in portions of some hundred, so there may be more of them.
+    /// The maximum number of jobs. Ended jobs, and those in waiting lists of gates, come in portions of some hundred, so
+    /// there may be more of them.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     limit: u64,
     /// Start where an earlier page ended, with its `next`.

@@ -70,8 +70,8 @@ pub(super) struct FilterParams {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "it only describes parameters")]
 pub(super) struct PageParams {
-    /// The most items of the page: 50 unless told otherwise. Only a page of ended jobs may have more: the scan that finds them
-    /// returns portions of some hundred.
+    /// The most items of the page: 50 unless told otherwise. Only a page of ended jobs, or of jobs in waiting lists
+    /// of gates, may have more: the scans that find them return portions of some hundred.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u64>,
     /// The `next` of an earlier page.
