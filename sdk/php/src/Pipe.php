@@ -20,6 +20,11 @@ final class Pipe
     private const ENCODE = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION;
     /** The worker's parser takes 128 levels. */
     private const DEPTH = 120;
+    /** Of fcntl.h and sys/stat.h. */
+    private const F_SETFD = 2;
+    private const FD_CLOEXEC = 1;
+    private const S_IFMT = 0170000;
+    private const S_IFIFO = 0010000;
 
     private static int $longestLine = self::LONGEST_LINE;
 
@@ -42,16 +47,16 @@ final class Pipe
     /**
      * Takes over standard input and output. From here on, whatever prints to standard output, including programs that a
      * handler starts, prints to standard error, and whatever reads from standard input finds its end. The protocol's pipes
-     * have other descriptors. With the extension FFI, STDIN and STDOUT stay open.
+     * have other descriptors, which those programs do not inherit. With the extension FFI, STDIN and STDOUT stay open.
      */
     public static function open(): self
     {
-        $in = fopen('php://fd/0', 'r');
-        $out = fopen('php://fd/1', 'w');
-        if ($in === false || $out === false || !defined('STDIN') || !defined('STDOUT')) {
+        $c = self::library();
+        [$in, $out] = defined('STDIN') && defined('STDOUT') ? self::copies($c) : [false, false];
+        if ($in === false || $out === false) {
             throw new \LogicException('a pool worker needs the command line version of PHP, and each program has one worker');
         }
-        self::redirect();
+        self::redirect($c);
         if (is_link('/proc/self/fd/1') && readlink('/proc/self/fd/1') !== readlink('/proc/self/fd/2')) {
             throw new \LogicException('standard output could not be redirected; create the worker before anything closes standard input or output');
         }
@@ -63,17 +68,81 @@ final class Pipe
         return new self($in, $out);
     }
 
-    /** Makes standard input end at once, and standard output standard error. */
-    private static function redirect(): void
+    /** What PHP itself cannot do with descriptors; null without the extension FFI. */
+    private static function library(): ?\FFI
     {
-        static $kept = [];
         try {
-            // PHP itself cannot replace the descriptor of a stream that stays open.
-            $c = extension_loaded('FFI') ? \FFI::cdef('int open(const char *path, int flags, ...); int dup2(int from, int to); int close(int file);') : null;
+            return extension_loaded('FFI') ? \FFI::cdef('int open(const char *path, int flags, ...); int dup(int file); int dup2(int from, int to);'
+                . ' int fcntl(int file, int command, ...); int close(int file);') : null;
         } catch (\Throwable) {
             // The configuration of PHP forbids it.
-            $c = null;
+            return null;
         }
+    }
+
+    /**
+     * Copies of standard input and output that other programs do not inherit, if PHP can make them; false for one that is closed.
+     *
+     * @return array{resource|false, resource|false}
+     */
+    private static function copies(?\FFI $c): array
+    {
+        $copied = $c === null ? self::reopened(...) : static fn (int $descriptor, string $mode) => self::copied($c, $descriptor, $mode);
+        $copies = [$copied(0, 'r'), $copied(1, 'w')];
+        if (in_array(null, $copies, true)) {
+            fwrite(STDERR, "Programs that a handler starts inherit the pipes to the worker, so they could read jobs and answer them: install the extension ffi\n");
+            $copies = [fopen('php://fd/0', 'r'), fopen('php://fd/1', 'w')];
+        }
+        return $copies;
+    }
+
+    /**
+     * A copy of a descriptor that other programs do not inherit.
+     *
+     * @return resource|false|null
+     */
+    private static function copied(\FFI $c, int $descriptor, string $mode)
+    {
+        // A descriptor that is opened gets the lowest free number, so the copy gets the one that is free again.
+        $number = $c->dup($descriptor);
+        $c->close($number);
+        $copy = fopen("php://fd/$descriptor", $mode);
+        return $copy === false || $c->fcntl($number, self::F_SETFD, self::FD_CLOEXEC) === 0 ? $copy : null;
+    }
+
+    /**
+     * The pipe of a descriptor, opened once more, so that other programs do not inherit it.
+     *
+     * @return resource|null
+     */
+    private static function reopened(int $descriptor, string $mode)
+    {
+        $stream = $descriptor === 0 ? STDIN : STDOUT;
+        if (!is_resource($stream) || ((fstat($stream)['mode'] ?? 0) & self::S_IFMT) !== self::S_IFIFO) {
+            return null;
+        }
+        // PHP reads links by itself, and looks for a file with the name of the pipe. It does not if it remembers that the link
+        // is a file, which it forgets after unlink(), but not after the end of a temporary file.
+        $file = @tmpfile();
+        if ($file === false) {
+            return null;
+        }
+        $path = stream_get_meta_data($file)['uri'];
+        realpath($path);
+        fclose($file);
+        if (!@symlink("/proc/self/fd/$descriptor", $path)) {
+            return null;
+        }
+        // PHP reads a file until it has all that was asked for, unless reading it never waits.
+        $copy = @fopen($path, $mode === 'r' ? 'ren' : "{$mode}e");
+        unlink($path);
+        return $copy === false ? null : $copy;
+    }
+
+    /** Makes standard input end at once, and standard output standard error. */
+    private static function redirect(?\FFI $c): void
+    {
+        static $kept = [];
         if ($c !== null) {
             $null = $c->open('/dev/null', 0);
             $isDone = $null >= 0 && $c->dup2($null, 0) === 0 && $c->dup2(2, 1) === 1;
@@ -85,7 +154,7 @@ final class Pipe
             }
         }
         fwrite(STDERR, "PHP has no extension ffi, or may not use it, so STDIN and STDOUT are closed: use echo or STDERR. In an image of Docker: docker-php-ext-install ffi\n");
-        // A descriptor that is opened gets the lowest free number, so each takes the place of the one that was closed.
+        // Each takes the place of the one that was closed.
         fclose(STDIN);
         $kept[] = fopen('/dev/null', 'r');
         fclose(STDOUT);

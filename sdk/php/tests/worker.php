@@ -340,6 +340,37 @@ test('a_handler_cannot_eat_the_next_job_from_standard_input', function (): void 
     same(['outcome' => 'done', 'result' => ['', '']], $program->result($second));
 });
 
+test('programs_that_a_handler_starts_neither_read_jobs_nor_answer_them', function (): void {
+    if (!is_dir('/proc/self/fd')) {
+        throw new Skipped('the system has no /proc');
+    }
+    foreach ([[], ['-d', 'ffi.enable=0']] as $options) {
+        $program = Program::start('$worker->on("starts", function (Job $job) {
+                $job->log("info", "begun");
+                proc_close(proc_open(["sh", "-c", ...$job->payload], [], $pipes));
+                return "own";
+            })->on("echoes", fn(Job $job) => $job->payload)->run();', ...$options);
+        // It finds the pipes by their inodes.
+        $script = 'for n in 3 4 5 6 7 8 9; do case $(readlink /proc/$$/fd/$n) in
+            "pipe:[$2]") echo "$3" >&$n;;
+            "pipe:[$1]") head -c 1 <&$n >/dev/null;;
+        esac; done';
+        $pipes = array_map(static fn ($pipe): string => (string) fstat($pipe)['ino'], array_slice($program->pipes, 0, 2));
+        $first = $program->job('starts', [$script, 'sh', ...$pipes, '{"type":"result","ref":"1","outcome":"done","result":"forged"}']);
+        same('begun', $program->read()['message']);
+        $second = $program->job('echoes', 'of another job');
+        same(['outcome' => 'done', 'result' => 'own'], $program->result($first), implode(' ', $options));
+        same(['outcome' => 'done', 'result' => 'of another job'], $program->result($second), implode(' ', $options));
+        same(false, str_contains($program->stderr(), 'inherit'));
+    }
+});
+
+test('a_program_says_if_those_that_it_starts_inherit_the_pipes', function (): void {
+    $program = Program::start('$worker->on("a", fn() => 1)->run();', '-d', 'ffi.enable=0', '-d', 'realpath_cache_size=0');
+    same(1, $program->answer('a')['result']);
+    contains('inherit the pipes to the worker', $program->stderr());
+});
+
 test('progress_is_merged_and_its_last_report_arrives', function (): void {
     $program = Program::start('$worker->on("counts", function (Job $job) {
             for ($i = 0; $i <= 10000; $i++) { $job->progress($i / 100, "page $i"); }
