@@ -1346,6 +1346,8 @@ const MOST_TEXT_BYTES = 8192;
 const PROGRESS_EVERY_MS = 100;
 /** For jobs that arrive while this process stops. */
 const LATER_MS = 1000;
+/** Why the worker takes a job back that it believes has not begun. If it has, that is no reason to end it. */
+const TAKEN_BACK = 'withdrawn';
 /** How long such a job waits for its answer. It is answered slowly, because the worker sends another one at once. */
 const HOLD_MS = 500;
 /** After this long, other things than the start of jobs have a turn. */
@@ -1630,12 +1632,14 @@ class Worker {
   }
 
   #cancel(ref, reason) {
-    this.#running.get(ref)?.job.cancel(reason);
+    const isTakenBack = reason === TAKEN_BACK;
+    if (!isTakenBack) this.#running.get(ref)?.job.cancel(reason);
     for (const list of [this.#waiting, this.#late]) {
       const at = list.findIndex((message) => String(message.ref) === ref);
       if (at >= 0) {
         list.splice(at, 1);
-        this.#answer(ref, new Retry(new Cancelled(reason).message));
+        const text = new Cancelled(reason).message;
+        this.#answer(ref, isTakenBack ? new Snooze(LATER_MS, text) : new Retry(text));
       }
     }
   }

@@ -306,6 +306,22 @@ test('a cancel line fires the signal of its job, and of no other', async () => {
   });
 });
 
+test('a job that has begun when it is taken back goes on', async () => {
+  const code = `const worker = new Worker();
+    worker.on('wait', (job) => new Promise((resolve) => {
+      job.signal.addEventListener('abort', () => resolve(job.cancelled));
+      job.log('waiting');
+    }));
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello(1);
+    const ref = program.job('wait');
+    await program.next();
+    for (const reason of ['withdrawn', 'timeout']) program.send({ type: 'cancel', ref, reason });
+    assert.deepEqual(await program.result(ref), { outcome: 'done', result: 'timeout' });
+  });
+});
+
 test('on SIGTERM the running job ends, a later one is snoozed, and the exit code is 0', async () => {
   const code = `const worker = new Worker();
     worker.on('a', async (job) => { job.log('begun'); await new Promise((go) => process.once('SIGUSR2', go)); return 'ended'; });

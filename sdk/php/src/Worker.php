@@ -16,6 +16,8 @@ final class Worker
     private const DEPTH = 4096;
     /** How long a job that arrives while the program stops rests before another program takes it. */
     private const STOPPING_MS = 1000;
+    /** Why the worker takes a job back that it believes has not begun. If it has, that is no reason to end it. */
+    private const TAKEN_BACK = 'withdrawn';
     private const NO_WORKER = "This program takes its jobs from a streamfleet worker: name it in handler.pool of a type, and start streamfleet worker.\n";
     private const EXIT_USAGE = 64;
     /** How much of what a job printed last goes into the error of its exit(). */
@@ -284,7 +286,9 @@ final class Worker
     private function cancel(string $ref, string $reason): void
     {
         if ($ref === $this->ref) {
-            $this->cancel = $reason;
+            if ($reason !== self::TAKEN_BACK) {
+                $this->cancel = $reason;
+            }
             return;
         }
         foreach ($this->inbox as $at => $job) {

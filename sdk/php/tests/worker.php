@@ -507,6 +507,26 @@ test('a_job_that_is_cancelled_before_it_begins_does_not_begin', function (): voi
     same(['outcome' => 'done', 'result' => 'ran'], $program->result($next));
 });
 
+test('a_job_that_has_begun_when_it_is_taken_back_goes_on', function (): void {
+    $program = Program::bare('Worker::create()->on("a", function (Job $job) {
+        $job->progress(1);
+        while (($why = $job->cancelled()) === null && !file_exists($job->payload)) { usleep(1000); }
+        return [$why];
+    })->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 1, 'ahead' => 8]);
+    same('ready', $program->read()['type']);
+    $gate = folder() . '/gate';
+    $begun = $program->job('a', $gate);
+    same('progress', $program->read()['type']);
+    $ahead = $program->job('a', $gate);
+    foreach ([$begun, $ahead] as $ref) {
+        $program->send(['type' => 'cancel', 'ref' => $ref, 'reason' => 'withdrawn']);
+    }
+    same('snooze', $program->result($ahead)['outcome']);
+    touch($gate);
+    same(['outcome' => 'done', 'result' => [null]], $program->result($begun));
+});
+
 test('a_payload_that_cannot_be_read_fails_no_job_before_it', function (): void {
     $program = Program::bare('Worker::create()->on("a", function (Job $job) { while (!file_exists($job->payload)) { usleep(1000); $job->cancelled(); } return "fine"; })->run();');
     $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 1, 'ahead' => 8]);

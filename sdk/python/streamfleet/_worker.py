@@ -72,6 +72,8 @@ MAX_LOG_BYTES = 8192
 READ_BYTES = 256 * 1024
 #: For jobs that arrive while this process is stopping.
 LATER_MS = 1000
+#: Why the worker takes a job back that it believes has not begun. If it has, that is no reason to end it.
+TAKEN_BACK = "withdrawn"
 
 Function = Callable[..., Any]
 
@@ -740,7 +742,8 @@ class _SyncLoop(_Loop):
 
     def _cancel(self, ref: Optional[str], reason: str) -> None:
         if self.job is not None and ref == self.job.ref:
-            self.job._reason = reason
+            if reason != TAKEN_BACK:
+                self.job._reason = reason
         else:
             self.withdraw(ref, reason)
 
@@ -877,7 +880,7 @@ class _AsyncLoop(_Loop):
         job_, task = self.tasks.get(str(ref), (None, None))
         if job_ is None or task is None:
             self.withdraw(ref, reason)
-        elif job_._reason is None:
+        elif job_._reason is None and reason != TAKEN_BACK:
             job_._reason = reason
             handler = self.worker.handlers.get(job_.type)
             # A thread cannot be interrupted. It may ask, and if it goes on, the attempt goes on. A task that was

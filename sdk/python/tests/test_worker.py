@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import tempfile
 import textwrap
 import time
@@ -605,7 +606,7 @@ def _of_kind(code, kind):
     """The code with handlers and listeners that are functions, or coroutines."""
     is_async = kind == "async def"
     code = textwrap.dedent(code).replace("DEFINE", kind).replace("ASYNC", str(is_async))
-    return code if is_async else code.replace("await asyncio.sleep(60)", "pass")
+    return code if is_async else re.sub(r"await asyncio\.sleep\(.*?\)", "pass", code)
 
 
 KINDS = ("def", "async def")
@@ -664,6 +665,36 @@ class Errors(unittest.TestCase):
             answer = program.result(ref)
             self.assertEqual((answer["outcome"], answer.get("classes")), ("retry", None), answer)
             self.assertTrue(answer["error"].startswith("ValueError: because of that"), answer)
+
+    def test_a_job_that_has_begun_when_it_is_taken_back_ends_as_any_other(self):
+        code = """
+            import asyncio, os, time
+            import streamfleet
+            from streamfleet import job
+
+            streamfleet.errors({LookupError: "fatal"})
+
+            @job("begun")
+            DEFINE begun(job):
+                job.progress(1)
+                while job.cancelled is None and not os.path.exists(job.payload):
+                    await asyncio.sleep(0.001)
+                    time.sleep(0.001)
+                raise LookupError(f"cancelled: {job.cancelled}")
+        """
+        for kind in KINDS:
+            with self.subTest(kind=kind), tempfile.TemporaryDirectory() as folder:
+                gate = os.path.join(folder, "gate")
+                program = self.program(code, kind, ahead=8)
+                begun = program.job("begun", gate)
+                self.assertEqual(program.read()["type"], "progress")
+                ahead = program.job("begun", gate)
+                for ref in (begun, ahead):
+                    program.send({"type": "cancel", "ref": ref, "reason": "withdrawn"})
+                self.assertEqual(program.result(ahead)["outcome"], "snooze")
+                open(gate, "w").close()
+                answer = program.result(begun)
+                self.assertEqual((answer["outcome"], answer["error"].split("\n")[0]), ("fatal", "LookupError: cancelled: None"))
 
     def test_rules_that_cannot_be_meant_are_refused_with_their_class(self):
         worker = streamfleet.Worker()

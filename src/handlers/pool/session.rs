@@ -436,7 +436,8 @@ impl<'a> Session<'a> {
         self.program.words.forget_job();
         self.program.words.set_job(|| self.jobs.only());
         let Running { request, cut, taken_back, .. } = running;
-        if taken_back && matches!(verdict, Verdict::Snooze { .. } | Verdict::Retry { .. }) {
+        // It has not begun the job. A failure would be that of an attempt, and counts although the job was taken back.
+        if taken_back && matches!(verdict, Verdict::Snooze { .. }) {
             self.pool.slots.put_back(request);
         } else {
             let by_itself = cut.is_none_or(|cut| !cut.asked);

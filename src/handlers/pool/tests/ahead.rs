@@ -174,6 +174,34 @@ async fn jobs_ahead_of_a_program_that_is_replaced_go_to_the_new_one() {
 }
 
 #[tokio::test]
+async fn a_job_that_has_begun_when_it_is_taken_back_uses_up_its_attempt() {
+    // It answers once a job is taken back that the worker believes it has not begun.
+    let script = "ready(ahead=hello['ahead'])
+held = []
+for line in lines():
+    if line['type'] == 'cancel':
+        for job in held: answer(job, 'retry', error=line['reason'])
+        held.clear()
+    elif line['payload'] == 0: answer(line)
+    else:
+        held.append(line)
+        if len(held) == 2: open(os.environ['SEEN'], 'w').close()";
+    let folder = tempfile::tempdir().unwrap();
+    let seen = folder.path().join("seen");
+    let stage = Stage::with(script, |config| config.ahead(8).env([("SEEN", seen.to_str().unwrap())]));
+    stage.warm_up("0").await;
+    let reload = async {
+        until("the program has both jobs", || seen.exists().then_some(())).await;
+        stage.reload.request();
+    };
+    let (ended, ()) = tokio::join!(run_all(&stage, &["1", "2"]), reload);
+    for one in ended {
+        assert_eq!(failure(one).error, "withdrawn");
+    }
+    stage.stop().await;
+}
+
+#[tokio::test]
 async fn every_job_is_answered_once_by_programs_that_take_them_ahead_and_leave_often() {
     let script = AHEAD.replace(
         "    answer(job, result=[os.getpid(), begun])",
