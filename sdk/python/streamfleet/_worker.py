@@ -317,6 +317,12 @@ class _Channel:
         except OSError:
             pass
 
+    def abandon(self) -> None:
+        """Says nothing more: the worker sees the end of the output, and whatever this process still writes goes nowhere."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._write_fd, inheritable=False)
+        os.close(null)
+
     def is_readable(self) -> bool:
         return not self.ended and bool(select.select([self.read_fd], [], [], 0)[0])
 
@@ -793,6 +799,9 @@ class _AsyncLoop(_Loop):
         self.most = 1
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamfleet")
         self.error: Optional[BaseException] = None
+        #: Done once no job may begin or be answered any more. asyncio cancels it if the program ends because of one of its tasks,
+        #: such as by SystemExit, or because of a signal: before any other task learns that it is cancelled.
+        self.over: "asyncio.Future[None]"
 
     def wanted(self, offered: int) -> int:
         self.most = max(1, min(offered, self.inflight or offered))
@@ -803,14 +812,20 @@ class _AsyncLoop(_Loop):
 
     async def _main(self) -> None:
         loop = asyncio.get_running_loop()
-        self.over = asyncio.Event()
+        self.over = loop.create_future()
         self.call = self._chain()
         loop.add_signal_handler(signal.SIGTERM, self._stop)
         loop.add_reader(self.channel.read_fd, self._on_readable)
-        await self.over.wait()
-        loop.remove_reader(self.channel.read_fd)
-        if self.error is not None:
-            raise self.error
+        try:
+            await self.over
+            if self.error is not None:
+                raise self.error
+        except BaseException:
+            # asyncio cancels all tasks now. Nobody knows how far their jobs came, so they have no answer.
+            self.channel.abandon()
+            raise
+        finally:
+            loop.remove_reader(self.channel.read_fd)
         while self.channel.is_readable():
             self.channel.fill()
             for message in self.channel.messages():
@@ -849,8 +864,8 @@ class _AsyncLoop(_Loop):
 
     def _check(self) -> None:
         is_done = self.is_over() or self.channel.ended and not self.waiting
-        if self.error is not None or is_done and not self.tasks:
-            self.over.set()
+        if (self.error is not None or is_done and not self.tasks) and not self.over.done():
+            self.over.set_result(None)
 
     def _on_readable(self) -> None:
         try:
@@ -890,7 +905,7 @@ class _AsyncLoop(_Loop):
 
     def _begin(self) -> None:
         """Begins as many of the jobs that wait as may run at once."""
-        while self.waiting and len(self.tasks) < self.most and not self.is_over():
+        while self.waiting and len(self.tasks) < self.most and not self.is_over() and not self.over.done():
             message = _decoded(self.waiting.popleft())
             if "unreadable" in message:
                 self.refuse(message)
@@ -913,6 +928,8 @@ class _AsyncLoop(_Loop):
             except ENDINGS as error:
                 returned = self.outcome_of(error, job_)
             job_._is_running = False
+            if self.over.done():
+                return
             outcome = self.answer(job_, returned)
             await listeners.tell_async(self.end_of(job_, outcome), job_, outcome)
             # An exception has this frame, as in the synchronous loop.

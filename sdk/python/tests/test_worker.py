@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import signal
 import tempfile
 import textwrap
 import time
@@ -930,6 +931,65 @@ class Async(unittest.TestCase):
         results = [program.result() for _ in range(6)]
         self.assertEqual([r["result"] for r in results if r["ref"] in refs], [1] * 5)
         self.assertNotEqual(results[-1]["ref"], fast)
+
+    def test_jobs_whose_program_ends_because_of_another_one_have_no_answer(self):
+        tail = """
+        import signal
+
+        @streamfleet.on("failed")
+        @streamfleet.on("retry")
+        @streamfleet.on("after")
+        def tell(job, outcome):
+            print("told", job.type)
+
+        @job("wait")
+        async def wait(job):
+            job.progress(1)
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if job.payload == "return":
+                    return "half of it"
+                raise
+
+        @job("wait.sync")
+        def wait_sync(job):
+            job.progress(1)
+            time.sleep(0.5)
+
+        # What runs in the background of a shell ignores it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        async def child():
+            raise SystemExit(3)
+
+        @job("end")
+        async def end(job):
+            if job.payload == "exit":
+                await asyncio.gather(child())
+            elif job.payload == "interrupt":
+                raise KeyboardInterrupt
+            elif job.payload == "stop":
+                asyncio.get_running_loop().stop()
+            await asyncio.sleep(60)
+
+        streamfleet.run()
+        """
+        for how in ("exit", "interrupt", "stop", "signal"):
+            with self.subTest(how):
+                program = self.started(tail)
+                for job_type, payload in (("wait.sync", None), ("wait", None), ("wait", "return")):
+                    program.job(job_type, payload)
+                    self.assertEqual(program.read()["type"], "progress")
+                if how == "signal":
+                    os.kill(program.process.pid, signal.SIGINT)
+                else:
+                    program.job("end", how)
+                    program.job("wait")
+                lines, code = program.end()
+                self.assertEqual([line for line in lines if line["type"] != "progress"], [])
+                self.assertNotEqual(code, 0)
+                self.assertNotIn("told", program.errors())
 
     def test_sigterm_finishes_jobs_and_snoozes_what_comes_after(self):
         program = self.started()
