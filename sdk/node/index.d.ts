@@ -325,7 +325,7 @@ export interface WorkerEvents extends EventEmitter {
   on(event: 'before', listener: (job: Job) => unknown): this;
   /**
    * An attempt has ended: `after` without a failure; `retry` if it has failed and the job runs again; `failed` if it has failed for
-   * good. The worker has got the answer.
+   * good. The answer is fixed, and written after the listeners.
    */
   on(event: 'after' | 'retry' | 'failed', listener: (job: Job, outcome: Outcome) => unknown): this;
   once(event: 'before', listener: (job: Job) => unknown): this;

@@ -1700,11 +1700,16 @@ class Worker {
   /** Answers an attempt, unless it has been answered: by a crash, or because of a rejection that nobody handled. */
   #end(attempt, outcome) {
     const { job } = attempt;
-    if (job === undefined || !this.#running.delete(job.ref)) return;
-    attempt.job = undefined;
+    if (job === undefined || attempt.line !== undefined || !this.#running.has(job.ref)) return;
     clearTimeout(attempt.timer);
+    const [written, line] = this.#answerOf(job.ref, outcome);
+    // Nothing changes it any more. What listeners print and log belongs to this job, so they are told first.
+    attempt.line = line;
+    this.#tellEnd(job, written);
+    attempt.job = undefined;
+    this.#running.delete(job.ref);
     job[END]();
-    this.#tellEnd(job, this.#answer(job.ref, outcome));
+    this.#output.send(line);
     this.#pump();
   }
 
@@ -1713,19 +1718,19 @@ class Worker {
     return new Retry(`this program has no handler for ${job.type}; it serves ${types}`);
   }
 
-  /** Returns the outcome that was written. */
   #answer(ref, outcome) {
-    if (this.#isOver) return outcome;
-    let [line, written] = [undefined, outcome];
+    if (!this.#isOver) this.#output.send(this.#answerOf(ref, outcome)[1]);
+  }
+
+  /** Returns the outcome that is written, and its line. */
+  #answerOf(ref, outcome) {
     try {
-      line = answerLine(ref, outcome);
+      return [outcome, answerLine(ref, outcome)];
     } catch (error) {
       // Another attempt would do the work again, and return the same.
-      written = new Fatal(`the handler's result cannot be sent: ${error?.message ?? error}`);
-      line = answerLine(ref, written);
+      const never = new Fatal(`the handler's result cannot be sent: ${error?.message ?? error}`);
+      return [never, answerLine(ref, never)];
     }
-    this.#output.send(line);
-    return written;
   }
 
   #tellEnd(job, outcome) {
@@ -1828,6 +1833,12 @@ class Worker {
     let lines = '';
     const ended = [];
     for (const [ref, attempt] of this.#running) {
+      if (attempt.line !== undefined) {
+        // One of its listeners ends the program.
+        this.#running.delete(ref);
+        lines += attempt.line;
+        continue;
+      }
       const isBlamed = blamed.includes(attempt);
       const own = attempt.failure ?? (isBlamed ? outcome : undefined);
       if (own === undefined) continue;

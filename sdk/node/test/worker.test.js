@@ -709,6 +709,29 @@ test('each attempt has one event before and one after, whatever listeners do', a
   });
 });
 
+test('what listeners print and log comes before the answer of their job', async () => {
+  const code = `const worker = new Worker();
+    worker.events.on('failed', (job, outcome) => {
+      console.error(job.id + ' is dead: ' + outcome.message);
+      job.log('told');
+      if (job.payload === 'exit') process.exit(4);
+    });
+    worker.on('a', () => new Fatal('declined'));
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    const ref = program.job('a');
+    const log = await program.next();
+    assert.deepEqual([log.type, log.ref, log.message], ['log', ref, 'told']);
+    assert.deepEqual(await program.result(ref), { outcome: 'fatal', error: 'declined' });
+    await program.until('the text', () => program.errors.includes('job-1 is dead: declined\n'));
+    const last = program.job('a', 'exit');
+    const { lines, code: status } = await program.end();
+    assert.equal(status, 4);
+    assert.deepEqual(lines.slice(1).map((line) => [line.ref, line.outcome ?? line.type]), [[last, 'fatal'], [undefined, 'bye']]);
+  });
+});
+
 test('an event that does not exist is refused', async () => {
   const { Worker } = require('..');
   const worker = new Worker().on('a', () => 1);

@@ -6,6 +6,7 @@ it runs anything: whatever else is printed, by this process or by a program that
 
 import asyncio
 import base64
+import contextlib
 import contextvars
 import functools
 import inspect
@@ -620,8 +621,8 @@ class _Loop:
     def unknown(self, job_: Job[Any]) -> Retry:
         return Retry(f"this program has no handler for {job_.type}; it serves {', '.join(sorted(self.worker.handlers))}")
 
-    def answer(self, job_: Job[Any], returned: Any) -> Outcome:
-        """Writes how the attempt ended, and returns what was written."""
+    def answer_of(self, job_: Job[Any], returned: Any) -> Tuple[Outcome, bytes]:
+        """Returns how the attempt ended, and the line that says so."""
         if os.getpid() != self.pid:
             # A child that the handler forked has come back; the job is not its own.
             os._exit(0)
@@ -640,9 +641,17 @@ class _Loop:
                 raise ValueError(f"its line has {len(line)} bytes, and the pool's max_line is {Limits.line}")
         except Exception as error:
             # Another attempt would do the work again, and return the same.
-            return self.answer(job_, Fatal(f"the handler's result cannot be sent: {error}"))
-        self.channel.write(line + b"\n")
-        return outcome
+            return self.answer_of(job_, Fatal(f"the handler's result cannot be sent: {error}"))
+        return outcome, line + b"\n"
+
+    def answer(self, line: bytes) -> None:
+        """Ends the attempt. What it and its listeners printed belongs to it, and not to the next one."""
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            with contextlib.suppress(Exception):
+                # An embedded interpreter may have none.
+                if stream is not None:
+                    stream.flush()
+        self.channel.write(line)
 
     def outcome_of(self, error: BaseException, job_: Job[Any]) -> Outcome:
         if isinstance(error, Outcome):
@@ -721,8 +730,11 @@ class _SyncLoop(_Loop):
         except ENDINGS as error:
             returned = self.outcome_of(error, job_)
         self.job = None
-        outcome = self.answer(job_, returned)
-        self.worker.listeners.tell(self.end_of(job_, outcome), job_, outcome)
+        outcome, line = self.answer_of(job_, returned)
+        try:
+            self.worker.listeners.tell(self.end_of(job_, outcome), job_, outcome)
+        finally:
+            self.answer(line)
         # An exception has this frame, which would have the exception, and both the payload, until the garbage is collected.
         del returned, outcome
         _current.reset(token)
@@ -930,8 +942,11 @@ class _AsyncLoop(_Loop):
             job_._is_running = False
             if self.over.done():
                 return
-            outcome = self.answer(job_, returned)
-            await listeners.tell_async(self.end_of(job_, outcome), job_, outcome)
+            outcome, line = self.answer_of(job_, returned)
+            try:
+                await listeners.tell_async(self.end_of(job_, outcome), job_, outcome)
+            finally:
+                self.answer(line)
             # An exception has this frame, as in the synchronous loop.
             del returned, outcome
         except BaseException as error:

@@ -148,6 +148,15 @@ class Program:
                 return lines, self.process.wait(DEADLINE)
             lines.append(line)
 
+    def printed(self):
+        """What the program has written to standard error until now."""
+        while select.select([self.process.stderr], [], [], 0)[0]:
+            data = os.read(self.process.stderr.fileno(), 65536)
+            if not data:
+                break
+            self.stderr += data
+        return self.stderr.decode()
+
     def errors(self):
         while True:
             data = os.read(self.process.stderr.fileno(), 65536)

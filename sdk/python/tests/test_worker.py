@@ -809,6 +809,31 @@ class Events(unittest.TestCase):
             self.assertIn("a listener of 'before' failed for the job job-1: RuntimeError: not before\n", errors)
             self.assertIn("a listener of 'retry' failed for the job job-2: SystemExit: not after\n", errors)
 
+    def test_what_a_job_and_its_listeners_print_and_log_comes_before_its_answer(self):
+        code = """
+            import streamfleet
+            from streamfleet import Fatal, job
+
+            @streamfleet.on("failed")
+            DEFINE tell(job, outcome):
+                print(f"{job.id} is dead", end="; ")
+                job.log("told")
+
+            @job("print")
+            DEFINE print_(job):
+                print("card 4242", end="; ")
+                return Fatal("declined")
+        """
+        for kind in KINDS:
+            program = Program(_of_kind(code, kind) + "\nstreamfleet.run()", env={"PYTHONUNBUFFERED": ""})
+            self.addCleanup(program.__exit__)
+            program.hello()
+            ref = program.job("print")
+            log = program.read()
+            self.assertEqual((log["type"], log["ref"], log["message"]), ("log", ref, "told"))
+            self.assertEqual(program.result(ref)["outcome"], "fatal")
+            self.assertEqual(program.printed(), "card 4242; job-1 is dead; ")
+
     def test_an_interrupted_attempt_is_no_failure_unless_it_timed_out(self):
         job = Job("x", attempt=5, max_attempts=5)
         for reason, event in (("shutdown", "after"), ("cancelled", "after"), ("lost", "after"), ("timeout", "failed")):
