@@ -1,6 +1,7 @@
 """How an attempt ends, and what an answer says about an error."""
 
 import base64
+import builtins
 import json
 import math
 import os
@@ -19,6 +20,11 @@ MAX_ERROR_BYTES = 4096
 #: The worker looks at no more names of classes, and at no longer ones.
 MAX_CLASSES = 32
 MAX_CLASS_BYTES = 200
+#: An error names no more exceptions of the same attempt.
+MAX_OTHERS = 3
+
+#: Python 3.11 and later have it.
+_GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())
 
 Seconds = Union[int, float, timedelta]
 
@@ -154,9 +160,22 @@ def cut(text: str, most: int = MAX_ERROR_BYTES) -> str:
     return data.decode("utf-8") if len(data) <= most else data[: most - 4].decode("utf-8", "ignore") + " …"
 
 
-def described(error: BaseException) -> str:
-    """The error first, because dead letters are grouped by it, and then the end of the traceback."""
-    head = cut(head_of(error), MAX_ERROR_BYTES // 2)
+def severity(outcome: Outcome) -> int:
+    """Which one counts if an attempt ended with several."""
+    return next((rank for rank, class_ in ((3, Unknown), (2, Fatal), (1, Retry)) if isinstance(outcome, class_)), 0)
+
+
+def leaves_of(error: BaseException) -> List[BaseException]:
+    """What was raised in the tasks of a ``asyncio.TaskGroup``, which wraps them in a group; otherwise the exception itself."""
+    if not isinstance(error, _GROUP):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in leaves_of(inner)]
+
+
+def described(error: BaseException, others: Sequence[BaseException] = ()) -> str:
+    """The error first, because dead letters are grouped by it, others beside it, and then the end of the traceback."""
+    heads = [head_of(error), *(f"and {head_of(other)}" for other in others[:MAX_OTHERS])]
+    head = cut("\n".join(heads), MAX_ERROR_BYTES // 2)
     frames = traceback.format_tb(error.__traceback__)
     own = os.path.dirname(os.path.abspath(__file__))
     kept: List[str] = []

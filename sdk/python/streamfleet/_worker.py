@@ -36,6 +36,7 @@ from typing import (
     List,
     Mapping,
     Optional,
+    Sequence,
     Tuple,
     Type,
     Union,
@@ -44,7 +45,7 @@ from typing import (
 
 from ._errors import Rule, Rules
 from ._events import ENDINGS, Event, Listeners, end_of
-from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described
+from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described, leaves_of, severity
 from ._producer import bytes_or, check_numbers, check_options
 from ._version import VERSION
 
@@ -654,11 +655,20 @@ class _Loop:
         self.channel.write(line)
 
     def outcome_of(self, error: BaseException, job_: Job[Any]) -> Outcome:
-        if isinstance(error, Outcome):
-            return error
         if isinstance(error, (Cancelled, asyncio.CancelledError)) and job_._reason is not None:
             return Retry(f"the attempt was interrupted: {job_._reason}")
-        text = described(error)
+        leaves = leaves_of(error)
+        outcomes = [self._outcome_of_leaf(leaf, leaves, job_) for leaf in leaves]
+        outcome = max(outcomes, key=severity)
+        if isinstance(outcome, Retry) and len({type(leaf) for leaf in leaves}) > 1:
+            # A rule for one of them says nothing about the others.
+            outcome._classes = ()
+        return outcome
+
+    def _outcome_of_leaf(self, error: BaseException, leaves: Sequence[BaseException], job_: Job[Any]) -> Outcome:
+        if isinstance(error, Outcome):
+            return error
+        text = described(error, [leaf for leaf in leaves if leaf is not error])
         if isinstance(error, SystemExit):
             text = f"the handler called sys.exit({error.code!r})\n{text}"
         # What is raised because of an interruption says nothing about the job.

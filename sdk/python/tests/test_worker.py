@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sys
 import tempfile
 import textwrap
 import time
@@ -696,6 +697,56 @@ class Errors(unittest.TestCase):
                 open(gate, "w").close()
                 answer = program.result(begun)
                 self.assertEqual((answer["outcome"], answer["error"].split("\n")[0]), ("fatal", "LookupError: cancelled: None"))
+
+    @unittest.skipIf(sys.version_info < (3, 11), "there are no groups of exceptions")
+    def test_exceptions_of_a_task_group_count_as_if_the_handler_had_raised_them(self):
+        code = """
+            import asyncio
+            import streamfleet
+            from streamfleet import Drop, Fatal, Unknown, job
+
+            streamfleet.errors({ValueError: "fatal"})
+            raised = {"unknown": Unknown("no answer"), "fatal": Fatal("never"), "drop": Drop("gone"),
+                      "rule": ValueError("bad"), "os": OSError("down"), "key": KeyError("x")}
+
+            async def child(name):
+                raise raised[name]
+
+            @job("group")
+            async def group(job):
+                async with asyncio.TaskGroup() as outer:
+                    for name in job.payload:
+                        outer.create_task(child(name))
+
+            @job("nested")
+            async def nested(job):
+                async with asyncio.TaskGroup() as outer:
+                    outer.create_task(group.function(job))
+
+            streamfleet.run()
+        """
+        program = Program(code)
+        self.addCleanup(program.__exit__)
+        program.hello()
+        for names, outcome, said in (
+            (["unknown"], "retry", "no answer"),
+            (["fatal"], "fatal", "never"),
+            (["drop"], "drop", "gone"),
+            (["rule"], "fatal", "ValueError: bad"),
+            (["os"], "retry", "OSError: down"),
+            (["os", "rule"], "fatal", "ValueError: bad\nand OSError: down"),
+            (["key", "fatal", "unknown"], "retry", "no answer"),
+            (["os", "key"], "retry", "OSError: down\nand KeyError: 'x'"),
+        ):
+            for job_type in ("group", "nested"):
+                with self.subTest(job_type, names=names):
+                    answer = program.ask(job_type, names)
+                    text = answer.get("error") or answer["reason"]
+                    self.assertEqual((answer["outcome"], text[: len(said)]), (outcome, said), answer)
+                    self.assertEqual(answer.get("unknown", False), "unknown" in names)
+                    self.assertEqual(answer.get("classes", [None])[0], "OSError" if names == ["os"] else None)
+                    if "no answer" not in said and said not in ("never", "gone"):
+                        self.assertIn("in child", text)
 
     def test_rules_that_cannot_be_meant_are_refused_with_their_class(self):
         worker = streamfleet.Worker()
