@@ -22,6 +22,7 @@ MAX_CLASSES = 32
 MAX_CLASS_BYTES = 200
 #: An error names no more exceptions of the same attempt.
 MAX_OTHERS = 3
+MAX_CAUSE_BYTES = 600
 
 #: Python 3.11 and later have it.
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())
@@ -176,17 +177,38 @@ def described(error: BaseException, others: Sequence[BaseException] = ()) -> str
     """The error first, because dead letters are grouped by it, others beside it, and then the end of the traceback."""
     heads = [head_of(error), *(f"and {head_of(other)}" for other in others[:MAX_OTHERS])]
     head = cut("\n".join(heads), MAX_ERROR_BYTES // 2)
-    frames = traceback.format_tb(error.__traceback__)
-    own = os.path.dirname(os.path.abspath(__file__))
+    causes = [cut(text, MAX_CAUSE_BYTES) for text in _causes(error)]
     kept: List[str] = []
-    room = MAX_ERROR_BYTES - len(head.encode("utf-8", "replace")) - 64
-    for frame in reversed(frames):
-        size = len(frame.encode("utf-8", "replace"))
-        if own in frame or size > room:
+    room = MAX_ERROR_BYTES - sum(len(text.encode("utf-8", "replace")) + 1 for text in (head, *causes)) - 64
+    for frame in reversed(_frames(error)):
+        size = len(frame.encode("utf-8", "replace")) + 1
+        if size > room:
             break
         kept.insert(0, frame)
         room -= size
-    return head + "\n" + "".join(kept).rstrip() if kept else head
+    return "\n".join([head, *kept, *causes])
+
+
+def _frames(error: BaseException) -> List[str]:
+    """Its traceback, without the frames of this package: an exception may come from there, and its handler is above."""
+    own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    frames = traceback.extract_tb(error.__traceback__)
+    return [text.rstrip() for text in traceback.format_list([frame for frame in frames if not frame.filename.startswith(own)])]
+
+
+def _causes(error: BaseException) -> List[str]:
+    """The exceptions that led to this one, each with the place where it was raised."""
+    told: List[str] = []
+    seen = {id(error)}
+    while len(told) < MAX_OTHERS:
+        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if cause is None or id(cause) in seen:
+            break
+        seen.add(id(cause))
+        how = "caused by" if cause is error.__cause__ else "while handling"
+        told.append("\n".join([f"{how} {head_of(cause)}", *_frames(cause)[-1:]]))
+        error = cause
+    return told
 
 
 def head_of(error: BaseException) -> str:
@@ -198,11 +220,11 @@ def head_of(error: BaseException) -> str:
 
 
 def class_names(error: BaseException) -> List[str]:
-    """The class of an exception and its ancestors, the nearest first."""
+    """The class of an exception and its ancestors, the nearest first, with the names that its traceback has."""
     names = []
     for class_ in type(error).__mro__[:-1]:
         module = class_.__module__
-        name = class_.__qualname__ if module == "builtins" else f"{module}.{class_.__qualname__}"
+        name = class_.__qualname__ if module in ("builtins", "__main__") else f"{module}.{class_.__qualname__}"
         if len(name.encode("utf-8", "replace")) <= MAX_CLASS_BYTES:
             names.append(name)
     return names[:MAX_CLASSES]

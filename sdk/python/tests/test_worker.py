@@ -330,6 +330,42 @@ class Sync(unittest.TestCase):
         self.assertIn("in deep", error)
         self.assertNotIn("_worker.py", error)
 
+    def test_an_exception_of_the_package_has_the_line_of_the_handler(self):
+        tail = """
+        @job("misuse")
+        def misuse(job):
+            job.log("x", level="warning")
+        streamfleet.run()
+        """
+        error = self.started(tail=tail).ask("misuse")["error"]
+        self.assertTrue(error.startswith("ValueError: level must be"), error)
+        self.assertIn(", in misuse\n", error + "\n")
+
+    def test_an_exception_has_those_that_led_to_it(self):
+        tail = """
+        @job("chain")
+        def chain(job):
+            try:
+                try:
+                    deep(0)
+                except LookupError as error:
+                    raise RuntimeError("could not load") from error
+            except RuntimeError:
+                if job.payload == "none":
+                    raise ValueError("bad") from None
+                raise ValueError("bad" * job.payload)
+        streamfleet.run()
+        """
+        program = self.started(tail=tail)
+        lines = program.ask("chain", 1)["error"].split("\n")
+        heads = [line for line in lines if not line.startswith(" ")]
+        self.assertEqual(heads, ["ValueError: bad", "while handling RuntimeError: could not load", "caused by LookupError: no customer 7"])
+        self.assertIn(", in deep", lines[lines.index(heads[-1]) + 1])
+        self.assertNotIn("RuntimeError", program.ask("chain", "none")["error"])
+        long = program.ask("chain", 10_000)["error"]
+        self.assertLessEqual(len(long.encode()), 4096)
+        self.assertIn("caused by LookupError", long)
+
     def test_an_error_is_cut_at_4096_bytes(self):
         program = self.started()
         for name, payload in (("fail", 500), ("surrogate.fail", None)):
@@ -651,6 +687,21 @@ class Errors(unittest.TestCase):
                 with self.subTest(kind=kind, name=name):
                     answer = program.ask("raise", name)
                     self.assertEqual((answer["outcome"], answer.get("classes")), ("retry", classes))
+
+    def test_a_class_of_the_program_itself_has_no_module(self):
+        code = """
+            import streamfleet
+            from streamfleet import job
+
+            class Declined(Exception):
+                pass
+
+            @job("raise")
+            DEFINE raise_(job):
+                raise Declined("no money")
+        """
+        answer = self.program(code, "def").ask("raise")
+        self.assertEqual((answer["error"].split("\n")[0], answer["classes"][0]), ("Declined: no money", "Declined"))
 
     def test_the_names_of_classes_fit_into_a_short_line(self):
         program = self.program(RULES, "def", max_line=1024)
