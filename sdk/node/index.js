@@ -1008,7 +1008,8 @@ class Cli {
     if (idempotentFor !== undefined) args.push(`--idempotent-for=${checked(() => lengthMs(idempotentFor, 'idempotentFor'))}ms`);
     if (durability !== undefined) args.push(`--durability=${durability}`);
     const told = await this.#told(args, input);
-    return { id: told.id, state: told.state, isNew: !told.existing, replaced: told.replaced, isDebounced: told.debounced === true };
+    const isDebounced = told.debounced === true;
+    return { id: told.id, state: told.state, isNew: !told.existing && !isDebounced, replaced: told.replaced, isDebounced };
   }
 
   /**

@@ -170,7 +170,7 @@ describe('the real program', { skip: BIN === undefined && 'STREAMFLEET_BIN is no
     assert.deepEqual([third.isNew, third.replaced], [true, first.id]);
     const later = await cli.enqueue('report', { n: 4 }, { unique: 'later', delay: '10m' });
     const debounced = await cli.enqueue('report', { n: 5 }, { unique: 'later', uniqueMode: 'debounce', delay: '15m' });
-    assert.deepEqual([debounced.id, debounced.isDebounced], [later.id, true]);
+    assert.deepEqual([debounced.id, debounced.isDebounced, debounced.isNew], [later.id, true, false]);
   });
 
   test('large payloads and all options are accepted', async () => {

@@ -90,7 +90,8 @@ final class Cli
             }
         }
         $told = $this->run([...$arguments, '--output=json'], $job->bytes);
-        return new Accepted($told['id'], $told['state'], !$told['existing'], $told['replaced'] ?? null, (bool) ($told['debounced'] ?? false));
+        $isDebounced = (bool) ($told['debounced'] ?? false);
+        return new Accepted($told['id'], $told['state'], !$told['existing'] && !$isDebounced, $told['replaced'] ?? null, $isDebounced);
     }
 
     /**

@@ -74,6 +74,9 @@ test('a_unique_key_keeps_others_out', function (): void {
     same([true, false, $first->id], [$first->isNew, $second->isNew, $second->id]);
     $third = $cli->enqueue('report', ['n' => 3], unique: 'report-11', uniqueMode: 'replace');
     same([true, $first->id], [$third->isNew, $third->replaced]);
+    $later = $cli->enqueue('report', ['n' => 4], unique: 'later', delay: 600);
+    $debounced = $cli->enqueue('report', ['n' => 5], unique: 'later', uniqueMode: 'debounce', delay: 900);
+    same([$later->id, true, false], [$debounced->id, $debounced->isDebounced, $debounced->isNew]);
 });
 
 test('what_the_command_line_refuses_is_an_error', function (): void {

@@ -138,7 +138,8 @@ class _Base:
 
 
 def _accepted(told: Mapping[str, Any]) -> Accepted:
-    return Accepted(told["id"], told["state"], not told["existing"], told.get("replaced"), told.get("debounced", False))
+    is_debounced = told.get("debounced", False)
+    return Accepted(told["id"], told["state"], not (told["existing"] or is_debounced), told.get("replaced"), is_debounced)
 
 
 def _ids(told: Mapping[str, Any]) -> List[str]:

@@ -46,6 +46,12 @@ class Played(unittest.TestCase):
             want = ["enqueue", "mail.send", "--queue=default", "--lane=normal", "-", "--max-attempts=3", "--header=t=a b"]
             self.assertEqual(args, [*want, "--unique=`id`; $HOME", "--output=json"])
 
+    def test_a_debounce_submits_nothing_new(self):
+        told = '{"id":"7","state":"scheduled","existing":false,"debounced":true}'
+        for enqueue in both(self.program(f"echo '{told}'")):
+            accepted = enqueue("report")
+            self.assertEqual((accepted.is_debounced, accepted.is_new), (True, False))
+
     def test_times_are_arguments_that_the_program_reads(self):
         program = self.program("printf '%s\\n' \"$@\" > args; echo '{\"id\":\"7\",\"state\":\"waiting\",\"existing\":false}'")
         job = Submission("a", b"x", id="7", run_at=datetime(2030, 1, 1, tzinfo=timezone.utc), expires_at=1900000000.5, timeout=1.5)
@@ -194,7 +200,7 @@ class Real(unittest.TestCase):
             self.assertEqual((third.is_new, third.replaced), (True, first.id))
             later = enqueue("report", {"n": 4}, unique=f"later-{n}", delay=600)
             debounced = enqueue("report", {"n": 5}, unique=f"later-{n}", unique_mode="debounce", delay=900)
-            self.assertEqual((debounced.id, debounced.is_debounced), (later.id, True))
+            self.assertEqual((debounced.id, debounced.is_debounced, debounced.is_new), (later.id, True, False))
 
     def test_large_payloads_and_all_options_are_accepted(self):
         in_an_hour = datetime.now(timezone.utc) + timedelta(hours=1)
