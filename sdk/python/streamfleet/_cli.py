@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ._producer import JsonDefault, Seconds, Submission, _checked_id, _milliseconds, _queue_name, check_options
+from ._producer import JsonDefault, Seconds, Submission, _checked_id, _milliseconds, _queue_name, check_options, checked_submission
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -89,14 +89,16 @@ class _Base:
         return self._checked(arguments), payload
 
     def _batch_call(self, name: str, members: Iterable[Submission], follow: Submission) -> Tuple[List[str], bytes]:
-        if {b"delay_ms", b"run_at_ms"} & dict(follow.fields).keys():
+        if {b"delay_ms", b"run_at_ms"} & dict(checked_submission(follow).fields).keys():
             raise ValueError("the job that follows a batch cannot have a delay")
         queue = follow.queue or self.queue
         lines = []
-        for member in members:
+        for member in map(checked_submission, members):
             if (member.queue or queue) != queue:
                 raise ValueError(f"a batch has one queue, and this one has {queue!r} and {member.queue!r}")
             lines.append(_line(member))
+        if not lines:
+            raise ValueError("a batch needs a member")
         arguments = ["enqueue", "--bulk", f"--queue={queue}", f"--batch={_checked_id('batch', name, 100).decode()}", f"--follow={_line(follow).decode()}", "--output=json"]
         return self._checked(arguments), b"\n".join(lines)
 

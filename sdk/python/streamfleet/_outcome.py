@@ -33,6 +33,9 @@ Seconds = Union[int, float, timedelta]
 class Outcome(Exception):
     """How an attempt ended. A handler returns one, or raises it."""
 
+    #: Why the attempt failed; None if it did not fail.
+    error: object = None
+
     def _fields(self) -> Dict[str, Any]:
         raise NotImplementedError
 

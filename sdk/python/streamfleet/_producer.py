@@ -24,6 +24,8 @@ MAX_THEN_BYTES = 64 * 1024
 MAX_THEN = 64
 LONGEST_TIMEOUT_MS = 7 * 24 * 3600 * 1000
 YEAR_10000_MS = 253_402_300_800_000
+#: September 2001. Numbers before that are meant as seconds from now.
+EARLIEST_MS = 1_000_000_000_000
 
 #: A pipeline has at most this many jobs and roughly this many bytes.
 PIPELINE_JOBS = 500
@@ -88,7 +90,8 @@ _MEANT = {
     "countdown": "delay",
     "data": "payload",
     "eta": "run_at",
-    "expires": "expires_at",
+    "expires": "expires_at, a time: time.time() + 60",
+    "expires_in": "expires_at, a time: time.time() + 60",
     "job_id": "id",
     "kwargs": "payload",
     "max_retries": "max_attempts",
@@ -103,8 +106,9 @@ def check_options(options: Iterable[str]) -> None:
     known = list(Options.__annotations__)
     for name in options:
         if name not in known:
-            near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, known, 1)
-            raise TypeError(f"there is no option {name!r}: use {near[0]}" if near else f"there is no option {name!r}: use {', '.join(known)}")
+            near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, known, 1, 0.7)
+            every = f"{', '.join(known)}. What the handler gets is the payload, such as a dict"
+            raise TypeError(f"there is no option {name!r}: use {near[0] if near else every}")
 
 
 def _milliseconds(name: str, value: Seconds, least: int = 0) -> int:
@@ -128,8 +132,8 @@ def _instant(name: str, value: Instant) -> int:
         ms = (value - _EPOCH) // timedelta(milliseconds=1)
     else:
         ms = _milliseconds(name, value)
-    if not 0 <= ms < YEAR_10000_MS or (not isinstance(value, datetime) and ms > 100_000_000_000_000):
-        raise ValueError(f"{name} is out of range: give seconds since 1970, like time.time(), not milliseconds")
+    if not 0 <= ms < YEAR_10000_MS or (not isinstance(value, datetime) and not EARLIEST_MS <= ms <= 100_000_000_000_000):
+        raise ValueError(f"{name} is out of range: give seconds since 1970, like time.time() + 60, not milliseconds and not seconds from now")
     return ms
 
 
@@ -183,6 +187,8 @@ def _text(value: Any) -> Optional[str]:
 
 
 def _checked_id(name: str, value: str, most: int) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, not {value!r}")
     data = value.encode("utf-8")
     if not 1 <= len(data) <= most or any(c.isspace() or ord(c) < 32 or 127 <= ord(c) < 160 for c in value):
         raise ValueError(f"{name} must be 1 to {most} bytes without white space and control characters: {value!r}")
@@ -193,6 +199,11 @@ def _type_name(name: str, value: str) -> bytes:
     if not isinstance(value, str) or not _TYPE.fullmatch(value):
         raise ValueError(f"{name} does not match {_TYPE.pattern}: {value!r}")
     return value.encode()
+
+
+def check_type(value: str) -> None:
+    """Refuses the name of a type that no job can have."""
+    _type_name("type", value)
 
 
 def _queue_name(value: str) -> str:
@@ -247,9 +258,9 @@ class Submission:
         fields: List[Tuple[bytes, bytes]] = [(b"type", _type_name("type", type))]
         fields += _payload(payload, encoding, json_default)
         if id is not None:
+            fields.append((b"id", _checked_id("id", id, 128)))
             if _ENTRY.fullmatch(id):
                 raise ValueError(f"an id of your own must not look like that of a stream entry: {id!r}")
-            fields.append((b"id", _checked_id("id", id, 128)))
         if delay is not None:
             fields.append((b"delay_ms", b"%d" % _milliseconds("delay", delay)))
         if run_at is not None:
@@ -281,6 +292,12 @@ class Submission:
             raise ValueError(f"a job may have at most {MAX_FIELDS} fields, not {len(fields)}")
         self.fields = fields
         self.size = sum(len(name) + len(value) for name, value in fields)
+
+
+def checked_submission(value: Any) -> Submission:
+    if not isinstance(value, Submission):
+        raise TypeError(f"use Submission(type, payload), not {type(value).__name__}")
+    return value
 
 
 def _lane(lane: Optional[str], priority: Optional[int]) -> str:
@@ -325,6 +342,8 @@ def _then(jobs: Sequence[Mapping[str, Any]], default: Optional[JsonDefault]) -> 
     if len(jobs) > MAX_THEN:
         raise ValueError(f"then may have at most {MAX_THEN} jobs, not {len(jobs)}")
     for follower in jobs:
+        if not isinstance(follower, Mapping):
+            raise TypeError(f"a job in then must be a dict with a type, not {follower!r}")
         _type_name("the type of a job in then", follower.get("type", ""))
         unknown = set(follower) - {"type", "payload", "on_failure"}
         if unknown:
@@ -486,7 +505,7 @@ class _Base:
     def _chunks(submissions: Iterable[Submission]) -> Iterable[List[Submission]]:
         chunk: List[Submission] = []
         size = 0
-        for submission in submissions:
+        for submission in map(checked_submission, submissions):
             if chunk and (len(chunk) >= PIPELINE_JOBS or size + submission.size > PIPELINE_BYTES):
                 yield chunk
                 chunk, size = [], 0

@@ -46,7 +46,7 @@ from typing import (
 from ._errors import Rule, Rules
 from ._events import ENDINGS, Event, Listeners, end_of
 from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described, leaves_of, severity
-from ._producer import bytes_or, check_numbers, check_options
+from ._producer import Submission, bytes_or, check_numbers, check_options, check_type
 from ._version import VERSION
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class Job(Generic[P]):
         headers: Optional[Mapping[str, str]] = None,
         encoding: str = "json",
         results: Optional[Mapping[str, Any]] = None,
+        step: Optional[str] = None,
         message: Optional[Mapping[str, Any]] = None,
         channel: "Optional[_Channel]" = None,
     ) -> None:
@@ -124,7 +125,7 @@ class Job(Generic[P]):
         self.encoding = encoding
         #: The whole message of the worker, with fields that this version does not know.
         self.message = dict(message or {})
-        self.step: Optional[str] = self.message.get("step")
+        self.step: Optional[str] = self.message.get("step") if step is None else step
         #: What the steps returned that this one names in ``after``, by their names: JSON values, or bytes. A step that
         #: returned nothing, or that a person decided to be done without naming a result, is missing.
         self.results: Dict[str, Any] = dict(results or {})
@@ -424,6 +425,17 @@ class Handler(Generic[P, R]):
             raise RuntimeError("no producer: call streamfleet.use(Producer(client)) first, or give a producer")
         return producer.enqueue(self.type, payload, **{**self.defaults, **options})
 
+    @overload
+    def submission(self, payload: P, **options: "Unpack[Options]") -> Submission: ...
+    @overload
+    def submission(self: "Handler[None, R]", **options: "Unpack[Options]") -> Submission: ...
+
+    def submission(self, payload: Any = None, **options: "Unpack[Options]") -> Submission:
+        """A job of this type with the defaults of the decorator, for ``enqueue_many``, ``batch`` and ``send``."""
+        check_options(options)
+        all_options: Any = {**self.defaults, **options}
+        return Submission(self.type, payload, **all_options)
+
 
 _producer: Any = None
 
@@ -454,6 +466,9 @@ class Worker:
         to jobs that are submitted in another way, such as by ``streamfleet enqueue``. What holds for all jobs of the type
         is in the configuration of the worker: ``[types."mail.send"]`` and ``max_attempts = 1``.
         """
+        if callable(type):
+            raise TypeError('write @job("mail.send"), with the type of the jobs')
+        check_type(type)
         check_options(defaults)
 
         def register(function: "Callable[[Job[P]], R]") -> "Handler[P, R]":

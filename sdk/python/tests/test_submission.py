@@ -72,6 +72,8 @@ class Fields(unittest.TestCase):
             {"run_at": datetime(2026, 12, 1)},
             {"run_at": 1796083200123},
             {"run_at": -1},
+            {"run_at": 60},
+            {"expires_at": 60},
             {"delay": -0.5},
             {"delay": float("nan")},
             {"delay": float("inf")},
@@ -80,7 +82,7 @@ class Fields(unittest.TestCase):
         ):
             with self.subTest(options), self.assertRaises(ValueError):
                 fields("x", **options)
-        for options in ({"delay": "5"}, {"delay": True}, {"run_at": "2026-12-01"}, {"run_at": date(2026, 12, 1)}):
+        for options in ({"delay": "5"}, {"delay": True}, {"run_at": "2026-12-01"}, {"run_at": date(2026, 12, 1)}, {"id": 7}, {"batch": 7}, {"then": ["mail.send"]}):
             with self.subTest(options), self.assertRaises(TypeError):
                 fields("x", **options)
 
@@ -150,11 +152,27 @@ class Fields(unittest.TestCase):
             ("countdown", "there is no option 'countdown': use delay"),
             ("track", "there is no option 'track': use tracking"),
             ("max_attempt", "there is no option 'max_attempt': use max_attempts"),
+            ("expires_in", r"there is no option 'expires_in': use expires_at, a time: time.time\(\) \+ 60"),
             ("xyz", "there is no option 'xyz': use queue, lane, priority, delay, "),
+            ("bind", "there is no option 'bind': use queue, .* What the handler gets is the payload"),
         ):
             for submit in (Producer(Mock()).enqueue, streamfleet.Cli(["false"]).enqueue, streamfleet.Worker().job):
                 with self.subTest(option), self.assertRaisesRegex(TypeError, text):
                     submit("x", **{option: 1})
+
+    def test_what_is_no_submission_is_refused_with_what_to_use(self):
+        cli, job = streamfleet.Cli(["false"]), Submission("x")
+        for submit in (
+            lambda: Producer(Mock()).enqueue_many([{"type": "x"}]),
+            lambda: cli.batch("b", [("x", 1)], job),
+            lambda: cli.batch("b", [job], "x"),
+        ):
+            with self.assertRaisesRegex(TypeError, r"use Submission\(type, payload\), not (dict|tuple|str)"):
+                submit()
+        with self.assertRaisesRegex(ValueError, "a batch needs a member"):
+            cli.batch("b", [], job)
+        with self.assertRaisesRegex(TypeError, "id must be text, not 7"):
+            Producer(Mock()).wait(7)
 
     def test_what_json_lacks_is_refused_with_what_to_do(self):
         with self.assertRaisesRegex(TypeError, "datetime is not JSON serializable: json_default=str sends it as text"):

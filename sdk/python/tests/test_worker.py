@@ -1203,6 +1203,24 @@ class Units(unittest.TestCase):
         self.assertEqual(send(Job("mail.send", {"to": "ann@example.com"})), {"sent": True})
         self.assertIsInstance(send(Job("mail.send", {"to": "ann"})), Fatal)
 
+    def test_a_handler_needs_a_type_that_jobs_can_have(self):
+        worker = streamfleet.Worker()
+        with self.assertRaisesRegex(TypeError, 'write @job\\("mail.send"\\)'):
+            worker.job(lambda job: 1)
+        with self.assertRaisesRegex(ValueError, "type does not match .*: 'Mail.Send'"):
+            worker.job("Mail.Send")
+
+    def test_a_handler_makes_submissions_with_its_defaults(self):
+        handler = streamfleet.Worker().job("mail.send", max_attempts=4, queue="mail")(lambda job: 1)
+        made = handler.submission({"to": "ann"}, queue="slow")
+        self.assertEqual((made.queue, made.fields), ("slow", [(b"type", b"mail.send"), (b"payload", b'{"to":"ann"}'), (b"max_attempts", b"4")]))
+        self.assertEqual(dict(handler.submission().fields)[b"payload"], b"null")
+        with self.assertRaisesRegex(TypeError, "use max_attempts"):
+            handler.submission(max_attempt=4)
+
+    def test_a_job_of_a_test_may_have_a_step(self):
+        self.assertEqual((Job("x", step="charge").step, Job("x", message={"step": "mail"}).step, Job("x").step), ("charge", "mail", None))
+
     def test_a_type_has_one_handler(self):
         worker = streamfleet.Worker()
         worker.job("x")(lambda job: None)

@@ -5,7 +5,7 @@ from typing import Any, Optional, TypedDict
 from typing_extensions import assert_type
 
 import streamfleet
-from streamfleet import Accepted, AsyncProducer, Cli, Done, Drop, Fatal, Handler, Job, Outcome, Producer, job
+from streamfleet import Accepted, AsyncProducer, Cli, Done, Drop, Fatal, Handler, Job, Outcome, Producer, Submission, job
 
 
 class Mail(TypedDict):
@@ -55,8 +55,8 @@ def misspelled_event(job: Job[Any], outcome: Outcome) -> None:
 
 
 @streamfleet.on("failed")
-def failed(job: Job, outcome: Outcome) -> None:
-    pass
+def failed(job: Job[Any], outcome: Outcome) -> None:
+    print(f"{job.id} is dead: {outcome.error}")
 
 
 assert_type(failed(Job("x"), Fatal("x")), None)
@@ -66,6 +66,9 @@ streamfleet.errors({ValueError: "fatale"})  # type: ignore[dict-item]
 
 async def submit(producer: Producer, later: AsyncProducer, cli: Cli) -> None:
     assert_type(send, Handler[Mail, dict[str, bool]])
+    assert_type(send.submission({"to": "ann@example.com"}, delay=1), Submission)
+    send.submission({"to": 1})  # type: ignore[typeddict-item]
+    clean.submission()
     assert_type(send(Job("mail.send", {"to": "ann@example.com"})), dict[str, bool])
     assert_type(await fetch(Job("mail.fetch", Mail(to="ann@example.com"))), int)
     assert_type(clean(Job("clean", None)), Optional[Outcome])
