@@ -167,7 +167,7 @@ class Readme(unittest.TestCase):
                     output = submitter.process.stdout.read()
                     self.assertEqual(submitter.process.wait(20), 0, submitter.errors())
                 player.join()
-            self.assertEqual(output.decode(), "{'greeting': 'Hello Ann'}\n")
+            self.assertRegex(output.decode(), r"^[0-9]+-[0-9]+ \{'greeting': 'Hello Ann'\}\n$")
 
 
 if __name__ == "__main__":
