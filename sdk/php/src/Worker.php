@@ -303,7 +303,7 @@ final class Worker
     /** Gives a job back that has not begun. */
     private function postpone(string $ref): void
     {
-        $this->send(Pipe::encode(['type' => 'result', 'ref' => $ref, 'outcome' => 'snooze', 'delay_ms' => self::STOPPING_MS]));
+        $this->send(Pipe::encode(['type' => 'result', 'ref' => $ref, 'outcome' => 'snooze', 'delay_ms' => self::STOPPING_MS, 'begun' => false]));
     }
 
     /** Reads `hello` and answers. False if there is nothing to do. */

@@ -503,7 +503,7 @@ test('a_job_that_is_cancelled_before_it_begins_does_not_begin', function (): voi
     $program->send(['type' => 'cancel', 'ref' => $unwanted, 'reason' => 'cancelled']);
     touch($gate);
     same(['outcome' => 'done'], $program->result($first));
-    same(['outcome' => 'snooze', 'delay_ms' => 1000], $program->result($unwanted));
+    same(['outcome' => 'snooze', 'delay_ms' => 1000, 'begun' => false], $program->result($unwanted));
     same(['outcome' => 'done', 'result' => 'ran'], $program->result($next));
 });
 
@@ -522,7 +522,7 @@ test('a_job_that_has_begun_when_it_is_taken_back_goes_on', function (): void {
     foreach ([$begun, $ahead] as $ref) {
         $program->send(['type' => 'cancel', 'ref' => $ref, 'reason' => 'withdrawn']);
     }
-    same('snooze', $program->result($ahead)['outcome']);
+    same(['outcome' => 'snooze', 'delay_ms' => 1000, 'begun' => false], $program->result($ahead));
     touch($gate);
     same(['outcome' => 'done', 'result' => [null]], $program->result($begun));
 });
@@ -571,7 +571,7 @@ test('sigterm_lets_the_job_end_and_returns_the_next', function (): void {
     $program->signal(SIGTERM);
     $next = $program->job('long');
     same(['outcome' => 'done', 'result' => 'whole'], $program->result($ref));
-    same(['outcome' => 'snooze', 'delay_ms' => 1000], $program->result($next));
+    same(['outcome' => 'snooze', 'delay_ms' => 1000, 'begun' => false], $program->result($next));
     same(['type' => 'bye'], $program->read());
     same(0, $program->exitCode());
 });

@@ -619,8 +619,9 @@ class _Loop:
         return self.stopping or (self.max_jobs is not None and self.started >= self.max_jobs)
 
     def postpone(self, ref: Optional[str], reason: str = "the program is stopping") -> None:
+        """Gives a job back that has not begun."""
         later = Snooze(LATER_MS / 1000, reason)
-        self.channel.send({"type": "result", "ref": ref, **later._fields()})
+        self.channel.send({"type": "result", "ref": ref, **later._fields(), "begun": False})
 
     def withdraw(self, ref: Optional[str], reason: str) -> None:
         """Gives a job back that was cancelled before it began."""

@@ -744,7 +744,8 @@ class Errors(unittest.TestCase):
                 ahead = program.job("begun", gate)
                 for ref in (begun, ahead):
                     program.send({"type": "cancel", "ref": ref, "reason": "withdrawn"})
-                self.assertEqual(program.result(ahead)["outcome"], "snooze")
+                given_back = program.result(ahead)
+                self.assertEqual((given_back["outcome"], given_back["begun"]), ("snooze", False))
                 open(gate, "w").close()
                 answer = program.result(begun)
                 self.assertEqual((answer["outcome"], answer["error"].split("\n")[0]), ("fatal", "LookupError: cancelled: None"))

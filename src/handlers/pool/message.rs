@@ -49,11 +49,12 @@ pub(super) enum Message {
         level: tracing::Level,
         text: String,
     },
-    /// `crash` says that the program ends because of this job.
+    /// `crash` says that the program ends because of this job, and `begun` is false if it says that it has not begun the job.
     Result {
         reference: Option<u64>,
         verdict: Verdict,
         crash: bool,
+        begun: bool,
     },
     Bye,
 }
@@ -130,6 +131,7 @@ struct Fields<'a> {
     delay_ms: Option<f64>,
     crash: Option<bool>,
     unknown: Option<bool>,
+    begun: Option<bool>,
     #[serde(borrow)]
     classes: Option<Vec<Text<'a>>>,
     #[serde(borrow)]
@@ -180,8 +182,8 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
             Ok(Message::Log { reference, level, text })
         }
         "result" => {
-            let crash = fields.crash.unwrap_or(false);
-            Ok(Message::Result { reference, verdict: verdict(&fields)?, crash })
+            let (crash, begun) = (fields.crash.unwrap_or(false), fields.begun.unwrap_or(true));
+            Ok(Message::Result { reference, verdict: verdict(&fields)?, crash, begun })
         }
         "bye" => Ok(Message::Bye),
         other => Err(format!("the unknown type {:?} in {}", excerpt(other.as_bytes()), excerpt(line))),
@@ -397,7 +399,7 @@ mod tests {
 
     fn verdict_of(value: Value) -> Result<Verdict, String> {
         let message = parsed(&value)?;
-        let Message::Result { reference: Some(17), verdict, crash: false } = message else {
+        let Message::Result { reference: Some(17), verdict, crash: false, begun: true } = message else {
             panic!("{message:?}")
         };
         Ok(verdict)

@@ -414,7 +414,7 @@ impl<'a> Session<'a> {
                 });
                 self.logs.log(&self.pool.name, context, level, &text);
             }
-            Message::Result { reference, verdict, crash } => {
+            Message::Result { reference, verdict, crash, begun } => {
                 if crash {
                     self.jobs.begin_no_more();
                 }
@@ -422,7 +422,7 @@ impl<'a> Session<'a> {
                     reference.and_then(|reference| self.jobs.end(reference, (now, self.pool.patience())));
                 let missing =
                     || format!("a result for a job that the program does not have: {}", excerpt(line));
-                self.on_result(running.ok_or_else(missing)?, verdict, now);
+                self.on_result(running.ok_or_else(missing)?, (verdict, begun), now);
                 if crash {
                     self.is_blamed = true;
                     self.expect_exit();
@@ -432,12 +432,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn on_result(&mut self, running: Running, verdict: Verdict, now: Instant) {
+    fn on_result(&mut self, running: Running, (verdict, begun): (Verdict, bool), now: Instant) {
         self.program.words.forget_job();
         self.program.words.set_job(|| self.jobs.only());
         let Running { request, cut, taken_back, .. } = running;
-        // It has not begun the job. A failure would be that of an attempt, and counts although the job was taken back.
-        if taken_back && matches!(verdict, Verdict::Snooze { .. }) {
+        // What an attempt answers counts, although the job was taken back.
+        if taken_back && !begun && matches!(verdict, Verdict::Snooze { .. }) {
             self.pool.slots.put_back(request);
         } else {
             let by_itself = cut.is_none_or(|cut| !cut.asked);

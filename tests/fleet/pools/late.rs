@@ -45,7 +45,7 @@ def look(wait):
             note("given", line["id"])
         for job in [job for job in waiting if line["type"] == "cancel" and job["ref"] == line["ref"]]:
             waiting.remove(job)
-            say(type="result", ref=job["ref"], outcome="snooze", delay_ms=1000)
+            say(type="result", ref=job["ref"], outcome="snooze", delay_ms=1000, begun=False)
 while True:
     look(not waiting)
     if not waiting: continue

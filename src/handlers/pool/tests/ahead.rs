@@ -23,7 +23,7 @@ def look(wait):
         else:
             for job in [job for job in waiting if job['ref'] == line['ref']]:
                 waiting.remove(job)
-                answer(job, 'snooze', delay_ms=1, reason=line['reason'])
+                answer(job, 'snooze', delay_ms=1, reason=line['reason'], begun=False)
 while True:
     look(not waiting)
     if not waiting: continue
@@ -174,27 +174,30 @@ async fn jobs_ahead_of_a_program_that_is_replaced_go_to_the_new_one() {
 }
 
 #[tokio::test]
-async fn a_job_that_has_begun_when_it_is_taken_back_uses_up_its_attempt() {
+async fn what_a_job_answers_that_has_begun_when_it_is_taken_back_counts() {
     // It answers once a job is taken back that the worker believes it has not begun.
     let script = "ready(ahead=hello['ahead'])
 held = []
 for line in lines():
     if line['type'] == 'cancel':
-        for job in held: answer(job, 'retry', error=line['reason'])
+        for job in held:
+            if job['payload'] == 3: answer(job, 'snooze', delay_ms=60000)
+            else: answer(job, 'retry', error=line['reason'])
         held.clear()
     elif line['payload'] == 0: answer(line)
     else:
         held.append(line)
-        if len(held) == 2: open(os.environ['SEEN'], 'w').close()";
+        if len(held) == 3: open(os.environ['SEEN'], 'w').close()";
     let folder = tempfile::tempdir().unwrap();
     let seen = folder.path().join("seen");
     let stage = Stage::with(script, |config| config.ahead(8).env([("SEEN", seen.to_str().unwrap())]));
     stage.warm_up("0").await;
     let reload = async {
-        until("the program has both jobs", || seen.exists().then_some(())).await;
+        until("the program has all jobs", || seen.exists().then_some(())).await;
         stage.reload.request();
     };
-    let (ended, ()) = tokio::join!(run_all(&stage, &["1", "2"]), reload);
+    let (mut ended, ()) = tokio::join!(run_all(&stage, &["1", "2", "3"]), reload);
+    assert_eq!(ended.pop(), Some(Err(Outcome::Snoozed(Duration::from_secs(60)))));
     for one in ended {
         assert_eq!(failure(one).error, "withdrawn");
     }
