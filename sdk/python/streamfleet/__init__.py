@@ -5,6 +5,7 @@ producer uses your own redis-py client, synchronous or asyncio. The README besid
 """
 
 from ._cli import Accepted, AsyncCli, Cli, Refused, Unconfirmed
+from ._errors import Rule
 from ._outcome import Cancelled, Done, Drop, Fatal, Outcome, Retry, Snooze, Unknown
 from ._producer import (
     AsyncProducer,
@@ -13,6 +14,7 @@ from ._producer import (
     JobFailed,
     NotEnded,
     NotSent,
+    Options,
     Producer,
     Status,
     Submission,
@@ -51,10 +53,12 @@ __all__ = [
     "LogHandler",
     "NotEnded",
     "NotSent",
+    "Options",
     "Outcome",
     "Producer",
     "Refused",
     "Retry",
+    "Rule",
     "Snooze",
     "Status",
     "Submission",

@@ -5,7 +5,7 @@ from typing import Any, Optional, TypedDict
 from typing_extensions import assert_type
 
 import streamfleet
-from streamfleet import Accepted, AsyncProducer, Cli, Done, Drop, Fatal, Handler, Job, Outcome, Producer, Submission, job
+from streamfleet import Accepted, AsyncProducer, Cli, Done, Drop, Fatal, Handler, Job, Options, Outcome, Producer, Rule, Submission, job
 
 
 class Mail(TypedDict):
@@ -61,6 +61,9 @@ def failed(job: Job[Any], outcome: Outcome) -> None:
 
 assert_type(failed(Job("x"), Fatal("x")), None)
 streamfleet.errors({ValueError: "fatal", OSError: 30})
+rules: dict[type[BaseException], Rule] = {ValueError: "fatal", OSError: 30}
+streamfleet.errors(rules)
+options: Options = {"delay": 60}
 streamfleet.errors({ValueError: "fatale"})  # type: ignore[dict-item]
 
 
