@@ -1798,9 +1798,18 @@ class Worker {
       this.#output.sendLog(lineOf({ type: 'log', level: 'error', message }));
       return;
     }
-    attempt.failure = decided(this.#rules, error, `\n(${how})`);
+    attempt.failure = this.#brokenOff(job, error, `\n(${how})`);
     job.cancel('failed');
     attempt.timer = setTimeout(() => this.#end(attempt, attempt.failure), SETTLE_MS);
+  }
+
+  /** What follows an error that the handler has not thrown: of a `once` step, nobody knows how far it came. */
+  #brokenOff(job, error, note) {
+    const outcome = decided(this.#rules, error, note);
+    if (job?.message.step_kind !== 'once' || !(outcome instanceof Retry)) return outcome;
+    const unknown = new Unknown(outcome.message);
+    caused(unknown, error);
+    return unknown;
   }
 
   /** Ends the program after an error that nobody caught: nobody knows in what state it is. */
@@ -1811,7 +1820,7 @@ class Worker {
     // If only one job ran, it is to blame, unless the error belongs to another one, which has ended.
     const guilty = CONTEXT.getStore() ?? (this.#running.size === 1 ? [...this.#running.values()][0] : undefined);
     const blamed = this.#running.has(guilty?.job?.ref) ? [guilty] : [];
-    this.#giveUp(blamed, decided(this.#rules, error, `\n(${how}; the program ended)`), (lines) => {
+    this.#giveUp(blamed, this.#brokenOff(guilty?.job, error, `\n(${how}; the program ended)`), (lines) => {
       this.#output.send(lines);
       this.#output.end(() => process.exit(1));
       setTimeout(() => process.exit(1), CRASH_GRACE_MS);

@@ -529,6 +529,18 @@ test('what has failed before a crash has its own error, and what has not begun g
   });
 });
 
+test('a once step whose handler did not throw the error itself is unknown', async () => {
+  await withProgram(CRASHES, async (program) => {
+    await program.hello(1);
+    const once = { step: 'charge', step_kind: 'once' };
+    for (const type of ['reject', 'throw']) {
+      const { outcome, unknown, error } = await program.ask(type, null, once);
+      assert.deepEqual([outcome, unknown], ['retry', true], type);
+      assert.match(error, /^Error: nobody caught this\n[^]*, and nobody (handled|caught) it/);
+    }
+  });
+});
+
 test('a program with its own listener decides about rejections that belong to no job', async () => {
   const code = `process.on('unhandledRejection', (error) => console.error('own listener: ' + error.message)); ${CRASHES}`;
   await withProgram(code, async (program) => {
