@@ -19,6 +19,9 @@ def main() -> None:
     args = parser.parse_args()
     if os.isatty(0):
         sys.exit("This program takes jobs from a streamfleet worker: name it as the command of a pool.")
+    for module in filter(os.path.isfile, args.modules):
+        name = os.path.splitext(os.path.normpath(module))[0].replace(os.sep, ".")
+        parser.error(f"{module} is a file: name the module, such as {name}")
     _worker._Channel.claim()
     for module in args.modules:
         importlib.import_module(module)

@@ -591,6 +591,10 @@ class Sync(unittest.TestCase):
             self.assertEqual(program.hello()["types"], ["x"])
             self.assertEqual(program.ask("x")["result"], 1)
             self.assertEqual(program.end(), ([{"type": "bye"}], 0))
+            program = Program(args=["-m", "streamfleet", "./my_jobs.py"], cwd=folder)
+            self.addCleanup(program.__exit__)
+            self.assertEqual(program.end(), ([], 2))
+            self.assertIn("./my_jobs.py is a file: name the module, such as my_jobs\n", program.errors())
 
 
 RULES = """
