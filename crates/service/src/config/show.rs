@@ -129,3 +129,22 @@ impl Effective {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sources;
+
+    #[test]
+    fn the_query_of_an_endpoint_is_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.toml");
+        let handler = "handler.http.url = \"https://example.com/jobs?key=canary\"";
+        let toml = format!("[types.a]\n{handler}\n[types.b.steps.one]\nkind = \"auto\"\n{handler}\n");
+        std::fs::write(&file, toml).unwrap();
+        let effective = Sources::default().files([file]).read().unwrap();
+        for shown in [effective.toml(), effective.shown().to_string()] {
+            let masked = shown.matches("https://example.com/jobs?***").count();
+            assert!(masked == 2 && !shown.contains("canary"), "{shown}");
+        }
+    }
+}
