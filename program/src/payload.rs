@@ -1,12 +1,12 @@
 //! What a job got from its producer: its payload, decoded and cut at a bound, its headers, and the job that submitted it.
 
 use std::collections::BTreeMap;
-use std::io::Cursor;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde::{Deserialize as _, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 use streamfleet::job::{Encoding, Envelope};
+use streamfleet_engine::admin::unpacked;
 
 use super::output::{self, View};
 use super::results;
@@ -16,9 +16,6 @@ const SHOWN_BYTES: usize = 4096;
 
 /// … and the most that JSON output has.
 const JSON_BYTES: usize = 64 * 1024;
-
-/// MessagePack that is nested deeper than this is shown as bytes. Workers do not run it either.
-const MAX_DEPTH: usize = 64;
 
 /// What a job got, for JSON output.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -50,7 +47,7 @@ impl Input {
         });
         let encoding = Encoding::parse(&named);
         let is_cut = payload.len() > JSON_BYTES && !is_full;
-        let shown = shown(payload, encoding, if is_full { usize::MAX } else { SHOWN_BYTES });
+        let shown = shown(payload, encoding, if is_full { usize::MAX } else { SHOWN_BYTES }, is_cut);
         Self {
             payload: if is_cut { Value::Null } else { value(payload, encoding) },
             payload_bytes: payload.len(),
@@ -60,11 +57,6 @@ impl Input {
             parent: text("parent"),
             shown: Some(shown).filter(|_| !payload.is_empty()),
         }
-    }
-
-    /// Returns true if the payload is too large.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.payload_cut
     }
 
     /// Shows it to people.
@@ -86,6 +78,7 @@ fn value(payload: &[u8], encoding: Option<Encoding>) -> Value {
     match encoding {
         Some(Encoding::Json) if payload.is_empty() => Value::Null,
         Some(Encoding::Json) => results::value(payload),
+        // JSON cannot express all of MessagePack, such as binary data.
         Some(Encoding::Msgpack) => unpacked(payload).unwrap_or_else(|| plain(payload)),
         Some(Encoding::Raw) | None => plain(payload),
     }
@@ -98,18 +91,12 @@ fn plain(payload: &[u8]) -> Value {
     }
 }
 
-/// `None` for what JSON cannot express, such as binary data, and for what is not MessagePack or is nested too deep.
-pub(crate) fn unpacked(payload: &[u8]) -> Option<Value> {
-    let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
-    decoder.set_max_depth(MAX_DEPTH);
-    let value = Value::deserialize(&mut decoder).ok()?;
-    (decoder.position() == payload.len() as u64).then_some(value)
-}
-
-/// The payload as people read it: text as it is, MessagePack as JSON, anything else in hexadecimal; at most this many bytes.
-fn shown(payload: &[u8], encoding: Option<Encoding>, most: usize) -> String {
+/// The payload as people read it: text as it is, MessagePack as JSON unless it is cut, anything else in hexadecimal; at most this
+/// many bytes.
+fn shown(payload: &[u8], encoding: Option<Encoding>, most: usize, is_cut: bool) -> String {
     let is_packed = encoding == Some(Encoding::Msgpack);
-    let text = match is_packed.then(|| unpacked(payload)).flatten() {
+    // What is decoded takes much more memory than its bytes.
+    let text = match (is_packed && !is_cut).then(|| unpacked::<Value>(payload)).flatten() {
         Some(value) => value.to_string(),
         None => match std::str::from_utf8(payload) {
             Ok(text) if !is_packed => text.to_owned(),
@@ -159,6 +146,10 @@ mod tests {
         assert!(cut.payload_cut && cut.payload.is_null());
         let shown = cut.shown.unwrap();
         assert!(shown.ends_with("é … (131074 bytes in total; --full shows all of them)"), "{shown}");
+        let packed = rmp_serde::to_vec_named(&payload).unwrap();
+        let cut =
+            input(&[("payload", packed.as_slice()), ("encoding", &b"msgpack"[..])], false).shown.unwrap();
+        assert!(cut.starts_with("db0002"), "it is not decoded: {cut}");
         let full = input(&[("payload", payload.as_bytes())], true);
         assert!(!full.payload_cut);
         assert_eq!(full.shown.unwrap(), payload);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use streamfleet::job::{JobId, JobType, Lane, Parking, QueueName, State};
+use streamfleet::job::{Envelope, JobId, JobType, Lane, Parking, QueueName, State};
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{Attempt, LogLine, Progress, Status};
 use streamfleet_service::config::Effective;
@@ -105,13 +105,6 @@ pub(crate) struct Report {
     input: Option<Input>,
 }
 
-impl Report {
-    /// Returns true if its payload is too large to be shown, unless all of it is asked for.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.input.as_ref().is_some_and(Input::is_cut)
-    }
-}
-
 /// One attempt, for JSON output.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Attempt)]
@@ -160,7 +153,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.watch {
         return watch::run(&queue, status, context).await;
     }
-    let (report, remark) = gather((&broker, &context.effective), (&queue, &status), args.full).await?;
+    let (report, remark) = gather((&broker, &context.effective), (&queue, &status), |_| args.full).await?;
     if let Some(remark) = remark {
         output::print_stderr(&remark);
     }
@@ -173,12 +166,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Adds to a job's status its steps, and what it got; `is_full` adds a large payload too. The remark says why the payload is
-/// missing, if it cannot be read.
+/// Adds to a job's status its steps, and what it got; `is_full` says of its fields whether a large payload is added too. The remark
+/// says why the payload is missing, if it cannot be read.
 pub(crate) async fn gather(
     (broker, effective): (&Broker, &Effective),
     (queue, status): (&Queue, &Status),
-    is_full: bool,
+    is_full: impl FnOnce(&Envelope) -> bool,
 ) -> anyhow::Result<(Report, Option<String>)> {
     let steps = queue.steps().of(&status.id).await.context("failed to look up the steps")?;
     let steps = steps.as_ref().and_then(steps::summary);
@@ -186,7 +179,7 @@ pub(crate) async fn gather(
         Ok(fields) => (fields, None),
         Err(error) => (None, Some(format!("the job's payload cannot be read: {}", queue.with_keys(&error)))),
     };
-    let input = fields.map(|fields| Input::of(&fields, is_full));
+    let input = fields.map(|fields| Input::of(&fields, is_full(&fields)));
     let Obstacles { unserved, pool_down } = obstacles((broker, effective), queue, status).await;
     Ok((Report { steps, unserved, pool_down, input, ..report(queue, status) }, remark))
 }

@@ -1,7 +1,7 @@
 //! What a user implements: a [`Handler`] for one job type, and what the handler sees of its job.
 
 use std::future::Future;
-use std::io::Cursor;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use super::JobError;
 use super::delivery::Delivery;
 use super::reporter::Reports;
 use crate::event::{ChildEnding, Event};
+use crate::job::payload::read_msgpack;
 use crate::job::{
     Encoding, EntryId, JobId, JobSpec, JobType, Lane, Policy, QueueName, StepKind, StepName, TraceContext,
 };
@@ -86,9 +87,6 @@ pub trait Payload: Sized {
     fn decode(bytes: Bytes, encoding: Encoding) -> Result<Self, String>;
 }
 
-/// MessagePack that is nested deeper than this is rejected. `serde_json` has its own limit of 128.
-const MAX_DEPTH: usize = 64;
-
 impl<T: DeserializeOwned> Payload for T {
     fn decode(bytes: Bytes, encoding: Encoding) -> Result<Self, String> {
         match encoding {
@@ -101,11 +99,8 @@ impl<T: DeserializeOwned> Payload for T {
             Encoding::Msgpack => {
                 // As with JSON, a missing payload is nil.
                 let bytes = if bytes.is_empty() { Bytes::from_static(&[0xc0]) } else { bytes };
-                let mut decoder = rmp_serde::Deserializer::new(Cursor::new(&bytes));
-                decoder.set_max_depth(MAX_DEPTH);
-                let value = T::deserialize(&mut decoder)
+                let (value, left) = read_msgpack(&bytes, PhantomData::<T>)
                     .map_err(|error| format!("the payload is not the expected MessagePack: {error}"))?;
-                let left = (bytes.len() as u64).saturating_sub(decoder.position());
                 (left == 0)
                     .then_some(value)
                     .ok_or_else(|| format!("{left} bytes follow the MessagePack payload"))

@@ -42,6 +42,7 @@ pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
 pub use crate::job::incident::delivery::Delivery;
 pub use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKind, IncidentState};
 pub use crate::job::patch::{Patch, PatchError};
+pub use crate::job::payload::{read_msgpack, unpacked};
 pub use crate::{
     Acknowledgment, Action, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError,
     BulkJobs, BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,

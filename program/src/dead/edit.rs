@@ -10,13 +10,12 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::job::{Encoding, JobId, JobType};
-use streamfleet_engine::admin::{DeadLetter, EditError, LetterEdit};
+use streamfleet_engine::admin::{DeadLetter, EditError, LetterEdit, unpacked};
 use tempfile::TempDir;
 
 use crate::actor::{self, ActorArgs};
 use crate::exit::Exit;
 use crate::output;
-use crate::payload::unpacked;
 use crate::{Context, Wrong, enqueue};
 
 /// How `dead edit` is used.
@@ -224,7 +223,8 @@ fn as_text(payload: &[u8], encoding: Encoding) -> anyhow::Result<String> {
         }
         Encoding::Msgpack => {
             let why = "the payload has values, or an order of members, that JSON would not keep: use --set";
-            let value = unpacked(payload).ok_or_else(|| Wrong(why.to_owned()))?;
+            let value: Option<serde_json::Value> = unpacked(payload);
+            let value = value.ok_or_else(|| Wrong(why.to_owned()))?;
             // JSON would change it: bytes, 32-bit numbers, or the order of members.
             if rmp_serde::to_vec_named(&value)? != payload {
                 return Err(Wrong(why.to_owned()).into());
@@ -267,6 +267,8 @@ mod tests {
         for other in [&b"\xc4\x01a"[..], b"\xca\x3f\x80\x00\x00", b"\xcc\x01", b"\x01\x01"] {
             assert!(as_text(other, Encoding::Msgpack).is_err(), "{other:?}");
         }
+        let deep = [vec![0x91; 100], vec![0xc0]].concat();
+        assert!(as_text(&deep, Encoding::Msgpack).is_err(), "deeper than workers read it");
     }
 
     #[test]

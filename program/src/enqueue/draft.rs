@@ -9,6 +9,7 @@ use streamfleet::job::{
     ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, State, Timestamp, Tracking, UniqueKey,
 };
 use streamfleet::{Durability, RedisError, Submission, SubmitError, UniqueMode, UniqueScope};
+use streamfleet_engine::admin::unpacked;
 
 use crate::{Wrong, times};
 
@@ -156,16 +157,10 @@ pub(crate) fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, Stri
         },
         Encoding::Msgpack => match serde_json::from_slice::<serde_json::Value>(&bytes) {
             Ok(value) => rmp_serde::to_vec_named(&value).map_err(|error| error.to_string()),
-            Err(_) if is_msgpack(&bytes) => Ok(bytes),
+            Err(_) if unpacked::<IgnoredAny>(&bytes).is_some() => Ok(bytes),
             Err(error) => Err(format!("the payload is neither JSON ({error}) nor MessagePack")),
         },
     }
-}
-
-fn is_msgpack(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
-    let read: Result<IgnoredAny, _> = rmp_serde::from_read(&mut rest);
-    read.is_ok() && rest.is_empty()
 }
 
 /// How long a unique key excludes other jobs.

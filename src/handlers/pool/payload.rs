@@ -2,17 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Cursor;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::job::Encoding;
-use crate::job::payload::is_readable;
-
-/// MessagePack that is nested deeper than this travels as base64, as workers do not read it.
-const MAX_DEPTH: usize = 64;
+use crate::job::payload::{is_readable, read_msgpack};
 
 /// How many bytes are searched at once.
 const BLOCK_BYTES: usize = 256;
@@ -66,11 +62,9 @@ fn in_one_line(json: &[u8]) -> Cow<'_, [u8]> {
 /// Returns MessagePack as JSON, if JSON can express it. It is written as it is read: the values of a hostile payload would
 /// take a hundred times its size.
 fn unpacked(payload: &[u8]) -> Option<Vec<u8>> {
-    let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
-    decoder.set_max_depth(MAX_DEPTH);
     let mut json = Vec::new();
-    Plain(&mut json).deserialize(&mut decoder).ok()?;
-    (decoder.position() == payload.len() as u64).then_some(json)
+    let ((), left) = read_msgpack(payload, Plain(&mut json)).ok()?;
+    (left == 0).then_some(json)
 }
 
 /// Writes a value that loses nothing as JSON: no bytes, no other keys than texts, and only finite numbers.

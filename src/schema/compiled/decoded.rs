@@ -1,14 +1,14 @@
 //! A payload as the JSON value that its schema describes.
 
 use std::fmt;
-use std::io::Cursor;
+use std::marker::PhantomData;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::job::Encoding;
-use crate::job::payload::MSGPACK_DEPTH;
+use crate::job::payload::read_msgpack;
 
 /// Reads a payload within the bounds of workers' decoders. As for handlers, a missing payload is null. Bytes in MessagePack
 /// are base64 text, as in everything that shows payloads as JSON.
@@ -23,11 +23,9 @@ pub(super) fn decode(payload: &[u8], encoding: Encoding) -> Result<Value, String
             serde_json::from_slice(payload).map_err(|error| format!("it is not valid JSON: {error}"))
         }
         Encoding::Msgpack => {
-            let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
-            decoder.set_max_depth(MSGPACK_DEPTH);
-            let Unpacked(value) = Unpacked::deserialize(&mut decoder)
+            let (Unpacked(value), left) = read_msgpack(payload, PhantomData::<Unpacked>)
                 .map_err(|error| format!("it is not MessagePack that JSON can express: {error}"))?;
-            match (payload.len() as u64).saturating_sub(decoder.position()) {
+            match left {
                 0 => Ok(value),
                 left => Err(format!("it is not one MessagePack value: {left} bytes follow")),
             }

@@ -1,16 +1,38 @@
-//! Whether workers can read a payload: they bound what they decode.
+//! Reading payloads, and whether workers can read one: they bound what they decode.
 
 use std::io::Cursor;
+use std::marker::PhantomData;
 
-use serde::de::{Deserialize as _, IgnoredAny};
+use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny};
 
 use super::Encoding;
 
 /// JSON that is nested this deep is not read: the limit of `serde_json`.
 const JSON_DEPTH: usize = 128;
 
-/// MessagePack that is nested deeper than this is not read.
-pub const MSGPACK_DEPTH: usize = 64;
+/// MessagePack that is nested deeper than this is not read: each level takes space on the stack of a thread.
+const MSGPACK_DEPTH: usize = 64;
+
+/// Reads MessagePack that somebody sent: everything that does so calls this. Returns the value, and how many bytes follow it.
+///
+/// # Errors
+///
+/// If it is not what the seed expects, or is nested too deep.
+pub fn read_msgpack<'de, S: DeserializeSeed<'de>>(
+    payload: &[u8],
+    seed: S,
+) -> Result<(S::Value, u64), rmp_serde::decode::Error> {
+    let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
+    decoder.set_max_depth(MSGPACK_DEPTH);
+    let value = seed.deserialize(&mut decoder)?;
+    Ok((value, (payload.len() as u64).saturating_sub(decoder.position())))
+}
+
+/// Does the same for a payload that is one value of this type. `None` if it is not.
+pub fn unpacked<T: DeserializeOwned>(payload: &[u8]) -> Option<T> {
+    let (value, left) = read_msgpack(payload, PhantomData::<T>).ok()?;
+    (left == 0).then_some(value)
+}
 
 /// Returns true if these bytes are one value of this encoding, within the bounds of the workers' decoders.
 pub fn is_readable(payload: &[u8], encoding: Encoding) -> bool {
@@ -21,11 +43,7 @@ pub fn is_readable(payload: &[u8], encoding: Encoding) -> bool {
                 && serde_json::from_slice::<IgnoredAny>(payload).is_ok()
                 && (is_shallow(payload) || json_depth(payload) < JSON_DEPTH)
         }
-        Encoding::Msgpack => {
-            let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
-            decoder.set_max_depth(MSGPACK_DEPTH);
-            IgnoredAny::deserialize(&mut decoder).is_ok() && decoder.position() == payload.len() as u64
-        }
+        Encoding::Msgpack => unpacked::<IgnoredAny>(payload).is_some(),
         Encoding::Raw => true,
     }
 }

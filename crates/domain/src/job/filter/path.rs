@@ -1,17 +1,14 @@
 //! Finds one value in a payload by its path, such as `.items[0].sku`, without building the rest of the payload.
 
 use std::fmt;
-use std::io::Cursor;
 
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::job::Encoding;
+use crate::job::payload::read_msgpack;
 
 /// The most steps of a path.
 const MAX_STEPS: usize = 32;
-
-/// MessagePack that is nested deeper than this is not read, as workers do not run it. `serde_json` has its own limit of 128.
-const MAX_DEPTH: usize = 64;
 
 /// Where a value is in a payload: at least one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,10 +96,8 @@ impl Path {
                 Some(found)
             }
             Encoding::Msgpack => {
-                let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
-                decoder.set_max_depth(MAX_DEPTH);
-                let found = walk.deserialize(&mut decoder).ok()?;
-                (decoder.position() == payload.len() as u64).then_some(found)
+                let (found, left) = read_msgpack(payload, walk).ok()?;
+                (left == 0).then_some(found)
             }
             Encoding::Raw => None,
         }
