@@ -20,6 +20,10 @@ units() {
   fi
   local each
   for each in streamfleet streamfleet-console; do unit "$each"; done
+  # Of the keys of a unit and those of a drop-in, systemd takes the same as if the latter stood below the former.
+  local copy="$work/other-user@check.service"
+  { sed -e "s#/usr/bin/streamfleet#$(command -v true)#" -e '/^\[Install\]/,$d' systemd/streamfleet@.service; cat systemd/other-user.conf; } >"$copy"
+  expect "systemd: other-user.conf: verify" said_nothing systemd-analyze verify "$copy"
 }
 
 unit() {

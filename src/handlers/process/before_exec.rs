@@ -20,7 +20,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, chdir, getpid, getppid, set_parent_process_death_signal, setsid, waitpid,
 };
 
-use super::identity::give_up_capabilities;
+use super::identity::{Identity, give_up_capabilities};
 use super::invocation::{Image, SHELL};
 
 /// How the stack of a child is aligned, on every machine.
@@ -61,30 +61,13 @@ struct Start<'a> {
 pub(super) fn start(image: &mut Image, standard: &[OwnedFd; 3]) -> io::Result<Pid> {
     let standard = standard.each_ref().map(AsRawFd::as_raw_fd);
     let mut start = Start { image, standard, parent: getpid(), error: None };
-    let mut stack = Vec::<StackSlot>::with_capacity(STACK_SLOTS);
-    let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
     let began = Instant::now();
-    let blocked = AllBlocked::new();
-    #[expect(unsafe_code, reason = "no safe call starts a child that shares memory and dies with its parent")]
-    // SAFETY: the stack grows down from its end, is aligned and large enough, and nothing else uses it. CLONE_VFORK
-    // suspends this thread until the child has ended or shares no memory any more, so the child has `start` and all it
-    // refers to for itself, as a callee would. No signal handler runs in the child: all signals are blocked, and it
-    // unblocks them when it has no handlers left.
-    let cloned = unsafe {
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        libc::clone(child, top.cast(), flags, ptr::from_mut(&mut start).cast())
-    };
-    let failed = io::Error::last_os_error();
-    drop(blocked);
-    if cloned < 0 {
-        return Err(failed);
-    }
-    let pid = Pid::from_raw(cloned).expect("no child has the number zero");
+    let pid = with_child(child, ptr::from_mut(&mut start).cast())?;
     match start.error {
         None => {
             if began.elapsed() >= Duration::from_secs(LONGEST_START_S.into()) {
                 tracing::warn!(
-                    pid = cloned,
+                    pid = pid.as_raw_nonzero().get(),
                     "the start of a program took {LONGEST_START_S} s, so it was killed unless it had just begun: a file system does \
                      not answer, programs of its user stop it, or this process was frozen"
                 );
@@ -97,6 +80,58 @@ pub(super) fn start(image: &mut Image, standard: &[OwnedFd; 3]) -> io::Result<Pi
             Err(error.into())
         }
     }
+}
+
+/// Finds out whether a child may become this user, by one that does so and ends. This process may have the right, and a filter of system
+/// calls may refuse it all the same.
+///
+/// # Errors
+///
+/// What the system says.
+pub(super) fn rehearse(identity: &Identity) -> io::Result<()> {
+    let mut rehearsal = Rehearsal { identity, error: None };
+    let pid = with_child(rehearsing, ptr::from_mut(&mut rehearsal).cast())?;
+    // If somebody else reaped it, there is nothing left to do.
+    retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok();
+    rehearsal.error.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// What a child needs that only becomes a user.
+struct Rehearsal<'a> {
+    identity: &'a Identity,
+    error: Option<Errno>,
+}
+
+/// The whole life of a child that only becomes a user.
+extern "C" fn rehearsing(rehearsal: *mut c_void) -> c_int {
+    #[expect(unsafe_code, reason = "C passes a plain pointer")]
+    // SAFETY: this is the `rehearsal` of the function `rehearse`, which waits.
+    let rehearsal = unsafe { &mut *rehearsal.cast::<Rehearsal<'_>>() };
+    kill_unless_in_time();
+    rehearsal.error = rehearsal.identity.assume().err();
+    NOT_STARTED
+}
+
+/// Starts a child that lives this life, and waits until it has ended or become a program.
+fn with_child(life: extern "C" fn(*mut c_void) -> c_int, argument: *mut c_void) -> io::Result<Pid> {
+    let mut stack = Vec::<StackSlot>::with_capacity(STACK_SLOTS);
+    let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
+    let blocked = AllBlocked::new();
+    #[expect(unsafe_code, reason = "no safe call starts a child that shares memory and dies with its parent")]
+    // SAFETY: the stack grows down from its end, is aligned and large enough, and nothing else uses it. CLONE_VFORK
+    // suspends this thread until the child has ended or shares no memory any more, so the child has `argument` and all it
+    // refers to for itself, as a callee would. No signal handler runs in the child: all signals are blocked, and it
+    // unblocks them when it has no handlers left.
+    let cloned = unsafe {
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        libc::clone(life, top.cast(), flags, argument)
+    };
+    let failed = io::Error::last_os_error();
+    drop(blocked);
+    if cloned < 0 {
+        return Err(failed);
+    }
+    Ok(Pid::from_raw(cloned).expect("no child has the number zero"))
 }
 
 /// The whole life of a child that does not become the program.

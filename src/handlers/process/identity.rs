@@ -206,6 +206,25 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_could_not_become_a_user_learns_it_before_there_is_a_job() {
+        use super::super::before_exec::rehearse;
+
+        if !getuid().is_root() {
+            return println!("not root, so no other user can be chosen");
+        }
+        let nobody = Identity::find("nobody", None).unwrap().unwrap();
+        rehearse(&nobody).unwrap();
+        // Only this thread gives up its rights, as a filter of system calls would take them.
+        let refused = std::thread::spawn(move || {
+            let none = CapabilitySet::empty();
+            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+                .unwrap();
+            rehearse(&nobody).unwrap_err()
+        });
+        assert_eq!(refused.join().unwrap().kind(), std::io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
     fn a_number_and_a_name_are_the_same_user() {
         if !getuid().is_root() {
             return println!("not root, so no other user can be chosen");

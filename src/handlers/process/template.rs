@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::before_exec::rehearse;
 use super::identity::Identity;
 use super::invocation::Invocation;
 use super::search::find_program;
@@ -104,6 +105,13 @@ impl Template<'_> {
     pub(in crate::handlers) fn setting(&self) -> Result<Setting, String> {
         let found = self.user.map(|user| Identity::find(user, self.group)).transpose();
         let identity = found.map_err(|(key, why)| format!("{}.{key}: {why}", self.handler))?.flatten();
+        if let Some(Err(error)) = identity.as_ref().map(rehearse) {
+            return Err(format!(
+                "{}.user: no program of this process can become this user, although it has the capabilities: {error}. A filter of system \
+                 calls (`SystemCallFilter=` of systemd) or a user namespace (`PrivateUsers=`) may be why",
+                self.handler
+            ));
+        }
         let names = INHERITED.into_iter().chain(self.pass_env.iter().map(String::as_str));
         // Another user has another home, or none.
         let names = names.filter(|name| identity.is_none() || *name != "HOME");
