@@ -25,8 +25,9 @@ use crate::console::api::asked_by;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
-/// How many passwords are checked at once. Each check takes 19 MiB.
-const PASSWORDS_AT_ONCE: usize = 2;
+/// How many passwords of strangers are checked at once, and how many of people who have logged in from the same address. Each check
+/// takes 19 MiB.
+const PASSWORDS_AT_ONCE: usize = 1;
 
 /// After this many wrong tokens, an address waits.
 const WRONG_TOKENS: u32 = 20;
@@ -36,6 +37,7 @@ pub(in crate::console) struct Gatekeeper {
     pub(super) sessions: Sessions,
     pub(super) logins: login::Limits,
     pub(super) checking: Semaphore,
+    pub(super) checking_familiar: Semaphore,
     /// The secret of the link that the console prints if there is no other way to log in.
     link: Option<String>,
     accounts: Option<AccountsFile>,
@@ -84,6 +86,7 @@ impl Gatekeeper {
             sessions: Sessions::new(key.unwrap_or_else(Key::random), section.session_lifetime),
             logins: login::Limits::default(),
             checking: Semaphore::new(PASSWORDS_AT_ONCE),
+            checking_familiar: Semaphore::new(PASSWORDS_AT_ONCE),
             link: (!has_logins).then(super::random_text),
             accounts,
             proxy,

@@ -1,6 +1,9 @@
 //! Logging in and out.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use argon2::Argon2;
@@ -13,6 +16,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use streamfleet_service::server::network_of;
+use tokio::sync::Semaphore;
 
 use super::accounts::MAX_NAME_BYTES;
 use super::gatekeeper::{Gatekeeper, foreign};
@@ -44,6 +48,9 @@ const NOBODY: &str =
 /// The bytes of a salt, as RFC 9106 recommends.
 const SALT_BYTES: usize = 16;
 
+/// How many names with addresses are remembered.
+const MAX_FAMILIAR: usize = 10_000;
+
 /// How often logins may fail. Nothing bounds how often they fail for one name from anywhere: with such a bound, anybody could lock
 /// out the person who has that name.
 pub(super) struct Limits {
@@ -51,6 +58,11 @@ pub(super) struct Limits {
     pair: Limiter<(String, IpAddr)>,
     /// For all names from one address.
     address: Limiter<IpAddr>,
+    /// Names with the addresses from which these people have logged in.
+    familiar: Mutex<HashSet<(String, IpAddr)>>,
+    reports: Limiter<()>,
+    /// How many failures the log does not have.
+    unreported: AtomicU64,
 }
 
 impl Default for Limits {
@@ -58,6 +70,9 @@ impl Default for Limits {
         Self {
             pair: Limiter::new(5, Duration::from_secs(60)),
             address: Limiter::new(20, Duration::from_secs(30)),
+            familiar: Mutex::default(),
+            reports: Limiter::new(20, Duration::from_secs(1)),
+            unreported: AtomicU64::new(0),
         }
     }
 }
@@ -70,11 +85,34 @@ impl Limits {
         self.pair.take((name.to_owned(), client))
     }
 
-    /// Gives it back: it was right.
+    /// Logs a failure, without the name: some people type their password there. Many failures do not fill the log.
+    fn report(&self, client: IpAddr, why: &'static str) {
+        if self.reports.take(()).is_err() {
+            self.unreported.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let unreported = self.unreported.swap(0, Ordering::Relaxed);
+        tracing::warn!(%client, why, unreported, "a login to the console failed");
+    }
+
+    /// Gives it back: it was right. From now on, this person is familiar there.
     fn give_back(&self, name: &str, client: IpAddr) {
         let client = network_of(client);
-        self.pair.give_back(&(name.to_owned(), client));
+        let pair = (name.to_owned(), client);
+        self.pair.give_back(&pair);
         self.address.give_back(&client);
+        let mut familiar = self.familiar.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only those who have a password can fill it.
+        if familiar.len() >= MAX_FAMILIAR {
+            familiar.clear();
+        }
+        familiar.insert(pair);
+    }
+
+    /// Whether this person has logged in from there before.
+    fn is_familiar(&self, name: &str, client: IpAddr) -> bool {
+        let familiar = self.familiar.lock().unwrap_or_else(PoisonError::into_inner);
+        familiar.contains(&(name.to_owned(), network_of(client)))
     }
 }
 
@@ -138,6 +176,7 @@ pub(super) async fn log_in(
     // Nobody has a longer name, and the limits keep names.
     let name = if name.len() <= MAX_NAME_BYTES { name } else { String::new() };
     if let Err(wait) = gatekeeper.logins.take(&name, client) {
+        gatekeeper.logins.report(client, "too many attempts");
         let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wait(wait)));
         *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
@@ -145,9 +184,12 @@ pub(super) async fn log_in(
     }
     let known = gatekeeper.accounts().person(&name).and_then(|account| account.password.clone());
     let hash = known.clone().unwrap_or_else(|| NOBODY.into());
-    let is_right = verified(gatekeeper, hash.clone(), password).await && known.is_some();
+    // Those whom strangers at many addresses make wait are strangers, too.
+    let is_familiar = gatekeeper.logins.is_familiar(&name, client);
+    let checking = if is_familiar { &gatekeeper.checking_familiar } else { &gatekeeper.checking };
+    let is_right = verified(checking, hash.clone(), password).await && known.is_some();
     if !is_right {
-        tracing::warn!(%client, "a login to the console failed");
+        gatekeeper.logins.report(client, "the name or the password is wrong");
         let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wrong));
         *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
         return response;
@@ -157,8 +199,8 @@ pub(super) async fn log_in(
 }
 
 /// Checks a password, which takes long on purpose.
-async fn verified(gatekeeper: &Gatekeeper, hash: SecretString, password: SecretString) -> bool {
-    let Ok(_permit) = gatekeeper.checking.acquire().await else { return false };
+async fn verified(checking: &Semaphore, hash: SecretString, password: SecretString) -> bool {
+    let Ok(_permit) = checking.acquire().await else { return false };
     let check = move || {
         let hash = PasswordHash::new(hash.expose_secret());
         let right = |hash| Argon2::default().verify_password(password.expose_secret().as_bytes(), &hash);
@@ -270,6 +312,25 @@ mod tests {
         let neighbor = "2001:db8::ffff:2".parse().unwrap();
         assert!(limits.take("ann", neighbor).is_err(), "the same network");
         assert!(limits.take("ann", "2001:db8:0:1::1".parse().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn who_has_logged_in_is_familiar_there_only() {
+        let (limits, client) = (Limits::default(), "2001:db8::1".parse().unwrap());
+        assert!(!limits.is_familiar("ann", client));
+        limits.give_back("ann", client);
+        assert!(limits.is_familiar("ann", "2001:db8::ffff:2".parse().unwrap()), "the same network");
+        assert!(!limits.is_familiar("bob", client));
+        assert!(!limits.is_familiar("ann", "10.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn many_failures_do_not_fill_the_log() {
+        let (limits, client) = (Limits::default(), "10.0.0.1".parse().unwrap());
+        for _ in 0..10_000 {
+            limits.report(client, "too many attempts");
+        }
+        assert!(limits.unreported.load(Ordering::Relaxed) > 5_000);
     }
 
     #[test]

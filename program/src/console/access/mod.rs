@@ -21,7 +21,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
@@ -34,13 +34,16 @@ pub(super) use self::mask::{ABOUT_JOBS, CONTENT_HASH, Mask, without_values};
 pub(super) use self::person::{Csrf, Grants, HasSession, Person};
 pub(super) use self::role::{Needs, Role};
 pub(super) use self::session::random_text;
-use super::api::Work;
+use super::api::announced;
 use super::problem::Problem;
 use super::routes::Routes;
 use super::site::Site;
 
 /// How long a form may take to arrive.
 const FORM_WITHIN: Duration = Duration::from_secs(60);
+
+/// How often a form is in memory: as it arrives, in one piece, and as what its fields say.
+const FORM_COPIES: usize = 3;
 
 /// The routes to log in and out.
 pub(super) fn routes() -> Routes {
@@ -65,7 +68,7 @@ pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) ->
 }
 
 /// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names. Only then is a form read,
-/// to see whether it is one of ours; one that may have a large payload takes a place. What operators change goes on after a client is gone:
+/// to see whether it is one of ours; the memory of one that has a large payload counts. What operators change goes on after a client is gone:
 /// it would otherwise be done in part, or be missing in the audit.
 async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
@@ -78,30 +81,32 @@ async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> R
     }
     let is_safe = origin::is_safe(&parts.method);
     let site = parts.extensions.get::<Site>().filter(|_| !is_safe).cloned();
-    let large = site.as_ref().filter(|_| most > MAX_FORM_BYTES && is_large(&parts.headers));
-    let _place = match large.map(|site| site.desk().begin(Work::Form)).transpose() {
-        Ok(place) => place,
-        Err(problem) => return problem.into_response(),
-    };
+    let large = site.as_ref().filter(|_| most > MAX_FORM_BYTES);
+    let bytes = announced(&parts.headers, most);
+    if let Some(Err(problem)) = large.map(|site| site.desk().hold(FORM_COPIES * bytes)) {
+        return problem.into_response();
+    }
     let ours = login::from_our_page(Request::from_parts(parts, body), most);
-    let ours = tokio::time::timeout(FORM_WITHIN, ours).await.unwrap_or_else(|_| {
-        let why = format!("the form did not arrive within {} s", FORM_WITHIN.as_secs());
-        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the form is too slow", why))
-    });
+    let ours = tokio::time::timeout(FORM_WITHIN, ours).await.unwrap_or_else(|_| Err(too_slow()));
     let answer = match ours {
         Ok(request) => next.run(request),
         Err(problem) => return problem.into_response(),
     };
+    // Nobody has looked at a form of a token, or of somebody who is not logged in: the route reads it.
+    if needs == Needs::Nothing {
+        return tokio::time::timeout(FORM_WITHIN, answer)
+            .await
+            .unwrap_or_else(|_| too_slow().into_response());
+    }
     match site.filter(|_| needs >= Needs::Role(Role::Operator)) {
         Some(site) => site.desk().complete(answer).await.into_response(),
         None => answer.await,
     }
 }
 
-/// Whether a form may be larger than one without a payload. It may have any size if its head does not say it.
-fn is_large(headers: &HeaderMap) -> bool {
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    length.is_none_or(|length: usize| length > MAX_FORM_BYTES)
+fn too_slow() -> Problem {
+    let why = format!("the form did not arrive within {} s", FORM_WITHIN.as_secs());
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "the form is too slow", why)
 }
 
 fn may(person: Option<&Person>, needs: Needs, queue: Option<&QueueName>) -> Result<(), Problem> {
