@@ -1,10 +1,13 @@
 //! The work behind requests: how much of it may be done at once, and what goes on after a client is gone.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::body::{Body, HttpBody as _};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use futures_util::StreamExt as _;
 use streamfleet::Shutdown;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -15,18 +18,60 @@ use crate::console::problem::Problem;
 /// How long changes may go on once the process is asked to stop. They stop between two pages.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// How much memory large bodies, payloads and answers may take in a console, so that it fits into 512 MiB, …
+const MOST_BYTES: usize = 240 * MIB;
+
+/// … and how much of it one person or program may take.
+const MOST_BYTES_OF_ONE: usize = 160 * MIB;
+
+const MIB: usize = 1 << 20;
+
+/// Less than this is not counted.
+pub(super) const SMALL_BYTES: usize = 64 * 1024;
+
 tokio::task_local! {
     /// Who sent the request that this task answers.
-    static ASKER: Arc<str>;
+    static ASKER: Arc<Asker>;
+}
+
+/// Who sent a request, and the memory that it takes until its answer is sent.
+struct Asker {
+    name: Arc<str>,
+    memory: Mutex<Vec<Held>>,
+}
+
+impl Asker {
+    fn new(name: &str) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), memory: Mutex::default() })
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Vec<Held>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Answers a request of this asker, a person or a program, whose work counts as theirs.
-pub(in crate::console) async fn asked_by<T>(asker: &str, answer: impl Future<Output = T>) -> T {
-    ASKER.scope(asker.into(), answer).await
+pub(in crate::console) async fn asked_by(asker: &str, answer: impl Future<Output = Response>) -> Response {
+    let asker = Asker::new(asker);
+    let response = ASKER.scope(Arc::clone(&asker), answer).await;
+    if asker.memory().is_empty() {
+        return response;
+    }
+    // The answer is in memory until the client has read it.
+    let bytes = response.body().size_hint().exact();
+    let (mut parts, body) = response.into_parts();
+    if let Some(bytes) = bytes {
+        parts.headers.entry(header::CONTENT_LENGTH).or_insert(HeaderValue::from(bytes));
+    }
+    let pieces = body.into_data_stream().map(move |piece| {
+        let _held = &asker;
+        piece
+    });
+    Response::from_parts(parts, Body::from_stream(pieces))
 }
 
-fn asker() -> Arc<str> {
-    ASKER.try_with(Arc::clone).unwrap_or_else(|_| "".into())
+fn asker() -> Arc<Asker> {
+    ASKER.try_with(Arc::clone).unwrap_or_else(|_| Asker::new(""))
 }
 
 /// The work behind requests.
@@ -35,9 +80,7 @@ pub(in crate::console) struct Desk {
     searches: Arc<Places>,
     changes: Arc<Places>,
     batches: Arc<Places>,
-    bodies: Arc<Places>,
-    forms: Arc<Places>,
-    payloads: Arc<Places>,
+    memory: Arc<Places>,
     streams: Arc<Places>,
     running: Mutex<JoinSet<()>>,
     pub(super) feeds: Feeds,
@@ -54,12 +97,6 @@ pub(in crate::console) enum Work {
     Change,
     /// Take a body with many jobs, and answer with their fates.
     Batch,
-    /// Take any other body that is large.
-    Body,
-    /// Show a large payload.
-    Payload,
-    /// Take a form with a large payload. It is held several times over: as it was sent, decoded, and as a payload.
-    Form,
     /// Send live events.
     Events,
 }
@@ -70,6 +107,8 @@ struct Places {
     most: usize,
     /// … and how many of them one person or program may have.
     most_of_one: usize,
+    /// How many of them people count as one: memory is counted in bytes.
+    unit: usize,
     /// What those who have one do, in words.
     what: &'static str,
     taken: Mutex<HashMap<Arc<str>, usize>>,
@@ -80,30 +119,33 @@ struct Places {
 pub(in crate::console) struct Held {
     of: Arc<Places>,
     asker: Arc<str>,
+    places: usize,
 }
 
 impl Places {
     fn new(most: usize, most_of_one: usize, what: &'static str) -> Arc<Self> {
-        Arc::new(Self { most, most_of_one, what, taken: Mutex::default() })
+        Arc::new(Self { most, most_of_one, unit: 1, what, taken: Mutex::default() })
     }
 
-    fn take(self: &Arc<Self>, asker: Arc<str>) -> Result<Held, Problem> {
+    fn take(self: &Arc<Self>, asker: Arc<str>, places: usize) -> Result<Held, Problem> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if taken.values().sum::<usize>() >= self.most {
+        if taken.values().sum::<usize>().saturating_add(places) > self.most {
             return Err(Problem::busy(format!(
                 "{} {} already, the maximum: try again later",
-                self.most, self.what
+                self.most / self.unit,
+                self.what
             )));
         }
-        let own = taken.entry(Arc::clone(&asker)).or_default();
-        if *own >= self.most_of_one {
+        let own = taken.get(&asker).copied().unwrap_or_default();
+        if own.saturating_add(places) > self.most_of_one {
             return Err(Problem::busy(format!(
                 "{} {} for you already, the maximum for one person or token: try again when one has ended",
-                self.most_of_one, self.what
+                self.most_of_one / self.unit,
+                self.what
             )));
         }
-        *own += 1;
-        Ok(Held { of: Arc::clone(self), asker })
+        taken.insert(Arc::clone(&asker), own + places);
+        Ok(Held { of: Arc::clone(self), asker, places })
     }
 }
 
@@ -111,7 +153,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut taken = self.of.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = taken.get_mut(&self.asker) {
-            *own -= 1;
+            *own -= self.places;
             if *own == 0 {
                 taken.remove(&self.asker);
             }
@@ -126,9 +168,13 @@ impl Default for Desk {
             searches: Places::new(8, 4, "searches run"),
             changes: Places::new(4, 2, "changes of many jobs run"),
             batches: Places::new(16, 8, "bodies with many jobs arrive"),
-            bodies: Places::new(32, 16, "large bodies arrive"),
-            forms: Places::new(4, 2, "large forms arrive"),
-            payloads: Places::new(2, 1, "large payloads are shown"),
+            memory: Arc::new(Places {
+                most: MOST_BYTES,
+                most_of_one: MOST_BYTES_OF_ONE,
+                unit: MIB,
+                what: "MiB are taken by large bodies and payloads",
+                taken: Mutex::default(),
+            }),
             streams: Places::new(1000, 100, "clients read live events"),
             running: Mutex::default(),
             feeds: Feeds::default(),
@@ -148,12 +194,32 @@ impl Desk {
             Work::Search => &self.searches,
             Work::Change => &self.changes,
             Work::Batch => &self.batches,
-            Work::Body => &self.bodies,
-            Work::Form => &self.forms,
-            Work::Payload => &self.payloads,
             Work::Events => &self.streams,
         };
-        places.take(asker())
+        places.take(Arc::clone(&asker().name), 1)
+    }
+
+    /// Notes that this request takes so much memory from now on, until its answer is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] with the status 413 if that is more than a person or program may ever have, or 429 if others have it.
+    pub(in crate::console) fn hold(&self, bytes: usize) -> Result<(), Problem> {
+        if bytes <= SMALL_BYTES {
+            return Ok(());
+        }
+        if bytes > MOST_BYTES_OF_ONE {
+            let why = format!(
+                "this would take {} MiB of memory, and a person or token may have {}: use fewer values, or the command line",
+                bytes / MIB,
+                MOST_BYTES_OF_ONE / MIB
+            );
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too large for the console", why));
+        }
+        let asker = asker();
+        let held = self.memory.take(Arc::clone(&asker.name), bytes)?;
+        asker.memory().push(held);
+        Ok(())
     }
 
     /// Does work to its end, even if the client goes away.
@@ -213,21 +279,20 @@ pub(super) async fn within<T>(
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+
     use super::*;
 
     async fn taken(desk: &Desk, asker: &str, work: Work, most: usize) -> Vec<Held> {
-        asked_by(asker, async { (0..most).map_while(|_| desk.begin(work).ok()).collect() }).await
+        let taking = async { (0..most).map_while(|_| desk.begin(work).ok()).collect() };
+        ASKER.scope(Asker::new(asker), taking).await
     }
 
     #[tokio::test]
     async fn work_is_bounded_in_number_and_for_each_person() {
-        for (work, most, most_of_one) in [
-            (Work::Search, 8, 4),
-            (Work::Form, 4, 2),
-            (Work::Payload, 2, 1),
-            (Work::Events, 1000, 100),
-            (Work::Wait, 256, 128),
-        ] {
+        for (work, most, most_of_one) in
+            [(Work::Search, 8, 4), (Work::Events, 1000, 100), (Work::Wait, 256, 128)]
+        {
             let desk = Desk::default();
             let own = taken(&desk, "=ann", work, most).await;
             assert_eq!(own.len(), most_of_one);
@@ -246,8 +311,39 @@ mod tests {
     #[tokio::test]
     async fn work_that_goes_on_alone_counts_as_its_persons() {
         let desk = Desk::default();
-        let held = asked_by("=ann", desk.complete(async { asker() })).await;
-        assert_eq!(&*held.unwrap(), "=ann");
+        let held = ASKER.scope(Asker::new("=ann"), desk.complete(async { asker() })).await;
+        assert_eq!(&*held.unwrap().name, "=ann");
+    }
+
+    #[tokio::test]
+    async fn memory_is_bounded_until_the_answer_is_sent() {
+        let desk = Desk::default();
+        let answering = |asker, bytes| {
+            let desk = &desk;
+            asked_by(asker, async move {
+                desk.hold(bytes).map_or_else(IntoResponse::into_response, |()| "done".into_response())
+            })
+        };
+        let first = answering("=ann", 100 * MIB).await;
+        let length = first.headers().get(header::CONTENT_LENGTH).cloned();
+        assert_eq!((first.status(), length), (StatusCode::OK, Some(4_u64.into())));
+        let status = |response: &Response| response.status();
+        assert_eq!(
+            status(&answering("=ann", 61 * MIB).await),
+            StatusCode::TOO_MANY_REQUESTS,
+            "too much for one"
+        );
+        assert_eq!(
+            status(&answering("=bob", 141 * MIB).await),
+            StatusCode::TOO_MANY_REQUESTS,
+            "too much for all"
+        );
+        let second = answering("=bob", 140 * MIB).await;
+        assert_eq!(status(&second), StatusCode::OK);
+        assert_eq!(status(&answering("=eve", SMALL_BYTES).await), StatusCode::OK, "small ones are free");
+        drop((first, second));
+        assert_eq!(status(&answering("=ann", 160 * MIB).await), StatusCode::OK);
+        assert_eq!(status(&answering("=ann", 161 * MIB).await), StatusCode::PAYLOAD_TOO_LARGE);
     }
 
     #[tokio::test]

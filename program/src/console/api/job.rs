@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use streamfleet::job::{Encoding, Envelope, JobId};
 use streamfleet::{Producer, Queue, WaitError};
-use streamfleet_engine::admin::{Filter, Status};
+use streamfleet_engine::admin::{Filter, Status, unpacked};
 use utoipa_axum::routes;
 
 use super::MAX_WAIT;
@@ -19,12 +19,15 @@ use super::failure::{failed, redis};
 use super::place::Place;
 use super::privacy::View;
 use super::revision::Revision;
+use super::weight::hold_decoded;
 use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::payload::unpacked;
 use crate::status::{self, Report};
+
+/// How often the bytes of a payload are in memory while it is shown: as they came, as text, and as the answer.
+const COPIES: usize = 3;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -63,20 +66,23 @@ async fn get_job(
         wait_for(&site, &queue, &status.id, longest).await?;
         status = found(&site, &queue, &id).await?;
     }
-    let gather = |full| status::gather((site.broker(), site.effective()), (&queue, &status), full);
-    let mut gathered = gather(false).await.map_err(failed)?;
-    // A large payload takes many times its memory: few are decoded at once, and none for somebody who does not see it.
-    let is_large = full && person.sees_payloads() && gathered.0.is_cut();
-    let place = is_large.then(|| site.desk().begin(Work::Payload)).transpose()?;
-    if place.is_some() {
-        gathered = gather(true).await.map_err(failed)?;
-    }
-    let (report, remark) = gathered;
+    let mut held = Ok(());
+    let is_full = |fields: &Envelope| {
+        if full && person.sees_payloads() {
+            held = hold(&site, fields, 2);
+        }
+        full && person.sees_payloads() && held.is_ok()
+    };
+    let gathered = status::gather((site.broker(), site.effective()), (&queue, &status), is_full).await;
+    held?;
+    let (report, remark) = gathered.map_err(failed)?;
     if let Some(remark) = remark {
         tracing::warn!(remark, "a job is shown without its payload");
     }
     let mut response = View::of(&person, &site).json(&report)?.into_response();
-    if status.due.is_some() {
+    // A revision that comes back would tell others that they have guessed the former payload.
+    let sees_all = person.sees_payloads() && site.mask().is_empty();
+    if status.due.is_some() && sees_all {
         let delayed = queue.delayed().get(&status.id).await.map_err(redis("failed to read the job"))?;
         if let Some(job) = delayed {
             response.headers_mut().insert(header::ETAG, Revision::of_job(&job, &site).header());
@@ -136,16 +142,30 @@ async fn get_payload(
     View::of(&person, &site).check_payloads()?;
     let fields = queue.fields(&status).await.map_err(redis("failed to read the payload"))?;
     let gone = || Problem::not_found(format!("the job {id} is {}, and its payload is gone", status.state));
-    let (payload, media_type) = masked(&fields.ok_or_else(gone)?, site.mask())?;
+    let fields = fields.ok_or_else(gone)?;
+    hold(&site, &fields, usize::from(!site.mask().is_empty()))?;
+    let (payload, media_type) = masked(&fields, site.mask())?;
     Ok(attachment(payload, media_type, "payload"))
+}
+
+/// Notes the memory that this request takes: copies of the payload, and so many that are decoded.
+fn hold(site: &Site, fields: &Envelope, decoded: usize) -> Result<(), Problem> {
+    let payload = fields.get(b"payload").unwrap_or_default();
+    site.desk().hold(COPIES * payload.len())?;
+    let encoding = encoding(fields).unwrap_or(Encoding::Json);
+    if decoded == 0 { Ok(()) } else { hold_decoded(site.desk(), (payload, encoding), decoded) }
+}
+
+/// How the payload is encoded; `None` if no worker knows such an encoding.
+fn encoding(fields: &Envelope) -> Option<Encoding> {
+    let named = |name| std::str::from_utf8(name).ok().and_then(Encoding::parse);
+    fields.get(b"encoding").map_or(Some(Encoding::Json), named)
 }
 
 /// The payload as it may be shown, and what it is.
 fn masked(fields: &Envelope, mask: &Mask) -> Result<(Vec<u8>, &'static str), Problem> {
     let payload = fields.get(b"payload").unwrap_or_default();
-    let encoding = fields
-        .get(b"encoding")
-        .map_or(Some(Encoding::Json), |name| std::str::from_utf8(name).ok().and_then(Encoding::parse));
+    let encoding = encoding(fields);
     let media_type = match encoding {
         Some(Encoding::Json) => "application/json",
         Some(Encoding::Msgpack) => "application/msgpack",

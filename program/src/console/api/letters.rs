@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
-use streamfleet::job::{EntryId, JobId};
+use streamfleet::job::{Encoding, EntryId, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::{DeadLetter, Replayed};
 use utoipa_axum::routes;
@@ -20,12 +20,16 @@ use super::place::Place;
 use super::privacy::View;
 use super::revision::Revision;
 use super::sent::Sent;
+use super::weight::hold_decoded;
 use crate::actor;
 use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::dead::{self, GroupPage, LetterPage, LetterReport, Swept, WantedLetters};
+
+/// How often the bytes of a payload are in memory while its letter is shown. A control character takes six bytes in JSON.
+const COPIES: usize = 8;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -116,6 +120,7 @@ async fn get_letter(
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
     let letter = found(&site, &queue, &id).await?;
+    hold(&site, &letter)?;
     let Json(mut report) =
         View::of(&person, &site).json(&dead::letter_report(&letter, &queue, site.effective()))?;
     for field in report["fields"].as_array_mut().into_iter().flatten() {
@@ -124,6 +129,13 @@ async fn get_letter(
     let mut response = Json(report).into_response();
     response.headers_mut().insert(header::ETAG, Revision::of_letter(&letter).header());
     Ok(response)
+}
+
+/// Notes the memory that it takes to show a letter. If anything is masked, its payload is decoded.
+fn hold(site: &Site, letter: &DeadLetter) -> Result<(), Problem> {
+    let payload = letter.fields.get(b"payload").unwrap_or_default();
+    site.desk().hold(COPIES * payload.len())?;
+    if site.mask().is_empty() { Ok(()) } else { hold_decoded(site.desk(), (payload, Encoding::Json), 1) }
 }
 
 /// Hides what is masked in a field of a letter. What cannot be read to find masked members is hidden as a whole.

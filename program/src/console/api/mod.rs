@@ -2,7 +2,8 @@
 //!
 //! A request is read by `place` (its path), `asked` (its query) and `sent` (its body), each of which names the field that is
 //! wrong. The handlers call the functions of the command line, and answer with its shapes, from which `privacy` hides what a person
-//! must not see. `desk` bounds the work that goes on at once, and `names` remembers the queues for a second. `feed` reads live
+//! must not see. `desk` bounds the work that goes on at once, and the memory
+//! that it takes (`weight`), and `names` remembers the queues for a second. `feed` reads live
 //! events once for all clients. `document` describes all of it.
 
 mod asked;
@@ -34,13 +35,16 @@ mod sent;
 mod stats;
 mod steps;
 mod submit;
+mod weight;
 
 use std::time::Duration;
 
 use axum::http::Method;
 
 pub(super) use self::desk::{Desk, Work, asked_by};
+pub(super) use self::sent::announced;
 pub(super) use self::submit::check_own_id;
+pub(super) use self::weight::hold_decoded;
 use super::access::Needs;
 use super::routes::Routes;
 

@@ -9,16 +9,18 @@ use bytes::BytesMut;
 use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
+use streamfleet::job::Encoding;
 
-use super::desk::Work;
+use super::desk::SMALL_BYTES;
+use super::weight::hold_decoded;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
 /// The most bytes of a body: the largest payload, and room for the rest of a job.
 pub(super) const MAX_BYTES: usize = (8 << 20) + (1 << 20);
 
-/// A body up to this needs no place.
-const SMALL_BYTES: usize = 64 * 1024;
+/// How often a body is in memory while its request is answered: as it arrives, as a job, and as what is sent to Redis.
+const COPIES: usize = 3;
 
 /// How long a body may take to arrive.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -31,29 +33,32 @@ impl<T: DeserializeOwned> FromRequest<Site> for Sent<T> {
 
     async fn from_request(request: Request, site: &Site) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let bytes = read(site, body).await?;
+        let bytes = read(site, &parts.headers, body).await?;
         if bytes.is_empty() {
             return parse(b"{}").map(Self);
         }
         must_be_json(&parts.headers)?;
+        // A payload in it may have to be decoded, for its schema or to become MessagePack.
+        hold_decoded(site.desk(), (&bytes, Encoding::Json), 1)?;
         parse(&bytes).map(Self)
     }
 }
 
-/// Reads a body. A large one takes a place while it arrives.
+/// Reads a body. The memory of a large one counts.
 ///
 /// # Errors
 ///
-/// [`Problem`] if it is too large or too slow, breaks off, or finds no place.
-pub(super) async fn read(site: &Site, body: Body) -> Result<Bytes, Problem> {
-    tokio::time::timeout(LONGEST, collected(site, body)).await.unwrap_or_else(|_| {
+/// [`Problem`] if it is too large or too slow, breaks off, or finds no memory.
+pub(super) async fn read(site: &Site, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    let most = announced(headers, MAX_BYTES);
+    tokio::time::timeout(LONGEST, collected(site, most, body)).await.unwrap_or_else(|_| {
         let why = format!("the body did not arrive within {} s", LONGEST.as_secs());
         Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body is too slow", why))
     })
 }
 
-async fn collected(site: &Site, body: Body) -> Result<Bytes, Problem> {
-    let (mut pieces, mut read, mut place) = (body.into_data_stream(), BytesMut::new(), None);
+async fn collected(site: &Site, most: usize, body: Body) -> Result<Bytes, Problem> {
+    let (mut pieces, mut read, mut is_held) = (body.into_data_stream(), BytesMut::new(), false);
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| {
             Problem::new(StatusCode::BAD_REQUEST, "the body broke off", error.to_string())
@@ -63,8 +68,9 @@ async fn collected(site: &Site, body: Body) -> Result<Bytes, Problem> {
             let why = format!("the body has more than {MAX_BYTES} bytes");
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", why));
         }
-        if read.len() > SMALL_BYTES && place.is_none() {
-            place = Some(site.desk().begin(Work::Body)?);
+        if read.len() > SMALL_BYTES && !is_held {
+            site.desk().hold(COPIES * most)?;
+            is_held = true;
         }
     }
     Ok(read.freeze())
@@ -81,6 +87,12 @@ pub(super) fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
     let why = "send the body as JSON, with the header Content-Type: application/json";
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is not JSON", why))
+}
+
+/// How many bytes a body has, as far as its head tells.
+pub(in crate::console) fn announced(headers: &HeaderMap, most: usize) -> usize {
+    let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    most.min(said.unwrap_or(most))
 }
 
 /// What the body is, without parameters such as a character set.

@@ -176,7 +176,7 @@ async fn edit(
         return Ok(Done::not(frame.t("act.other_edit")));
     }
     let (_, encoding) = text_of(frame, site, &job.fields)?;
-    let edit = DelayedEdit::default().payload(submit::encoded(&order.payload, encoding)?, encoding);
+    let edit = DelayedEdit::default().payload(submit::encoded(site, &order.payload, encoding)?, encoding);
     match producer.amend(&job, &edit).await {
         Ok(Amended::Done(due)) => changed(frame, queue, Ok(Some(utc(due)))),
         Ok(Amended::Gone) => changed(frame, queue, Ok(None)),

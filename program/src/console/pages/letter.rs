@@ -210,7 +210,7 @@ async fn edit(
     // Browsers send line breaks as CR LF.
     let text = order.payload.replace("\r\n", "\n");
     if text != before {
-        edit = edit.payload(submit::encoded(&text, encoding)?);
+        edit = edit.payload(submit::encoded(site, &text, encoding)?);
     }
     if order.job_type.trim() != letter.text("type") {
         edit = edit.job_type(target::part("type", order.job_type.trim())?);

@@ -1,12 +1,11 @@
 //! A payload, a result or a header as people read it: as JSON, MessagePack, text or bytes. Long ones are cut.
 
 use std::fmt::Write as _;
-use std::io::Cursor;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde::Deserialize as _;
 use serde_json::Value;
 use streamfleet::job::Encoding;
+use streamfleet_engine::admin::unpacked;
 
 use super::excerpt::end_within;
 
@@ -24,9 +23,6 @@ const PER_LINE: usize = 16;
 
 /// The largest payload that a page decodes.
 pub(super) const MAX_DECODED: usize = 1024 * 1024;
-
-/// MessagePack that is nested deeper than this is shown as bytes. Workers do not run it either.
-const MAX_DEPTH: usize = 64;
 
 /// How bytes are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,12 +133,7 @@ pub(super) fn value(bytes: &[u8], encoding: Encoding) -> Option<Value> {
     }
     match encoding {
         Encoding::Json => serde_json::from_slice(bytes).ok(),
-        Encoding::Msgpack => {
-            let mut decoder = rmp_serde::Deserializer::new(Cursor::new(bytes));
-            decoder.set_max_depth(MAX_DEPTH);
-            let value = Value::deserialize(&mut decoder).ok()?;
-            (decoder.position() == bytes.len() as u64).then_some(value)
-        }
+        Encoding::Msgpack => unpacked(bytes),
         Encoding::Raw => None,
     }
 }

@@ -16,6 +16,7 @@ use super::section::Section;
 use super::terms_form::TermsForm;
 use super::{commands, job, job_actions, target};
 use crate::console::access::{Person, Role};
+use crate::console::api::hold_decoded;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -179,7 +180,8 @@ impl Draft {
         let encoding = self.encoding()?;
         let mut submission = Submission::new(self.job_type.trim()).map_err(refused)?.lane(self.lane()?);
         if !self.payload.is_empty() {
-            submission = submission.payload(encoded(&self.payload, encoding)?, encoding).map_err(refused)?;
+            submission =
+                submission.payload(encoded(site, &self.payload, encoding)?, encoding).map_err(refused)?;
         }
         submission = self.terms.apply(submission, refused)?;
         for (name, value) in self.headers()? {
@@ -206,7 +208,11 @@ impl Draft {
 }
 
 /// A payload as it is sent: JSON is checked, and converted for MessagePack. Browsers send line breaks as CR LF, which nobody typed.
-pub(super) fn encoded(text: &str, encoding: Encoding) -> Result<Vec<u8>, Problem> {
+pub(super) fn encoded(site: &Site, text: &str, encoding: Encoding) -> Result<Vec<u8>, Problem> {
+    // It is decoded for its schema, or to become MessagePack.
+    if encoding == Encoding::Msgpack || !site.schemas().is_empty() {
+        hold_decoded(site.desk(), (text.as_bytes(), Encoding::Json), 1)?;
+    }
     let text = text.replace("\r\n", "\n").into_bytes();
     let wrong = |error: serde_json::Error| {
         Problem::field("body.payload", format!("the payload is not JSON: {error}"))

@@ -45,6 +45,27 @@ async fn nothing_of_a_payload_is_told_to_those_who_may_not_see_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_large_payload_takes_bounded_memory() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let objects = vec![json!({"": 1}); 150_000];
+    let letter = "x".repeat(100_000);
+    for (id, payload) in [("objects", json!(objects)), ("text", json!(letter))] {
+        let job = json!({"type": "test", "id": id, "delay": "1h", "payload": payload});
+        console.submit("default", &job).await;
+    }
+    assert_eq!(console.get("queues/default/jobs/text?full=true").await.ok(200)["payload"], letter);
+    console.get("queues/default/jobs/objects?full=true").await.problem(413);
+    let payload = send(console.ask(Method::GET, "queues/default/jobs/objects/payload")).await;
+    assert_eq!((payload.status, payload.text.len()), (200, 1 + 150_000 * 7), "it is not decoded");
+    for id in ["objects", "text"] {
+        let path = format!("queues/default/jobs/{id}?full=true");
+        let shown = send(console.ask_as("viewer", Method::GET, &path)).await;
+        assert_eq!((&shown.ok(200)["payload"], &shown.ok(200)["payload_cut"]), (&Value::Null, &json!(true)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn masked_fields_are_told_to_nobody() {
     let server = RedisServer::start();
     let console = Console::start_with(&server, "mask = [\"Card\"]\n").await;
@@ -161,7 +182,7 @@ async fn the_revision_of_a_job_tells_nothing_to_those_without_the_key() {
     one.submit("default", &json!({"type": "test", "id": "later", "payload": SECRET, "delay": "1h"})).await;
     let path = "queues/default/jobs/later";
     let revision = async |console: &Console| {
-        let shown = send(console.ask_as("viewer", Method::GET, path)).await;
+        let shown = console.get(path).await;
         shown.header("etag").unwrap().to_owned()
     };
     let known = revision(&one).await;
@@ -172,6 +193,11 @@ async fn the_revision_of_a_job_tells_nothing_to_those_without_the_key() {
     };
     change(&other).await.problem(412);
     change(&same).await.ok(200);
+    // They could put one guess after another into the job, and would see when the revision is the former one again.
+    let hidden = send(one.ask_as("viewer", Method::GET, path)).await;
+    assert_eq!((hidden.status, hidden.header("etag")), (200, None));
+    let masking = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    assert_eq!(masking.get(path).await.header("etag"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

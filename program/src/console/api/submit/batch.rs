@@ -9,15 +9,16 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::stream;
 use serde::Serialize;
-use streamfleet::job::{Lane, State, Timestamp};
+use streamfleet::job::{Encoding, Lane, State, Timestamp};
 use streamfleet::schema::Schemas;
 use streamfleet::{Queue, RedisError, Submission, SubmitError, Submitted};
 
-use super::Target;
 use super::key::{Marked, Origin, check_own_id};
 use super::lines::{Broken, Line, Lines, More};
+use super::{Target, is_decoded};
 use crate::console::api::desk::{Held, Work};
 use crate::console::api::failure::{invalid, redis, refused, refused_as};
+use crate::console::api::weight::weight;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::enqueue::{self, Report};
@@ -27,6 +28,12 @@ const GROUP: usize = 250;
 
 /// … or how many bytes of lines.
 const GROUP_BYTES: usize = 1 << 20;
+
+/// How much memory a body takes: a line that has not ended, and a group.
+const BATCH_BYTES: usize = 12 << 20;
+
+/// The most memory that a line takes whose payload has to be decoded.
+const MAX_WEIGHT: usize = 32 << 20;
 
 /// What became of a line.
 #[derive(Serialize)]
@@ -65,6 +72,7 @@ pub(super) async fn submit(
     body: Body,
 ) -> Result<Response, Problem> {
     let place = site.desk().begin(Work::Batch)?;
+    site.desk().hold(BATCH_BYTES)?;
     let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
     let mut target = Target::new(site, queue);
     // Each line is checked on its own, because one that does not fit must not stop the others of its group.
@@ -211,6 +219,11 @@ impl Batch {
 
     fn read(&self, text: &[u8]) -> Result<(Read, (String, Submission)), Problem> {
         let now = self.clock.0.after(self.clock.1.elapsed());
+        if is_decoded(text, &self.site) && weight(text, Encoding::Json) > MAX_WEIGHT {
+            let why =
+                "the line has too many values to be checked among others: send it alone, as application/json";
+            return Err(Problem::field("body", why).with_status(StatusCode::PAYLOAD_TOO_LARGE));
+        }
         let mut draft = enqueue::draft_of(text, now).map_err(invalid)?;
         check_own_id(draft.id.as_ref(), "/id")?;
         let marked = self.origin.as_ref().and_then(|origin| origin.mark(&mut draft, self.number));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use streamfleet::job::{JobId, QueueName};
+use streamfleet::job::{Encoding, JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
 use utoipa_axum::routes;
 
@@ -23,6 +23,7 @@ use super::failure::{invalid, redis, refused, refused_as};
 use super::place::Place;
 use super::privacy::View;
 use super::sent;
+use super::weight::hold_decoded;
 use crate::console::access::{Needs, Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
@@ -91,12 +92,19 @@ async fn submit_job(
         return batch::submit(&site, queue, origin, request.into_body()).await;
     }
     sent::must_be_json(request.headers())?;
-    let body = sent::read(&site, request.into_body()).await?;
+    let (parts, body) = request.into_parts();
+    let body = sent::read(&site, &parts.headers, body).await?;
     let one = One::read(&site, queue, origin.as_ref(), &body).await?;
     match wait {
         Some(longest) => one.submit_and_wait(&site, &person, longest).await,
         None => one.submit(&site, &person).await,
     }
+}
+
+/// Whether the payload of a job may have to be decoded: for its schema, or to become MessagePack. Any other is sent as it came.
+fn is_decoded(job: &[u8], site: &Site) -> bool {
+    let name = Encoding::Msgpack.as_str().as_bytes();
+    !site.schemas().is_empty() || job.windows(name.len()).any(|part| part == name)
 }
 
 /// Where jobs go.
@@ -126,6 +134,9 @@ impl One {
     async fn read(site: &Site, queue: Queue, origin: Option<&Origin>, body: &[u8]) -> Result<Self, Problem> {
         let read = Instant::now();
         let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
+        if is_decoded(body, site) {
+            hold_decoded(site.desk(), (body, Encoding::Json), 1)?;
+        }
         let mut draft = enqueue::draft_of(body, now.after(read.elapsed())).map_err(invalid)?;
         check_own_id(draft.id.as_ref(), "/id")?;
         let marked = origin.and_then(|origin| origin.mark(&mut draft, 0));
