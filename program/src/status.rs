@@ -291,18 +291,13 @@ struct Obstacles {
 async fn obstacles((broker, effective): (&Broker, &Effective), queue: &Queue, status: &Status) -> Obstacles {
     let mut obstacles = Obstacles::default();
     let Ok(job_type) = status.job_type.parse::<JobType>() else { return obstacles };
-    let holder = match status.state {
-        // A worker that holds it knows the type.
-        State::Running => status.worker.as_ref().and_then(|worker| worker.parse().ok()),
-        State::Waiting | State::Scheduled | State::Retrying => {
-            let remarks = unserved::remarks_on_wait((broker, effective), queue, [&job_type]).await;
-            obstacles.unserved = remarks.into_iter().next_back();
-            None
-        }
-        State::Done | State::Dead | State::Cancelled => return obstacles,
-    };
-    if obstacles.unserved.is_none() {
-        obstacles.pool_down = unserved::pool_down(broker, queue, &job_type, holder.as_ref()).await;
+    if matches!(status.state, State::Waiting | State::Scheduled | State::Retrying) {
+        let remarks = unserved::remarks_on_wait((broker, effective), queue, [&job_type]).await;
+        obstacles.unserved = remarks.into_iter().next_back();
+    }
+    let has_ended = matches!(status.state, State::Done | State::Dead | State::Cancelled);
+    if !has_ended && obstacles.unserved.is_none() {
+        obstacles.pool_down = unserved::pool_down(queue, &job_type).await;
     }
     obstacles
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-use streamfleet::job::{ConsumerName, JobType, QueueName};
+use streamfleet::job::{JobType, QueueName};
 use streamfleet::{Broker, Queue, RedisError};
 use streamfleet_engine::PoolDown;
 use streamfleet_service::config::{Effective, nearest};
@@ -46,16 +46,10 @@ async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobType>) -> Ve
     types.into_iter().filter(|job_type| !known.contains(*job_type)).map(remark).collect()
 }
 
-/// Returns the pool whose programs cannot start, and which therefore keeps a job of this type from running: on the worker that holds
-/// the job, if one does, or on every live worker that knows the type.
-pub(super) async fn pool_down(
-    broker: &Broker,
-    queue: &Queue,
-    job_type: &JobType,
-    holder: Option<&ConsumerName>,
-) -> Option<PoolReport> {
-    let found = tokio::time::timeout(LONGEST, broker.pool_down(queue, job_type, holder)).await;
-    let (worker, PoolDown { pool, why: error, .. }) = found.ok()?.ok()??;
+/// Returns the pool whose programs cannot start, and because of which no live worker can run jobs of this type.
+pub(super) async fn pool_down(queue: &Queue, job_type: &JobType) -> Option<PoolReport> {
+    let found = tokio::time::timeout(LONGEST, queue.pool_down(job_type)).await;
+    let PoolDown { worker, pool, why: error, .. } = found.ok()?.ok()??;
     Some(PoolReport { pool, worker, error })
 }
 

@@ -129,7 +129,7 @@ impl Walk {
         let members = u32::try_from(live.members).unwrap_or(u32::MAX);
         let every = ASK_EVERY.max(ASK_EVERY_EACH.saturating_mul(members));
         self.asked = Some((Instant::now(), every));
-        context.queue.set_known_types(live.types.as_ref(), every + EVERY).await?;
+        context.queue.set_known_types(&live, every + EVERY).await?;
         self.known = live.types.unwrap_or_default();
         Ok(())
     }

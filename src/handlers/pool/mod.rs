@@ -175,7 +175,8 @@ impl Pool {
     pub(crate) fn down(&self) -> Option<PoolDown> {
         let Tally { busy, idle, .. } = self.shared.board.tally();
         let why = lock(&self.shared.fault).clone().filter(|_| busy + idle == 0)?;
-        Some(PoolDown { pool: self.shared.name.to_string(), types: self.shared.types(), why })
+        let (pool, types) = (self.shared.name.to_string(), self.shared.types());
+        Some(PoolDown { pool, types, why, ..PoolDown::default() })
     }
 
     /// Starts one program, exchanges greetings and ends it, to see whether it works and serves the types. Returns which settings

@@ -112,8 +112,18 @@ fn the_lines_of_the_page_have_the_effect_that_it_describes() {
     let stage = stage(ANSWERER);
     fs::write(stage.dir.path().join("page"), lines.join("\n")).unwrap();
     let worker = stage.start();
-    let states =
-        ["done", "done", "retrying", "retrying", "retrying", "dead", "scheduled", "cancelled", "retrying"];
+    let states = [
+        "done",
+        "done",
+        "retrying",
+        "retrying",
+        "retrying",
+        "dead",
+        "scheduled",
+        "cancelled",
+        "scheduled",
+        "retrying",
+    ];
     let results = parsed.iter().filter(|line| line["type"] == "result").count();
     assert_eq!(results, states.len());
     for (index, state) in states.into_iter().enumerate() {

@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::error::Error;
-use crate::inspect::server::{WorkerInfo, worker_facts};
-use crate::job::{ConsumerName, JobType};
-use crate::{Broker, Queue};
+use crate::inspect::server::WorkerInfo;
+use crate::job::JobType;
 
 /// The fact of a worker that has its pools that cannot start.
 const FACT: &str = "pools_down";
@@ -23,8 +21,11 @@ const MAX_WHY: usize = 500;
 const MAX_BYTES: usize = 256 * 1024;
 
 /// A pool none of whose programs serves, because they cannot start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolDown {
+    /// The worker; empty in what a worker reports about itself.
+    #[serde(default)]
+    pub worker: String,
     /// The name of the pool.
     pub pool: String,
     /// The types that its programs have to serve; of many, the first hundred.
@@ -55,44 +56,35 @@ impl PoolDown {
 impl WorkerInfo {
     /// Returns the pools of the worker that cannot start.
     pub fn pools_down(&self) -> Vec<PoolDown> {
-        let told = self.facts.get(FACT).filter(|told| told.len() <= MAX_BYTES);
-        told.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default()
-    }
-
-    /// Returns its pool that cannot start and has to serve this type.
-    fn pool_down(&self, job_type: &JobType) -> Option<PoolDown> {
-        self.pools_down().into_iter().find(|pool| pool.types.iter().any(|own| own == job_type.as_str()))
+        let mut pools = read(self.facts.get(FACT).map_or("", String::as_str));
+        pools.iter_mut().for_each(|pool| pool.worker.clone_from(&self.consumer));
+        pools
     }
 }
 
-impl Broker {
-    /// Returns the pool that keeps jobs of this type from running, and its worker: the one that holds the job if it is named, or one
-    /// of the live workers of the queue that know the type, if none of these can run it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] if Redis does not answer or refuses.
-    #[doc(hidden)]
-    pub async fn pool_down(
-        &self,
-        queue: &Queue,
-        job_type: &JobType,
-        holder: Option<&ConsumerName>,
-    ) -> Result<Option<(String, PoolDown)>, Error> {
-        let workers = match holder {
-            Some(holder) => {
-                let facts = worker_facts(self, holder).await?;
-                vec![WorkerInfo { consumer: holder.to_string(), facts }]
-            }
-            None => self.live_workers(queue).await?.1,
-        };
-        let mut down = None;
-        for worker in workers.into_iter().filter(|worker| holder.is_some() || worker.knows(job_type)) {
-            let Some(pool) = worker.pool_down(job_type) else { return Ok(None) };
-            down.get_or_insert((worker.consumer, pool));
-        }
-        Ok(down)
+/// Reads pools that were written as JSON; nothing if there are none, or if somebody else has written it.
+pub(super) fn read(told: &str) -> Vec<PoolDown> {
+    let told = Some(told).filter(|told| told.len() <= MAX_BYTES);
+    told.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default()
+}
+
+/// Returns the pools that keep all jobs of their types from running: of the workers that know such a type, none can run it. Each
+/// has only these types.
+pub(super) fn blocking(workers: &[WorkerInfo]) -> Vec<PoolDown> {
+    let down: Vec<_> = workers.iter().map(|worker| (worker, worker.pools_down())).collect();
+    let is_down =
+        |pools: &[PoolDown], name: &str| pools.iter().any(|pool| pool.types.iter().any(|own| own == name));
+    let runs_nowhere = |name: &str| {
+        let Ok(job_type) = name.parse::<JobType>() else { return false };
+        down.iter().all(|(worker, pools)| is_down(pools, name) || !worker.knows(&job_type))
+    };
+    let mut pools: Vec<_> = down.iter().flat_map(|(_, pools)| pools.clone()).collect();
+    for pool in &mut pools {
+        pool.types.retain(|name| runs_nowhere(name));
     }
+    pools.retain(|pool| !pool.types.is_empty());
+    pools.truncate(MAX_POOLS);
+    pools
 }
 
 #[cfg(test)]
@@ -103,7 +95,7 @@ mod tests {
 
     fn down(pool: &str, types: usize, why: &str) -> PoolDown {
         let types = (0..types).map(|nth| format!("t{nth}")).collect();
-        PoolDown { pool: pool.to_owned(), types, why: why.to_owned() }
+        PoolDown { worker: String::new(), pool: pool.to_owned(), types, why: why.to_owned() }
     }
 
     fn worker(fact: String) -> WorkerInfo {
@@ -113,7 +105,10 @@ mod tests {
     #[test]
     fn what_a_worker_reports_is_read_again_within_bounds() {
         let (_, fact) = PoolDown::fact([down("php", 1, "no DB_HOST")].into_iter());
-        assert_eq!(worker(fact).pools_down(), [down("php", 1, "no DB_HOST")]);
+        assert_eq!(
+            worker(fact).pools_down(),
+            [PoolDown { worker: "w".to_owned(), ..down("php", 1, "no DB_HOST") }]
+        );
         let many = (0..20).map(|_| down("php", 200, &"ü".repeat(600)));
         let (_, fact) = PoolDown::fact(many);
         let read = worker(fact).pools_down();
@@ -130,5 +125,25 @@ mod tests {
         {
             assert_eq!(worker(fact).pools_down(), []);
         }
+    }
+
+    #[test]
+    fn a_pool_blocks_the_types_that_no_other_worker_runs() {
+        let own = |name: &str, types: &str, pools: Vec<PoolDown>| {
+            let (fact, told) = PoolDown::fact(pools.into_iter());
+            let facts = [(fact.to_owned(), told), ("types".to_owned(), types.to_owned())];
+            WorkerInfo { consumer: name.to_owned(), facts: facts.into() }
+        };
+        let broken = own("a", "t0,t1,t2", vec![down("php", 2, "no DB_HOST")]);
+        let names = |workers: &[WorkerInfo]| {
+            blocking(workers).into_iter().map(|pool| (pool.worker, pool.types.join(","))).collect::<Vec<_>>()
+        };
+        let pair = |worker: &str, types: &str| (worker.to_owned(), types.to_owned());
+        assert_eq!(names(std::slice::from_ref(&broken)), [pair("a", "t0,t1")]);
+        let other = own("b", "t1", Vec::new());
+        assert_eq!(names(&[broken.clone(), other]), [pair("a", "t0")]);
+        let third = own("c", "t0", vec![down("php", 1, "no DB_HOST")]);
+        assert_eq!(names(&[broken, third]), [pair("a", "t0,t1"), pair("c", "t0")]);
+        assert_eq!(names(&[own("d", "t0", Vec::new())]), []);
     }
 }

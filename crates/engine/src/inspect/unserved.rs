@@ -12,6 +12,7 @@ use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
 use crate::client::link::Link;
 use crate::client::script::scripts;
+use crate::inspect::pools::{self, PoolDown};
 use crate::inspect::server::{WorkerInfo, worker_facts};
 use crate::job::{ConsumerName, JobType, Lane, Pacing, Parking, Timestamp};
 use crate::{Broker, Queue};
@@ -42,6 +43,9 @@ const MAX_KNOWN_BYTES: usize = 32 * 1024;
 /// The field of the fleet's settings that has the types of the live workers: when and how often it is written, and the
 /// names.
 const TYPES: &str = "types";
+
+/// The field beside it that has the pools because of which no worker can run some types.
+const POOLS_DOWN: &str = "pools_down";
 
 /// A type whose jobs wait in a room because some worker did not know it; see the [example](Queue::unknown_types).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +188,8 @@ pub struct LiveTypes {
     /// The types; `None` if no worker is live, one of them knows more types than it reports, or there are too many workers
     /// to ask.
     pub types: Option<BTreeSet<JobType>>,
+    /// The pools because of which none of them can run some types.
+    pub pools_down: Vec<PoolDown>,
 }
 
 impl Broker {
@@ -191,7 +197,7 @@ impl Broker {
     #[doc(hidden)]
     pub async fn live_types(&self, queue: &Queue) -> Result<LiveTypes, Error> {
         let (members, serving) = self.live_workers(queue).await?;
-        let mut live = LiveTypes { members, types: None };
+        let mut live = LiveTypes { members, types: None, pools_down: pools::blocking(&serving) };
         if !serving.is_empty() && !serving.iter().any(WorkerInfo::leaves_types_out) {
             let types = serving.iter().flat_map(|worker| listed(&worker.facts, "types"));
             live.types = Some(types.filter_map(|name| name.parse().ok()).collect());
@@ -201,7 +207,7 @@ impl Broker {
 
     /// Returns how many members the group of a queue has, live or not, and what those that are live report; nothing of the latter
     /// if there are too many to ask.
-    pub(crate) async fn live_workers(&self, queue: &Queue) -> Result<(usize, Vec<WorkerInfo>), Error> {
+    async fn live_workers(&self, queue: &Queue) -> Result<(usize, Vec<WorkerInfo>), Error> {
         let members = queue.consumers(Lane::Normal).await?;
         let workers = members.iter().filter(|member| !member.name.ends_with(".claims"));
         let members: Vec<ConsumerName> = workers.filter_map(|member| member.name.parse().ok()).collect();
@@ -226,7 +232,7 @@ impl WorkerInfo {
     }
 
     /// Returns true if it knows the type, as far as it reports that.
-    pub(crate) fn knows(&self, job_type: &JobType) -> bool {
+    pub(super) fn knows(&self, job_type: &JobType) -> bool {
         self.leaves_types_out() || listed(&self.facts, "types").any(|name| name == job_type.as_str())
     }
 }
@@ -251,8 +257,28 @@ impl Queue {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn known_types(&self) -> Result<Option<BTreeSet<JobType>>, Error> {
+        let list = self.told(TYPES).await?;
+        let types = |list: String| list.split(',').filter_map(|name| name.parse().ok()).collect();
+        Ok(list.map(types))
+    }
+
+    /// Returns the pool because of which no live worker of the queue can run this type, if the leader has found one. It looks as
+    /// often as for [types](Queue::known_types).
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    #[doc(hidden)]
+    pub async fn pool_down(&self, job_type: &JobType) -> Result<Option<PoolDown>, Error> {
+        let pools = pools::read(&self.told(POOLS_DOWN).await?.unwrap_or_default());
+        let blocks = |pool: &PoolDown| pool.types.iter().any(|own| own == job_type.as_str());
+        Ok(pools.into_iter().find(blocks))
+    }
+
+    /// Returns what the leader has written down in a field, unless it is old.
+    async fn told(&self, field: &'static str) -> Result<Option<String>, Error> {
         let client = self.link.client();
-        let told: Value = self.link.ask("hget", client.hget(self.keys.control.clone(), TYPES)).await?;
+        let told: Value = self.link.ask("hget", client.hget(self.keys.control.clone(), field)).await?;
         let told = decode::text(&told);
         let mut parts = told.splitn(3, ' ');
         let ms = |part: Option<&str>| part.and_then(|part| part.parse::<u64>().ok());
@@ -260,8 +286,7 @@ impl Queue {
             return Ok(None);
         };
         let age = self.clock().await?.as_ms().abs_diff(at);
-        let types = list.split(',').filter_map(|name| name.parse().ok());
-        Ok((age < every.saturating_mul(3)).then(|| types.collect()))
+        Ok((age < every.saturating_mul(3)).then(|| list.to_owned()))
     }
 
     /// Returns true if a worker has ever joined the queue.
@@ -278,33 +303,38 @@ impl Queue {
     pub async fn doubt_known_types(&self, types: &[JobType]) -> Result<(), Error> {
         match self.known_types().await? {
             Some(known) if types.iter().any(|job_type| !known.contains(job_type)) => {
-                self.set_known_types(None, Duration::ZERO).await
+                self.set_known_types(&LiveTypes::default(), Duration::ZERO).await
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Writes down the types that the live workers know, for as long as three times `every`.
+    /// Writes down the types that the live workers know, and the pools because of which none of them can run some, for as long as
+    /// three times `every`.
     #[doc(hidden)]
-    pub async fn set_known_types(
-        &self,
-        types: Option<&BTreeSet<JobType>>,
-        every: Duration,
-    ) -> Result<(), Error> {
-        let list = types
-            .filter(|types| types.len() <= MAX_KNOWN)
-            .map(|types| types.iter().map(JobType::as_str).collect::<Vec<_>>().join(","));
-        let key: Value = self.keys.control.clone().into();
-        let (command, args) = match list.filter(|list| list.len() <= MAX_KNOWN_BYTES) {
-            Some(list) => {
-                let told = format!("{} {} {list}", self.clock().await?.as_ms(), every.as_millis());
-                ("HSET", vec![key, TYPES.into(), told.into()])
+    pub async fn set_known_types(&self, live: &LiveTypes, every: Duration) -> Result<(), Error> {
+        let types = live.types.as_ref().filter(|types| types.len() <= MAX_KNOWN);
+        let list = types.map(|types| types.iter().map(JobType::as_str).collect::<Vec<_>>().join(","));
+        let pools = Some(&live.pools_down).filter(|pools| !pools.is_empty());
+        let pools = pools.and_then(|pools| serde_json::to_string(pools).ok());
+        let now = self.clock().await?.as_ms();
+        let (mut set, mut gone) = (Vec::new(), Vec::new());
+        for (field, told) in [(TYPES, list), (POOLS_DOWN, pools)] {
+            match told.filter(|told| told.len() <= MAX_KNOWN_BYTES) {
+                Some(told) => set.extend([field.to_owned(), format!("{now} {} {told}", every.as_millis())]),
+                None => gone.push(field.to_owned()),
             }
-            None => ("HDEL", vec![key, TYPES.into()]),
-        };
-        let client = self.link.client();
-        let command = CustomCommand::new_static(command, ClusterHash::FirstKey, false);
-        self.link.ask("hset", client.custom::<Value, Value>(command, args)).await.map(drop)
+        }
+        for (command, fields) in [("HSET", set), ("HDEL", gone)] {
+            if !fields.is_empty() {
+                let client = self.link.client();
+                let key: Value = self.keys.control.clone().into();
+                let args: Vec<Value> = [key].into_iter().chain(fields.into_iter().map(Value::from)).collect();
+                let command = CustomCommand::new_static(command, ClusterHash::FirstKey, false);
+                self.link.ask("hset", client.custom::<Value, Value>(command, args)).await?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -84,7 +84,7 @@ impl Rehearsal<'_> {
         expect_same("known", self.queue.waiting_types(link, &types).await?, types.to_vec())?;
         expect_same("unserved", self.queue.unknown_types(1).await?.len(), 1)?;
         let live = self.broker.live_types(&self.queue).await?;
-        self.queue.set_known_types(live.types.as_ref(), LIVES).await?;
+        self.queue.set_known_types(&live, LIVES).await?;
         self.queue.known_types().await?;
         let taken = self.queue.take(link, &self.consumer, (&job.job_type, 1), None).await?;
         let (envelope, job) = parsed(taken.entries)?;
