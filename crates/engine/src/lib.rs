@@ -87,7 +87,7 @@ pub use inspect::snapshot::Extras;
 pub use inspect::snapshot::{LaneSnapshot, Members, QueueSnapshot, RedisMemory};
 pub use inspect::status::Status;
 pub use inspect::unread::{Part, Unread};
-pub use inspect::unserved::UnknownType;
+pub use inspect::unserved::{LiveTypes, UnknownType};
 pub use maintenance::claim::{ClaimFrom, SilentEntry};
 pub use maintenance::cron::CronState;
 pub use maintenance::cron::{Cron, CronStatus, CronTable, Kept, MAX_ENTRIES};

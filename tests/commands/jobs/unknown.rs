@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use streamfleet::Fleet;
+use streamfleet_engine::LiveTypes;
 
 use harness::desk::{json, sf, sf_with};
 use harness::fleet::{Acts, Running, quick};
@@ -59,7 +60,8 @@ async fn commands_name_the_types_that_no_live_worker_knows() {
 async fn nobody_says_that_no_worker_knows_a_type_right_after_one_that_does_has_started() {
     let scene = Scene::new().await;
     let former = BTreeSet::from(["tests".parse().unwrap()]);
-    scene.queue.set_known_types(Some(&former), LONG).await.unwrap();
+    let live = LiveTypes { types: Some(former), ..LiveTypes::default() };
+    scene.queue.set_known_types(&live, LONG).await.unwrap();
     let builder = Fleet::builder(scene.config(LONG)).handler_with("mail", quick(3), Acts::well());
     let fleet = Running::of(builder.unwrap().build());
     assert_eq!(sf(&scene.server, &["enqueue", "mail", "--wait=20s"]).code, Some(0));
