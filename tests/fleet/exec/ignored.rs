@@ -22,9 +22,10 @@ handler = { exec = { command = ["true"] } }
 fn a_worker_learns_how_its_programs_end_even_if_its_parent_ignores_such_signals() {
     let server = RedisServer::start();
     let (program, url) = (streamfleet(), server.url());
-    let script = "trap '' CHLD; exec \"$0\" \"$@\"";
-    let args = ["-c", script, program.to_str().unwrap(), "--config", "{config}", "--redis", &url, "worker"];
-    let _worker = Launch::program("sh", &args).config(TOML).start();
+    // A shell passes on what it was told of other signals, but not of this one.
+    let args = ["--ignore-signal=CHLD", program.to_str().unwrap()];
+    let args = [&args[..], &["--config", "{config}", "--redis", &url, "worker"]].concat();
+    let _worker = Launch::program("env", &args).config(TOML).start();
     server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "act", "id", "one"]);
     let state = until("the job to end", SOON, || {
         state_of(&server, "one").filter(|state| ["done", "dead"].contains(&state.as_str()))
