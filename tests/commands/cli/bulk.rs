@@ -262,12 +262,14 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
 #[test]
 fn a_queue_whose_delayed_jobs_were_all_purged_can_be_deleted() {
     let server = RedisServer::start();
-    delay(&server, "test", 3);
-    let purge = ["queues", "purge", "default", "--delayed", "--confirm", "default"];
+    // No configuration names this queue.
+    let line = "{\"type\":\"test\",\"delay\":\"1h\"}\n".repeat(3);
+    assert_eq!(sf_with(&server, &["enqueue", "--bulk", "-q", "mail"], line.as_bytes()).code, Some(0));
+    let purge = ["queues", "purge", "mail", "--delayed", "--confirm", "mail"];
     assert_eq!(json(&server, &purge)["cancelled"], 3);
-    assert!(!keys(&server, "default").is_empty());
-    let deleted = sf(&server, &["queues", "delete", "default", "--confirm", "default"]);
-    assert_eq!((deleted.code, keys(&server, "default")), (Some(0), Vec::new()), "{deleted:?}");
+    assert!(!keys(&server, "mail").is_empty());
+    let deleted = sf(&server, &["queues", "delete", "mail", "--confirm", "mail"]);
+    assert_eq!((deleted.code, keys(&server, "mail")), (Some(0), Vec::new()), "{deleted:?}");
 }
 
 #[test]
