@@ -1,5 +1,7 @@
 //! Pools of programs that cannot start, as the workers report them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::server::WorkerInfo;
@@ -69,7 +71,7 @@ pub(super) fn read(told: &str) -> Vec<PoolDown> {
 }
 
 /// Returns the pools that keep all jobs of their types from running: of the workers that know such a type, none can run it. Each
-/// has only these types.
+/// has only these types, and each type is named once, however many workers have the pool.
 pub(super) fn blocking(workers: &[WorkerInfo]) -> Vec<PoolDown> {
     let down: Vec<_> = workers.iter().map(|worker| (worker, worker.pools_down())).collect();
     let is_down =
@@ -79,8 +81,9 @@ pub(super) fn blocking(workers: &[WorkerInfo]) -> Vec<PoolDown> {
         down.iter().all(|(worker, pools)| is_down(pools, name) || !worker.knows(&job_type))
     };
     let mut pools: Vec<_> = down.iter().flat_map(|(_, pools)| pools.clone()).collect();
+    let mut judged = BTreeSet::new();
     for pool in &mut pools {
-        pool.types.retain(|name| runs_nowhere(name));
+        pool.types.retain(|name| judged.insert(name.clone()) && runs_nowhere(name));
     }
     pools.retain(|pool| !pool.types.is_empty());
     pools.truncate(MAX_POOLS);
@@ -143,7 +146,7 @@ mod tests {
         let other = own("b", "t1", Vec::new());
         assert_eq!(names(&[broken.clone(), other]), [pair("a", "t0")]);
         let third = own("c", "t0", vec![down("php", 1, "no DB_HOST")]);
-        assert_eq!(names(&[broken, third]), [pair("a", "t0,t1"), pair("c", "t0")]);
+        assert_eq!(names(&[broken, third]), [pair("a", "t0,t1")], "each type once");
         assert_eq!(names(&[own("d", "t0", Vec::new())]), []);
     }
 }
