@@ -83,9 +83,7 @@ fn line(
         () if !decides => &[],
         () if waits(step.kind, record.state, is_dead) => &Verdict::ALL,
         // Somebody has declared it done without its result.
-        () if is_dead && record.result.is_none() && plan.may_amend(&steps.ledger, &step.name) => {
-            &[Verdict::Done]
-        }
+        () if is_dead && plan.may_amend(&steps.ledger, &step.name) => &[Verdict::Done],
         () => &[],
     };
     let error = record.errors.last().map(|error| frame.said(&error.text)).filter(|error| !error.is_empty());

@@ -87,13 +87,14 @@ impl Plan {
         }
     }
 
-    /// Returns true if a person has declared a step done, and no step after it runs or is done: then a person may still say what
-    /// its result is.
+    /// Returns true if a person has declared a step done without a result, and no step after it runs or is done: then a person may
+    /// still say what its result is.
     #[doc(hidden)]
     pub fn may_amend(&self, ledger: &Ledger, name: &StepName) -> bool {
         let declared = ledger.get(name).is_some_and(|record| {
             let decision = record.decision.as_ref();
-            record.state == StepState::Done && decision.is_some_and(|told| told.verdict == Verdict::Done)
+            let is_told = decision.is_some_and(|told| told.verdict == Verdict::Done);
+            record.state == StepState::Done && is_told && record.result.is_none()
         });
         let begun = [StepState::Started, StepState::Done];
         let mut later = self.steps.iter().filter(|step| step.after.contains(name));

@@ -115,6 +115,20 @@ fn a_decision_replays_what_can_run_and_nothing_else() {
     assert_eq!(then("done", "done", "exhausted"), AfterDecision::Replay);
 }
 
+#[test]
+fn a_result_is_added_once_to_a_step_that_a_person_declared_done() {
+    let plan: Plan = "charge once\nmail auto charge".parse().unwrap();
+    let may = |more: &[(&str, &str)]| {
+        let declared = [("charge:state", "done"), ("charge:decision", "1 done ann paid")];
+        plan.may_amend(&read(&[&declared[..], more].concat()), &"charge".parse().unwrap())
+    };
+    assert!(may(&[]));
+    assert!(may(&[("mail:state", "exhausted")]));
+    assert!(!may(&[("charge:result", "17")]));
+    assert!(!may(&[("mail:state", "started")]));
+    assert!(!may(&[("charge:decision", "2 run ann again")]));
+}
+
 /// A job with steps, the Redis that keeps its ledger, and what happens to it.
 struct Model {
     plan: Plan,
