@@ -103,8 +103,14 @@ async fn submit_job(
 
 /// Whether the payload of a job may have to be decoded: for its schema, or to become MessagePack. Any other is sent as it came.
 fn is_decoded(job: &[u8], site: &Site) -> bool {
+    !site.schemas().is_empty() || may_name_msgpack(job)
+}
+
+/// Whether this JSON may have the name of MessagePack in it, also with escaped letters, which no usual producer writes.
+fn may_name_msgpack(json: &[u8]) -> bool {
     let name = Encoding::Msgpack.as_str().as_bytes();
-    !site.schemas().is_empty() || job.windows(name.len()).any(|part| part == name)
+    let is_letter = |part: &[u8]| part.starts_with(br"\u006") || part.starts_with(br"\u007");
+    json.windows(name.len()).any(|part| part == name || is_letter(part))
 }
 
 /// Where jobs go.
@@ -203,4 +209,20 @@ impl One {
 fn address(queue: &QueueName, id: &JobId) -> HeaderValue {
     let address = Link::to(&["api", "v1", "queues", queue.as_str(), "jobs", &id.to_string()]);
     HeaderValue::try_from(address.as_str()).expect("encoded bytes are allowed in headers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaped_letters_do_not_hide_that_a_payload_has_to_be_decoded() {
+        for job in [r#"{"type":"a","encoding":"msgpack"}"#, r#"{"type":"a","encoding":"msgp\u0061c\u006b"}"#]
+        {
+            assert!(may_name_msgpack(job.as_bytes()), "{job}");
+        }
+        for job in [r#"{"type":"a","payload":"caf\u00e9"}"#, r#"{"type":"a"}"#, ""] {
+            assert!(!may_name_msgpack(job.as_bytes()), "{job}");
+        }
+    }
 }
