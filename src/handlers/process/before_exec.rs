@@ -91,9 +91,16 @@ pub(super) fn start(image: &mut Image, standard: &[OwnedFd; 3]) -> io::Result<Pi
 pub(super) fn rehearse(identity: &Identity) -> io::Result<()> {
     let mut rehearsal = Rehearsal { identity, error: None };
     let pid = with_child(rehearsing, ptr::from_mut(&mut rehearsal).cast())?;
-    // If somebody else reaped it, there is nothing left to do.
-    retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok();
-    rehearsal.error.map_or(Ok(()), |error| Err(error.into()))
+    // If somebody else reaped it, nothing shows how it ended.
+    let reaped = retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty())).ok().flatten();
+    if let Some(error) = rehearsal.error {
+        return Err(error.into());
+    }
+    // What a filter does unless it is told which error to return. Nobody else can end the child by this signal, which is blocked.
+    if reaped.and_then(|(_, status)| status.terminating_signal()) == Some(libc::SIGSYS) {
+        return Err(io::Error::other("the system killed the process that tried it (SIGSYS)"));
+    }
+    Ok(())
 }
 
 /// What a child needs that only becomes a user.
