@@ -66,12 +66,13 @@ async fn get_job(
         wait_for(&site, &queue, &status.id, longest).await?;
         status = found(&site, &queue, &id).await?;
     }
-    let mut held = Ok(());
+    let (view, mut held) = (View::of(&person, &site), Ok(()));
     let is_full = |fields: &Envelope| {
-        if full && person.sees_payloads() {
+        let shows_all = full && person.sees_payloads();
+        if shows_all {
             held = hold(&site, fields, 2);
         }
-        full && person.sees_payloads() && held.is_ok()
+        shows_all && held.is_ok()
     };
     let gathered = status::gather((site.broker(), site.effective()), (&queue, &status), is_full).await;
     held?;
@@ -79,10 +80,9 @@ async fn get_job(
     if let Some(remark) = remark {
         tracing::warn!(remark, "a job is shown without its payload");
     }
-    let mut response = View::of(&person, &site).json(&report)?.into_response();
+    let mut response = view.json(&report)?.into_response();
     // A revision that comes back would tell others that they have guessed the former payload.
-    let sees_all = person.sees_payloads() && site.mask().is_empty();
-    if status.due.is_some() && sees_all {
+    if status.due.is_some() && view.sees_all() {
         let delayed = queue.delayed().get(&status.id).await.map_err(redis("failed to read the job"))?;
         if let Some(job) = delayed {
             response.headers_mut().insert(header::ETAG, Revision::of_job(&job, &site).header());
