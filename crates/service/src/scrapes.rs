@@ -1,5 +1,5 @@
-//! Answers to scrapes. Writing all metrics takes a while, so it is done once at a time, on no thread that answers probes, and
-//! those who ask meanwhile share the next text. No text is older than the question.
+//! Answers to scrapes. Writing all metrics takes a while, so one text is written at a time, not on a thread that answers probes,
+//! and those who ask meanwhile share the next one. No text is older than the question.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

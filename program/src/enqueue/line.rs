@@ -120,7 +120,7 @@ impl Invalid {
             return Self::no_json(&error);
         }
         let why = plain(&error).replace("a nonzero u32", "a whole number of at least 1");
-        // Headers have names, which the key does not say.
+        // The key alone does not say which header is wrong.
         let why = if key.as_deref() == Some("headers") { format!("{path}: {why}") } else { why };
         Self { key, why, is_json: true }
     }

@@ -28,7 +28,7 @@ pub fn read_msgpack<'de, S: DeserializeSeed<'de>>(
     Ok((value, (payload.len() as u64).saturating_sub(decoder.position())))
 }
 
-/// Does the same for a payload that is one value of this type. `None` if it is not.
+/// Reads MessagePack that is one value of this type, within the same bounds. `None` if it is not, or if anything follows it.
 pub fn unpacked<T: DeserializeOwned>(payload: &[u8]) -> Option<T> {
     let (value, left) = read_msgpack(payload, PhantomData::<T>).ok()?;
     (left == 0).then_some(value)

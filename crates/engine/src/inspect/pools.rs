@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::inspect::server::WorkerInfo;
 use crate::job::JobType;
 
-/// The fact of a worker that has its pools that cannot start.
+/// The fact in which a worker reports its pools that cannot start.
 const FACT: &str = "pools_down";
 
 /// The most pools that a worker reports, …

@@ -184,7 +184,7 @@ pub(super) async fn log_in(
     }
     let known = gatekeeper.accounts().person(&name).and_then(|account| account.password.clone());
     let hash = known.clone().unwrap_or_else(|| NOBODY.into());
-    // Those whom strangers at many addresses make wait are strangers, too.
+    // Strangers at many addresses make only other strangers wait.
     let is_familiar = gatekeeper.logins.is_familiar(&name, client);
     let checking = if is_familiar { &gatekeeper.checking_familiar } else { &gatekeeper.checking };
     let is_right = verified(checking, hash.clone(), password).await && known.is_some();

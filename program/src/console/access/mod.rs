@@ -42,7 +42,7 @@ use super::site::Site;
 /// How long a form may take to arrive.
 const FORM_WITHIN: Duration = Duration::from_secs(60);
 
-/// How often a form is in memory: as it arrives, in one piece, and as what its fields say.
+/// How many copies of a form are in memory: as it arrives, in one piece, and as what its fields say.
 const FORM_COPIES: usize = 3;
 
 /// The routes to log in and out.
@@ -92,7 +92,7 @@ async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> R
         Ok(request) => next.run(request),
         Err(problem) => return problem.into_response(),
     };
-    // Nobody has looked at a form of a token, or of somebody who is not logged in: the route reads it.
+    // Nothing has read the form of a token, or of somebody who is not logged in, so far: the route does.
     if needs == Needs::Nothing {
         return tokio::time::timeout(FORM_WITHIN, answer)
             .await

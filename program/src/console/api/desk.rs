@@ -107,7 +107,7 @@ struct Places {
     most: usize,
     /// … and how many of them one person or program may have.
     most_of_one: usize,
-    /// How many of them people count as one: memory is counted in bytes.
+    /// How many of them are one in what people read: memory is counted in bytes, and told in MiB.
     unit: usize,
     /// What those who have one do, in words.
     what: &'static str,

@@ -26,7 +26,7 @@ use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::status::{self, Report};
 
-/// How often the bytes of a payload are in memory while it is shown: as they came, as text, and as the answer.
+/// How many copies of a payload are in memory while it is shown: as it came, as text, and as the answer.
 const COPIES: usize = 3;
 
 pub(super) fn routes() -> Routes {

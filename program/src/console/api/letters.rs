@@ -28,7 +28,7 @@ use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::dead::{self, GroupPage, LetterPage, LetterReport, Swept, WantedLetters};
 
-/// How often the bytes of a payload are in memory while its letter is shown. A control character takes six bytes in JSON.
+/// How many times the bytes of a payload are in memory while its letter is shown. A control character takes six bytes in JSON.
 const COPIES: usize = 8;
 
 pub(super) fn routes() -> Routes {

@@ -19,7 +19,7 @@ use crate::console::site::Site;
 /// The most bytes of a body: the largest payload, and room for the rest of a job.
 pub(super) const MAX_BYTES: usize = (8 << 20) + (1 << 20);
 
-/// How often a body is in memory while its request is answered: as it arrives, as a job, and as what is sent to Redis.
+/// How many copies of a body are in memory while its request is answered: as it arrives, as a job, and as what is sent to Redis.
 const COPIES: usize = 3;
 
 /// How long a body may take to arrive.

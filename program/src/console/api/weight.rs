@@ -1,4 +1,4 @@
-//! How much memory a payload takes once it is decoded: up to eighty times its bytes. It is found out without decoding it.
+//! How much memory a payload takes once it is decoded: up to eighty times its bytes. This is estimated without decoding it.
 
 use std::fmt;
 
