@@ -78,14 +78,7 @@ fn line(
         Link::queue(queue, &["jobs", id, "steps", step.name.as_str(), "decide"])
             .with("verdict", verdict.as_str())
     };
-    let is_dead = steps.dead.is_some();
-    let verdicts: &[Verdict] = match () {
-        () if !decides => &[],
-        () if waits(step.kind, record.state, is_dead) => &Verdict::ALL,
-        // Somebody has declared it done without its result.
-        () if is_dead && plan.may_amend(&steps.ledger, &step.name) => &[Verdict::Done],
-        () => &[],
-    };
+    let verdicts = if decides { verdicts_on((steps, plan, step), record.state) } else { &[] };
     let error = record.errors.last().map(|error| frame.said(&error.text)).filter(|error| !error.is_empty());
     let decision = record.decision.as_ref().map(|decision| {
         let reason = if decision.reason.is_empty() { "" } else { ": " };
@@ -102,6 +95,20 @@ fn line(
         error: excerpt::of(error.unwrap_or_default(), excerpt::CELL),
         decision: decision.unwrap_or_default(),
         choices: verdicts.iter().map(|verdict| (verdict_key(*verdict), link(*verdict).to_string())).collect(),
+    }
+}
+
+/// What a person may decide about a step in this state.
+fn verdicts_on(
+    (steps, plan, step): (&StepsStatus, &Plan, &PlannedStep),
+    state: StepState,
+) -> &'static [Verdict] {
+    let is_dead = steps.dead.is_some();
+    match () {
+        () if waits(step.kind, state, is_dead) => &Verdict::ALL,
+        // Somebody has declared it done without its result.
+        () if is_dead && plan.may_amend(&steps.ledger, &step.name) => &[Verdict::Done],
+        () => &[],
     }
 }
 
