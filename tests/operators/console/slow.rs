@@ -93,7 +93,7 @@ fn one_token_takes_only_some_memory_with_large_bodies() {
     let console = Console::start(&server, &tokens(folder.path()));
     // Barely large.
     let large = format!(r#"{{"type":"test","payload":"{}"}}"#, "x".repeat(65_520));
-    // Each counts three times, and with six of them less than three times the large one is left.
+    // Each counts three times, and six of them leave less than the large one needs.
     let hold = || {
         let mut stream = console.connected();
         let head = format!(
@@ -144,12 +144,12 @@ fn one_person_holds_only_some_large_forms() {
         let begun = head(token, "Transfer-Encoding: chunked");
         answer_to(&console, &format!("{begun}{:x}\r\n{form}\r\n0\r\n\r\n", form.len()))
     };
-    until("both places to be taken", SOON, || large("operator") == "HTTP/1.1 429");
+    until("all memory to be taken", SOON, || large("operator") == "HTTP/1.1 429");
     let small = head("operator", &format!("Content-Length: {}", form.len())) + form;
-    assert_eq!(answer_to(&console, &small), "HTTP/1.1 303", "a small form needs no place");
-    assert_eq!(large("admin"), "HTTP/1.1 303", "others have places of their own");
+    assert_eq!(answer_to(&console, &small), "HTTP/1.1 303", "a small form does not count");
+    assert_eq!(large("admin"), "HTTP/1.1 303", "others have memory of their own");
     drop(held);
-    until("a place to be free", SOON, || large("operator") == "HTTP/1.1 303");
+    until("memory to be free", SOON, || large("operator") == "HTTP/1.1 303");
 }
 
 #[test]
