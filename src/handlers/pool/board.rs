@@ -50,6 +50,12 @@ impl Board {
         seat
     }
 
+    /// Returns true if a program serves, with a job or without.
+    pub(super) fn serves(&self) -> bool {
+        let Tally { busy, idle, .. } = self.tally();
+        busy + idle > 0
+    }
+
     pub(super) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for seat in lock(&self.seats).iter().filter_map(Weak::upgrade) {

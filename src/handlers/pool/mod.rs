@@ -114,7 +114,7 @@ pub(crate) struct Shared {
     runs: AtomicBool,
     /// Whether one of its programs has ever been ready.
     was_ready: AtomicBool,
-    /// Why the last program did not start; `None` if it did.
+    /// Why the last program did not start, if none served then; `None` once one is ready.
     fault: Mutex<Option<String>>,
 }
 
@@ -173,8 +173,7 @@ impl Pool {
 
     /// Says why no program serves, if the last one could not start.
     pub(crate) fn down(&self) -> Option<PoolDown> {
-        let Tally { busy, idle, .. } = self.shared.board.tally();
-        let why = lock(&self.shared.fault).clone().filter(|_| busy + idle == 0)?;
+        let why = lock(&self.shared.fault).clone().filter(|_| !self.shared.board.serves())?;
         let (pool, types) = (self.shared.name.to_string(), self.shared.types());
         Some(PoolDown { pool, types, why, ..PoolDown::default() })
     }
@@ -367,9 +366,11 @@ impl Shared {
         !self.was_ready.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes why a program did not start.
+    /// Notes why a program did not start, unless another one serves: that one may end well later, and the next one may start.
     fn note_fault(&self, why: &str) {
-        *lock(&self.fault) = Some(why.to_owned());
+        if !self.board.serves() {
+            *lock(&self.fault) = Some(why.to_owned());
+        }
     }
 
     fn was_ready(&self) -> bool {
