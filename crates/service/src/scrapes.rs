@@ -1,6 +1,7 @@
 //! Answers to scrapes. Writing all metrics takes a while, so one text is written at a time, not on a thread that answers probes,
 //! and those who ask meanwhile share the next one. No text is older than the question.
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
@@ -49,8 +50,13 @@ impl Scrapes {
             (written.nth, written.last) = (written.begun, text.clone());
             text
         });
-        // A runtime that is stopping may not have started it.
-        writing.await.unwrap_or_default()
+        match writing.await {
+            Ok(text) => text,
+            // Without an answer, the scrape counts as failed. An empty one would end all series.
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            // A runtime that is stopping may not have started it.
+            Err(_) => Bytes::new(),
+        }
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
