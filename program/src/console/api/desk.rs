@@ -18,7 +18,7 @@ use crate::console::problem::Problem;
 /// How long changes may go on once the process is asked to stop. They stop between two pages.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How much memory large bodies, payloads and answers may take in a console, so that it fits into 512 MiB, …
+/// How much memory large bodies, payloads and answers may take in a console, which is made for 512 MiB, …
 const MOST_BYTES: usize = 240 * MIB;
 
 /// … and how much of it one person or program may take.
@@ -131,7 +131,7 @@ impl Places {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.values().sum::<usize>().saturating_add(places) > self.most {
             return Err(Problem::busy(format!(
-                "{} {} already, the maximum: try again later",
+                "at most {} {}: try again later",
                 self.most / self.unit,
                 self.what
             )));
@@ -139,7 +139,7 @@ impl Places {
         let own = taken.get(&asker).copied().unwrap_or_default();
         if own.saturating_add(places) > self.most_of_one {
             return Err(Problem::busy(format!(
-                "{} {} for you already, the maximum for one person or token: try again when one has ended",
+                "at most {} {} for one person or token: try again when one has ended",
                 self.most_of_one / self.unit,
                 self.what
             )));
