@@ -137,8 +137,9 @@ final class PhpRedisClient implements Client
     {
         try {
             $this->redis->rawCommand('PING');
-        } catch (\RedisException) {
-            // The login may not do this, or there is no server: the jobs themselves will tell.
+        } catch (\RedisException $exception) {
+            // The login may not do this, or there is no server: the jobs themselves will tell. A late reply must not be taken for theirs.
+            $this->translated($exception);
         }
     }
 

@@ -230,6 +230,16 @@ test('many_jobs_are_submitted_once_after_the_server_closed_the_connection', func
     same(3, $redis->xLen('sf:{default}:jobs'));
 });
 
+test('a_late_reply_is_not_taken_for_that_of_a_job', function (): void {
+    redis('FLUSHALL');
+    $redis = phpRedis();
+    $redis->ping();
+    $redis->setOption(Redis::OPT_READ_TIMEOUT, 0.3);
+    redis('CLIENT', 'PAUSE', '450', 'ALL');
+    $ids = (new Producer($redis))->enqueueMany([new Submission('a'), new Submission('b')]);
+    same(array_map('strval', array_keys(entries('sf:{default}:jobs'))), $ids);
+});
+
 test('a_connection_of_laravel_with_predis_is_its_client', function (): void {
     redis('FLUSHALL');
     $client = predis();
