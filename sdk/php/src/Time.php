@@ -9,6 +9,8 @@ final class Time
 {
     /** The first instant that is too late: the year 10000. */
     private const END_MS = 253_402_300_800_000;
+    /** September 2001. Smaller numbers are seconds from now by mistake. */
+    private const EARLIEST_MS = 1_000_000_000_000;
 
     /** A length of time: seconds, or an interval that is counted from now. */
     public static function lengthMs(int|float|\DateInterval $length, string $name): int
@@ -24,6 +26,9 @@ final class Time
     public static function instantMs(int|float|\DateTimeInterface $instant, string $name): int
     {
         $ms = $instant instanceof \DateTimeInterface ? (int) $instant->format('Uv') : $instant * 1000;
+        if (!$instant instanceof \DateTimeInterface && $ms >= 0 && $ms < self::EARLIEST_MS) {
+            throw new InvalidSubmission("$name must be a date, or seconds since 1970, such as time() + 60, not seconds from now");
+        }
         return self::bounded($ms, $name);
     }
 

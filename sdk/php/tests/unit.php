@@ -89,6 +89,8 @@ test('times_are_whole_milliseconds', function (): void {
         refused('must lie before', 'a', delay: $wrong);
         refused('must lie before', 'a', runAt: $wrong);
     }
+    refused('runAt must be a date, or seconds since 1970', 'a', runAt: 60);
+    refused('expiresAt must be a date, or seconds since 1970', 'a', expiresAt: 60.5);
     refused('must lie before', 'a', runAt: new DateTime('1969-12-31T00:00:00Z'));
     refused('must lie before', 'a', runAt: new DateTime('@253402300800'));
     refused('timeout', 'a', timeout: 0);
