@@ -1640,7 +1640,8 @@ class Worker {
       if (at >= 0) {
         list.splice(at, 1);
         const text = new Cancelled(reason).message;
-        this.#answer(ref, isTakenBack ? new Snooze(LATER_MS, text) : new Retry(text));
+        if (isTakenBack) this.#giveBack(ref, text);
+        else this.#answer(ref, new Retry(text));
       }
     }
   }
@@ -1723,6 +1724,10 @@ class Worker {
     if (!this.#isOver) this.#output.send(this.#answerOf(ref, outcome)[1]);
   }
 
+  #giveBack(ref, why) {
+    if (!this.#isOver) this.#output.send(lineOfUnbegun(ref, why));
+  }
+
   /** Returns the outcome that is written, and its line. */
   #answerOf(ref, outcome) {
     try {
@@ -1763,7 +1768,7 @@ class Worker {
     if (this.#late.length === 0) return;
     this.#lateTimer ??= setTimeout(() => {
       this.#lateTimer = undefined;
-      for (const message of this.#late.splice(0)) this.#answer(String(message.ref), new Snooze(LATER_MS, 'the program is stopping'));
+      for (const message of this.#late.splice(0)) this.#giveBack(String(message.ref), 'the program is stopping');
     }, HOLD_MS);
   }
 
@@ -1857,7 +1862,7 @@ class Worker {
       ended.push([attempt.job, own]);
     }
     for (const { ref } of [...this.#waiting, ...this.#late]) {
-      lines += lineOf({ type: 'result', ref, ...new Snooze(LATER_MS, 'the program ended')[FIELDS]() });
+      lines += lineOfUnbegun(ref, 'the program ended');
     }
     this.#isOver = true;
     // It says that what has no answer was not started.
@@ -1870,6 +1875,11 @@ class Worker {
 
 function howOf(origin) {
   return origin === 'unhandledRejection' ? 'a promise was rejected, and nobody handled it' : 'an error was thrown, and nobody caught it';
+}
+
+/** The line that gives a job back that has not begun. */
+function lineOfUnbegun(ref, why) {
+  return answerLine(ref, new Snooze(LATER_MS, why), { begun: false });
 }
 
 /** The line that ends an attempt. */

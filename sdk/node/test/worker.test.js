@@ -334,7 +334,7 @@ test('on SIGTERM the running job ends, a later one is snoozed, and the exit code
     await program.signal('SIGTERM');
     await program.until('the signal', () => program.errors.includes('asked to stop'));
     const later = program.job('a');
-    assert.deepEqual(await program.result(later), { outcome: 'snooze', delay_ms: 1000, reason: 'the program is stopping' });
+    assert.deepEqual(await program.result(later), { outcome: 'snooze', delay_ms: 1000, reason: 'the program is stopping', begun: false });
     await program.signal('SIGUSR2');
     const { lines, code: exit } = await program.end();
     assert.deepEqual(lines, [{ type: 'result', ref, outcome: 'done', result: 'ended' }, { type: 'bye' }]);
