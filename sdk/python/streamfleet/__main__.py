@@ -19,13 +19,18 @@ def main() -> None:
     args = parser.parse_args()
     if os.isatty(0):
         sys.exit("This program takes jobs from a streamfleet worker: name it as the command of a pool.")
-    for module in filter(os.path.isfile, args.modules):
-        name = os.path.splitext(os.path.normpath(module))[0].replace(os.sep, ".")
+    for module in filter(_is_file, args.modules):
+        name = os.path.splitext(os.path.relpath(module))[0].replace(os.sep, ".")
         parser.error(f"{module} is a file: name the module, such as {name}")
     _worker._Channel.claim()
     for module in args.modules:
         importlib.import_module(module)
     _worker.run(inflight=args.inflight, max_jobs=args.max_jobs)
+
+
+def _is_file(module: str) -> bool:
+    """Beside a module, there may be a file without an ending that has its name."""
+    return os.path.isfile(module) and (module.endswith(".py") or os.sep in module)
 
 
 if __name__ == "__main__":

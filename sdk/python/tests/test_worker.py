@@ -586,15 +586,18 @@ class Sync(unittest.TestCase):
                     "import os\nfrom streamfleet import job\nos.write(1, b'noise')\nprint('noise', flush=True)\n"
                     "@job('x', max_attempts=4)\ndef x(job):\n    return 1\n"
                 )
+            # A program may be called as its module is.
+            open(os.path.join(folder, "my_jobs"), "w").close()
             program = Program(args=["-m", "streamfleet", "my_jobs", "--max-jobs", "1"], cwd=folder)
             self.addCleanup(program.__exit__)
             self.assertEqual(program.hello()["types"], ["x"])
             self.assertEqual(program.ask("x")["result"], 1)
             self.assertEqual(program.end(), ([{"type": "bye"}], 0))
-            program = Program(args=["-m", "streamfleet", "./my_jobs.py"], cwd=folder)
-            self.addCleanup(program.__exit__)
-            self.assertEqual(program.end(), ([], 2))
-            self.assertIn("./my_jobs.py is a file: name the module, such as my_jobs\n", program.errors())
+            for path in ("./my_jobs.py", os.path.join(os.path.realpath(folder), "my_jobs.py")):
+                program = Program(args=["-m", "streamfleet", path], cwd=folder)
+                self.addCleanup(program.__exit__)
+                self.assertEqual(program.end(), ([], 2))
+                self.assertIn(f"{path} is a file: name the module, such as my_jobs\n", program.errors())
 
 
 RULES = """
