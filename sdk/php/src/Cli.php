@@ -36,12 +36,12 @@ final class Cli
     /**
      * Submits a job that is described by an object.
      *
-     * @param ?string $idempotentFor for how long the id is remembered, such as `24h`
+     * @param string|int|float|\DateInterval|null $idempotentFor for how long the id is remembered: seconds, or `24h`
      * @param ?string $durability `memory`, `replicas:N` or `aof`
      * @throws InvalidSubmission|Refused nothing was submitted
      * @throws Unconfirmed send the job again if it has an id
      */
-    public function submit(Submission $job, ?string $idempotentFor = null, ?string $durability = null): Accepted
+    public function submit(Submission $job, string|int|float|\DateInterval|null $idempotentFor = null, ?string $durability = null): Accepted
     {
         $fields = $job->fields();
         if (isset($fields['batch']) || ($fields['tracking'] ?? 'all') !== 'all') {
@@ -55,7 +55,7 @@ final class Cli
             'lane' => $job->lane,
             'encoding' => $fields['encoding'] ?? null,
             'id' => $job->id,
-            'idempotent-for' => $idempotentFor,
+            'idempotent-for' => Time::lengthText($idempotentFor, 'idempotentFor'),
             'durability' => $durability,
             'delay' => isset($fields['delay_ms']) ? $fields['delay_ms'] . 'ms' : null,
             'at' => self::date($fields['run_at_ms'] ?? null),

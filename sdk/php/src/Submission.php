@@ -20,6 +20,7 @@ final class Submission
     private const LONGEST_TIMEOUT_MS = 604_800_000;
 
     public readonly string $lane;
+    public readonly ?string $uniqueScope;
     /** The payload as it is sent; '' for none. */
     public readonly string $bytes;
     /** @var array<string, string> the entry's fields */
@@ -47,7 +48,7 @@ final class Submission
      * @param ?string $encoding null: the payload is encoded as JSON. `json`, `msgpack` or `raw`: it is a string that is
      *   encoded so already, and is sent unchanged
      * @param ?string $unique only with Cli: while a job holds this key, others with the same key are not accepted
-     * @param ?string $uniqueScope only with Cli: `running`, `waiting`, or a length such as `30s`
+     * @param string|int|float|\DateInterval|null $uniqueScope only with Cli: `running`, `waiting`, or a length: seconds, or `30s`
      * @param ?string $uniqueMode only with Cli: `reject`, `replace` or `debounce`
      * @throws InvalidSubmission
      */
@@ -72,7 +73,7 @@ final class Submission
         ?string $traceparent = null,
         public readonly ?string $encoding = null,
         public readonly ?string $unique = null,
-        public readonly ?string $uniqueScope = null,
+        string|int|float|\DateInterval|null $uniqueScope = null,
         public readonly ?string $uniqueMode = null,
     ) {
         self::check(preg_match(self::TYPE, $type) === 1, "'$type' is not a job type: " . self::TYPE);
@@ -83,6 +84,7 @@ final class Submission
         self::check($delay === null || $runAt === null, 'a job may have a delay or a runAt, but not both');
         self::check($tracking === null || in_array($tracking, self::TRACKING, true), 'tracking must be all, failures or none');
         self::check($unique !== null || $uniqueScope === null && $uniqueMode === null, 'uniqueScope and uniqueMode need unique');
+        $this->uniqueScope = Time::lengthText($uniqueScope, 'uniqueScope');
         $this->lane = self::lane($lane, $priority);
         $this->bytes = self::encode($payload, $encoding);
         self::check(strlen($this->bytes) <= self::MOST_BYTES, 'a payload may have at most ' . self::MOST_BYTES . ' bytes; store large data elsewhere and send its address');

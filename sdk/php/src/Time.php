@@ -22,6 +22,12 @@ final class Time
         return self::bounded($length * 1000, $name);
     }
 
+    /** A length of time as the program streamfleet reads it. Texts stay as they are. */
+    public static function lengthText(string|int|float|\DateInterval|null $length, string $name): ?string
+    {
+        return is_string($length) || $length === null ? $length : self::lengthMs($length, $name) . 'ms';
+    }
+
     /** An instant: a date, or seconds since 1970, such as those of microtime(true). */
     public static function instantMs(int|float|\DateTimeInterface $instant, string $name): int
     {

@@ -138,6 +138,10 @@ test('what_breaks_the_contract_is_refused', function (): void {
     refused('at most 64', 'a', then: array_fill(0, 65, ['type' => 'b']));
     refused('65536', 'a', then: [['type' => 'b', 'payload' => str_repeat('x', 65536)]]);
     refused('need unique', 'a', uniqueMode: 'replace');
+    refused('uniqueScope', 'a', unique: 'k', uniqueScope: -1);
+    foreach ([[30, '30000ms'], [0.5, '500ms'], [new DateInterval('PT1M'), '60000ms'], ['30s', '30s'], ['waiting', 'waiting'], [null, null]] as [$scope, $text]) {
+        same($text, (new Submission('a', unique: 'k', uniqueScope: $scope))->uniqueScope);
+    }
     contains('Streamfleet\Cli', thrown(InvalidSubmission::class, fn () => xadd('a', unique: 'key'))->getMessage());
 });
 

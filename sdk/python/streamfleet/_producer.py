@@ -78,7 +78,7 @@ class Options(TypedDict, total=False):
     traceparent: Optional[str]
     encoding: Optional[str]
     unique: Optional[str]
-    unique_scope: Optional[str]
+    unique_scope: Union[str, Seconds, None]
     unique_mode: Optional[str]
     json_default: Optional[JsonDefault]
 
@@ -246,12 +246,14 @@ class Submission:
         traceparent: Optional[str] = None,
         encoding: Optional[str] = None,
         unique: Optional[str] = None,
-        unique_scope: Optional[str] = None,
+        unique_scope: Union[str, Seconds, None] = None,
         unique_mode: Optional[str] = None,
         json_default: Optional[JsonDefault] = None,
     ) -> None:
         if unique is None and (unique_scope is not None or unique_mode is not None):
             raise ValueError("unique_scope and unique_mode need unique")
+        if unique_scope is not None and not isinstance(unique_scope, str):
+            unique_scope = f"{_milliseconds('unique_scope', unique_scope)}ms"
         self.unique, self.unique_scope, self.unique_mode = unique, unique_scope, unique_mode
         self.queue = None if queue is None else _queue_name(queue)
         self.lane = _lane(lane, priority)

@@ -46,6 +46,16 @@ class Played(unittest.TestCase):
             want = ["enqueue", "mail.send", "--queue=default", "--lane=normal", "-", "--max-attempts=3", "--header=t=a b"]
             self.assertEqual(args, [*want, "--unique=`id`; $HOME", "--output=json"])
 
+    def test_a_scope_may_be_a_length(self):
+        program = self.program("printf '%s\\n' \"$@\" > args; echo '{\"id\":\"7\",\"state\":\"waiting\",\"existing\":false}'")
+        for enqueue in both(program):
+            for scope, want in ((30, "30000ms"), (timedelta(minutes=1), "60000ms"), ("30s", "30s"), ("waiting", "waiting")):
+                enqueue("report", unique="k", unique_scope=scope)
+                with open(os.path.join(self.folder, "args")) as file:
+                    self.assertIn(f"--unique-scope={want}", file.read().splitlines())
+            with self.assertRaisesRegex(ValueError, "unique_scope"):
+                enqueue("report", unique="k", unique_scope=-1)
+
     def test_a_debounce_submits_nothing_new(self):
         told = '{"id":"7","state":"scheduled","existing":false,"debounced":true}'
         for enqueue in both(self.program(f"echo '{told}'")):
