@@ -500,7 +500,7 @@ const OPTIONS = new Set(
 const RETENTION = 'use tracking; the configuration says for how long records and dead letters are kept';
 const MEANT = {
   attempts: 'use maxAttempts',
-  retries: 'use maxAttempts',
+  retries: 'use maxAttempts, which counts the first attempt too',
   jobId: 'use id',
   opts: 'use its fields',
   data: 'use payload',

@@ -103,6 +103,7 @@ const INVALID = [
   [['a', 1, { encoding: 'msgpack' }], /must be a Buffer/],
   [['a', 1, { encoding: 'xml' }], /encoding must be json/],
   [['a', 1, { attempts: 3 }], /no option 'attempts'; use maxAttempts/],
+  [['a', 1, { retries: 3 }], /no option 'retries'; use maxAttempts, which counts the first attempt too/],
   [['a', 1, { jobId: 'x' }], /no option 'jobId'; use id/],
   [['a', 1, { backoff: 1000 }], /no option 'backoff'; it belongs to the type/],
   [['a', 1, { removeOnComplete: true }], /no option 'removeOnComplete'; use tracking/],

@@ -94,8 +94,8 @@ _MEANT = {
     "expires_in": "expires_at, a time: time.time() + 60",
     "job_id": "id",
     "kwargs": "payload",
-    "max_retries": "max_attempts",
-    "retries": "max_attempts",
+    "max_retries": "max_attempts, which counts the first attempt too",
+    "retries": "max_attempts, which counts the first attempt too",
     "task_id": "id",
     "track": "tracking",
 }
@@ -217,8 +217,8 @@ class Submission:
 
     ``payload`` is any JSON value, or bytes, which are sent as they are. ``delay`` and ``timeout`` are seconds or a
     timedelta; ``run_at`` and ``expires_at`` an aware datetime or seconds since 1970. ``priority`` is 1 to 10 and stands
-    for a lane; give a ``lane`` or a priority. ``batch`` is one that :meth:`Cli.batch` has opened. ``unique``, ``unique_scope`` and ``unique_mode`` (docs/submit.md) need
-    :class:`Cli`. The other options are the fields of the same names in docs/wire.md.
+    for a lane; give a ``lane`` or a priority. ``batch`` is one that :meth:`Cli.batch` has opened. ``unique``, ``unique_scope`` (a text of
+    docs/submit.md, or a length) and ``unique_mode`` need :class:`Cli`. The other options are the fields of the same names in docs/wire.md.
     """
 
     __slots__ = ("fields", "lane", "queue", "size", "unique", "unique_mode", "unique_scope")

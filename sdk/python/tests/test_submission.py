@@ -148,7 +148,7 @@ class Fields(unittest.TestCase):
 
     def test_an_option_that_does_not_exist_is_refused_with_the_one_that_is_meant(self):
         for option, text in (
-            ("retries", "there is no option 'retries': use max_attempts"),
+            ("retries", "there is no option 'retries': use max_attempts, which counts the first attempt too"),
             ("countdown", "there is no option 'countdown': use delay"),
             ("track", "there is no option 'track': use tracking"),
             ("max_attempt", "there is no option 'max_attempt': use max_attempts"),
