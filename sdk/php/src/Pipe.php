@@ -130,7 +130,7 @@ final class Pipe
         $path = stream_get_meta_data($file)['uri'];
         realpath($path);
         fclose($file);
-        if (!@symlink("/proc/self/fd/$descriptor", $path)) {
+        if (!function_exists('symlink') || !@symlink("/proc/self/fd/$descriptor", $path)) {
             return null;
         }
         // PHP reads a file until it has all that was asked for, unless reading it never waits.
