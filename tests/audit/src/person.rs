@@ -164,7 +164,11 @@ impl Person {
         if reply != Reply::Accepted {
             return Left::LookAgain;
         }
-        while number(mark) % 3 == 1 {
+        let deletes = number(mark) % 3 == 1;
+        if deletes {
+            self.register.did(Deed::Deleted { life: life.to_owned() });
+        }
+        while deletes {
             let entry = letter.entry.to_string();
             let server = Arc::clone(&self.server);
             let deleting = tokio::task::spawn_blocking(move || {

@@ -88,6 +88,10 @@ pub enum Deed {
     Dropped {
         life: String,
     },
+    /// A letter was deleted by hand after it was replayed: the record of the runs before goes with it, unless the new one has begun.
+    Deleted {
+        life: String,
+    },
     /// A letter stayed although it was replayed: Redis did not say that it got the new entry, or that it deleted the letter.
     Abandoned {
         letter: String,
@@ -99,7 +103,7 @@ impl Deed {
     pub fn is_about(&self, own: &str, spans: &[&Span]) -> bool {
         match self {
             Self::Cancelled { id, .. } | Self::RunAgain { id } => id == own,
-            Self::Replayed { life } | Self::Dropped { life } => {
+            Self::Replayed { life } | Self::Dropped { life } | Self::Deleted { life } => {
                 life == own || spans.iter().any(|span| span.mark == *life)
             }
             Self::Abandoned { .. } => false,
@@ -229,6 +233,7 @@ impl Entries {
             Deed::Cancelled { .. }
             | Deed::Replayed { .. }
             | Deed::RunAgain { .. }
+            | Deed::Deleted { .. }
             | Deed::Abandoned { .. } => None,
         });
         dropped.collect()
