@@ -200,7 +200,7 @@ class Stage:
             token, digest = self._output([self.program, "console", "token"]).split("\n")[:2]
             self.tokens[role] = token.split()[1]
             with open(self.logins / "accounts.toml", "a", encoding="utf-8") as file:
-                file.write(f'[tokens.{role}]\nsha256 = "{digest.split()[1]}"\nrole = "{role}"\n\n')
+                file.write(f'[tokens.{role}-program]\nsha256 = "{digest.split()[1]}"\nrole = "{role}"\n\n')
 
     def _output(self, command):
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SOON, check=False, cwd=self.folder)
