@@ -16,8 +16,11 @@ const MAX_POOLS: usize = 10;
 /// … the most types of each, …
 const MAX_TYPES: usize = 100;
 
-/// … and the most characters of what each says.
-const MAX_WHY: usize = 500;
+/// … and the most characters of what each says: of its beginning, …
+const WHY_BEGINNING: usize = 200;
+
+/// … and of its end, which says most.
+const WHY_END: usize = 1300;
 
 /// The longest report that is read.
 const MAX_BYTES: usize = 256 * 1024;
@@ -47,9 +50,11 @@ impl PoolDown {
 
     fn bounded(mut self) -> Self {
         self.types.truncate(MAX_TYPES);
-        if let Some((at, _)) = self.why.char_indices().nth(MAX_WHY) {
-            self.why.truncate(at);
-            self.why.push('…');
+        let count = self.why.chars().count();
+        if count > WHY_BEGINNING + WHY_END {
+            let beginning: String = self.why.chars().take(WHY_BEGINNING).collect();
+            self.why = self.why.chars().skip(count - WHY_END).collect();
+            self.why.insert_str(0, &format!("{beginning} … "));
         }
         self
     }
@@ -112,10 +117,11 @@ mod tests {
             worker(fact).pools_down(),
             [PoolDown { worker: "w".to_owned(), ..down("php", 1, "no DB_HOST") }]
         );
-        let many = (0..20).map(|_| down("php", 200, &"ü".repeat(600)));
+        let many = (0..20).map(|_| down("php", 200, &format!("{}!", "ü".repeat(2000))));
         let (_, fact) = PoolDown::fact(many);
         let read = worker(fact).pools_down();
-        assert_eq!((read.len(), read[0].types.len(), read[0].why.chars().count()), (10, 100, 501));
+        assert_eq!((read.len(), read[0].types.len(), read[0].why.chars().count()), (10, 100, 1503));
+        assert!(read[0].why.starts_with("ü") && read[0].why.ends_with("ü!"));
     }
 
     #[test]
