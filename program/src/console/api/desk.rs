@@ -208,15 +208,17 @@ impl Desk {
         if bytes <= SMALL_BYTES {
             return Ok(());
         }
-        if bytes > MOST_BYTES_OF_ONE {
+        let asker = asker();
+        // A request notes what it takes piece by piece. What never fits must not be tried again.
+        let whole = asker.memory().iter().fold(bytes, |sum, held| sum.saturating_add(held.places));
+        if whole > MOST_BYTES_OF_ONE {
             let why = format!(
                 "this would take {} MiB of memory, and a person or token may have {}: use fewer values, or the command line",
-                bytes / MIB,
+                whole / MIB,
                 MOST_BYTES_OF_ONE / MIB
             );
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too large for the console", why));
         }
-        let asker = asker();
         let held = self.memory.take(Arc::clone(&asker.name), bytes)?;
         asker.memory().push(held);
         Ok(())
@@ -344,6 +346,11 @@ mod tests {
         drop((first, second));
         assert_eq!(status(&answering("=ann", 160 * MIB).await), StatusCode::OK);
         assert_eq!(status(&answering("=ann", 161 * MIB).await), StatusCode::PAYLOAD_TOO_LARGE);
+        let in_pieces = asked_by("=ann", async {
+            let held = desk.hold(100 * MIB).and_then(|()| desk.hold(61 * MIB));
+            held.map_or_else(IntoResponse::into_response, |()| "done".into_response())
+        });
+        assert_eq!(status(&in_pieces.await), StatusCode::PAYLOAD_TOO_LARGE, "in pieces");
     }
 
     #[tokio::test]

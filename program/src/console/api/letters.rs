@@ -120,7 +120,7 @@ async fn get_letter(
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
     let letter = found(&site, &queue, &id).await?;
-    hold(&site, &letter)?;
+    hold(&site, &letter, person.sees_payloads() && !site.mask().is_empty())?;
     let Json(mut report) =
         View::of(&person, &site).json(&dead::letter_report(&letter, &queue, site.effective()))?;
     for field in report["fields"].as_array_mut().into_iter().flatten() {
@@ -131,11 +131,11 @@ async fn get_letter(
     Ok(response)
 }
 
-/// Notes the memory that it takes to show a letter. If anything is masked, its payload is decoded.
-fn hold(site: &Site, letter: &DeadLetter) -> Result<(), Problem> {
+/// Notes the memory that it takes to show a letter, whose payload is decoded if anything in it is masked.
+fn hold(site: &Site, letter: &DeadLetter, is_decoded: bool) -> Result<(), Problem> {
     let payload = letter.fields.get(b"payload").unwrap_or_default();
     site.desk().hold(COPIES * payload.len())?;
-    if site.mask().is_empty() { Ok(()) } else { hold_decoded(site.desk(), (payload, Encoding::Json), 1) }
+    if is_decoded { hold_decoded(site.desk(), (payload, Encoding::Json), 1) } else { Ok(()) }
 }
 
 /// Hides what is masked in a field of a letter. What cannot be read to find masked members is hidden as a whole.
