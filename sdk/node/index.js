@@ -1634,7 +1634,9 @@ class Worker {
 
   #cancel(ref, reason) {
     const isTakenBack = reason === TAKEN_BACK;
-    if (!isTakenBack) this.#running.get(ref)?.job.cancel(reason);
+    const attempt = isTakenBack ? undefined : this.#running.get(ref);
+    if (attempt?.finish !== undefined) attempt.finish();
+    else attempt?.job.cancel(reason);
     for (const list of [this.#waiting, this.#late]) {
       const at = list.findIndex((message) => String(message.ref) === ref);
       if (at >= 0) {
@@ -1707,12 +1709,18 @@ class Worker {
     const [written, line] = this.#answerOf(job.ref, outcome);
     // Nothing changes it any more. What listeners print and log belongs to this job, so they are told first.
     attempt.line = line;
-    this.#tellEnd(job, written);
-    attempt.job = undefined;
-    this.#running.delete(job.ref);
-    job[END]();
-    this.#output.send(line);
-    this.#pump();
+    const finish = () => {
+      if (!this.#running.delete(job.ref)) return;
+      attempt.job = undefined;
+      job[END]();
+      this.#output.send(line);
+      this.#pump();
+    };
+    // If the job is cut short meanwhile, its answer goes at once.
+    attempt.finish = finish;
+    const told = this.#tellEnd(job, written);
+    if (told.length === 0) finish();
+    else Promise.all(told).then(finish);
   }
 
   #unknown(job) {
@@ -1745,21 +1753,23 @@ class Worker {
     // An `auto` step has a limit of its own, which the worker does not tell. A `once` step is never retried.
     const hasNoneLeft = job.step === undefined ? job.attempt >= job.maxAttempts : job.message.step_kind === 'once';
     const isLast = what === 'fatal' || hasNoneLeft;
-    this.#tell(!isFailure ? 'after' : isLast ? 'failed' : 'retry', job, outcome);
+    return this.#tell(!isFailure ? 'after' : isLast ? 'failed' : 'retry', job, outcome);
   }
 
-  /** Calls the listeners of an event. What they throw is reported, and changes nothing. */
+  /** Calls the listeners of an event, and returns what to wait for. What they throw is reported, and changes nothing. */
   #tell(event, job, ...facts) {
-    if (this.events.listenerCount(event) === 0) return;
+    const told = [];
+    if (this.events.listenerCount(event) === 0) return told;
     const report = (error) => process.stderr.write(`a listener of '${event}' failed for the job ${job.id}: ${describe(error)}\n`);
     for (const listener of this.events.rawListeners(event)) {
       try {
         const returned = listener.call(this.events, job, ...facts);
-        if (typeof returned?.then === 'function') Promise.resolve(returned).catch(report);
+        if (typeof returned?.then === 'function') told.push(Promise.resolve(returned).catch(report));
       } catch (error) {
         report(error);
       }
     }
+    return told;
   }
 
   /** Answers the jobs that are not started, some time later. If this process ends first, another one has them at once. */

@@ -744,6 +744,27 @@ test('what listeners print and log comes before the answer of their job', async 
   });
 });
 
+test('the answer waits for listeners that are async, unless the job is cut short', async () => {
+  const code = `const worker = new Worker();
+    worker.events.on('after', async (job) => {
+      await new Promise((go) => setTimeout(go, 1));
+      job.log('told');
+      if (job.payload === 'hang') await new Promise((go) => setTimeout(go, 600_000));
+    });
+    worker.on('a', () => 7);
+    worker.run();`;
+  await withProgram(code, async (program) => {
+    await program.hello();
+    for (const payload of ['return', 'hang']) {
+      const ref = program.job('a', payload);
+      const log = await program.next();
+      assert.deepEqual([log.type, log.ref, log.message], ['log', ref, 'told']);
+      if (payload === 'hang') program.send({ type: 'cancel', ref, reason: 'timeout' });
+      assert.deepEqual(await program.result(ref), { outcome: 'done', result: 7 });
+    }
+  });
+});
+
 test('an event that does not exist is refused', async () => {
   const { Worker } = require('..');
   const worker = new Worker().on('a', () => 1);

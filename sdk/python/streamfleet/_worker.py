@@ -837,6 +837,8 @@ class _AsyncLoop(_Loop):
         self.most = 1
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamfleet")
         self.error: Optional[BaseException] = None
+        #: The answers that are fixed, while listeners are told.
+        self.fixed: Dict[Optional[str], bytes] = {}
         #: Done once no job may begin or be answered any more. asyncio cancels it if the program ends because of one of its tasks,
         #: such as by SystemExit, or because of a signal: before any other task learns that it is cancelled.
         self.over: "asyncio.Future[None]"
@@ -859,7 +861,9 @@ class _AsyncLoop(_Loop):
             if self.error is not None:
                 raise self.error
         except BaseException:
-            # asyncio cancels all tasks now. Nobody knows how far their jobs came, so they have no answer.
+            # asyncio cancels all tasks now. Nobody knows how far their jobs came, so they have no answer, unless it is fixed.
+            while self.fixed:
+                self.answer(self.fixed.popitem()[1])
             self.channel.abandon()
             raise
         finally:
@@ -969,10 +973,12 @@ class _AsyncLoop(_Loop):
             if self.over.done():
                 return
             outcome, line = self.answer_of(job_, returned)
+            self.fixed[job_.ref] = line
             try:
                 await listeners.tell_async(self.end_of(job_, outcome), job_, outcome)
             finally:
-                self.answer(line)
+                if self.fixed.pop(job_.ref, None) is not None:
+                    self.answer(line)
             # An exception has this frame, as in the synchronous loop.
             del returned, outcome
         except BaseException as error:

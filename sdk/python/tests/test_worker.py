@@ -1126,6 +1126,34 @@ class Async(unittest.TestCase):
                 self.assertNotEqual(code, 0)
                 self.assertNotIn("told", program.errors())
 
+    def test_an_answer_that_is_fixed_is_sent_though_the_program_ends(self):
+        tail = """
+        @streamfleet.on("after")
+        async def tell(job, outcome):
+            job.progress(2)
+            await asyncio.sleep(60)
+
+        @job("pay")
+        async def pay(job):
+            return "R-7"
+
+        async def child():
+            raise SystemExit(3)
+
+        @job("end")
+        async def end(job):
+            await asyncio.gather(child())
+
+        streamfleet.run()
+        """
+        program = self.started(tail)
+        ref = program.job("pay")
+        self.assertEqual(program.read()["type"], "progress")
+        program.job("end")
+        lines, code = program.end()
+        answers = [(line["ref"], line["outcome"], line["result"]) for line in lines if "outcome" in line]
+        self.assertEqual((answers, code != 0), ([(ref, "done", "R-7")], True))
+
     def test_sigterm_finishes_jobs_and_snoozes_what_comes_after(self):
         program = self.started()
         first = program.job("sleep", 1)
