@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(super) struct Connection {
     /// The name of the client that was the first to be known.
     known: OnceLock<Box<str>>,
     stage: AtomicU8,
+    /// Whether no request was complete when it had to make room.
+    was_silent: AtomicBool,
     end: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
@@ -100,12 +102,19 @@ impl Connections {
         if self.open.len() >= self.bounds.crowded_from
             && let Some(surplus) = self.surplus()
         {
-            surplus.end.cancel();
+            surplus.make_room();
         }
         let place = Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed");
         let (stage, end) = (AtomicU8::new(Stage::Silent as u8), CancellationToken::new());
         let (client, known) = (network_of(address), OnceLock::new());
-        let connection = Arc::new(Connection { client, known, stage, end, _place: place });
+        let connection = Arc::new(Connection {
+            client,
+            known,
+            stage,
+            was_silent: AtomicBool::new(false),
+            end,
+            _place: place,
+        });
         self.open.push_back(Arc::downgrade(&connection));
         connection
     }
@@ -159,12 +168,17 @@ impl Connection {
         }
     }
 
+    /// Lets it end. Its task may read a request before it learns that, so what it had said until now is noted.
+    fn make_room(&self) {
+        self.was_silent.store(self.stage() == Stage::Silent, Ordering::Relaxed);
+        self.end.cancel();
+    }
+
     /// Waits until it has to end, to make room for another.
     pub(super) async fn must_end(&self) {
         self.end.cancelled().await;
-        let was_silent = self.stage() == Stage::Silent;
         tokio::time::sleep(LAST_LOOK).await;
-        if was_silent && self.stage() != Stage::Silent {
+        if self.was_silent.load(Ordering::Relaxed) && self.stage() != Stage::Silent {
             tokio::time::sleep(LAST_ANSWER).await;
         }
     }
@@ -249,7 +263,7 @@ mod tests {
     #[tokio::test]
     async fn what_ends_may_still_say_what_it_was_about_to_say() {
         let mut all = Connections::new(Bounds { crowded_from: 1, ..BOUNDS });
-        let open = opened(&mut all, &[1, 1, 1]).await;
+        let open = opened(&mut all, &[1, 1, 1, 1]).await;
         open[0].must_end().await;
         let begun = tokio::time::Instant::now();
         let asks = async {
@@ -257,6 +271,11 @@ mod tests {
             open[1].note(Stage::Asked);
         };
         tokio::join!(open[1].must_end(), asks);
+        assert!(begun.elapsed() >= LAST_ANSWER);
+        // Its request was read before it learned that it has to end.
+        open[2].note(Stage::Asked);
+        let begun = tokio::time::Instant::now();
+        open[2].must_end().await;
         assert!(begun.elapsed() >= LAST_ANSWER);
     }
 }
