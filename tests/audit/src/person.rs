@@ -164,22 +164,21 @@ impl Person {
         if reply != Reply::Accepted {
             return Left::LookAgain;
         }
-        let deletes = number(mark) % 3 == 1;
-        if deletes {
-            self.register.did(Deed::Deleted { life: life.to_owned() });
+        if number(mark) % 3 != 1 {
+            return Left::Nothing;
         }
-        while deletes {
+        self.register.did(Deed::Deleted { life: life.to_owned() });
+        loop {
             let entry = letter.entry.to_string();
             let server = Arc::clone(&self.server);
             let deleting = tokio::task::spawn_blocking(move || {
                 matches!(server.try_cmd(&["XDEL", "sf:{default}:dead", &entry]), Ok(redis::Value::Int(_)))
             });
             if deleting.await.unwrap() {
-                break;
+                return Left::Nothing;
             }
             tokio::time::sleep(ROUND).await;
         }
-        Left::Nothing
     }
 
     async fn replay_by_command(&self, letter: &DeadLetter) -> Left {
