@@ -1808,7 +1808,7 @@ class Worker {
     const how = howOf('unhandledRejection');
     process.stderr.write(`${how} in the job ${attempt.id} (${attempt.type}): ${error?.stack ?? inspect(error)}\n`);
     const { job } = attempt;
-    if (job === undefined || attempt.failure !== undefined) {
+    if (job === undefined || attempt.line !== undefined || attempt.failure !== undefined) {
       const message = cut(`${how}; it belongs to ${attempt.id} (${attempt.type}), which had ended: ${describe(error)}`, MOST_TEXT_BYTES);
       this.#output.sendLog(lineOf({ type: 'log', level: 'error', message }));
       return;

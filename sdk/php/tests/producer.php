@@ -233,11 +233,12 @@ test('many_jobs_are_submitted_once_after_the_server_closed_the_connection', func
 test('a_late_reply_is_not_taken_for_that_of_a_job', function (): void {
     redis('FLUSHALL');
     $redis = phpRedis();
-    $redis->ping();
+    $former = $redis->client('id');
     $redis->setOption(Redis::OPT_READ_TIMEOUT, 0.3);
-    redis('CLIENT', 'PAUSE', '450', 'ALL');
+    redis('CLIENT', 'PAUSE', '550', 'ALL');
     $ids = (new Producer($redis))->enqueueMany([new Submission('a'), new Submission('b')]);
     same(array_map('strval', array_keys(entries('sf:{default}:jobs'))), $ids);
+    same(false, $redis->client('id') === $former);
 });
 
 test('a_connection_of_laravel_with_predis_is_its_client', function (): void {

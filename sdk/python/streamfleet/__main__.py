@@ -20,7 +20,8 @@ def main() -> None:
     if os.isatty(0):
         sys.exit("This program takes jobs from a streamfleet worker: name it as the command of a pool.")
     for module in filter(_is_file, args.modules):
-        name = os.path.splitext(os.path.relpath(module))[0].replace(os.sep, ".")
+        path = os.path.splitext(os.path.relpath(module))[0]
+        name = (os.path.basename(path) if path.startswith(os.pardir) else path).replace(os.sep, ".")
         parser.error(f"{module} is a file: name the module, such as {name}")
     _worker._Channel.claim()
     for module in args.modules:

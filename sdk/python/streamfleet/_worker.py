@@ -939,6 +939,10 @@ class _AsyncLoop(_Loop):
             self.withdraw(ref, reason)
         elif job_._reason is None and reason != TAKEN_BACK:
             job_._reason = reason
+            line = self.fixed.pop(job_.ref, None)
+            if line is not None:
+                self.answer(line)
+                return
             handler = self.worker.handlers.get(job_.type)
             # A thread cannot be interrupted. It may ask, and if it goes on, the attempt goes on. A task that was
             # cancelled before its first step would never answer. Listeners are not cancelled.

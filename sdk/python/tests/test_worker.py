@@ -1126,7 +1126,7 @@ class Async(unittest.TestCase):
                 self.assertNotEqual(code, 0)
                 self.assertNotIn("told", program.errors())
 
-    def test_an_answer_that_is_fixed_is_sent_though_the_program_ends(self):
+    def test_an_answer_that_is_fixed_is_sent_though_its_job_is_cut_short_or_the_program_ends(self):
         tail = """
         @streamfleet.on("after")
         async def tell(job, outcome):
@@ -1147,6 +1147,10 @@ class Async(unittest.TestCase):
         streamfleet.run()
         """
         program = self.started(tail)
+        ref = program.job("pay")
+        self.assertEqual(program.read()["type"], "progress")
+        program.send({"type": "cancel", "ref": ref, "reason": "timeout"})
+        self.assertEqual(program.read()["result"], "R-7")
         ref = program.job("pay")
         self.assertEqual(program.read()["type"], "progress")
         program.job("end")
