@@ -173,7 +173,10 @@ impl Pool {
 
     /// Says why no program serves, if the last one could not start.
     pub(crate) fn down(&self) -> Option<PoolDown> {
-        let why = lock(&self.shared.fault).clone().filter(|_| !self.shared.board.serves())?;
+        let why = lock(&self.shared.fault).clone()?;
+        if self.shared.board.serves() {
+            return None;
+        }
         let (pool, types) = (self.shared.name.to_string(), self.shared.types());
         Some(PoolDown { pool, types, why, ..PoolDown::default() })
     }
@@ -368,8 +371,9 @@ impl Shared {
 
     /// Notes why a program did not start, unless another one serves: that one may end well later, and the next one may start.
     fn note_fault(&self, why: &str) {
+        let mut fault = lock(&self.fault);
         if !self.board.serves() {
-            *lock(&self.fault) = Some(why.to_owned());
+            *fault = Some(why.to_owned());
         }
     }
 

@@ -150,13 +150,13 @@ impl Seating {
         let (pool, config) = (&self.pool.name, &self.pool.config);
         let pid = program.leader.pid().as_raw_nonzero();
         tracing::debug!(%pool, pid, sdk = ready.sdk, "a program of a pool is ready");
+        seat.set_busy(false);
         if self.pool.note_ready() {
             for remark in config.unused_by(&ready) {
                 tracing::warn!(%pool, remark, "the programs of a pool do not use all of its settings");
             }
         }
         let room = starting.ready(ready.inflight.min(config.inflight), ready.ahead.min(config.ahead));
-        seat.set_busy(false);
         let leave = CancellationToken::new();
         let left = leave.clone();
         let session = Box::pin(async move {

@@ -40,6 +40,9 @@ const MAX_KNOWN: usize = 1000;
 /// … and the most bytes of their names.
 const MAX_KNOWN_BYTES: usize = 32 * 1024;
 
+/// The most bytes of pools that are written down.
+const MAX_DOWN_BYTES: usize = 128 * 1024;
+
 /// The field of the fleet's settings that has the types of the live workers: when and how often it is written, and the
 /// names.
 const TYPES: &str = "types";
@@ -319,8 +322,8 @@ impl Queue {
         let pools = pools.and_then(|pools| serde_json::to_string(pools).ok());
         let now = self.clock().await?.as_ms();
         let (mut set, mut gone) = (Vec::new(), Vec::new());
-        for (field, told) in [(TYPES, list), (POOLS_DOWN, pools)] {
-            match told.filter(|told| told.len() <= MAX_KNOWN_BYTES) {
+        for (field, told, most) in [(TYPES, list, MAX_KNOWN_BYTES), (POOLS_DOWN, pools, MAX_DOWN_BYTES)] {
+            match told.filter(|told| told.len() <= most) {
                 Some(told) => set.extend([field.to_owned(), format!("{now} {} {told}", every.as_millis())]),
                 None => gone.push(field.to_owned()),
             }
