@@ -95,4 +95,13 @@ mod tests {
         }
         assert_eq!(scrapes.text(|| "later".to_owned()).await, "later");
     }
+
+    #[tokio::test]
+    async fn a_text_that_cannot_be_written_fails_its_scrape_and_no_other() {
+        let scrapes = Scrapes::new();
+        let mut failing = tokio::task::JoinSet::new();
+        failing.spawn(scrapes.clone().text(|| panic!("no text")));
+        assert!(failing.join_next().await.unwrap().is_err_and(|error| error.is_panic()));
+        assert_eq!(scrapes.text(|| "next".to_owned()).await, "next");
+    }
 }

@@ -100,9 +100,9 @@ impl Connections {
     pub(super) async fn place(&mut self, address: IpAddr) -> Arc<Connection> {
         self.open.retain(|open| open.upgrade().is_some_and(|open| !open.end.is_cancelled()));
         if self.open.len() >= self.bounds.crowded_from
-            && let Some(surplus) = self.surplus()
+            && let Some((stage, surplus)) = self.surplus()
         {
-            surplus.make_room();
+            surplus.make_room(stage);
         }
         let place = Arc::clone(&self.places).acquire_owned().await.expect("the semaphore is never closed");
         let (stage, end) = (AtomicU8::new(Stage::Silent as u8), CancellationToken::new());
@@ -119,9 +119,9 @@ impl Connections {
         connection
     }
 
-    /// Returns the connection that makes room: the oldest one of a known client that has more than its share. Otherwise, of those
+    /// Returns the connection that makes room, and how far it has come: the oldest one of a known client that has more than its share. Otherwise, of those
     /// that have come least far, it is the oldest one of the client that has most of them: who opens many crowds out himself.
-    fn surplus(&self) -> Option<Arc<Connection>> {
+    fn surplus(&self) -> Option<(Stage, Arc<Connection>)> {
         let open: Vec<_> =
             self.open.iter().filter_map(Weak::upgrade).map(|open| (open.stage(), open)).collect();
         let known = open.iter().filter_map(|(_, open)| Some((open.known.get()?, open)));
@@ -129,14 +129,15 @@ impl Connections {
         if let Some((most, oldest)) = &known
             && *most > open.len() / SHARE
         {
-            return Some(Arc::clone(oldest));
+            return Some((Stage::Known, Arc::clone(oldest)));
         }
         let unknown: Vec<_> = open.iter().filter(|(stage, _)| *stage < Stage::Known).collect();
         let Some(least) = unknown.iter().map(|(stage, _)| *stage).min() else {
-            return known.map(|(_, oldest)| oldest);
+            return known.map(|(_, oldest)| (Stage::Known, oldest));
         };
         let candidates = unknown.into_iter().filter(|(stage, _)| *stage == least);
-        oldest_of_most(candidates.map(|(_, open)| (open.client, open)).collect()).map(|(_, oldest)| oldest)
+        let oldest = oldest_of_most(candidates.map(|(_, open)| (open.client, open)).collect());
+        oldest.map(|(_, oldest)| (least, oldest))
     }
 
     /// Returns true if so many connections are open that none should stay open without need.
@@ -168,9 +169,9 @@ impl Connection {
         }
     }
 
-    /// Lets it end. Its task may read a request before it learns that, so what it had said until now is noted.
-    fn make_room(&self) {
-        self.was_silent.store(self.stage() == Stage::Silent, Ordering::Relaxed);
+    /// Lets it end, because it had come this far. Its task may read a request before it learns that.
+    fn make_room(&self, stage: Stage) {
+        self.was_silent.store(stage == Stage::Silent, Ordering::Relaxed);
         self.end.cancel();
     }
 
