@@ -131,20 +131,23 @@ fn one_person_holds_only_some_large_forms() {
              Content-Type: application/x-www-form-urlencoded\r\n{length}\r\n\r\n"
         )
     };
-    let held: Vec<_> = (0..2)
-        .map(|_| {
-            let mut stream = console.connected();
-            stream.write_all(head("operator", "Content-Length: 26000000").as_bytes()).unwrap();
-            stream
-        })
-        .collect();
+    let hold = || {
+        let mut stream = console.connected();
+        stream.write_all(head("operator", "Content-Length: 26000000").as_bytes()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    };
+    let mut held: Vec<_> = (0..2).map(|_| hold()).collect();
     let form = "queue=default&type=test";
     // A form that does not say its length may be a large one.
     let large = |token: &str| {
         let begun = head(token, "Transfer-Encoding: chunked");
         answer_to(&console, &format!("{begun}{:x}\r\n{form}\r\n0\r\n\r\n", form.len()))
     };
-    until("all memory to be taken", SOON, || large("operator") == "HTTP/1.1 429");
+    until("all memory to be taken", SOON, || {
+        held.iter_mut().filter(|stream| stream.peek(&mut [0]).is_ok()).for_each(|stream| *stream = hold());
+        large("operator") == "HTTP/1.1 429"
+    });
     let small = head("operator", &format!("Content-Length: {}", form.len())) + form;
     assert_eq!(answer_to(&console, &small), "HTTP/1.1 303", "a small form does not count");
     assert_eq!(large("admin"), "HTTP/1.1 303", "others have memory of their own");
