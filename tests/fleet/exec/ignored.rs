@@ -22,7 +22,7 @@ handler = { exec = { command = ["true"] } }
 fn a_worker_learns_how_its_programs_end_even_if_its_parent_ignores_such_signals() {
     let server = RedisServer::start();
     let (program, url) = (streamfleet(), server.url());
-    // A shell passes on what it was told of other signals, but not of this one.
+    // The trap of a shell would not do: dash does not pass on that it ignores this signal.
     let args = ["--ignore-signal=CHLD", program.to_str().unwrap()];
     let args = [&args[..], &["--config", "{config}", "--redis", &url, "worker"]].concat();
     let _worker = Launch::program("env", &args).config(TOML).start();

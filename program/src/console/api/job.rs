@@ -148,7 +148,7 @@ async fn get_payload(
     Ok(attachment(payload, media_type, "payload"))
 }
 
-/// Notes the memory that this request takes: copies of the payload, and so many that are decoded.
+/// Notes the memory that this request takes: for copies of the payload, and for decoding it `decoded` times.
 fn hold(site: &Site, fields: &Envelope, decoded: usize) -> Result<(), Problem> {
     let payload = fields.get(b"payload").unwrap_or_default();
     site.desk().hold(COPIES * payload.len())?;

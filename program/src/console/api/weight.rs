@@ -23,7 +23,7 @@ const NODE_MEMBERS: usize = 5;
 ///
 /// # Errors
 ///
-/// As of [`Desk::hold`].
+/// [`Problem`] with the status 413 or 429 if the memory for that is not to be had; see [`Desk::hold`].
 pub(in crate::console) fn hold_decoded(
     desk: &Desk,
     (payload, encoding): (&[u8], Encoding),
