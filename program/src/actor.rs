@@ -3,6 +3,7 @@
 use rustix::{process, system};
 use streamfleet::Queue;
 use streamfleet_engine::admin::{Action, Noted};
+use streamfleet_operations::Actor;
 
 use super::output;
 
@@ -10,29 +11,36 @@ use super::output;
 #[derive(clap::Args, Debug, Clone, Default)]
 pub(crate) struct ActorArgs {
     /// Who does this, for the audit. Default: the user of this machine, such as ann@ops-1.
-    #[arg(long = "as", value_name = "NAME")]
-    name: Option<String>,
+    #[arg(long, value_name = "NAME", alias = "as")]
+    by: Option<String>,
     /// Why it is done, for the audit.
-    #[arg(long, value_name = "TEXT")]
-    why: Option<String>,
+    #[arg(long, value_name = "TEXT", alias = "why")]
+    reason: Option<String>,
 }
 
 impl ActorArgs {
-    /// The same, of a command with other arguments for it.
-    pub(crate) fn of(name: Option<String>, why: String) -> Self {
-        Self { name, why: Some(why) }
+    /// The arguments of a command that names them in another way.
+    pub(crate) fn of(by: Option<String>, reason: String) -> Self {
+        Self { by, reason: Some(reason) }
+    }
+
+    /// The person, and the reason.
+    pub(crate) fn actor(&self) -> Actor {
+        let by = self.by.clone().filter(|name| !name.trim().is_empty()).unwrap_or_else(user);
+        Actor::new(&by, self.reason.as_deref().unwrap_or_default())
     }
 
     /// Describes what this person is about to do.
     pub(crate) fn action(&self, what: &str) -> Action {
-        let who = self.name.clone().filter(|name| !name.trim().is_empty()).unwrap_or_else(user);
-        action(&who, what, self.why.as_deref().unwrap_or_default())
+        let actor = self.actor();
+        Action::new(what, actor.name()).why(actor.reason())
     }
 }
 
 /// Describes what this person is about to do, and why.
 pub(crate) fn action(who: &str, what: &str, why: &str) -> Action {
-    Action::new(what, plain(who)).why(plain(why))
+    let actor = Actor::new(who, why);
+    Action::new(what, actor.name()).why(actor.reason())
 }
 
 /// Notes an action. If that fails, the action goes on all the same: a full Redis must not keep anybody from cleaning it up.
@@ -58,25 +66,20 @@ pub(crate) fn user() -> String {
     format!("{user}@{}", system::uname().nodename().to_string_lossy())
 }
 
-/// A text without control characters.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_action_names_the_person_or_else_the_user_of_the_machine() {
-        let args = ActorArgs { name: Some("ann\n".to_owned()), why: Some("a\u{1b}b".to_owned()) };
+        let args = ActorArgs { by: Some("ann\n".to_owned()), reason: Some("a\u{1b}b".to_owned()) };
         let action = args.action("dead drop");
         assert_eq!(
             (action.who.as_str(), action.why.as_str(), action.what.as_str()),
             ("ann ", "a b", "dead drop")
         );
         for name in [None, Some(" ".to_owned())] {
-            let who = ActorArgs { name, why: None }.action("x").who;
+            let who = ActorArgs { by: name, reason: None }.action("x").who;
             assert!(who.len() > 1 && who.contains('@'), "{who}");
         }
     }

@@ -15,7 +15,7 @@ use super::{Context, queues};
 /// The arguments of `campaigns`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  streamfleet campaigns list --queue mail\n  streamfleet campaigns pause 0b5ff109 --why 'the mail server is slow'"
+    after_help = "Examples:\n  streamfleet campaigns list --queue mail\n  streamfleet campaigns pause 0b5ff109 --reason 'the mail server is slow'"
 )]
 pub(crate) struct Args {
     /// The queue.
@@ -46,14 +46,14 @@ enum Action {
     },
     /// Pause a campaign. Jobs that it has replayed go on.
     #[command(
-        after_help = "Example:\n  streamfleet campaigns pause 0b5ff109 --why 'the mail server is slow'"
+        after_help = "Example:\n  streamfleet campaigns pause 0b5ff109 --reason 'the mail server is slow'"
     )]
     Pause(Change),
     /// Continue a campaign that was paused.
     #[command(after_help = "Example:\n  streamfleet campaigns resume 0b5ff109")]
     Resume(Change),
     /// Stop a campaign for good. Jobs that it has replayed go on.
-    #[command(after_help = "Example:\n  streamfleet campaigns stop 0b5ff109 --as ann")]
+    #[command(after_help = "Example:\n  streamfleet campaigns stop 0b5ff109 --by ann")]
     Stop(Change),
 }
 

@@ -21,6 +21,21 @@ pub(crate) fn must_be_possible(is_confirmed: bool) -> Result<(), Wrong> {
     Err(Wrong("nobody can confirm this: add --yes if stdin is not a terminal".to_owned()))
 }
 
+/// Asks whether to go on with what is probably a mistake.
+///
+/// # Errors
+///
+/// [`Wrong`] if nobody can be asked. Another error if somebody does not agree.
+pub(crate) fn doubt(doubt: &str) -> anyhow::Result<()> {
+    if !can_ask() {
+        return Err(Wrong(format!("{doubt}: add --yes if that is meant")).into());
+    }
+    if yes(&format!("{doubt}. Proceed?"))? {
+        return Ok(());
+    }
+    Err(anyhow::anyhow!("cancelled: nothing was changed"))
+}
+
 /// Asks whether to go on.
 pub(crate) fn yes(question: &str) -> anyhow::Result<bool> {
     Ok(is_yes(&answer(&format!("{question} [y/N] "))?))

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use streamfleet::RedisError;
 use streamfleet::SubmitError;
+use streamfleet_operations as operations;
 use streamfleet_service as service;
 
 /// How a command ended.
@@ -50,6 +51,11 @@ impl Exit {
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         if error.downcast_ref::<super::Wrong>().is_some() {
             return Self::Usage;
+        }
+        match error.downcast_ref() {
+            Some(operations::Error::Invalid { .. }) => return Self::Usage,
+            Some(operations::Error::NotFound(_)) => return Self::NotFound,
+            Some(_) | None => {}
         }
         match error.chain().find_map(|cause| cause.downcast_ref()) {
             Some(SubmitError::Full { .. }) => return Self::Full,

@@ -51,8 +51,8 @@ pub(crate) struct FilterArgs {
 #[command(next_help_heading = HEADING)]
 pub(crate) struct LetterArgs {
     /// Only dead letters with this reason: exhausted, fatal, lost, expired, malformed, unroutable, `needs_decision` or invalid.
-    #[arg(long, value_parser = reason)]
-    reason: Option<DeadReason>,
+    #[arg(long = "dead-reason", value_name = "REASON", value_parser = reason)]
+    dead_reason: Option<DeadReason>,
     /// Only dead letters whose last failure was of this kind.
     #[arg(long, value_parser = KINDS)]
     kind: Option<String>,
@@ -173,7 +173,7 @@ impl LetterArgs {
     /// Says what is wrong with the value.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
-            "reason" => put(&mut self.reason, reason(value)?),
+            "reason" => put(&mut self.dead_reason, reason(value)?),
             "kind" if KINDS.contains(&value) => put(&mut self.kind, value.to_owned()),
             "kind" => Err(format!("a kind must be one of {}", KINDS.join(", "))),
             "group" => put(&mut self.group, value.to_owned()),
@@ -183,7 +183,7 @@ impl LetterArgs {
 
     /// Returns true if none of them is given.
     pub(crate) fn is_empty(&self) -> bool {
-        self.reason.is_none() && self.kind.is_none() && self.group.is_none()
+        self.dead_reason.is_none() && self.kind.is_none() && self.group.is_none()
     }
 
     /// Adds the arguments to those of all jobs.
@@ -196,7 +196,7 @@ impl LetterArgs {
     }
 
     fn build(&self, mut filter: Filter) -> Result<Filter, FilterError> {
-        if let Some(reason) = self.reason {
+        if let Some(reason) = self.dead_reason {
             filter = filter.reason(reason)?;
         }
         if let Some(kind) = &self.kind {
@@ -240,7 +240,7 @@ mod tests {
         let args = ["--type", "mail.send", "--id-prefix", "order-", "--text", "bob", "--error", "refused"];
         let more =
             ["--where", "payload.customer=9", "--where", "h.tenant=9", "--since", "2026-12-01T10:00:00.000Z"];
-        let last = ["--until", "2026-12-02T10:00:00.000Z", "--older-than", "2h", "--reason", "fatal"];
+        let last = ["--until", "2026-12-02T10:00:00.000Z", "--older-than", "2h", "--dead-reason", "fatal"];
         let args = [&args[..], &more[..], &last[..], &["--kind", "panic", "--group", "0123456789abcdef"][..]]
             .concat();
         assert_eq!(parse(&args).unwrap().to_string(), args.join(" "));
@@ -278,8 +278,9 @@ mod tests {
         letters.set("group", "0123456789abcdef").unwrap();
         assert!(letters.set("reason", "bored").is_err() && letters.set("kind", "bored").is_err());
         let shown = letters.add_to(filter.filter(&Clock::utc()).unwrap()).unwrap().to_string();
-        for flag in ["--type mail", "--older-than 2h", "--where h.tenant=9", "--reason fatal", "--kind panic"]
-        {
+        let flags =
+            ["--type mail", "--older-than 2h", "--where h.tenant=9", "--dead-reason fatal", "--kind panic"];
+        for flag in flags {
             assert!(shown.contains(flag), "{flag} is not in {shown}");
         }
         assert_eq!(filter.prying(), Some("where"));

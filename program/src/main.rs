@@ -35,7 +35,6 @@ mod results;
 mod stats;
 mod status;
 mod steps;
-mod times;
 mod top;
 mod unserved;
 mod watch;
@@ -53,6 +52,7 @@ use exit::Exit;
 use output::{Format, Output};
 use streamfleet::schema::Schemas;
 use streamfleet::{Broker, Reload, Shutdown};
+use streamfleet_operations::times;
 use streamfleet_service::config::{Effective, Flags, Sources};
 use streamfleet_service::{Signals, hide_memory};
 use times::Clock;
@@ -400,6 +400,17 @@ mod tests {
         assert_eq!(hint(here.path(), "redis://redis.internal:6379"), "", "another Redis is meant");
         std::fs::write(here.path().join(".streamfleet/port"), "$(reboot)").unwrap();
         assert_eq!(hint(here.path(), &shown), "");
+    }
+
+    #[test]
+    fn every_operation_of_the_table_is_a_command() {
+        let program = Cli::command();
+        for operation in streamfleet_operations::OPERATIONS {
+            let found = operation.name.split(' ').try_fold(&program, |command, word| {
+                command.get_subcommands().find(|below| below.get_name() == word)
+            });
+            assert!(found.is_some(), "{}", operation.name);
+        }
     }
 
     #[test]

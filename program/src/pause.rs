@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use serde::Serialize;
-use streamfleet::Queue;
-use streamfleet::job::{GateName, InvalidName, JobType, QueueName};
-use streamfleet_engine::admin::Action;
+use streamfleet::job::{GateName, JobType, QueueName};
+use streamfleet_operations::Error;
+use streamfleet_operations::gates::{self, Pause, Paused, value_gate};
 
-use super::actor::{ActorArgs, note};
+use super::actor::{ActorArgs, told};
 use super::exit::Exit;
 use super::output::harmless;
 use super::times::{duration, short};
-use super::{Context, Wrong, queues};
+use super::{Context, Wrong, confirm, queues};
 
 /// How `pause` is used.
 const PAUSE_EXAMPLES: &str = "\
@@ -39,7 +37,7 @@ struct Target {
     #[arg(long = "type", value_name = "TYPE", conflicts_with = "key")]
     job_type: Option<JobType>,
     /// Only the jobs with this value of a field or header; without a value, all jobs that have the field.
-    #[arg(long, value_name = "FIELD=VALUE", value_parser = key)]
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = value_gate)]
     key: Option<GateName>,
 }
 
@@ -52,12 +50,11 @@ pub(crate) struct PauseArgs {
     /// Resume by itself after this time, such as 1h. Default: somebody must resume.
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
-    /// Who pauses, for those who look at it. Default: the user of this machine, such as ann@ops-1.
-    #[arg(long)]
-    by: Option<String>,
-    /// Why, for those who look at it.
-    #[arg(long, default_value = "")]
-    reason: String,
+    /// Do not ask before a type that no live worker knows is paused, or the pause of another person is replaced.
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    actor: ActorArgs,
 }
 
 /// The arguments of `resume`.
@@ -68,29 +65,6 @@ pub(crate) struct ResumeArgs {
     target: Target,
     #[command(flatten)]
     actor: ActorArgs,
-}
-
-/// What became of it, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Paused)]
-pub(crate) struct Changed {
-    queue: String,
-    gate: String,
-    /// `paused` or `resumed`.
-    done: &'static str,
-    /// False if it was already so.
-    changed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    for_ms: Option<u64>,
-}
-
-/// Reads the gate of a field, or of one of its values.
-pub(crate) fn key(text: &str) -> Result<GateName, String> {
-    format!("key:{text}").parse().map_err(|error: InvalidName| {
-        format!(
-            "{error}; expected a field and a value of at most 128 bytes, such as h.tenant=9 or limit_key=a"
-        )
-    })
 }
 
 impl Target {
@@ -114,27 +88,21 @@ impl Target {
 
 /// Pauses.
 pub(crate) async fn pause(args: PauseArgs, context: &Context) -> anyhow::Result<Exit> {
-    let PauseArgs { target, time, by, reason } = args;
+    let PauseArgs { target, time, yes, actor } = args;
     let (queue, gate) = target.gate()?;
     let broker = context.broker().await?;
     let queue = broker.queue(queue);
     queues::report_before_change(&broker, &queue, context).await;
-    print(&close(&queue, &gate, &ActorArgs::of(by, reason).action("pause"), time).await?, context)
-}
-
-/// Pauses what has passed this gate so far, and notes it in the audit.
-pub(crate) async fn close(
-    queue: &Queue,
-    gate: &GateName,
-    action: &Action,
-    time: Option<Duration>,
-) -> anyhow::Result<Changed> {
-    let closed = queue.gates().close(gate, &action.who, &action.why, time).await;
-    closed.with_context(|| format!("{gate} was not paused"))?;
-    note(queue, &action.clone().target(gate.to_string())).await;
-    let for_ms = time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let (queue, gate) = (queue.name().to_string(), gate.to_string());
-    Ok(Changed { queue, gate, done: "paused", changed: true, for_ms })
+    let (actor, mut input) = (actor.actor(), Pause { gate, time, is_sure: yes });
+    let paused = match gates::pause(&queue, &actor, &input).await {
+        Err(Error::Doubtful(doubt)) => {
+            confirm::doubt(&doubt)?;
+            input.is_sure = true;
+            gates::pause(&queue, &actor, &input).await
+        }
+        paused => paused,
+    };
+    print(&told(paused?), context)
 }
 
 /// Resumes.
@@ -143,25 +111,15 @@ pub(crate) async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Resul
     let broker = context.broker().await?;
     let queue = broker.queue(queue);
     queues::report_before_change(&broker, &queue, context).await;
-    print(&open(&queue, &gate, &args.actor.action("resume")).await?, context)
+    print(&told(gates::resume(&queue, &args.actor.actor(), &gate).await?), context)
 }
 
-/// Resumes what this gate has paused, and notes it in the audit.
-pub(crate) async fn open(queue: &Queue, gate: &GateName, action: &Action) -> anyhow::Result<Changed> {
-    let changed = queue.gates().open(gate).await.with_context(|| format!("{gate} was not resumed"))?;
-    if changed {
-        note(queue, &action.clone().target(gate.to_string())).await;
-    }
-    let (queue, gate) = (queue.name().to_string(), gate.to_string());
-    Ok(Changed { queue, gate, done: "resumed", changed, for_ms: None })
-}
-
-fn print(changed: &Changed, context: &Context) -> anyhow::Result<Exit> {
-    context.output.print_named(changed, |changed| vec![changed.gate.clone()], line)?;
+fn print(paused: &Paused, context: &Context) -> anyhow::Result<Exit> {
+    context.output.print_named(paused, |paused| vec![paused.gate.clone()], line)?;
     Ok(Exit::Done)
 }
 
-fn line(Changed { queue, gate, done, changed, for_ms }: &Changed) -> String {
+fn line(Paused { queue, gate, done, changed, for_ms, .. }: &Paused) -> String {
     let what = if gate == "queue" {
         format!("the queue {queue}")
     } else {

@@ -23,10 +23,11 @@ const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "
 const BANNED_PHRASES: [&str; 5] = ["told of", "cannot be had", "whoever", "anew", "stood still"];
 
 /// The sources of all crates, without the tests.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "src",
     "crates/domain/src",
     "crates/engine/src",
+    "crates/operations/src",
     "crates/service/src",
     "program/src",
     "program/demo/src",

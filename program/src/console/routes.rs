@@ -4,6 +4,7 @@ use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use streamfleet_operations::Operation;
 use utoipa::openapi::path::PathItem;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::UtoipaMethodRouter;
@@ -37,6 +38,8 @@ pub(super) struct Route {
     /// The path with its parameters. A parameter `queue` names the queue on which a role is needed.
     pub(super) path: String,
     pub(super) needs: Needs,
+    /// The operation of the table, if it is one.
+    pub(super) operation: Option<&'static str>,
 }
 
 impl Routes {
@@ -72,11 +75,30 @@ impl Routes {
     ) -> Self {
         self.router = self.router.route(path, access::guarded(needs, most, answers));
         #[cfg(test)]
-        self.table.push(Route { method, path: path.to_owned(), needs });
+        self.table.push(Route { method, path: path.to_owned(), needs, operation: None });
         self
     }
 
-    /// Adds an operation of the API, whose method and path are those that it describes.
+    /// Adds an operation of the table.
+    pub(super) fn operation(self, operation: &Operation, described: UtoipaMethodRouter<Site>) -> Self {
+        #[cfg(test)]
+        let before = self.table.len();
+        let routes = self.describe(described, Needs::Role(operation.role));
+        #[cfg(test)]
+        let routes = routes.named(before, operation);
+        routes
+    }
+
+    /// Says which operation the routes from this one on are.
+    #[cfg(test)]
+    fn named(mut self, from: usize, operation: &Operation) -> Self {
+        for route in &mut self.table[from..] {
+            route.operation = Some(operation.name);
+        }
+        self
+    }
+
+    /// Adds a request of the API, whose method and path are those that it describes.
     pub(super) fn describe(mut self, described: UtoipaMethodRouter<Site>, needs: Needs) -> Self {
         let (schemas, paths, answers) = described;
         self.described.schemas.extend(schemas);

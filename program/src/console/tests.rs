@@ -186,8 +186,18 @@ async fn a_change_is_made_and_noted_though_its_client_is_gone() {
 #[test]
 fn no_route_is_listed_twice() {
     let mut seen = BTreeMap::new();
-    for Route { method, path, needs } in routes().table() {
+    for Route { method, path, needs, .. } in routes().table() {
         assert!(seen.insert((method.to_string(), path.clone()), *needs).is_none(), "{method} {path}");
     }
     assert!(!seen.is_empty());
+}
+
+#[test]
+fn every_operation_of_the_table_has_a_route_with_its_role() {
+    let routes = routes();
+    for operation in streamfleet_operations::OPERATIONS {
+        let mut of_it = routes.table().iter().filter(|route| route.operation == Some(operation.name));
+        let needs = of_it.next().map(|route| route.needs);
+        assert_eq!(needs, Some(Needs::Role(operation.role)), "{}", operation.name);
+    }
 }

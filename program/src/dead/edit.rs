@@ -21,7 +21,7 @@ use crate::{Context, Wrong, enqueue};
 /// How `dead edit` is used.
 const EXAMPLES: &str = "\
 Examples:
-  streamfleet dead edit order-7 --set payload.email=ann@example.com --why 'the customer moved'
+  streamfleet dead edit order-7 --set payload.email=ann@example.com --reason 'the customer moved'
   streamfleet dead edit 1700000000000-0 --payload-file corrected.json --type mail.send
   streamfleet dead edit order-7 --queue mail";
 

@@ -12,7 +12,7 @@ use crate::{Context, Wrong};
 const EXAMPLES: &str = "\
 Examples:
   streamfleet dead export --all --queue mail > dead.ndjson
-  streamfleet dead export --type mail.send --reason fatal";
+  streamfleet dead export --type mail.send --dead-reason fatal";
 
 /// What the error says if Redis fails.
 const FAILED: &str = "failed to read the dead letters";

@@ -19,7 +19,7 @@ const READ: u64 = 100;
 /// How `dead list` is used.
 const EXAMPLES: &str = "\
 Examples:
-  streamfleet dead list --queue mail --reason exhausted --limit 10
+  streamfleet dead list --queue mail --dead-reason exhausted --limit 10
   streamfleet dead list --where payload.customer=9 --error refused --older-than 1h
   streamfleet dead list --type mail.send -o name | xargs -r streamfleet dead replay";
 

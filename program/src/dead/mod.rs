@@ -76,13 +76,13 @@ enum Action {
     /// Run jobs again, with their counters at zero. Each dead letter is replayed once, even if several people replay it.
     #[command(override_usage = REPLAY)]
     #[command(
-        after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --reason exhausted --type mail.send\n  streamfleet dead replay --all --limit 10\n  streamfleet dead replay --type mail.send --rate 50/s --canary 5 --stop-at 5%\n  streamfleet dead replay --all --yes --why 'the mail server is back'"
+        after_help = "Examples:\n  streamfleet dead replay 1700000000000-0\n  streamfleet dead replay --dead-reason exhausted --type mail.send\n  streamfleet dead replay --all --limit 10\n  streamfleet dead replay --type mail.send --rate 50/s --canary 5 --stop-at 5%\n  streamfleet dead replay --all --yes --reason 'the mail server is back'"
     )]
     Replay(Box<replay::Replay>),
     /// Delete dead letters and their jobs.
     #[command(override_usage = DROP)]
     #[command(
-        after_help = "Examples:\n  streamfleet dead drop order-7 --queue mail\n  streamfleet dead drop --reason malformed --older-than 7d --yes"
+        after_help = "Examples:\n  streamfleet dead drop order-7 --queue mail\n  streamfleet dead drop --dead-reason malformed --older-than 7d --yes"
     )]
     Drop(Box<sweep::Args>),
     /// Change the payload, the type or other fields of a dead letter, before it is replayed.

@@ -2,10 +2,9 @@
 //! stdout, and the only one that decides how something looks.
 //!
 //! A command makes a `view` of sentences, facts and `table`s. `style` knows what the terminal can show. `text` makes
-//! everything harmless for it. A `list` has the same shape in JSON for every command, and may be shown again and again
+//! everything harmless for it. A list has the same shape in JSON for every command, and may be shown again and again
 //! (`repeat`).
 
-mod list;
 mod repeat;
 mod style;
 mod table;
@@ -17,8 +16,8 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+pub(crate) use streamfleet_operations::List;
 
-pub(crate) use self::list::List;
 pub(crate) use self::repeat::{Listing, Repeat};
 use self::style::Look;
 pub(crate) use self::table::{Column, Table, table};

@@ -41,9 +41,9 @@ async fn letters_are_filtered_by_type_and_reason() {
     bury(&server, &queue, 2).await;
     server.cmd(&["XADD", "sf:{default}:dead", "*", "type", "other", "dead_reason", "exhausted"]);
     let count = |args: &[&str]| letters(&json(&server, &[&["dead", "list"], args].concat())).len();
-    assert_eq!([count(&[]), count(&["--type", "test"]), count(&["--reason", "exhausted"])], [3, 2, 1]);
-    assert_eq!(count(&["--type", "test", "--reason", "exhausted"]), 0);
-    assert_eq!(sf(&server, &["dead", "list", "--reason", "boredom"]).code, Some(2));
+    assert_eq!([count(&[]), count(&["--type", "test"]), count(&["--dead-reason", "exhausted"])], [3, 2, 1]);
+    assert_eq!(count(&["--type", "test", "--dead-reason", "exhausted"]), 0);
+    assert_eq!(sf(&server, &["dead", "list", "--dead-reason", "boredom"]).code, Some(2));
     let swept = json(&server, &["dead", "drop", "--all", "--yes", "--type", "test"]);
     assert_eq!((&swept["dropped"], count(&[])), (&2.into(), 1));
 }
@@ -77,7 +77,7 @@ async fn letters_are_filtered_by_the_kind_of_the_last_failure() {
     until_dead(&queue, 4).await;
     fleet.stop().await;
     for kind in kinds {
-        let page = json(&server, &["dead", "list", "--reason", "exhausted", "--kind", kind]);
+        let page = json(&server, &["dead", "list", "--dead-reason", "exhausted", "--kind", kind]);
         let found: Vec<_> = page["items"].as_array().unwrap().iter().collect();
         assert_eq!((found.len(), &found[0]["id"], &found[0]["kind"]), (1, &kind.into(), &kind.into()));
         assert_eq!(json(&server, &["dead", "show", kind])["kind"], kind);

@@ -65,7 +65,7 @@ fn jobs_are_found_in_every_queue_by_any_condition() {
     assert_eq!(found(&["--header", "tenant=9"]), ["m-2"]);
     assert_eq!(found(&["--state", "scheduled,running"]), ["r-1"]);
     assert_eq!(found(&["--queue", "mail"]), ["m-1"]);
-    for args in [["--reason", "exhausted"], ["--error", "timed"], ["--until", "2024-01-01T00:00:00Z"]] {
+    for args in [["--dead-reason", "exhausted"], ["--error", "timed"], ["--until", "2024-01-01T00:00:00Z"]] {
         assert_eq!(found(&args), ["d-1"], "{args:?}");
     }
     assert_eq!(found(&["--id-prefix", "m-", "--text", "8"]), ["m-2"]);
@@ -95,7 +95,7 @@ fn an_empty_condition_never_means_everything() {
         &["--error", ""],
         &["--state", ""],
         &["--text", " "],
-        &["--reason", "fatal", "--state", "waiting"],
+        &["--dead-reason", "fatal", "--state", "waiting"],
         &["--after", "nowhere"],
     ] {
         let output = sf(&server, &[&["jobs"], args].concat());

@@ -179,7 +179,7 @@ fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
         &["dead", "export"],
         &["dead", "replay", "--type", "mail"],
         &["dead", "replay", "--all"],
-        &["dead", "drop", "--reason", "fatal"],
+        &["dead", "drop", "--dead-reason", "fatal"],
         &["dead", "replay", "--type", "", "--yes"],
         &["dead", "replay", "--where", "payload.customer=", "--yes"],
         &["dead", "replay", "1-1", "--type", "mail", "--yes"],

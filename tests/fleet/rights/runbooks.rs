@@ -108,7 +108,7 @@ fn no_runbook_replays_or_drops_letters_that_its_alert_is_not_about() {
         let commands = ["replay", "drop"].map(|action| format!("streamfleet dead {action} "));
         for command in commands.iter().flat_map(|command| text.split(command.as_str()).skip(1)) {
             let words = words(command, "");
-            let conditions = ["--reason", "--type", "--group", "--older-than"];
+            let conditions = ["--dead-reason", "--type", "--group", "--older-than"];
             let is_bounded = words.iter().any(|word| conditions.contains(&word.as_str()));
             assert!(is_bounded || words[0] == "order-7", "{page}: {words:?}");
             checked += 1;

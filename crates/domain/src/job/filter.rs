@@ -310,6 +310,8 @@ impl fmt::Display for Filter {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, condition) in self.conditions.iter().enumerate() {
             let (name, value) = condition.parts();
+            // On a command line, `--reason` says why somebody does something.
+            let name = if name == "reason" { "dead-reason" } else { name };
             let gap = if at == 0 { "" } else { " " };
             write!(out, "{gap}--{name} {}", shell_word(&value))?;
         }

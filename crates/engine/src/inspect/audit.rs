@@ -107,6 +107,12 @@ impl<T> Noted<T> {
     pub fn read(value: T, why: Option<&Value>) -> Self {
         Self { value, unnoted: why.map(decode::text).filter(|why| !why.is_empty()) }
     }
+
+    /// What an action returned that changed nothing, so that there is nothing to note.
+    #[doc(hidden)]
+    pub fn of_nothing(value: T) -> Self {
+        Self { value, unnoted: None }
+    }
 }
 
 /// What a person did; see the [example](AuditLog).
@@ -178,6 +184,13 @@ impl AuditLog<'_> {
         note(self.queue.link(), &self.queue.keys.audit, action)
             .await
             .map_err(|error| self.queue.name_keys(error))
+    }
+
+    /// Notes an action that has taken place, and returns what it returned. If it cannot be noted, that says why: a full Redis must
+    /// not keep anybody from cleaning it up.
+    pub async fn noted<T>(self, action: &Action, value: T) -> Noted<T> {
+        let unnoted = self.note(action).await.err().map(|error| error.to_string());
+        Noted { value, unnoted }
     }
 
     /// Returns a page of the past actions, newest first, before the entry `before`.

@@ -10,10 +10,10 @@ mod headers;
 mod limiter;
 mod login;
 mod mask;
+mod needs;
 mod origin;
 mod person;
 mod proxy;
-mod role;
 mod session;
 
 use std::time::Duration;
@@ -26,13 +26,14 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
 use streamfleet::job::QueueName;
+pub(super) use streamfleet_operations::Role;
 
 pub(super) use self::accounts::{Accounts, InvalidAccounts, digest};
 pub(super) use self::gatekeeper::Gatekeeper;
 pub(super) use self::login::{MAX_FORM_BYTES, MAX_OPEN_FORM_BYTES, MAX_PAYLOAD_FORM_BYTES, hash_password};
 pub(super) use self::mask::{ABOUT_JOBS, CONTENT_HASH, Mask, without_values};
+pub(super) use self::needs::Needs;
 pub(super) use self::person::{Csrf, Grants, HasSession, Person};
-pub(super) use self::role::{Needs, Role};
 pub(super) use self::session::random_text;
 use super::api::announced;
 use super::problem::Problem;

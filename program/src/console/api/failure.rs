@@ -3,6 +3,8 @@
 use axum::http::StatusCode;
 use streamfleet::job::InvalidPayload;
 use streamfleet::{RedisError, SubmitError};
+use streamfleet_engine::admin::Noted;
+use streamfleet_operations as operations;
 
 use crate::Wrong;
 use crate::console::problem::{FieldError, Problem};
@@ -21,6 +23,33 @@ pub(super) fn failed(error: anyhow::Error) -> Problem {
         None => {
             tracing::warn!(error = %format!("{error:#}"), "a request to the console failed");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed", format!("{error:#}"))
+        }
+    }
+}
+
+/// Returns what an operation returned, or its error as a problem.
+pub(super) fn done<T>(done: Result<Noted<T>, operations::Error>) -> Result<T, Problem> {
+    let Noted { value, unnoted, .. } = done?;
+    if let Some(why) = unnoted {
+        tracing::warn!(why, "an action was not noted in the audit");
+    }
+    Ok(value)
+}
+
+/// Words the error of an operation for the API.
+impl From<operations::Error> for Problem {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "an error that is added later is about the request")]
+    fn from(error: operations::Error) -> Self {
+        match error {
+            operations::Error::Invalid { field: "body", why } => Self::field("body", why),
+            operations::Error::Invalid { field, why } => Self::field(format!("/{field}"), why),
+            operations::Error::NotFound(what) => Self::not_found(what),
+            operations::Error::Conflict(why) => Self::conflict(why),
+            operations::Error::Doubtful(why) => {
+                Self::conflict(format!("{why}: send \"confirm\": true if that is meant"))
+            }
+            operations::Error::Redis { what, error } => Self::redis(&what, &error),
+            error => Self::conflict(error.to_string()),
         }
     }
 }

@@ -5,30 +5,29 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{GateName, Limits, Rate};
+use streamfleet_operations::gates::{self, BreakerText, Gate, GateChanged};
+use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
-use super::failure::{failed, redis};
+use super::failure::done;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
-use crate::actor;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::gates::{self, BreakerArg, Changed, Report};
-use crate::output::List;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_gates), Needs::Role(Role::Viewer))
-        .describe(routes!(set_gate), Needs::Role(Role::Operator))
-        .describe(routes!(clear_gate), Needs::Role(Role::Operator))
+        .operation(&operations::GATES_LIST, routes!(list_gates))
+        .operation(&operations::GATES_SET, routes!(set_gate))
+        .operation(&operations::GATES_CLEAR, routes!(clear_gate))
 }
 
-type GateList = List<Report>;
+type GateList = List<Gate>;
 
 /// Lists the gates that have a rule, with the jobs that hold a place or wait.
 ///
@@ -43,7 +42,7 @@ async fn list_gates(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let queue = place.queue(&site)?;
-    let (page, _) = gates::page(&queue).await.map_err(failed)?;
+    let (page, _) = gates::list(&queue).await?;
     if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
@@ -75,9 +74,9 @@ impl Wanted {
         }
         let rate = self.rate.as_deref().map(str::parse::<Rate>).transpose();
         let rate = rate.map_err(|error| Problem::field("/rate", error.to_string()))?;
-        let breaker = self.breaker.as_deref().map(str::parse::<BreakerArg>).transpose();
+        let breaker = self.breaker.as_deref().map(str::parse::<BreakerText>).transpose();
         let breaker = breaker.map_err(|why| Problem::field("/breaker", why))?;
-        let breaker = breaker.map(|BreakerArg(breaker)| breaker);
+        let breaker = breaker.map(|BreakerText(breaker)| breaker);
         let limits = Limits::default().concurrency(self.concurrency).rate(rate).breaker(breaker);
         if limits.is_empty() {
             return Err(Problem::field(
@@ -93,7 +92,7 @@ impl Wanted {
 ///
 /// A gate is `queue`, `type:<type>`, `key:<field>` for each value of a field, or `key:<field>=<value>` for one.
 #[utoipa::path(put, path = "/api/v1/queues/{queue}/gates/{gate}", tag = "gates", request_body = Wanted,
-    responses((status = 200, description = "The limits in effect", body = Changed)))]
+    responses((status = 200, description = "The limits in effect", body = GateChanged)))]
 async fn set_gate(
     State(site): State<Site>,
     person: Person,
@@ -103,11 +102,8 @@ async fn set_gate(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, gate, limits) = (place.queue(&site)?, place.get::<GateName>("gate")?, sent.limits()?);
-    let changed =
-        queue.gates().set(&gate, &limits).await.map_err(redis("the limits may or may not be set"))?;
-    let target = format!("{gate}: {}", gates::shown_limits(limits));
-    actor::note(&queue, &actor::action(person.name(), "gates set", &sent.reason).target(target)).await;
-    View::of(&person, &site).json(&Changed::of((&queue, &gate), "set", changed, limits))
+    let set = gates::set_limits(&queue, &Actor::new(person.name(), &sent.reason), &gate, limits).await;
+    View::of(&person, &site).json(&done(set)?)
 }
 
 #[derive(utoipa::IntoParams)]
@@ -120,7 +116,7 @@ struct ClearParams {
 
 /// Removes the limits that were set, so that those of the workers' configuration apply again.
 #[utoipa::path(delete, path = "/api/v1/queues/{queue}/gates/{gate}", tag = "gates", params(ClearParams),
-    responses((status = 200, description = "The limits in effect", body = Changed)))]
+    responses((status = 200, description = "The limits in effect", body = GateChanged)))]
 async fn clear_gate(
     State(site): State<Site>,
     person: Person,
@@ -130,11 +126,6 @@ async fn clear_gate(
     let reason = asked.one("reason", |value| Ok::<_, String>(value.to_owned()))?.unwrap_or_default();
     asked.end()?;
     let (queue, gate) = (place.queue(&site)?, place.get::<GateName>("gate")?);
-    let changed = queue.gates().clear(&gate).await.map_err(redis("the limits may or may not be cleared"))?;
-    if changed {
-        let action = actor::action(person.name(), "gates clear", &reason).target(gate.to_string());
-        actor::note(&queue, &action).await;
-    }
-    let limits = gates::current(&queue, &gate).await.map_err(failed)?;
-    View::of(&person, &site).json(&Changed::of((&queue, &gate), "cleared", changed, limits))
+    let cleared = gates::clear_limits(&queue, &Actor::new(person.name(), &reason), &gate).await;
+    View::of(&person, &site).json(&done(cleared)?)
 }

@@ -5,25 +5,25 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{GateName, JobType};
+use streamfleet_operations::gates::{self, Paused, value_gate};
+use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
-use super::failure::failed;
+use super::failure::done;
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
-use crate::actor;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::enqueue::Length;
-use crate::pause::{self, Changed};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(pause_queue), Needs::Role(Role::Operator))
-        .describe(routes!(resume_queue), Needs::Role(Role::Operator))
+        .operation(&operations::PAUSE, routes!(pause_queue))
+        .operation(&operations::RESUME, routes!(resume_queue))
 }
 
 /// What to pause. Without a type and a key, it is the whole queue.
@@ -42,6 +42,9 @@ struct Pause {
     /// Why it is done, for those who look at it.
     #[serde(default)]
     reason: String,
+    /// Pause a type that no live worker knows, or replace the pause of another person. Without it, such a request is a conflict.
+    #[serde(default)]
+    confirm: bool,
 }
 
 /// What to resume. Without a type and a key, it is the whole queue.
@@ -64,7 +67,7 @@ fn gate(job_type: Option<&str>, key: Option<&str>) -> Result<GateName, Problem> 
     match (job_type, key) {
         (Some(_), Some(_)) => Err(Problem::field("/key", "type and key cannot be used together")),
         (None, None) => Ok(GateName::queue()),
-        (None, Some(key)) => pause::key(key).map_err(|why| Problem::field("/key", why)),
+        (None, Some(key)) => value_gate(key).map_err(|why| Problem::field("/key", why)),
         (Some(name), None) => {
             let job_type = name.parse::<JobType>();
             let named = job_type.map_err(|error| Problem::field("/type", error.to_string()))?;
@@ -77,7 +80,7 @@ fn gate(job_type: Option<&str>, key: Option<&str>) -> Result<GateName, Problem> 
 ///
 /// No further job starts, and running ones finish.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/pause", tag = "queues", request_body = Pause,
-    responses((status = 200, description = "What is paused", body = Changed)))]
+    responses((status = 200, description = "What is paused", body = Paused)))]
 async fn pause_queue(
     State(site): State<Site>,
     person: Person,
@@ -89,14 +92,14 @@ async fn pause_queue(
     let queue = place.queue(&site)?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
     let time = sent.time.as_ref().map(Length::read).transpose().map_err(|why| Problem::field("/for", why))?;
-    let action = actor::action(person.name(), "pause", &sent.reason);
-    let closed = pause::close(&queue, &gate, &action, time).await.map_err(failed)?;
-    View::of(&person, &site).json(&closed)
+    let input = gates::Pause { gate, time, is_sure: sent.confirm };
+    let paused = gates::pause(&queue, &Actor::new(person.name(), &sent.reason), &input).await;
+    View::of(&person, &site).json(&done(paused)?)
 }
 
 /// Resumes a queue, or some of its jobs.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/resume", tag = "queues", request_body = Resume,
-    responses((status = 200, description = "What is resumed", body = Changed)))]
+    responses((status = 200, description = "What is resumed", body = Paused)))]
 async fn resume_queue(
     State(site): State<Site>,
     person: Person,
@@ -107,7 +110,6 @@ async fn resume_queue(
     asked.end()?;
     let queue = place.queue(&site)?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
-    let action = actor::action(person.name(), "resume", &sent.reason);
-    let opened = pause::open(&queue, &gate, &action).await.map_err(failed)?;
-    View::of(&person, &site).json(&opened)
+    let resumed = gates::resume(&queue, &Actor::new(person.name(), &sent.reason), &gate).await;
+    View::of(&person, &site).json(&done(resumed)?)
 }

@@ -10,9 +10,11 @@ use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::job::{GateName, Limits, QueueName, Rate, Rule, Timestamp};
-use streamfleet_engine::admin::{Action, GateStatus};
+use streamfleet_engine::admin::GateStatus;
+use streamfleet_operations::Actor;
+use streamfleet_operations::gates::{self, Pause, Standing};
 
-use super::action::{Done, noted};
+use super::action::Done;
 use super::criteria::at_gate;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to};
@@ -24,7 +26,6 @@ use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::gates::Standing;
 use crate::times;
 
 /// How many queues are read at once.
@@ -256,33 +257,29 @@ pub(super) async fn act(
     let queue = target::queue(&site, &name)?;
     let gate: GateName =
         order.gate.trim().parse().map_err(|error| Problem::field("body.gate", format!("{error}")))?;
-    let (why, gates) = (reason(&order.reason), queue.gates());
-    let failed = |error| target::redis("the gate was not changed", &queue, &error);
-    let (command, what) = match action.as_str() {
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    let (what, unnoted) = match action.as_str() {
         "pause" => {
             let time = Some(order.time.trim()).filter(|text| !text.is_empty()).map(times::duration);
             let time: Option<Duration> = time.transpose().map_err(|why| Problem::field("body.for", why))?;
-            gates.close(&gate, person.name(), &why, time).await.map_err(failed)?;
-            ("pause", "gate.is_paused")
+            let input = Pause { gate: gate.clone(), time, is_sure: true };
+            ("gate.is_paused", gates::pause(&queue, &actor, &input).await?.unnoted)
         }
         "resume" => {
-            let is_new = gates.open(&gate).await.map_err(failed)?;
-            ("resume", if is_new { "gate.is_open" } else { "gate.was_open" })
+            let resumed = gates::resume(&queue, &actor, &gate).await?;
+            (if resumed.value.changed { "gate.is_open" } else { "gate.was_open" }, resumed.unnoted)
         }
         "limit" => {
             let limits = order.limits(current(&queue, &order.gate).await?)?;
-            let changed =
-                if limits.is_empty() { gates.clear(&gate).await } else { gates.set(&gate, &limits).await };
-            changed.map_err(failed)?;
-            ("gates set", "gate.is_limited")
+            let changed = if limits.is_empty() {
+                gates::clear_limits(&queue, &actor, &gate).await?
+            } else {
+                gates::set_limits(&queue, &actor, &gate, limits).await?
+            };
+            ("gate.is_limited", changed.unnoted)
         }
         _ => return Err(Problem::not_found("no gate has such an action")),
     };
-    let mut target = gate.to_string();
-    if action == "limit" {
-        target = format!("{target}: {}", limits(&frame, &current(&queue, gate.as_str()).await?));
-    }
-    let unnoted = noted(&queue, &Action::new(command, person.name()).why(&*why).target(target)).await;
     let text = frame.fill(what, &[("gate", gate.as_str()), ("queue", &name)]);
     let message = Done::new(text).unnoted(&frame, unnoted).message();
     Ok(lead_to(&Link::to(&["gates"]).with("queue", &name), &message))
@@ -306,7 +303,5 @@ impl Order {
 async fn current(queue: &Queue, gate: &str) -> Result<Limits, Problem> {
     let gate: GateName =
         gate.trim().parse().map_err(|error| Problem::field("query.gate", format!("{error}")))?;
-    let rules = queue.gates().rules().await;
-    let rules = rules.map_err(|error| target::redis("the rules could not be read", queue, &error))?;
-    Ok(rules.get(&gate).map(Rule::limits).unwrap_or_default())
+    Ok(gates::limits_in_effect(queue, &gate).await?)
 }

@@ -11,8 +11,8 @@ use super::frame::{Frame, grouped};
 use crate::console::access::Role;
 use crate::console::link::Link;
 use crate::console::site::Site;
-use crate::gates::Standing;
 use crate::times::short;
+use streamfleet_operations::gates::Standing;
 
 /// The most types that one queue names because no worker knows them.
 const MAX_TYPES: usize = 10;

@@ -8,8 +8,8 @@ use streamfleet_engine::admin::{Holdings, Status};
 
 use super::frame::Frame;
 use crate::console::site::Site;
-use crate::gates::Standing;
 use crate::times::short;
+use streamfleet_operations::gates::Standing;
 
 /// What may come in between.
 #[derive(Debug, Default)]

@@ -116,7 +116,7 @@ fn a_worker_buries_a_raw_job_and_its_letter_is_edited_to_fit() {
     until("the job to be dead", SOON, || (desk.length("sf:{default}:dead") == 1).then_some(()));
     assert_eq!((&status()["state"], &status()["error"]), (&"dead".into(), &WRONG.into()));
     let listed = |reason: &[&str]| {
-        let page = desk.json(&[&["dead", "list", "--reason"], reason].concat());
+        let page = desk.json(&[&["dead", "list", "--dead-reason"], reason].concat());
         page["items"].as_array().unwrap().len()
     };
     assert_eq!((listed(&["invalid", "--kind", "invalid"]), listed(&["fatal"])), (1, 0));

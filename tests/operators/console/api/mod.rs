@@ -1,6 +1,7 @@
 //! The HTTP API of the real program on a real server.
 
 mod client;
+mod doors;
 mod ended;
 mod events;
 mod fleet;

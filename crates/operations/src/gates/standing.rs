@@ -4,13 +4,22 @@ use streamfleet::job::{Rule, Timestamp};
 
 /// Whether jobs pass a gate, and if not, why.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// The rule is one of too many, and stops nobody.
     Ignored,
     /// Nothing passes until the rule is set again.
     Unreadable,
     /// Somebody has closed it, perhaps for a time.
-    Paused { by: String, reason: String, since: Timestamp, until: Option<Timestamp> },
+    Paused {
+        /// Who.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+        /// Since when.
+        since: Timestamp,
+        /// When it opens by itself.
+        until: Option<Timestamp>,
+    },
     /// Its breaker is open until then.
     Tripped(Timestamp),
     /// Jobs pass as far as its limits allow.
@@ -19,7 +28,7 @@ pub(crate) enum Standing {
 
 impl Standing {
     /// Returns where the gate of a rule stands, with the time until which its breaker is open.
-    pub(crate) fn of(rule: &Rule, tripped_until: Option<Timestamp>, now: Timestamp) -> Self {
+    pub fn of(rule: &Rule, tripped_until: Option<Timestamp>, now: Timestamp) -> Self {
         if rule.ignored {
             return Self::Ignored;
         }
@@ -34,7 +43,7 @@ impl Standing {
     }
 
     /// The name, as JSON has it.
-    pub(crate) fn as_str(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Ignored => "ignored",
             Self::Unreadable => "unreadable",
@@ -45,7 +54,7 @@ impl Standing {
     }
 
     /// Whether no job passes now.
-    pub(crate) fn is_shut(&self) -> bool {
+    pub fn is_shut(&self) -> bool {
         match self {
             Self::Unreadable | Self::Paused { .. } | Self::Tripped(_) => true,
             Self::Ignored | Self::Open => false,

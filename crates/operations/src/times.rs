@@ -11,7 +11,7 @@ use streamfleet::job::{Timestamp, parse_duration};
 const FIRST_YEAR: i16 = 1971;
 
 /// RFC 3339 in UTC, with milliseconds: a time in JSON.
-pub(crate) fn rfc3339(time: Timestamp) -> String {
+pub fn rfc3339(time: Timestamp) -> String {
     format!("{:.3}", instant_of(time))
 }
 
@@ -22,7 +22,7 @@ fn instant_of(time: Timestamp) -> jiff::Timestamp {
 
 /// Shows times to people, in one time zone.
 #[derive(Debug, Clone)]
-pub(crate) struct Clock {
+pub struct Clock {
     zone: TimeZone,
     /// What follows each time. A time in the zone of those who read it needs no mark.
     mark: &'static str,
@@ -30,27 +30,27 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// Returns a clock in the time zone of the machine, or of the variable `TZ`.
-    pub(crate) fn local() -> Self {
+    pub fn local() -> Self {
         Self { zone: TimeZone::system(), mark: "" }
     }
 
     /// Returns a clock in UTC.
-    pub(crate) fn utc() -> Self {
+    pub fn utc() -> Self {
         Self { zone: TimeZone::UTC, mark: "Z" }
     }
 
     /// A time: `2026-12-01 11:00:00`, in UTC `2026-12-01 10:00:00Z`.
-    pub(crate) fn time(&self, time: Timestamp) -> String {
+    pub fn time(&self, time: Timestamp) -> String {
         self.formatted(time, "%Y-%m-%d %H:%M:%S")
     }
 
     /// A time with milliseconds: `2026-12-01 11:00:00.000`.
-    pub(crate) fn precise(&self, time: Timestamp) -> String {
+    pub fn precise(&self, time: Timestamp) -> String {
         self.formatted(time, "%Y-%m-%d %H:%M:%S%.3f")
     }
 
     /// A time with its distance from `now`: `2026-12-01 11:00:00 (5m ago)`.
-    pub(crate) fn with_age(&self, time: Timestamp, now: Timestamp) -> String {
+    pub fn with_age(&self, time: Timestamp, now: Timestamp) -> String {
         let distance = if time > now {
             format!("in {}", short(time.since(now)))
         } else {
@@ -60,7 +60,7 @@ impl Clock {
     }
 
     /// The instant that somebody means who reads times of this clock.
-    pub(crate) fn instant(&self, moment: Moment) -> Timestamp {
+    pub fn instant(&self, moment: Moment) -> Timestamp {
         let civil = match moment {
             Moment::At(time) => return time,
             Moment::Civil(civil) => civil,
@@ -77,7 +77,7 @@ impl Clock {
 }
 
 /// A duration in its two largest units: `3d 4h`, `1m 5s`, `1.2s`, `35ms`.
-pub(crate) fn short(duration: Duration) -> String {
+pub fn short(duration: Duration) -> String {
     let ms = duration.as_millis();
     let (seconds, minutes, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
     let two = |great: u128, unit: &str, small: u128, part: &str| {
@@ -98,7 +98,7 @@ pub(crate) fn short(duration: Duration) -> String {
 /// # Errors
 ///
 /// Says what a valid text looks like.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     const RULE: &str =
         "a duration must be a number with a unit, such as 500ms, 10s, 1h30m or 2d, and must not be negative";
     parse_duration(text).ok_or_else(|| RULE.to_owned())
@@ -106,7 +106,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// A time that somebody has typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub enum Moment {
     /// With a zone.
     At(Timestamp),
     /// Without one: by the clock that shows the times.
@@ -115,7 +115,8 @@ pub(crate) enum Moment {
 
 /// Where a span of time begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bound {
+pub enum Bound {
+    /// A time.
     At(Moment),
     /// So long ago, by the server's clock.
     Ago(Duration),
@@ -126,7 +127,7 @@ pub(crate) enum Bound {
 /// # Errors
 ///
 /// Says what a valid text looks like.
-pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+pub fn moment(text: &str) -> Result<Moment, String> {
     const RULE: &str = "a time must be as it is shown, such as 2026-12-01 11:00 or 2026-12-01, or an instant with a zone, such as 2026-12-01T10:00:00Z";
     let is_civil = text.chars().all(|c| c.is_ascii_digit() || "-:. Tt".contains(c));
     match text.parse::<DateTime>() {
@@ -140,7 +141,7 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
 /// # Errors
 ///
 /// Says what a valid text looks like.
-pub(crate) fn bound(text: &str) -> Result<Bound, String> {
+pub fn bound(text: &str) -> Result<Bound, String> {
     if let Ok(age) = duration(text) {
         return Ok(Bound::Ago(age));
     }
@@ -152,7 +153,7 @@ pub(crate) fn bound(text: &str) -> Result<Bound, String> {
 /// # Errors
 ///
 /// Says what a valid text looks like.
-pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
+pub fn instant(text: &str) -> Result<Timestamp, String> {
     let zoned = || text.parse::<jiff::Zoned>().map(|zoned| zoned.timestamp());
     let time = text.parse::<jiff::Timestamp>().or_else(|_| zoned()).map_err(|error| {
         format!("an instant must have a date, a time and a zone, such as 2026-12-01T10:00:00Z, 2026-12-01T12:00+02:00 or 2026-12-01T11:00[Europe/Berlin] ({error})")

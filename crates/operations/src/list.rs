@@ -13,19 +13,20 @@ const VERSION: u32 = 1;
 
 /// A list. In JSON, it is `{"version": 1, …, "items": […], "next": …}`, with the facts among them.
 #[derive(Debug)]
-pub(crate) struct List<T, F = NoFacts, N = String> {
-    pub(crate) items: Vec<T>,
+pub struct List<T, F = NoFacts, N = String> {
+    /// The items of this page.
+    pub items: Vec<T>,
     /// What to pass for the next page; none if this is the last one, or if there are no pages.
-    pub(crate) next: Option<N>,
+    pub next: Option<N>,
     /// What is known about the list as a whole.
-    pub(crate) facts: F,
+    pub facts: F,
     /// Another key that has the same items: older programs read it.
-    pub(crate) former: Option<&'static str>,
+    pub former: Option<&'static str>,
 }
 
 /// Nothing is known about the list as a whole.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct NoFacts {}
+pub struct NoFacts {}
 
 /// A list as OpenAPI describes it: an object with the facts, the items and the cursor.
 impl<T: ToSchema, F: ToSchema, N: ToSchema> PartialSchema for List<T, F, N> {

@@ -1,0 +1,48 @@
+//! Why an operation was not carried out.
+
+use streamfleet::RedisError;
+
+/// Why an operation was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A field of the input cannot be used. Nothing was done.
+    #[error("{why}")]
+    Invalid {
+        /// The field, as the body of the API names it; `body` for the input as a whole.
+        field: &'static str,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// What was named does not exist. Nothing was done.
+    #[error("{0}")]
+    NotFound(String),
+    /// It is not in the state that the operation needs. Nothing was done.
+    #[error("{0}")]
+    Conflict(String),
+    /// It is probably a mistake: somebody must confirm it. Nothing was done.
+    #[error("{0}")]
+    Doubtful(String),
+    /// Redis does not answer, or refuses. The message says what was not done, or may be done.
+    #[error("{what}")]
+    Redis {
+        /// What was not done, or may be done.
+        what: String,
+        /// What Redis or the connection says.
+        #[source]
+        error: RedisError,
+    },
+}
+
+impl Error {
+    /// Says that a field of the input cannot be used.
+    pub fn invalid(field: &'static str, why: impl Into<String>) -> Self {
+        Self::Invalid { field, why: why.into() }
+    }
+
+    /// Says what Redis did not do.
+    pub fn redis(what: impl Into<String>) -> impl FnOnce(RedisError) -> Self {
+        let what = what.into();
+        move |error| Self::Redis { what, error }
+    }
+}

@@ -1,0 +1,19 @@
+//! What operators do to a fleet, below the doors by which they come: the command line and the HTTP API.
+//!
+//! An operation is one function. It gets a typed input and the [`Actor`], acts, notes the audit once, after the outcome is known,
+//! and returns a report, which the command line prints and the API serializes. [`OPERATIONS`] names them all, with the role that
+//! each needs. What goes wrong is one [`Error`], which each door words in its own way.
+
+mod actor;
+mod error;
+pub mod gates;
+mod list;
+mod operation;
+mod role;
+pub mod times;
+
+pub use actor::Actor;
+pub use error::Error;
+pub use list::{List, NoFacts};
+pub use operation::*;
+pub use role::Role;

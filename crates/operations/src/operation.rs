@@ -1,0 +1,70 @@
+//! The table of operations: what every door must know of each.
+
+use super::Role;
+
+/// What every door must know of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Operation {
+    /// Its name: in the audit, and the words of its command.
+    pub name: &'static str,
+    /// The weakest role that may use it.
+    pub role: Role,
+    /// What it does to the fleet.
+    pub effect: Effect,
+}
+
+/// What an operation does to the fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// It changes nothing, and the audit does not note it.
+    None,
+    /// It changes something at once.
+    Change,
+    /// It changes many jobs, which may take long.
+    Long,
+}
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $id:ident = $name:literal, $role:ident, $effect:ident;)*) => {
+        $($(#[$doc])* pub const $id: Operation = Operation { name: $name, role: Role::$role, effect: Effect::$effect };)*
+
+        /// All operations.
+        pub const OPERATIONS: &[Operation] = &[$($id),*];
+    };
+}
+
+operations! {
+    /// Lists the gates of a queue.
+    GATES_LIST = "gates list", Viewer, None;
+    /// Sets the limits of a gate.
+    GATES_SET = "gates set", Operator, Change;
+    /// Removes the limits of a gate that somebody has set.
+    GATES_CLEAR = "gates clear", Operator, Change;
+    /// Pauses a queue, a type, or a field's value.
+    PAUSE = "pause", Operator, Change;
+    /// Resumes what was paused.
+    RESUME = "resume", Operator, Change;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_operation_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
+        assert_eq!(names.len(), OPERATIONS.len());
+    }
+
+    #[test]
+    fn what_changes_something_needs_more_than_to_look() {
+        let changes = OPERATIONS.iter().filter(|operation| operation.effect != Effect::None);
+        for operation in changes {
+            assert!(operation.role > Role::Viewer, "{}", operation.name);
+        }
+    }
+}
