@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::health::Probe;
+use crate::job::jittered;
 use crate::worker::{Quota, Recycle};
 
 /// How often the process's memory is measured.
@@ -126,7 +127,7 @@ async fn grown(most: Option<u64>) -> Reason {
 
 /// Returns `lifetime` minus up to a tenth of it. `roll` is a random number in 0..1.
 fn shortened(lifetime: Duration, roll: f64) -> Duration {
-    lifetime.mul_f64(1.0 - JITTER * roll)
+    jittered(lifetime, 1.0 - JITTER..1.0, roll)
 }
 
 const STATM: &str = "/proc/self/statm";
