@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Counter, STOP_TIMEOUT};
+use crate::batcher::finish;
 use crate::broker::{Error, Queue, RESEND_WITHIN, Tallied, Tally, TallyReport, drawn_call};
 use crate::chore::Chore;
 use crate::event::Events;
@@ -56,9 +57,15 @@ impl Reporter {
         }
     }
 
-    /// Reports until stopped, and then what is left.
+    /// Reports until stopped, and then what is left. What Redis does not take in time is lost with the process.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let (mut chore, mut turn) = (Chore::every(EVERY, &self.events, &stop).later(), 0_u32);
+        if !finish(self.report(&stop), (&stop, STOP_TIMEOUT)).await {
+            tracing::debug!("the last counts were not reported in time");
+        }
+    }
+
+    async fn report(&mut self, stop: &CancellationToken) {
+        let (mut chore, mut turn) = (Chore::every(EVERY, &self.events, stop).later(), 0_u32);
         while chore.tick().await {
             turn = turn.wrapping_add(1);
             self.gather(turn.is_multiple_of(TYPES_EVERY));
@@ -72,15 +79,9 @@ impl Reporter {
                 chore.next_about(PAUSE);
             }
         }
-        // What Redis does not take in time is lost with the process.
-        let last = async {
-            self.send().await;
-            self.gather(true);
-            self.send().await
-        };
-        if tokio::time::timeout(STOP_TIMEOUT, last).await.is_err() {
-            tracing::debug!("the last counts were not reported in time");
-        }
+        self.send().await;
+        self.gather(true);
+        self.send().await;
     }
 
     /// Takes what was counted since the last time, unless that is not sent yet: so no more than one report waits.

@@ -189,8 +189,9 @@ impl Alerts {
             let (shown, until) = (shown.subscribe(), term.until());
             let (name, sink, stop) = (name.clone(), sink.clone(), term.stop());
             term.spawn(async move {
-                let Some(sink) = opened((&name, &sink), OPEN_PAUSE, &stop).await else { return };
                 let (sender, incidents, events) = parts;
+                let opening = opened((&name, &sink), OPEN_PAUSE, (&events, &stop));
+                let Some(sink) = opening.await else { return };
                 let (pace, done) = (Pace::new(Instant::now()), BTreeMap::new());
                 let courier = Courier { sink, sender, incidents, events, shown, until, pace, done };
                 courier.run(stop).await;
@@ -219,22 +220,18 @@ impl Alerts {
 async fn opened(
     (name, sink): (&SinkName, &SinkConfig),
     pause: Duration,
-    stop: &CancellationToken,
+    (events, stop): (&Events, &CancellationToken),
 ) -> Option<Sink> {
-    let mut was_reported = false;
-    loop {
+    let (mut chore, mut was_reported) = (Chore::every(pause, events, stop).jitter(1.0..1.0), false);
+    while chore.tick().await {
         match Sink::open(name, sink) {
             Ok(sink) => return Some(sink),
             Err(error) if !was_reported => tracing::error!(%error, "a sink cannot be used; trying again"),
             Err(error) => tracing::debug!(%error, "a sink still cannot be used"),
         }
         was_reported = true;
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return None,
-            () = tokio::time::sleep(pause) => {}
-        }
     }
+    None
 }
 
 impl Running {
@@ -276,14 +273,15 @@ mod tests {
     async fn a_sink_is_opened_as_soon_as_its_secret_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("url");
-        let sink = SinkConfig::new(SinkKind::Slack).url_file(&file);
+        let (sink, events) = (SinkConfig::new(SinkKind::Slack).url_file(&file), Events::default());
         let (name, stop) = ("ops".parse().unwrap(), CancellationToken::new());
-        let mut opening = std::pin::pin!(opened((&name, &sink), Duration::from_millis(1), &stop));
+        let open = || opened((&name, &sink), Duration::from_millis(1), (&events, &stop));
+        let mut opening = std::pin::pin!(open());
         assert!(futures_util::poll!(&mut opening).is_pending());
         std::fs::write(&file, "https://hooks.example.com/x").unwrap();
         assert!(opening.await.is_some());
         std::fs::remove_file(&file).unwrap();
         stop.cancel();
-        assert!(opened((&name, &sink), Duration::from_millis(1), &stop).await.is_none());
+        assert!(open().await.is_none());
     }
 }
