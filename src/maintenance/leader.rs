@@ -68,7 +68,7 @@ fn candidate_pause(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
 /// Leads when it can, until stopped; then releases the lease. `unhandled` is what it reports about the recurring jobs.
 pub(super) async fn run(context: Context, view: watch::Sender<LeaderView>, unhandled: Arc<UnhandledTick>) {
     let tenure = tenure(context.lease);
-    let (mut leadership, mut asked_in_vain) = (Leadership::new(tenure, &context.stop), 0);
+    let (mut leadership, mut asked_in_vain) = (Leadership::new(tenure, &context.stop), 0_u32);
     let monitor = context.liveness.monitor("the leader election", Some(context.queue.name()));
     let report = |leading| context.events.emit(&Event::Leading { queue: context.queue.name(), leading });
     let (mut chore, mut clock) = (context.chore(tenure / 3).jitter(1.0..1.0), ClockSeen::default());
