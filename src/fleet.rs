@@ -21,7 +21,7 @@ use crate::health::Probe;
 use crate::hooks::{self, Dispatch, ErasedHook, Hook};
 #[cfg(feature = "testing")]
 use crate::job::QueueName;
-use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, type_of};
+use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, jittered, type_of};
 use crate::maintenance;
 use crate::recycle::Recycler;
 use crate::reload::Reload;
@@ -272,7 +272,7 @@ impl Fleet {
                 self.warn_without_logs(&error);
             }
             tokio::select! {
-                () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+                () = tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random())) => {}
                 () = shutdown.requested() => return Ok(None),
             }
             pause = (pause * 2).min(Duration::from_secs(5));

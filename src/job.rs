@@ -26,6 +26,6 @@ pub use streamfleet_domain::job::{
 };
 pub(crate) use streamfleet_domain::job::{
     ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, campaign, cut, distribution,
-    duration, end_step, fingerprint, incident, nearest, number, payload, settle, settle_unserved, size,
-    type_of, weight,
+    duration, end_step, fingerprint, incident, jittered, nearest, number, payload, settle, settle_unserved,
+    size, type_of, weight,
 };

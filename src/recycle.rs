@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::health::Probe;
+use crate::job::jittered;
 use crate::worker::{Quota, Recycle};
 
 /// How often the process's memory is measured.
@@ -107,7 +108,7 @@ async fn spent(quota: Option<&Quota>) -> Reason {
 
 async fn aged(most: Option<Duration>) -> Reason {
     let Some(most) = most else { return pending().await };
-    let lifetime = shortened(most, rand::random());
+    let lifetime = jittered(most, 1.0 - JITTER..1.0, rand::random());
     tokio::time::sleep(lifetime).await;
     Reason::Lifetime(lifetime)
 }
@@ -122,11 +123,6 @@ async fn grown(most: Option<u64>) -> Reason {
             Err(error) => tracing::warn!(%error, "failed to read the memory of this process"),
         }
     }
-}
-
-/// Returns `lifetime` minus up to a tenth of it. `roll` is a random number in 0..1.
-fn shortened(lifetime: Duration, roll: f64) -> Duration {
-    lifetime.mul_f64(1.0 - JITTER * roll)
 }
 
 const STATM: &str = "/proc/self/statm";
@@ -150,7 +146,6 @@ fn mib(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn the_memory_of_this_process_is_read_in_bytes() {
@@ -174,13 +169,5 @@ mod tests {
         let probe = Probe::default();
         let mut due = std::pin::pin!(recycler.due(&probe));
         assert!(futures_util::poll!(&mut due).is_pending());
-    }
-
-    proptest! {
-        #[test]
-        fn a_lifetime_loses_at_most_a_tenth_and_never_grows(ms in 1_u64..1_000_000_000, roll in 0.0_f64..1.0) {
-            let (whole, lived) = (Duration::from_millis(ms), shortened(Duration::from_millis(ms), roll));
-            prop_assert!(lived <= whole && lived >= whole.mul_f64(0.899), "{:?} of {:?}", lived, whole);
-        }
     }
 }

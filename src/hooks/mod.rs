@@ -7,11 +7,10 @@
 //! ```
 //!
 //! An [`Event`](crate::event::Event) that concerns a recipient becomes a `Notification` and goes to a sender, the end
-//! of a bounded channel. If the channel is full, the notification is dropped and counted. At the other end, one task
+//! of a bounded queue. If the queue is full, the notification is dropped and counted. At the other end, one task
 //! per hook makes the calls, with a time limit, and one task publishes in batches. If nobody listens, there are no
-//! notifications and no channels.
+//! notifications and no queues.
 
-mod channel;
 mod dispatch;
 mod hook;
 mod invoker;
@@ -19,14 +18,22 @@ mod length;
 mod notification;
 mod publisher;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::batcher::{Batcher, LossySender};
+
 pub(crate) use dispatch::Dispatch;
 pub(crate) use hook::ErasedHook;
 pub use hook::{Hook, HookError};
+use notification::Notification;
 pub use notification::{About, AfterHandle, BeforeHandle, FailedHandle, QueueLength, RetryHandle};
+
+/// The ends of the queue of one recipient.
+type NotificationSender = LossySender<Arc<Notification>>;
+type NotificationReceiver = Batcher<Arc<Notification>>;
 
 /// How long all recipients together get when the process stops.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(3);

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::broker::{Advance, Error};
@@ -53,35 +52,21 @@ impl Known {
 }
 
 /// Advances campaigns until stopped.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
-    let mut known = Known::default();
-    loop {
-        let pause = match advance(&context, &mut known, &stop).await {
-            Ok(running) => {
-                let Moved { replayed, succeeded, died } = std::mem::take(&mut known.moved);
-                let queue = context.queue.name();
-                context.events.emit(&Event::Campaigns { queue, running, replayed, succeeded, died });
-                if running > 0 { TICK } else { spread() }
-            }
-            Err(error) => {
-                context.events.redis_error(error.kind(), &error);
-                LOOK
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = stop.cancelled() => return,
+pub(super) async fn run(context: Context) {
+    let (mut chore, mut known) = (context.chore(LOOK), Known::default());
+    while chore.tick().await {
+        let Some(running) = chore.note(advance(&context, &mut known).await) else { continue };
+        let Moved { replayed, succeeded, died } = std::mem::take(&mut known.moved);
+        let queue = context.queue.name();
+        context.events.emit(&Event::Campaigns { queue, running, replayed, succeeded, died });
+        if running > 0 {
+            chore.next_in(TICK);
         }
     }
 }
 
-/// The pause until the next look if nothing replays.
-fn spread() -> Duration {
-    LOOK.mul_f64(0.8 + 0.4 * rand::random::<f64>())
-}
-
 /// Returns how many campaigns replay.
-async fn advance(context: &Context, known: &mut Known, stop: &CancellationToken) -> Result<u64, Error> {
+async fn advance(context: &Context, known: &mut Known) -> Result<u64, Error> {
     let ids = context.queue.campaigns().ids().await?;
     known.refused.retain(|id, since| ids.contains_key(id) && since.elapsed() < LOOK);
     known.seen.retain(|id, _| ids.contains_key(id));
@@ -90,7 +75,7 @@ async fn advance(context: &Context, known: &mut Known, stop: &CancellationToken)
         if !is_active || known.refused.contains_key(&id) {
             continue;
         }
-        match advance_one(context, known, &id, stop).await {
+        match advance_one(context, known, &id).await {
             Ok(replays) => running += u64::from(replays),
             Err(error) if error.is_transient() => return Err(error),
             Err(error) => {
@@ -103,14 +88,9 @@ async fn advance(context: &Context, known: &mut Known, stop: &CancellationToken)
 }
 
 /// Returns true if this campaign replays.
-async fn advance_one(
-    context: &Context,
-    known: &mut Known,
-    id: &str,
-    stop: &CancellationToken,
-) -> Result<bool, Error> {
+async fn advance_one(context: &Context, known: &mut Known, id: &str) -> Result<bool, Error> {
     for _ in 0..SCRIPTS_PER_TICK {
-        if stop.is_cancelled() {
+        if context.stop.is_cancelled() {
             break;
         }
         let (led_to, counts) = context.queue.campaigns().advance(id).await?;

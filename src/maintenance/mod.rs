@@ -37,6 +37,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::{Broker, LetterLimits, Queue};
+use crate::chore::Chore;
 use crate::cron::Entry;
 use crate::event::Events;
 use crate::health::Liveness;
@@ -69,7 +70,15 @@ pub(crate) struct Context {
     /// Receives the number of consumers in the group.
     pub(crate) consumers: Arc<dyn Fn(u64) + Send + Sync>,
     pub(crate) liveness: Liveness,
+    /// Stops the tasks: those of the leader when its term ends.
     pub(crate) stop: CancellationToken,
+}
+
+impl Context {
+    /// Returns the clock of a task that is due at once, and then after pauses of about this length.
+    fn chore(&self, every: Duration) -> Chore {
+        Chore::every(every, &self.events, &self.stop)
+    }
 }
 
 /// Maintains one queue whenever this process leads it, and handles its recurring jobs, until stopped.

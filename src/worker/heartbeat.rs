@@ -22,7 +22,7 @@ use super::rooms::{Question, Rooms};
 use crate::broker::{Broker, Error, Link, Queue, Role, RunningAttempt, attempts_text};
 use crate::event::{Event, Events};
 use crate::health::{Liveness, Monitor, QueueHealth};
-use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing};
+use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing, jittered};
 use crate::sabotage::{self, Sabotage};
 
 /// How often a worker checks whether there is something to report: that it is alive, or what it is running.
@@ -281,10 +281,9 @@ impl Heartbeat {
                 self.clock.update(now);
                 self.events.emit(&Event::Contact { alive: true });
                 // Workers that started together, and have learned how many they are, drift apart from here on.
-                let roll = rand::random::<f64>();
-                let part = if alive_for > last.alive_for { roll } else { 0.7 + roll / 5.0 };
-                last.report_again_after =
-                    pacing.report_every().mul_f64(part).max(REPORT_EVERY / 2).min(alive_for / 2);
+                let factors = if alive_for > last.alive_for { 0.0..1.0 } else { 0.7..0.9 };
+                let again_after = jittered(pacing.report_every(), factors, rand::random());
+                last.report_again_after = again_after.max(REPORT_EVERY / 2).min(alive_for / 2);
                 (last.reported, last.facts, last.alive_for) = (Some(reported), facts, alive_for);
             }
             Err(error) => {

@@ -50,7 +50,7 @@ use super::process::Setting;
 use super::{Error, output};
 use crate::broker::PoolDown;
 use crate::event::{Event, Events};
-use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction};
+use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction, jittered};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use choice::PoolChoice;
@@ -304,7 +304,7 @@ impl Pool {
         context.ended_by_itself();
         let (pool, job) = (&self.shared.name, context.id());
         tracing::debug!(%pool, %job, "no program of the pool ran the job; it runs again later");
-        JobError::snooze(NO_PROGRAM.mul_f64(0.5 + rand::random::<f64>() / 2.0))
+        JobError::snooze(jittered(NO_PROGRAM, 0.5..1.0, rand::random()))
     }
 }
 

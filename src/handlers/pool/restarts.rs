@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::job::jittered;
+
 /// The pause after the first failure.
 const SHORTEST: Duration = Duration::from_millis(200);
 
@@ -24,7 +26,7 @@ impl Restarts {
         }
         let pause = SHORTEST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
-        self.not_before = Some(now + pause.mul_f64(0.5 + roll.clamp(0.0, 1.0) / 2.0));
+        self.not_before = Some(now + jittered(pause, 0.5..1.0, roll));
     }
 
     /// Notes that a program answered a job.

@@ -28,6 +28,7 @@ mod gate;
 mod id;
 pub mod incident;
 mod invalid_payload;
+mod jitter;
 mod job_error;
 mod lease;
 mod ledger;
@@ -69,6 +70,7 @@ pub use id::{
     SinkName, StepName,
 };
 pub use invalid_payload::{InvalidPayload, PayloadProblem};
+pub use jitter::jittered;
 pub use job_error::JobError;
 pub use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::gate::{IN_PAYLOAD, is_in_payload};
-use super::{ErrorRules, JobType};
+use super::{ErrorRules, JobType, jittered};
 
 /// How the delay before a retry grows with the number of failures.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,8 +54,9 @@ impl Backoff {
                 (base.as_secs_f64() * factor.powi(exponent)).min(max.as_secs_f64())
             }
         };
-        let spread = 1.0 + jitter.clamp(0.0, 1.0) * (2.0 * roll - 1.0);
-        Duration::from_secs_f64((base * spread).clamp(0.0, Self::LONGEST.as_secs_f64()))
+        let base = Duration::from_secs_f64(base.clamp(0.0, Self::LONGEST.as_secs_f64()));
+        let jitter = jitter.clamp(0.0, 1.0);
+        jittered(base, 1.0 - jitter..1.0 + jitter, roll).min(Self::LONGEST)
     }
 
     /// Checks these numbers.

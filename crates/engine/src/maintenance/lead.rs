@@ -14,9 +14,10 @@ scripts! { CALL "call", LEAD "lead" }
 /// The most workers that one script calls.
 const MAX_CALLS: u8 = 64;
 
-/// Whether this process leads, according to `lead`.
+/// What `lead` answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Leadership {
+pub struct LeadAnswer {
+    /// Whether this process leads.
     pub leading: bool,
     /// How many consumers the group has.
     pub consumers: u64,
@@ -45,7 +46,7 @@ impl Queue {
 
     /// Takes or renews the leader's lease. See `lead.lua`.
     #[doc(hidden)]
-    pub async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<Leadership, Error> {
+    pub async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<LeadAnswer, Error> {
         let keys = vec![
             self.keys.leader.clone(),
             self.keys.stream(Lane::Normal).clone(),
@@ -54,6 +55,6 @@ impl Queue {
         let answer = self.run(&LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
         let number = |at: usize| answer.rest.get(at).and_then(decode::number).unwrap_or(0);
         let now = timestamp(number(2));
-        Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1), now })
+        Ok(LeadAnswer { leading: answer.status == 1, consumers: number(0), revision: number(1), now })
     }
 }
