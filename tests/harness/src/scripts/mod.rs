@@ -48,7 +48,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SOURCES.keys().map(String::as_str)
 }
 
-/// Returns a script with the whole prelude in front.
+/// Returns a script with the whole prelude in front: too long for Lua if the script itself has many names. See [`as_sent`].
 pub fn source(name: &str) -> &'static str {
     &SOURCES[name]
 }
