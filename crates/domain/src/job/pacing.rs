@@ -93,7 +93,7 @@ impl Pacing {
         jittered(share(self.0 as f64, CALLS_AWAITED, [READ_WAIT[0], LONGEST]), SPREAD, roll)
     }
 
-    /// Returns how long a live worker may go without touching the group; see `lives` in the scripts' prelude.
+    /// Returns how long a live worker may go without touching the group.
     pub fn max_silence(self) -> Duration {
         Duration::from_millis(self.0.saturating_mul(600))
     }

@@ -12,7 +12,7 @@ use crate::attempt::taken::TakenJob;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::link::Link;
-use crate::client::script::{Answer, scripts};
+use crate::client::script::{Answer, args, scripts};
 use crate::inspect::jobs::{FoundJob, Spot};
 use crate::job::{End, EntryId, Envelope, GateName, JobId, JobSpec, JobType, Lane, Life, State, cut};
 use crate::{Queue, bytes, millis};
@@ -203,18 +203,18 @@ impl Queue {
             self.keys.room_places.clone(),
         ];
         let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
-        let args = vec![
-            id.to_string().into(),
-            found.entry.map(|entry| entry.to_string()).unwrap_or_default().into(),
-            millis(retention),
-            bytes(by.as_bytes()),
-            job.as_ref().map_or("", |job| job.job_type.as_str()).into(),
-            found.lane.as_str().into(),
-            created.map(|ms| ms.to_string()).unwrap_or_default().into(),
+        let args = Vec::from(args![CANCEL;
+            id = id.to_string(),
+            entry = found.entry.map(|entry| entry.to_string()).unwrap_or_default(),
+            retention_ms = millis(retention),
+            who = bytes(by.as_bytes()),
+            job_type = job.as_ref().map_or("", |job| job.job_type.as_str()),
+            lane = found.lane.as_str(),
+            created_ms = created.map(|ms| ms.to_string()).unwrap_or_default(),
             ends,
-            if at_last { "1" } else { "0" }.into(),
-            life.into(),
-        ];
+            insists = if at_last { "1" } else { "0" },
+            life,
+        ]);
         self.run(&CANCEL, keys, args).await
     }
 
@@ -297,7 +297,7 @@ impl Queue {
     pub async fn forget_cancel_requests(&self, skip: u64) -> Result<(u64, u64), Error> {
         let mut keys = vec![self.keys.cancels.clone(), self.keys.cancel_places.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(REQUESTS_PAGE)];
+        let args = Vec::from(args![WISHES; skip = skip.cast_signed(), most = REQUESTS_PAGE]);
         let answer = self.run(&WISHES, keys, args).await?;
         match (u64::try_from(answer.status), answer.rest.first().and_then(decode::number)) {
             (Ok(all), Some(kept)) => Ok((kept, all)),

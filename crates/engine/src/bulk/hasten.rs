@@ -6,7 +6,7 @@ use fred::types::Value;
 
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Envelope, JobId, Lane};
 use crate::{FoundJob, Queue, bytes};
 
@@ -63,8 +63,8 @@ impl Queue {
             // What has no valid id has no record either.
             let id = text.parse().unwrap_or_else(|_| JobId::derived(EntryId::new(0, 0), Lane::Normal));
             keys.extend([own.record(&id), own.ledger(&id)]);
-            args.push(bytes(job.id.as_bytes()));
-            args.push(bytes(named(b"life").or_else(|| named(b"created_ms")).unwrap_or_default()));
+            let life = bytes(named(b"life").or_else(|| named(b"created_ms")).unwrap_or_default());
+            args.extend(args![HASTEN; member = bytes(job.id.as_bytes()), life]);
         }
         let answer = self.run_once(&HASTEN, receipt, (keys, args)).await?;
         let told: Vec<_> = answer.rest.iter().map(|told| hastened(&decode::text(told))).collect();

@@ -61,10 +61,10 @@ end
 local function is_locked_out(job)
   local holder = redis.call('GET', job.lock) == job.id and redis.call('GET', job.to_lock)
   if not holder or holder == job.id then return false end
-  local record = string.gsub(to_delayed, 'delayed$', 'job:') .. holder
+  local record = record_key(to_delayed, holder)
   local told = redis.call('HMGET', record, 'state', 'member', 'unique', 'unique_scope', 'lane', 'entry')
   local state = standing_of(told, holder, to_delayed)
-  if not state or not is_entitled(told[3], told[4], string.match(job.to_lock, ':unique:(.*)$'), state) then return false end
+  if not state or not is_entitled(told[3], told[4], name_in(job.to_lock, 'unique'), state) then return false end
   local stream = (told[1] == 'waiting' or told[1] == 'running') and told[6] and lanes[told[5]]
   if not stream or redis.call('HEXISTS', to_places, holder) == 1 then return true end
   return is_alive(stream, told[6])

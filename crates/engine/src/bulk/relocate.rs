@@ -13,7 +13,7 @@ use crate::attempt::args::{flag, flatten, text};
 use crate::attempt::taken::{TakenJob, identified};
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::inspect::jobs::Spot;
 use crate::job::{EntryId, Envelope, Former, JobId, JobSpec, Lane, QueueName, UniqueKey, weight};
 use crate::submit::offload::ScriptFields;
@@ -198,9 +198,12 @@ impl Queue {
         keys.extend(other.streams().clone());
         keys.push(other.control.clone());
         keys.extend(some.iter().flat_map(|parcel| parcel.keys.clone()));
-        let most = terms.max_depth.map_or_else(String::new, |jobs| jobs.to_string());
-        let mut args = vec![bytes(terms.by.as_bytes()), text(to.name()), Value::Integer(MAX_RECORD_WEIGHT)];
-        args.push(most.into());
+        let mut args = Vec::from(args![RELOCATE;
+            by = bytes(terms.by.as_bytes()),
+            target = text(to.name()),
+            most_weight = MAX_RECORD_WEIGHT,
+            max_depth = terms.max_depth.map_or_else(String::new, |jobs| jobs.to_string()),
+        ]);
         args.extend(some.iter().flat_map(|parcel| parcel.args.clone()));
         let answer = self.run_once(&RELOCATE, receipt, (keys, args)).await?;
         let is_whole = answer.rest.len() == some.len();
@@ -266,12 +269,16 @@ impl Queue {
         // Without room for a copy of large fields, the script carries them.
         let carried: usize = values.iter().map(|value| value.as_bytes().map_or(0, <[u8]>::len)).sum();
         let size = bare.size().max(carried) + read.len();
-        let mut args = vec![text(&spec.id), life.into(), spec.home.as_str().into()];
-        args.push(bytes(if is_delayed { job.id.as_bytes() } else { b"" }));
-        args.push(entry.map(|entry| entry.to_string()).unwrap_or_default().into());
-        args.push(Value::Bytes(read.into()));
-        args.push(flag(is_there));
-        args.push(Value::Integer(i64::try_from(values.len()).unwrap_or(i64::MAX)));
+        let mut args = Vec::from(args![RELOCATE;
+            id = text(&spec.id),
+            life,
+            lane = spec.home.as_str(),
+            member = bytes(if is_delayed { job.id.as_bytes() } else { b"" }),
+            entry = entry.map(|entry| entry.to_string()).unwrap_or_default(),
+            read = Value::Bytes(read.into()),
+            is_there = flag(is_there),
+            count = i64::try_from(values.len()).unwrap_or(i64::MAX),
+        ]);
         args.extend(values);
         Ok(Ok(Parcel { nth, keys, args, weight: weight(size, bare.len()) }))
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::dead::selection::Selection;
 use crate::inspect::audit::{Action, Noted, call_name};
 use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState, CampaignStep, allowed, next_step};
@@ -242,14 +242,14 @@ impl Campaigns<'_> {
         let action = action.clone().outcome(format!("campaign {id}"));
         let own = &self.queue.keys;
         let keys = vec![own.campaigns.clone(), own.campaign(&id), own.audit.clone()];
-        let args = vec![
-            id.as_str().into(),
-            state.as_str().into(),
-            Value::Bytes(plan.into()),
-            MAX_CAMPAIGNS.into(),
-            call_name(),
-            Value::Bytes(action.pack().into()),
-        ];
+        let args = Vec::from(args![CAMPAIGN_PUT;
+            id = id.as_str(),
+            state = state.as_str(),
+            plan = Value::Bytes(plan.into()),
+            most = MAX_CAMPAIGNS,
+            call = call_name(),
+            action = Value::Bytes(action.pack().into()),
+        ]);
         let answer = self.queue.run_named(&CAMPAIGN_PUT, keys, args).await?;
         match answer.status {
             0 => Err(CampaignError::TooMany),
@@ -264,9 +264,8 @@ impl Campaigns<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn ids(self) -> Result<BTreeMap<String, bool>, Error> {
-        let own = &self.queue.keys;
-        let prefix = bytes(own.campaign("").as_bytes());
-        let answer = self.queue.run(&CAMPAIGNS, vec![own.campaigns.clone()], vec![prefix]).await?;
+        let keys = vec![self.queue.keys.campaigns.clone()];
+        let answer = self.queue.run(&CAMPAIGNS, keys, vec![]).await?;
         let Some(Value::Array(pairs)) = answer.rest.first() else {
             return Err(Error::contract("campaigns", answer));
         };
@@ -342,16 +341,16 @@ impl Campaigns<'_> {
         let keys = vec![own.campaigns.clone(), own.campaign(id), own.audit.clone()];
         let from: Vec<&str> = from.iter().map(|state| state.as_str()).collect();
         let note = action.map(|action| action.clone().target(format!("campaign {id}")).pack());
-        let args = vec![
-            id.into(),
-            from.join(" ").into(),
-            to.as_str().into(),
-            bytes(why.as_bytes()),
-            if to.is_over() { "1" } else { "0" }.into(),
-            millis(RETENTION),
-            call_name(),
-            note.map_or_else(|| "".into(), |note| Value::Bytes(note.into())),
-        ];
+        let args = Vec::from(args![CAMPAIGN_SET;
+            id,
+            from = from.join(" "),
+            to = to.as_str(),
+            why = bytes(why.as_bytes()),
+            is_over = if to.is_over() { "1" } else { "0" },
+            keep_ms = millis(RETENTION),
+            call = call_name(),
+            action = bytes(&note.unwrap_or_default()),
+        ]);
         let answer = self.queue.run_named(&CAMPAIGN_SET, keys, args).await?;
         let found = answer.rest.first().map(decode::text).unwrap_or_default();
         let found = CampaignState::ALL.into_iter().find(|state| state.as_str() == found);
@@ -438,17 +437,18 @@ impl Campaigns<'_> {
         let mut keys = vec![own.campaign(&campaign.id), own.dead.clone()];
         keys.extend(own.streams().clone());
         keys.extend(letters.iter().map(|letter| own.record(&letter.job())));
-        let mut args = vec![
-            campaign.id.as_str().into(),
-            campaign.state.as_str().into(),
-            campaign.cursor.to_string().into(),
-            to.to_string().into(),
-            campaign.rules.rate.to_string().into(),
-            most.to_string().into(),
-            campaign.rules.max_replays.to_string().into(),
-        ];
+        let mut args = Vec::from(args![CAMPAIGN_REPLAY;
+            id = campaign.id.as_str(),
+            state = campaign.state.as_str(),
+            cursor = campaign.cursor.to_string(),
+            to = to.to_string(),
+            per_second = campaign.rules.rate.to_string(),
+            most = most.to_string(),
+            max_replays = campaign.rules.max_replays.to_string(),
+        ]);
         for letter in letters {
-            args.extend([Value::from(letter.entry.to_string()), Value::from(fingerprint_of(letter))]);
+            let fingerprint = fingerprint_of(letter);
+            args.extend(args![CAMPAIGN_REPLAY; letter = letter.entry.to_string(), fingerprint]);
         }
         // If the answer is lost, the cursor says what was done.
         let answer = self.queue.run(&CAMPAIGN_REPLAY, keys, args).await?;

@@ -5,11 +5,11 @@
 local campaigns, campaign, audit = unpack(KEYS)
 local id, state, plan, most, call, action = unpack(ARGV)
 if redis.call('EXISTS', campaign) == 1 then return { 1 } end
-local prefix, oldest, least = string.sub(campaign, 1, -#id - 1), nil, math.huge
+local oldest, least = nil, math.huge
 if redis.call('HLEN', campaigns) >= tonumber(most) then
   local all = redis.call('HGETALL', campaigns)
   for at = 1, #all, 2 do
-    local key = prefix .. all[at]
+    local key = campaign_key(campaigns, all[at])
     -- Its key may have expired.
     local is_gone = redis.call('EXISTS', key) == 0
     local changed = not is_gone and all[at + 1] == 'over' and redis.pcall('HGET', key, 'changed_ms')
@@ -21,7 +21,7 @@ end
 local now = ms_text(now_ms())
 redis.call('HSET', campaign, 'plan', plan, 'state', state, 'cursor', '0-0', 'created_ms', now, 'changed_ms', now)
 if oldest then
-  redis.call('UNLINK', prefix .. oldest)
+  redis.call('UNLINK', campaign_key(campaigns, oldest))
   redis.call('HDEL', campaigns, oldest)
 end
 redis.call('HSET', campaigns, id, 'active')

@@ -30,7 +30,7 @@ end
 -- Fails before the first write if the large fields of a letter are gone.
 local function replay(found, record, tag)
   local token = string.match(field_of(found, 'offloaded') or '', '^(%S+) ') or ''
-  must_be_offloaded(string.gsub(dead, 'dead$', 'offloaded:') .. token)
+  must_be_offloaded(offloaded_key(dead, token))
   local _, life = back_to_lane(dead, found, record, { high, normal, low }, false, tag)
   redis.call('HSET', campaign, replayed_life(life), 1)
 end

@@ -99,7 +99,7 @@ impl DeadLetter {
 }
 
 /// Whether a letter's group or fingerprint is one that counts: in letters that somebody wrote by hand, it may be anything.
-/// `remove_letter` in `prelude.lua` has the same rule.
+/// `remove_letter` in `prelude/letters.lua` has the same rule.
 pub(crate) fn is_group(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= MAX_GROUP_BYTES && name.iter().all(u8::is_ascii_alphanumeric)
 }

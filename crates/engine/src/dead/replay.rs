@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::dead::letter::{DeadLetters, Evicted, LetterLimits};
 use crate::job::{EntryId, JobId, State};
 use crate::millis;
@@ -72,7 +72,7 @@ impl DeadLetters<'_> {
         let mut keys = vec![self.queue.keys.dead.clone(), record.clone()];
         keys.extend(self.queue.keys.streams().clone());
         keys.extend([self.queue.keys.ledger(job), self.queue.keys.receipt(call)]);
-        let args = vec![letter.to_string().into(), all_steps.into()];
+        let args = Vec::from(args![REPLAY; letter = letter.to_string(), all_steps]);
         let answer =
             self.queue.run_named(&REPLAY, keys, args).await.map_err(|error| error.of_record(&record))?;
         let state = || answer.rest.first().and_then(|state| decode::text(state).parse().ok());
@@ -139,10 +139,15 @@ impl DeadLetters<'_> {
             offloaded,
             self.queue.keys.receipt(receipt),
         ];
-        let retention = limits.retention.map_or_else(|| "".into(), millis);
-        let most = limits.most.map_or_else(String::new, |most| most.to_string());
-        let mut args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
-        args.extend([group, fingerprint, drawn_call().into()]);
+        let args = Vec::from(args![DROP;
+            letter = letter.to_string(),
+            stay_ms = limits.retention.map_or_else(|| "".into(), millis),
+            most = limits.most.map_or_else(String::new, |most| most.to_string()),
+            keep_ms = millis(LEDGER_RETENTION),
+            group,
+            fingerprint,
+            call = drawn_call(),
+        ]);
         let answer =
             self.queue.run_named(&DROP, keys, args).await.map_err(|error| error.of_record(&record))?;
         match answer.status {

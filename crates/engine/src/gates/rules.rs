@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::{Class, Error};
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::gates::drain::MAX_ROOMS;
 use crate::job::{FairShare, GateName, Limits, Rule, Rules, Timestamp, cut};
 use crate::{Queue, bytes};
@@ -208,11 +208,12 @@ impl Gates {
 
     /// Changes rules. Returns true if that changed anything. See `rule_put.lua`.
     async fn put(&self, changes: &[(String, String)], stale: &str) -> Result<bool, Error> {
-        let most_keys = Value::Integer(Rules::MAX_FIELDS as i64);
-        let mut args = vec![Value::Integer(MAX_FIELDS), most_keys, stale.into()];
-        args.extend(
-            changes.iter().flat_map(|(field, value)| [field, value]).map(|text| bytes(text.as_bytes())),
-        );
+        let most_keys = Rules::MAX_FIELDS as i64;
+        let mut args = Vec::from(args![RULE_PUT; most = MAX_FIELDS, most_keys, stale]);
+        for (field, value) in changes {
+            let (field, value) = (bytes(field.as_bytes()), bytes(value.as_bytes()));
+            args.extend(args![RULE_PUT; field, value]);
+        }
         let answer = self.queue.run(&RULE_PUT, vec![self.queue.keys.gates.clone()], args).await?;
         match answer.status {
             -1 => {
@@ -329,7 +330,7 @@ impl Gates {
     pub async fn rooms_page(&self, cursor: &str) -> Result<RoomsPage, Error> {
         let own = &self.queue.keys;
         let keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone()];
-        let answer = self.queue.run(&ROOMS, keys, vec![cursor.into()]).await?;
+        let answer = self.queue.run(&ROOMS, keys, args![ROOMS; cursor].into()).await?;
         let Some((next, rooms)) = answer.rest.split_first() else {
             return Err(Error::contract("rooms", answer));
         };

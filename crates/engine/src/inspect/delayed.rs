@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use crate::Queue;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{Envelope, JobId, Lane, Timestamp};
 use crate::submit::amend::DelayedJob;
 
@@ -133,8 +133,13 @@ impl Delayed<'_> {
 
     async fn some(self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
         let keys = vec![self.queue.keys.delayed.clone(), self.queue.keys.delayed_fields.clone()];
-        let args = [skip.cast_signed(), count.cast_signed(), PORTION_BYTES, LARGE_BYTES];
-        let answer = self.queue.run(&UPCOMING, keys, args.map(Value::Integer).to_vec()).await?;
+        let args = args![UPCOMING;
+            skip = skip.cast_signed(),
+            most = count.cast_signed(),
+            most_bytes = PORTION_BYTES,
+            most_each = LARGE_BYTES,
+        ];
+        let answer = self.queue.run(&UPCOMING, keys, args.into()).await?;
         let upcoming = async |item: &[Value]| {
             let fields = &item[2];
             let packed =

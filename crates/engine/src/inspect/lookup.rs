@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::inspect::history::Record;
 use crate::inspect::status::Status;
 use crate::job::{EntryId, Envelope, JobId, Lane, State, Timestamp};
@@ -130,7 +130,7 @@ impl Queue {
         keys.extend([own.cancels.clone(), own.delayed_fields.clone(), own.room_places.clone()]);
         let (entry, lane) =
             origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
-        let mut args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
+        let mut args = Vec::from(args![LOOKUP; id = id.to_string(), from_entry = entry, from_lane = lane]);
         args.extend(Record::names(with_log).map(Value::from));
         let answer = self.run(&LOOKUP, keys, args).await?;
         let [Value::Array(record), due, member, life, cancel_requested, places @ ..] = &answer.rest[..]

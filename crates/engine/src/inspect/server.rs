@@ -13,7 +13,7 @@ use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::keys;
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, QueueName, Timestamp};
 use crate::{Broker, Queue, bytes, millis};
 
@@ -211,7 +211,7 @@ impl Broker {
         alive_for: Duration,
         facts: &[(&str, String)],
     ) -> Result<Timestamp, Error> {
-        let mut args = vec![millis(alive_for)];
+        let mut args = Vec::from(args![BEAT; gone_ms = millis(alive_for)]);
         args.extend(facts.iter().flat_map(|(name, value)| [bytes(name.as_bytes()), bytes(value.as_bytes())]));
         let key = keys::worker(self.namespace(), consumer);
         let answer = link.run(&BEAT, vec![key], args).await?;

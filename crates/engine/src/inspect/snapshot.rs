@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::{Class, Error};
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Lane, Pacing, Timestamp};
 use crate::{Consumer, CronStatus, CronTable, Part, Queue, Unread, millis};
 
@@ -267,7 +267,8 @@ impl Queue {
         keys.extend(self.keys.streams().clone());
         keys.extend([self.keys.cron.clone(), self.keys.room_places.clone(), self.keys.gates.clone()]);
         keys.push(self.keys.rooms.clone());
-        let args = vec![millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis)];
+        let (soon_ms, lease) = (millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis));
+        let args = Vec::from(args![SNAPSHOT; soon_ms, lease]);
         let answer = self.run(&SNAPSHOT, keys.clone(), args).await?;
         read(answer.status, &answer.rest, &keys).ok_or_else(|| Error::contract("snapshot", answer))
     }

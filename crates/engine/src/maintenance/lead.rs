@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, Lane, Timestamp};
 use crate::{Queue, millis};
 
@@ -40,8 +40,8 @@ impl Queue {
     pub async fn call(&self, least: u8) -> Result<(), Error> {
         let mut keys = vec![self.keys.calls.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = [least, MAX_CALLS].map(|calls| i64::from(calls).into()).to_vec();
-        self.run(&CALL, keys, args).await.map(drop)
+        let (least, most) = (i64::from(least), i64::from(MAX_CALLS));
+        self.run(&CALL, keys, args![CALL; least, most].into()).await.map(drop)
     }
 
     /// Takes or renews the leader's lease. See `lead.lua`.
@@ -52,7 +52,8 @@ impl Queue {
             self.keys.stream(Lane::Normal).clone(),
             self.keys.cron_ticks.clone(),
         ];
-        let answer = self.run(&LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
+        let args = args![LEAD; consumer = consumer.as_str(), lease_ms = millis(lease)];
+        let answer = self.run(&LEAD, keys, args.into()).await?;
         let number = |at: usize| answer.rest.get(at).and_then(decode::number).unwrap_or(0);
         let now = timestamp(number(2));
         Ok(LeadAnswer { leading: answer.status == 1, consumers: number(0), revision: number(1), now })
