@@ -20,6 +20,21 @@ pub fn serialize<S: Serializer>(value: &Option<u64>, to: S) -> Result<S::Ok, S::
     value.map(shown).serialize(to)
 }
 
+/// Sizes that are never missing.
+pub mod known {
+    use super::*;
+
+    /// Reads a size.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        super::deserialize(from).map(Option::unwrap_or_default)
+    }
+
+    /// Writes a size.
+    pub fn serialize<S: Serializer>(value: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&shown(*value))
+    }
+}
+
 /// Reads a size such as `64 KiB`; `None` if it is none.
 pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
