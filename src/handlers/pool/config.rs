@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::message::Ready;
 use crate::handlers::process::Template;
@@ -89,7 +89,7 @@ pub struct PoolConfig {
     #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     pub max_jobs: Option<u64>,
     /// After this time, minus up to a tenth at random, a program is replaced; 1 s to 365 d, default: never.
-    #[serde(with = "some_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<Duration>,
     /// When a program has this many bytes in RAM, it is replaced; at least 1 MiB, default: never. Checked every second, and
     /// after a job, unless that was within the last 20 ms; its own children do not count.
@@ -106,7 +106,7 @@ pub struct PoolConfig {
     #[serde(skip_serializing_if = "ErrorRules::is_empty")]
     pub errors: ErrorRules,
     /// The longest line that a program may write, in bytes; 1 KiB to 64 MiB, default 16 MiB.
-    #[serde(deserialize_with = "some_size", serialize_with = "shown_size")]
+    #[serde(with = "size::known")]
     pub max_line: u64,
 }
 
@@ -266,27 +266,6 @@ impl PoolConfig {
 fn reserved(name: &str) -> Option<String> {
     let own = ["STREAMFLEET_POOL", "STREAMFLEET_PROTOCOL"];
     own.contains(&name).then(|| format!("is reserved, as {} and {} are", own[0], own[1]))
-}
-
-fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    size::deserialize(from).map(Option::unwrap_or_default)
-}
-
-fn shown_size<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&size::shown(*bytes))
-}
-
-/// Durations that may be missing.
-mod some_duration {
-    use super::*;
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-        duration::deserialize(from).map(Some)
-    }
-
-    pub(super) fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-        value.map(format_duration).serialize(to)
-    }
 }
 
 #[cfg(test)]

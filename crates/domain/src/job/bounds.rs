@@ -20,7 +20,13 @@ impl OutOfBounds {
     /// Creates a problem with one key.
     #[doc(hidden)]
     pub fn new(key: &str, reason: impl Into<String>) -> Self {
-        Self { path: vec![key.to_owned()], reason: reason.into() }
+        Self::at(vec![key.to_owned()], reason)
+    }
+
+    /// Creates a problem with the value at this path.
+    #[doc(hidden)]
+    pub fn at(path: Vec<String>, reason: impl Into<String>) -> Self {
+        Self { path, reason: reason.into() }
     }
 
     /// Moves the problem below these keys.

@@ -51,3 +51,28 @@ pub fn shown(bytes: u64) -> String {
         .find(fits)
         .map_or_else(|| bytes.to_string(), |(unit, size)| format!("{}{unit}", bytes / size))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_read_in_binary_units() {
+        let want =
+            [("512MiB", Some(512 << 20)), ("2 GiB", Some(2 << 30)), ("10KiB", Some(10_240)), ("7", Some(7))];
+        for (text, bytes) in want {
+            assert_eq!(parse(text), bytes, "{text}");
+        }
+        for text in ["", "MiB", "5MB", "1.5GiB", "-1", "99999999999GiB"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_size_survives_being_shown_and_read(bytes: u64) {
+            prop_assert_eq!(parse(&shown(bytes)), Some(bytes));
+        }
+    }
+}

@@ -40,7 +40,6 @@ pub struct Config {
     /// The certificates to trust and to present, if the address asks for TLS.
     pub tls: Files,
     /// The first part of every key; the default is `sf`.
-    #[serde(deserialize_with = "namespace")]
     pub namespace: Namespace,
 }
 
@@ -61,11 +60,6 @@ impl From<&str> for Config {
     fn from(url: &str) -> Self {
         Self { url: url.into(), ..Self::default() }
     }
-}
-
-fn namespace<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Namespace, D::Error> {
-    let text: String = serde::Deserialize::deserialize(from)?;
-    text.parse().map_err(serde::de::Error::custom)
 }
 
 impl Config {

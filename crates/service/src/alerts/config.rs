@@ -1,16 +1,15 @@
 //! The rules for incidents, and where messages about them go. Secrets never leave [`SecretString`]s, and nothing here shows one.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::job::incident::IncidentKind;
-use crate::job::number::number;
-use crate::job::{SinkName, duration, format_duration};
+use crate::job::number::fraction;
+use crate::job::{SinkName, bounds, duration};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -68,7 +67,7 @@ pub struct Config {
     #[serde(with = "duration")]
     pub quiet_after: Duration,
     /// How many jobs may die per minute, of causes that have no incident of their own …
-    #[serde(deserialize_with = "rate")]
+    #[serde(deserialize_with = "fraction")]
     pub dead_per_minute: f64,
     /// … on average over this time.
     #[serde(with = "duration")]
@@ -83,12 +82,11 @@ pub struct Config {
     #[serde(with = "duration")]
     pub paused_for: Duration,
     /// The share of its memory that Redis may use.
-    #[serde(deserialize_with = "rate")]
+    #[serde(deserialize_with = "fraction")]
     pub redis_memory: f64,
     /// Kinds of incidents that never open.
     pub off: Vec<IncidentKind>,
     /// Where messages go. Without sinks, incidents are only listed.
-    #[serde(with = "sinks")]
     pub sinks: BTreeMap<SinkName, SinkConfig>,
 }
 
@@ -168,8 +166,8 @@ impl Config {
             ("unserved_for", self.unserved_for, Duration::ZERO..=DAY),
             ("paused_for", self.paused_for, Duration::ZERO..=365 * DAY),
         ];
-        let mut wrong: Vec<String> =
-            times.into_iter().filter_map(|(key, time, range)| within(key, time, &range)).collect();
+        let times = times.into_iter().filter_map(|(key, time, range)| bounds::time(key, time, &range));
+        let mut wrong: Vec<String> = times.map(|wrong| wrong.to_string()).collect();
         if !(self.dead_per_minute > 0.0 && self.dead_per_minute.is_finite()) {
             wrong.push("dead_per_minute: must be more than 0".to_owned());
         }
@@ -199,12 +197,6 @@ impl Config {
         }
         wrong
     }
-}
-
-fn within(key: &str, time: Duration, range: &RangeInclusive<Duration>) -> Option<String> {
-    let (least, most) = (format_duration(*range.start()), format_duration(*range.end()));
-    let reason = || format!("{key}: is {}, but must be between {least} and {most}", format_duration(time));
-    (!range.contains(&time)).then(reason)
 }
 
 fn is_console(url: &str) -> bool {
@@ -465,31 +457,6 @@ fn read(
 
 fn masked<S: Serializer>(_: &Option<SecretString>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str("***")
-}
-
-fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    number(from, "a number")
-}
-
-/// The sinks by their names.
-mod sinks {
-    use super::*;
-    use serde::de::Error as _;
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<BTreeMap<SinkName, SinkConfig>, D::Error> {
-        let sinks = BTreeMap::<String, SinkConfig>::deserialize(from)?;
-        let named = |(name, sink): (String, SinkConfig)| Ok((name.parse().map_err(D::Error::custom)?, sink));
-        sinks.into_iter().map(named).collect()
-    }
-
-    pub(super) fn serialize<S: Serializer>(
-        sinks: &BTreeMap<SinkName, SinkConfig>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_map(sinks.iter().map(|(name, sink)| (name.as_str(), sink)))
-    }
 }
 
 #[cfg(test)]

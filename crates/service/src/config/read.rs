@@ -9,6 +9,7 @@ use super::sections::Config;
 use super::source::Sources;
 use super::tree::{Kind, Node};
 use super::{Effective, alert, check};
+use crate::job::OutOfBounds;
 
 impl Sources {
     /// Reads, merges and checks all sources.
@@ -20,7 +21,7 @@ impl Sources {
         let (tree, mut problems) = self.merged();
         let mut unread = Vec::new();
         let config = typed(tree.clone(), &mut problems, &mut unread);
-        for (path, reason) in check::run(&config) {
+        for OutOfBounds { path, reason, .. } in check::run(&config) {
             // If a key beside it could not be read, a default may look wrong only for that reason.
             let follows = unread.iter().any(|parent| path.starts_with(parent));
             if tree.get(&path).is_some() || !follows {
@@ -43,11 +44,26 @@ fn typed(mut tree: Node, problems: &mut Vec<Problem>, unread: &mut Vec<Vec<Strin
         };
         let path = keys(error.path());
         let reason = reworded(&without_secrets(&error.inner().to_string(), &path, tree.nearest(&path)));
+        let reason = tree.get(&path).and_then(|node| instead(&reason, &path, node)).unwrap_or(reason);
         problems.push(Problem::at(&path, reason, &tree));
         unread.push(path[..path.len().saturating_sub(1)].to_vec());
         if !tree.remove(&path) {
             return Config::default();
         }
+    }
+}
+
+/// Returns a clearer reason for a mistake that many make.
+fn instead(reason: &str, path: &[String], node: &Node) -> Option<String> {
+    match (path, &node.kind) {
+        ([section, name, part], Kind::Table(_)) if matches!(&**section, "types" | "pools" | "cron") => {
+            let quoted = format!("unknown key; a name with a dot is quoted: [{section}.\"{name}.{part}\"]");
+            reason.starts_with("unknown key; expected one of").then_some(quoted)
+        }
+        ([.., key], Kind::Leaf(Value::Array(_))) if key == "backoff" => {
+            Some("must be a table that names one kind, such as { list = [\"10s\", \"30s\"] }".to_owned())
+        }
+        _ => None,
     }
 }
 
