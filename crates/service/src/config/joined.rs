@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::{MapAccessDeserializer, StringDeserializer};
-use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
 
 /// A section that has the keys of a component beside its own.
 pub(super) trait Joined: Default {
     /// The component.
-    type Part: for<'de> Deserialize<'de>;
+    type Part: DeserializeOwned;
 
     /// The keys that are not the component's.
     const OWN: &'static [&'static str];
@@ -40,7 +40,7 @@ impl<'de, S: Joined> Visitor<'de> for Section<S> {
     fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<S, A::Error> {
         let mut section = S::default();
         let others = Others { table, section: &mut section };
-        let part = S::Part::deserialize(MapAccessDeserializer::new(others))?;
+        let part: S::Part = Deserialize::deserialize(MapAccessDeserializer::new(others))?;
         *section.part() = part;
         Ok(section)
     }
