@@ -20,7 +20,7 @@ use crate::{broker, hooks, worker};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
-    /// How to connect to Redis.
+    /// How to connect to Redis. The setter also takes an address, such as `redis://127.0.0.1:6379`.
     pub redis: broker::Config,
     /// How the worker runs jobs.
     pub worker: worker::Config,
@@ -30,11 +30,8 @@ pub struct Config {
 
 impl Config {
     setters! {
-        /// Sets how to connect to Redis: to an address, such as `redis://127.0.0.1:6379`, or with a [`RedisConfig`](crate::RedisConfig).
         redis: impl Into<broker::Config> => redis.into();
-        /// Sets how the worker runs jobs.
         worker: worker::Config;
-        /// Sets who is notified about jobs.
         events: hooks::Config;
     }
 

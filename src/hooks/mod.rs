@@ -44,28 +44,24 @@ const HOOK_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Durati
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Config {
-    /// What goes to the stream `events` of each queue.
+    /// What goes to the stream `events` of each queue; by default, [`Publish::Failures`].
     pub publish: Publish,
-    /// The approximate number of events to keep in each stream; 1 to 10,000,000.
+    /// The approximate number of events to keep in each stream; 1 to 10,000,000, by default 10,000.
     #[serde(deserialize_with = "count")]
     pub max_length: u64,
-    /// How often the lengths of queues are reported, whether or not jobs run; 1 s to 1 h.
+    /// How often the lengths of queues are reported, whether or not jobs run; 1 s to 1 h, by default every 10 s.
     #[serde(with = "duration")]
     pub queue_length_every: Duration,
-    /// How long one call of a hook may take before it is abandoned; 1 ms to 1 h. Only Rust has hooks.
+    /// How long one call of a hook may take before it is abandoned; 1 ms to 1 h, by default 5 s. Only Rust has hooks.
     #[serde(skip)]
     pub hook_timeout: Duration,
 }
 
 impl Config {
     setters! {
-        /// Sets what goes to the stream `events` of each queue; by default, [`Publish::Failures`].
         publish: Publish;
-        /// Sets how many events each stream keeps, approximately: 1 to 10,000,000, by default 10,000.
         max_length: u64;
-        /// Sets how often the lengths of queues are reported: 1 s to 1 h, by default every 10 s.
         queue_length_every: Duration;
-        /// Sets how long one call of a hook may take before it is abandoned: 1 ms to 1 h, by default 5 s.
         hook_timeout: Duration;
     }
 

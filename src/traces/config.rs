@@ -19,10 +19,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers_file: Option<PathBuf>,
     /// The fraction, from 0 to 1, of the jobs submitted without a trace context that get spans. For the other jobs, the
-    /// sampled flag of their trace context decides.
+    /// sampled flag of their trace context decides. By default 1.
     #[serde(deserialize_with = "number")]
     pub ratio: f64,
-    /// The name of this process's service: the resource's `service.name`.
+    /// The name of this process's service, the resource's `service.name`: 1 to 255 bytes, by default `streamfleet`.
     pub service_name: String,
 }
 
@@ -34,13 +34,9 @@ impl Default for Config {
 
 impl Config {
     setters! {
-        /// Sets the collector's OTLP/HTTP address, to which `/v1/traces` is added; with `off`, there are no spans.
         endpoint: impl Into<String> => Some(endpoint.into());
-        /// Sets a file with additional headers for the collector, one `name: value` per line.
         headers_file: impl Into<PathBuf> => Some(headers_file.into());
-        /// Sets the fraction of the jobs submitted without a trace context that get spans: 0 to 1, by default 1.
         ratio: f64;
-        /// Sets the name of this process's service: 1 to 255 bytes, by default `streamfleet`.
         service_name: impl Into<String> => service_name.into();
     }
 

@@ -30,10 +30,10 @@ pub struct DeadArchive {
     /// The folder, which must exist. Only this user can read the files in it. A configuration file calls it `archive`.
     #[serde(rename = "archive", skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// A file that has this many bytes gets no more letters; at least 1 MiB.
+    /// A file that has this many bytes gets no more letters; at least 1 MiB, by default 64 MiB.
     #[serde(with = "size::known")]
     pub rotate_size: u64,
-    /// A file that is this old gets no more letters; 1 min to 365 days.
+    /// A file that is this old gets no more letters; 1 min to 365 days, by default a day.
     #[serde(with = "duration")]
     pub rotate_after: Duration,
 }
@@ -55,9 +55,7 @@ impl DeadArchive {
     }
 
     setters! {
-        /// Sets after how many bytes a new file begins: at least 1 MiB, by default 64 MiB.
         rotate_size: u64;
-        /// Sets after how long a new file begins: 1 min to 365 days, by default a day.
         rotate_after: Duration;
     }
 

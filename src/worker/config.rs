@@ -33,23 +33,25 @@ const LEAST_RSS: u64 = 16 * 1024 * 1024;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Config {
-    /// How long an entry may be silent before another worker claims it; 500 ms to 1 h. The fleet has one lease per queue: that of
-    /// the first worker.
+    /// How long an entry may be silent before another worker claims it; 500 ms to 1 h, by default 15 s. The fleet has one lease per queue:
+    /// that of the first worker.
     #[serde(with = "duration")]
     pub lease: Duration,
-    /// How long running handlers get to finish when the worker stops; at most 1 h.
+    /// How long running handlers get to finish when the worker stops; at most 1 h, by default 60 s.
     #[serde(with = "duration")]
     pub drain_timeout: Duration,
-    /// The number of unstarted entries to keep beyond the free slots; at most 100,000.
+    /// The number of unstarted entries to keep beyond the free slots; at most 100,000, by default none.
     #[serde(deserialize_with = "count")]
     pub prefetch: usize,
-    /// How long the record of a done or cancelled job is kept; 1 s to 365 days. That of a dead job is kept with its dead letter.
+    /// How long the record of a done or cancelled job is kept; 1 s to 365 days, by default 3 days. That of a dead job is kept with its
+    /// dead letter.
     #[serde(with = "duration")]
     pub retention: Duration,
-    /// How long jobs wait for a worker that knows their type, while no live worker does, before they are dead; at most 365 days.
+    /// How long jobs wait for a worker that knows their type, while no live worker does, before they are dead; at most 365 days, by
+    /// default 24 h.
     #[serde(with = "duration")]
     pub unroutable_after: Duration,
-    /// The worker stops after this many attempts over all queues, at least 1. Beyond it, at most as many more start as run at
+    /// The worker stops after this many attempts over all queues, at least 1; by default, never. Beyond it, at most as many more start as run at
     /// once.
     #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     pub max_jobs: Option<u64>,
@@ -61,13 +63,14 @@ pub struct Config {
     /// started do not count. Only on Linux.
     #[serde(with = "size", skip_serializing_if = "Option::is_none")]
     pub max_rss: Option<u64>,
-    /// Where dead letters go before retention drops them. A configuration file has it as `[dead]`.
+    /// Where dead letters go before retention drops them; by default, nowhere. A configuration file has it as `[dead]`.
     #[serde(skip)]
     pub archive: DeadArchive,
-    /// What the gates of types let through at most, in each queue. They apply to the whole fleet.
+    /// What the gates of types let through at most, in each queue, over the whole fleet; by default, everything. This is for the types
+    /// that the process has handlers for.
     #[serde(skip)]
     pub type_limits: BTreeMap<JobType, Limits>,
-    /// The queues to serve. A configuration file has them as `[queues.<name>]`.
+    /// The queues to serve; by default, the one that is named `default`. A configuration file has them as `[queues.<name>]`.
     #[serde(skip)]
     pub queues: BTreeMap<QueueName, QueueConfig>,
 }
@@ -77,13 +80,13 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct QueueConfig {
-    /// The number of handlers of this queue that run at once in this process; 1 to 100,000.
+    /// The number of handlers of this queue that run at once in this process; 1 to 100,000, by default 64.
     #[serde(deserialize_with = "count")]
     pub concurrency: usize,
     /// The most jobs that the queue accepts, at least 1, counting those that wait, run or are due later. `None` for any number.
     #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u64>,
-    /// Which jobs leave a record if neither they nor their type say.
+    /// Which jobs leave a record if neither they nor their type say; by default, [`Tracking::Failures`].
     pub tracking: Tracking,
     /// How long records of finished jobs are kept, 1 s to 365 days, instead of [`Config::retention`].
     #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
@@ -110,29 +113,16 @@ pub struct QueueConfig {
 
 impl Config {
     setters! {
-        /// Sets how long an entry may be silent before another worker claims it: 500 ms to 1 h, by default 15 s.
         lease: Duration;
-        /// Sets how long running handlers get to finish when the worker stops: at most 1 h, by default 60 s.
         drain_timeout: Duration;
-        /// Sets how many unstarted entries to keep beyond the free slots: at most 100,000, by default 0.
         prefetch: usize;
-        /// Sets how long the record of a done or cancelled job is kept: 1 s to 365 days, by default 3 days.
         retention: Duration;
-        /// Sets how long jobs wait for a worker that knows their type, while no live worker does: at most 365 days, by default
-        /// 24 h.
         unroutable_after: Duration;
-        /// Sets after how many attempts over all queues the worker stops: at least 1, or `None`, the default, for any number.
         max_jobs: impl Into<Option<u64>> => max_jobs.into();
-        /// Sets after how long the worker stops: 1 s to 365 days, or `None`, the default, for never.
         max_lifetime: impl Into<Option<Duration>> => max_lifetime.into();
-        /// Sets at how many bytes in RAM the worker stops: at least 16 MiB, or `None`, the default, for any number. Only on Linux.
         max_rss: impl Into<Option<u64>> => max_rss.into();
-        /// Sets where dead letters are written before retention drops them; by default, nowhere.
         archive: DeadArchive;
-        /// Sets what the gates of types let through at most, over the whole fleet; by default, everything. This is for
-        /// the types that the process has handlers for.
         type_limits: impl IntoIterator<Item = (JobType, Limits)> => type_limits.into_iter().collect();
-        /// Sets the queues to serve; by default, the one that is named `default`.
         queues: impl IntoIterator<Item = (QueueName, QueueConfig)> => queues.into_iter().collect();
     }
 
@@ -188,21 +178,13 @@ impl Config {
 
 impl QueueConfig {
     setters! {
-        /// Sets how many handlers of this queue run at once in this process: 1 to 100,000, by default 64.
         concurrency: usize;
-        /// Sets the most jobs that the queue accepts: at least 1, or `None` for any number, the default.
         max_depth: impl Into<Option<u64>> => max_depth.into();
-        /// Sets which jobs leave a record if neither they nor their type say; by default, [`Tracking::Failures`].
         tracking: Tracking;
-        /// Sets how long records of finished jobs are kept: 1 s to 365 days, or `None` for [`Config::retention`].
         retention: impl Into<Option<Duration>> => retention.into();
-        /// Sets how long dead letters are kept: 1 min to 10 years; `None`, the default, means forever.
         dead_retention: impl Into<Option<Duration>> => dead_retention.into();
-        /// Sets how many dead letters are kept, the newest ones: at least 1, or `None` for all, the default.
         dead_max: impl Into<Option<u64>> => dead_max.into();
-        /// Sets what the queue's gate lets through at most, over the whole fleet; by default, everything.
         limits: Limits;
-        /// Sets the limits of the gates of fields, at most 8 of them; by default, there are none.
         key_limits: impl IntoIterator<Item = (GateName, Limits)> => key_limits.into_iter().collect();
     }
 

@@ -142,41 +142,23 @@ impl PoolConfig {
     }
 
     setters! {
-        /// Sets the programs' working directory; by default, the worker's.
         directory: impl Into<PathBuf> => Some(directory.into());
-        /// Sets the variables that the programs get from the worker's environment, besides `PATH`, `HOME` and the like.
         pass_env: impl IntoIterator<Item = impl Into<String>> => pass_env.into_iter().map(Into::into).collect();
-        /// Sets variables with fixed values, which override the worker's.
         env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
             env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        /// Sets the user as whom the program runs, by name or number; by default, the worker's.
         user: impl Into<String> => Some(user.into());
-        /// Sets the group in place of that user's own, by name or number.
         group: impl Into<String> => Some(group.into());
-        /// Sets how many programs run at most: 1 to 1000, by default 4.
         processes: usize;
-        /// Sets how many jobs a program gets at once, if it wants as many: 1 to 10,000, by default 1.
         inflight: usize;
-        /// Sets how many more jobs a program gets while it works on those: at most 1000, by default none. Meant for jobs of
-        /// less than a millisecond.
         ahead: usize;
-        /// Sets when programs start; by default, on demand.
         start: PoolStart;
-        /// Sets how long a program may take from its start to its `ready`: 100 ms to 10 min, by default 10 s.
         start_timeout: Duration;
-        /// Sets after how many jobs a program is replaced: at least 1, or `None` for never.
         max_jobs: impl Into<Option<u64>> => max_jobs.into();
-        /// Sets after how long a program is replaced: 1 s to 365 days, or `None` for never.
         max_lifetime: impl Into<Option<Duration>> => max_lifetime.into();
-        /// Sets at how many bytes in RAM a program is replaced: at least 1 MiB, or `None` for never.
         max_memory: impl Into<Option<u64>> => max_memory.into();
-        /// Sets after how long without a job a program ends: 1 s to 365 days, by default 10 min.
         idle: Duration;
-        /// Sets how long a program may take to end before SIGKILL: at most 1 h, by default 5 s.
         grace: Duration;
-        /// Sets what follows from errors, by the classes that the programs report; by default, nothing but retries.
         errors: ErrorRules;
-        /// Sets the longest line in bytes that a program may write: 1 KiB to 64 MiB, by default 16 MiB.
         max_line: u64;
     }
 

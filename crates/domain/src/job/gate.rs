@@ -317,24 +317,21 @@ impl fmt::Display for Breaker {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many jobs may run at once in the whole fleet, at least 1.
+    /// How many jobs may run at once in the whole fleet, at least 1; `None` for any number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// How many jobs may start in a period.
+    /// How many jobs may start in a period; `None` for any number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// When failures close the gate for a while.
+    /// When failures close the gate for a while; `None` for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<Breaker>,
 }
 
 impl Limits {
     setters! {
-        /// Sets how many jobs may run at once: at least 1, or `None` for any number.
         concurrency: impl Into<Option<u32>> => concurrency.into();
-        /// Sets how many jobs may start in a period, or `None` for any number.
         rate: impl Into<Option<Rate>> => rate.into();
-        /// Sets when failures close the gate for a while, or `None` for never.
         breaker: impl Into<Option<Breaker>> => breaker.into();
     }
 

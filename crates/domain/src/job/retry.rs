@@ -113,33 +113,37 @@ impl Backoff {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Policy {
-    /// How long one attempt may run; 1 ms to 7 days.
+    /// How long one attempt may run; 1 ms to 7 days, by default 5 min.
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// The number of failures that bury a job; at least 1.
+    /// The number of failures that bury a job; at least 1, by default 4.
     #[serde(deserialize_with = "count")]
     pub max_attempts: u32,
-    /// The number of lost workers that bury a job; at least 1.
+    /// The number of lost workers that bury a job; at least 1, by default 3.
     #[serde(deserialize_with = "count")]
     pub max_losses: u32,
-    /// The delay before a retry.
+    /// The delay before a retry; by default 10 s, then 30 s, and 60 s from then on.
     pub backoff: Backoff,
-    /// How much of a delay randomness may add or take away, 0 to 1.
+    /// How much of a delay randomness may add or take away; 0 to 1, by default 0.2.
     #[serde(deserialize_with = "fraction")]
     pub jitter: f64,
     /// Which jobs leave a record; `None` for the queue's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracking: Option<Tracking>,
-    /// The type of the job that follows each success of a job that names none itself.
+    /// The type of the job that follows each success of a job that names none itself; by default, none. It is submitted for each life, so also
+    /// for each replay that succeeds. A type that names itself is ignored, because its jobs would never end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_success: Option<JobType>,
-    /// The type of the job that follows each death of a job that names none itself.
+    /// The type of the job that follows each death of a job that names none itself; by default, none. It is submitted for each life, so a
+    /// replayed job that dies again is followed again. A type that names itself is ignored, because its jobs would never end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<JobType>,
-    /// What follows from the errors of its jobs, by the classes that the programs of a pool report; before the pool's rules.
+    /// What follows from the errors of its jobs, by the classes that the programs of a pool report: these rules come before those of the pool
+    /// with the same names. Other handlers report no classes.
     #[serde(skip_serializing_if = "ErrorRules::is_empty")]
     pub errors: ErrorRules,
-    /// How many attempts of the type may run at once in one process, 1 to 100,000; `None` for as many as there are slots.
+    /// How many attempts of the type may run at once in one process, over all its queues: 1 to 100,000, or `None`, the default, for as many
+    /// as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
     #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
     /// The field of a job that has its key, such as `h.tenant` for the header `tenant`. Jobs without it have no key.
@@ -157,31 +161,15 @@ impl Policy {
     const LIMIT_KEY_BYTES: usize = 130;
 
     setters! {
-        /// Sets how long one attempt may run: 1 ms to 7 days, by default 5 min.
         timeout: Duration;
-        /// Sets how many failures bury a job: at least 1, by default 4.
         max_attempts: u32;
-        /// Sets how many lost workers bury a job: at least 1, by default 3.
         max_losses: u32;
-        /// Sets the delay before a retry; by default 10 s, then 30 s, and 60 s from then on.
         backoff: Backoff;
-        /// Sets how much of a delay randomness may add or take away: 0 to 1, by default 0.2.
         jitter: f64;
-        /// Sets which jobs leave a record; `None`, the default, for the queue's setting.
         tracking: impl Into<Option<Tracking>> => tracking.into();
-        /// Sets the type of the job that follows the success of each job of this type; by default, none. It is submitted for
-        /// each life, so also for each replay that succeeds. A job's own `on_success` takes precedence. A type that names
-        /// itself is ignored, because its jobs would never end.
         on_success: impl Into<Option<JobType>> => on_success.into();
-        /// Sets the type of the job that follows the death of each job of this type; by default, none. It is submitted for
-        /// each life, so a replayed job that dies again is followed again. A job's own `on_failure` takes precedence. A type
-        /// that names itself is ignored, because its jobs would never end.
         on_failure: impl Into<Option<JobType>> => on_failure.into();
-        /// Sets what follows from the errors of its jobs, by the classes that the programs of a pool report: these rules come
-        /// before those of the pool with the same names. Other handlers report no classes.
         errors: ErrorRules;
-        /// Sets how many attempts of the type may run at once in one process, over all its queues: 1 to 100,000, or `None`, the
-        /// default, for as many as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
         concurrency: impl Into<Option<usize>> => concurrency.into();
     }
 

@@ -151,24 +151,21 @@ impl FromStr for StepState {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StepLimits {
-    /// The number of failures that exhaust an `auto` step; at least 1. A job's smaller limit wins.
+    /// The number of failures that exhaust an `auto` step; at least 1, by default that of the type. A job's smaller limit wins.
     #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// The delay before an `auto` step is retried.
+    /// The delay before an `auto` step is retried; by default that of the type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
-    /// How long one run may take: 1 ms to 7 days, and at most the type's timeout. A job's shorter timeout wins.
+    /// How long one run may take: 1 ms to 7 days, and at most the type's timeout, which is also the default. A job's shorter timeout wins.
     #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
 
 impl StepLimits {
     setters! {
-        /// Sets how many failures exhaust an `auto` step: at least 1, or `None` for the limit of the job's type.
         max_attempts: impl Into<Option<u32>> => max_attempts.into();
-        /// Sets the delay before an `auto` step is retried; `None` for that of the job's type.
         backoff: impl Into<Option<Backoff>> => backoff.into();
-        /// Sets how long one run may take: 1 ms to 7 days, and at most the timeout of the job's type, which `None` stands for.
         timeout: impl Into<Option<Duration>> => timeout.into();
     }
 

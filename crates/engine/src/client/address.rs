@@ -64,15 +64,10 @@ impl From<&str> for Config {
 
 impl Config {
     setters! {
-        /// Sets the address, in one of the forms that [`Config`] lists; by default `redis://127.0.0.1:6379`.
         url: impl Into<SecretString> => url.into();
-        /// Sets a file with the address, which takes precedence over `url`.
         url_file: impl Into<PathBuf> => Some(url_file.into());
-        /// Sets a file with the password, which takes precedence over one in the address.
         password_file: impl Into<PathBuf> => Some(password_file.into());
-        /// Sets the certificates to trust and to present. The address must ask for TLS.
         tls: Files;
-        /// Sets the first part of every key; by default `sf`.
         namespace: Namespace;
     }
 

@@ -15,19 +15,17 @@ const LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::f
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Objectives {
-    /// How long a ready job may wait before it starts; 1 ms to 365 days.
+    /// How long a ready job may wait before it starts; 1 ms to 365 days, by default 5 min.
     #[serde(with = "duration")]
     pub latency: Duration,
-    /// The fraction of ended jobs that may be dead; above 0, at most 1.
+    /// The fraction of ended jobs that may be dead; above 0, at most 1, by default 0.01.
     #[serde(deserialize_with = "fraction")]
     pub dead_ratio: f64,
 }
 
 impl Objectives {
     setters! {
-        /// Sets how long a ready job may wait before it starts: 1 ms to 365 days, by default 5 min.
         latency: Duration;
-        /// Sets the fraction of ended jobs that may be dead: above 0, at most 1, by default 0.01.
         dead_ratio: f64;
     }
 
