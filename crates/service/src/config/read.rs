@@ -101,3 +101,37 @@ fn texts(value: &Value) -> Vec<&str> {
         Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Sources;
+
+    fn told(toml: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.toml");
+        std::fs::write(&file, toml).unwrap();
+        Sources::default().files([file]).read().unwrap_err().problems[0].to_string()
+    }
+
+    #[test]
+    fn a_name_with_a_dot_that_is_not_quoted_is_explained() {
+        let told_of_type = told("[types.mail.send]\nhandler = \"noop\"\n");
+        let want = "types.mail.send: unknown key; a name with a dot is quoted: [types.\"mail.send\"] (";
+        assert!(told_of_type.starts_with(want), "{told_of_type}");
+        let told_of_step = told("[types.mail.setps.a]\nkind = \"auto\"\n");
+        assert!(told_of_step.contains("did you mean \"steps\"?"), "{told_of_step}");
+    }
+
+    #[test]
+    fn a_list_of_pauses_is_answered_with_how_to_write_one() {
+        let told = told("[types.a]\nhandler = \"noop\"\nbackoff = [10, 30, 60]\n");
+        let want = "types.a.backoff: must be a table that names one kind, such as { list = [";
+        assert!(told.starts_with(want), "{told}");
+    }
+
+    #[test]
+    fn lark_is_known_by_its_other_name() {
+        let told = told("[alerts.sinks.ops]\nkind = \"lark\"\n");
+        assert!(told.starts_with("alerts.sinks.ops.kind: unknown value; did you mean \"feishu\"?"), "{told}");
+    }
+}
