@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn a_problem_is_named_by_its_key_as_a_file_writes_it() {
-        let wrong = at_least_one("concurrency", 0_u32).unwrap().below(&["queues", "mail", "keys", "h.tenant"]);
+        let wrong = at_least_one("concurrency", 0_u32).unwrap();
+        let wrong = wrong.below(&["queues", "mail", "keys", "h.tenant"]);
         let want = r#"queues.mail.keys."h.tenant".concurrency: is 0, but must be at least 1"#;
         assert_eq!(wrong.to_string(), want);
     }

@@ -252,7 +252,8 @@ fn only_the_queues_of_the_command_line_are_served() {
     let serve = |concurrency| Flags { queues: vec!["b".into(), "c".into()], concurrency, ..Flags::default() };
     let slots = |concurrency| {
         let config = read_with(toml, &[], serve(concurrency)).unwrap().config;
-        config.queues.iter().map(|(name, queue)| format!("{name}={}", queue.served.concurrency)).collect::<Vec<_>>()
+        let shown = config.queues.iter().map(|(name, queue)| format!("{name}={}", queue.served.concurrency));
+        shown.collect::<Vec<_>>()
     };
     assert_eq!(slots(None), ["b=4", "c=64"]);
     assert_eq!(slots(Some(9)), ["b=9", "c=9"]);
