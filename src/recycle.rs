@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::health::Probe;
 use crate::job::jittered;
-use crate::worker::{Quota, Recycle};
+use crate::worker::{Config, Quota};
 
 /// How often the process's memory is measured.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -23,7 +23,8 @@ const JITTER: f64 = 0.1;
 
 /// Waits until this process is due for recycling.
 pub(crate) struct Recycler {
-    bounds: Recycle,
+    max_lifetime: Option<Duration>,
+    max_rss: Option<u64>,
     quota: Option<Arc<Quota>>,
 }
 
@@ -63,8 +64,9 @@ impl Recycler {
     /// # Errors
     ///
     /// Returns the reason as text: the process's memory cannot be read, or exceeds its bound before the first job.
-    pub(crate) fn new(bounds: Recycle) -> Result<Self, String> {
-        if let Some(most) = bounds.max_rss {
+    pub(crate) fn new(config: &Config) -> Result<Self, String> {
+        let Config { max_lifetime, max_rss, .. } = *config;
+        if let Some(most) = max_rss {
             let rss = resident().map_err(|error| {
                 format!("worker.max_rss needs {STATM}, which only Linux provides: {error}")
             })?;
@@ -75,7 +77,7 @@ impl Recycler {
                 ));
             }
         }
-        Ok(Self { bounds, quota: None })
+        Ok(Self { max_lifetime, max_rss, quota: None })
     }
 
     /// Counts the attempts of a worker that has started. It may already use too much memory: then it is due, because it may
@@ -90,8 +92,8 @@ impl Recycler {
         let reason = tokio::select! {
             biased;
             reason = spent(self.quota.as_deref()) => reason,
-            reason = aged(self.bounds.max_lifetime) => reason,
-            reason = grown(self.bounds.max_rss) => reason,
+            reason = aged(self.max_lifetime) => reason,
+            reason = grown(self.max_rss) => reason,
         };
         while !probe.in_touch() {
             tokio::time::sleep(IN_TOUCH_EVERY).await;
@@ -157,15 +159,14 @@ mod tests {
 
     #[test]
     fn a_bound_that_is_exceeded_before_the_first_job_is_refused() {
-        let bounds = Recycle { max_rss: Some(1024 * 1024), ..Recycle::default() };
-        let error = Recycler::new(bounds).err().unwrap();
+        let error = Recycler::new(&Config::default().max_rss(1024 * 1024)).err().unwrap();
         assert!(error.starts_with("worker.max_rss is 1 MiB, but this process already uses "), "{error}");
-        assert!(Recycler::new(Recycle::default()).is_ok());
+        assert!(Recycler::new(&Config::default()).is_ok());
     }
 
     #[tokio::test]
     async fn without_bounds_a_process_is_never_due() {
-        let recycler = Recycler::new(Recycle::default()).unwrap();
+        let recycler = Recycler::new(&Config::default()).unwrap();
         let probe = Probe::default();
         let mut due = std::pin::pin!(recycler.due(&probe));
         assert!(futures_util::poll!(&mut due).is_pending());

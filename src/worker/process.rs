@@ -53,7 +53,7 @@ impl Worker {
         tracer: Option<Tracer>,
     ) -> Result<Self, Error> {
         let liveness = Liveness::new(broker.is_clustered());
-        let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
+        let quota = config.max_jobs.map(|most| Arc::new(Quota::new(most)));
         let (clock, config) = (Arc::new(ServerClock::default()), config.clone());
         let limits = registry.limits().map(Arc::new);
         let shared =

@@ -214,7 +214,8 @@ impl Parts {
         settling: &Queue,
         (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
-        let rules = (shared.gate_limits(own), own.fair.clone());
+        // A share that cannot be was refused before the start.
+        let rules = (shared.gate_limits(own), own.share().unwrap_or_default());
         let admission = Admission::new(settling.clone(), shared.events.clone(), rules);
         admission.begin().await?;
         let (prefetch, room) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);

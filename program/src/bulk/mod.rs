@@ -205,7 +205,7 @@ pub(crate) async fn walk(
 
 /// The most jobs that a queue accepts by the configuration.
 pub(crate) fn max_depth(effective: &Effective, queue: &QueueName) -> Option<u64> {
-    effective.config.queues.get(queue).and_then(|queue| queue.max_depth)
+    effective.config.queues.get(queue).and_then(|queue| queue.served.max_depth)
 }
 
 /// Describes the order for the audit.

@@ -24,13 +24,13 @@ pub(crate) struct Kept {
 impl Kept {
     /// How long this configuration keeps a letter of a queue. Its time begins with the letter's id, which an edit renews.
     pub(crate) fn of(letter: EntryId, queue: &QueueName, effective: &Effective) -> Self {
-        let section = effective.config.queues.get(queue);
+        let served = effective.config.queues.get(queue).map(|section| &section.served);
         let written = Timestamp::from_ms(letter.ms).unwrap_or_default();
-        let at = section.and_then(|section| section.dead_retention).map(|retention| written.after(retention));
+        let at = served.and_then(|served| served.dead_retention).map(|retention| written.after(retention));
         Self {
             expires_at: at.map(rfc3339),
             expires_at_ms: at.map(Timestamp::as_ms),
-            dead_max: section.and_then(|section| section.dead_max),
+            dead_max: served.and_then(|served| served.dead_max),
             at,
         }
     }

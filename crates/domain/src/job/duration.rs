@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Reads a duration: numbers with units from milliseconds to weeks, as [jiff's friendly format] has them. A day has 24
 /// hours. Returns `None` for other texts, and for what is negative or has months or years.
@@ -43,6 +43,37 @@ pub fn from_json(value: &serde_json::Value) -> Result<Duration, String> {
 /// Writes a duration as a string.
 pub fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&format_duration(*value))
+}
+
+/// Durations that may be missing.
+pub mod some {
+    use super::*;
+
+    /// Reads a duration that is there.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        super::deserialize(from).map(Some)
+    }
+
+    /// Writes a duration if there is one.
+    pub fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+        value.map(format_duration).serialize(to)
+    }
+}
+
+/// Lists of durations.
+pub mod list {
+    use super::*;
+
+    /// Reads a list of strings.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Duration>, D::Error> {
+        let values: Vec<serde_json::Value> = Vec::deserialize(from)?;
+        values.iter().map(|value| from_json(value).map_err(serde::de::Error::custom)).collect()
+    }
+
+    /// Writes a list of strings.
+    pub fn serialize<S: Serializer>(value: &[Duration], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(value.iter().map(|value| format_duration(*value)))
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //!                        └───── ack ──────► done
 //! ```
 
+pub mod bounds;
 pub mod campaign;
 pub mod distribution;
 pub mod duration;
@@ -56,6 +57,7 @@ mod trace;
 mod typed;
 mod weight;
 
+pub use bounds::OutOfBounds;
 pub use duration::{format_duration, parse_duration};
 pub use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
@@ -64,6 +66,7 @@ pub use fair::FairShare;
 pub use fingerprint::fingerprint;
 pub use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
+pub use gate::written_limits;
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
@@ -85,7 +88,7 @@ pub use portion::Portion;
 pub use priority::Priority;
 pub use record::{Encoding, Former, JobSpec};
 pub use retry::Policies;
-pub use retry::{Backoff, KeyLimit, Policy, Tracking};
+pub use retry::{Backoff, Policy, Tracking};
 pub use rule_action::RuleAction;
 pub use rules::{Rule, Rules};
 pub use settlement::{Burial, Deferral, Settlement};

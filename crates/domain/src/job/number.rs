@@ -21,6 +21,11 @@ where
     count(from).map(Some)
 }
 
+/// Reads a number that may be a fraction.
+pub fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    number(from, "a number")
+}
+
 /// Reads a number; `what` says which numbers are valid.
 pub fn number<'de, D: Deserializer<'de>, T>(from: D, what: &str) -> Result<T, D::Error>
 where
