@@ -133,8 +133,8 @@ impl Fleet {
         &self.consumer
     }
 
-    /// Works until `shutdown` is requested or a bound of [`worker::Recycle`] is reached, then stops gracefully. If
-    /// Redis cannot be reached yet, waits for it, and says so in the log, or on standard error if there is no log.
+    /// Works until `shutdown` is requested, a bound of [`worker::Recycle`] is reached, or an operator ends it; then stops gracefully.
+    /// If Redis cannot be reached yet, waits for it, and says so in the log, or on standard error if there is no log.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Fleet {
             pools.stop().await;
             return Ok(());
         };
-        let recycler = recycler.with_quota(worker.quota());
+        let recycler = recycler.of_worker(worker.quota(), worker.duty());
         warn_of_version(&worker).await;
         self.probe.set_working(worker.broker(), worker.liveness().clone(), worker.queue_health());
         self.scale.started(worker.queues());

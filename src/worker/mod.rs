@@ -17,6 +17,7 @@ mod beginner;
 mod clock;
 mod delivery;
 mod dispatcher;
+mod duty;
 mod executor;
 mod gather;
 mod handler;
@@ -24,6 +25,7 @@ mod heartbeat;
 mod held_leases;
 #[cfg(feature = "testing")]
 mod inline;
+mod joined_queue;
 mod joiner;
 mod lease;
 mod limits;
@@ -50,6 +52,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use archive::DeadArchive;
+pub(crate) use duty::Duty;
 pub use handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload, RawPayload};
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Inline, InlineOptions, inline};

@@ -2,6 +2,7 @@
 
 pub(super) mod audit;
 pub(super) mod delayed;
+pub(super) mod drains;
 pub(super) mod events;
 pub(super) mod fields;
 pub(super) mod history;
