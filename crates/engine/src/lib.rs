@@ -73,6 +73,7 @@ pub use gates::admit::Admitted;
 pub use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK, MAX_ROOMS};
 pub use gates::rules::{GateStatus, Gates, Room};
 pub use inspect::audit::{Action, AuditLog, DeletionLog, Noted, PastAction};
+pub use inspect::audit_search::{AuditCursor, AuditPage, AuditSearch, AuditSource};
 pub use inspect::delayed::{Delayed, Upcoming};
 pub use inspect::drains::{CAN_DRAIN, CAPABILITIES, Drain, DrainOutcome, Requested};
 pub use inspect::events::{EventStream, PastEvent};
