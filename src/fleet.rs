@@ -4,6 +4,8 @@ mod ending;
 mod name;
 mod origin;
 mod pools;
+mod reproduce;
+mod version;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::pools::Pools;
+use self::version::warn_of_version;
 use crate::autoscale::Autoscale;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
@@ -299,21 +302,6 @@ impl Fleet {
     async fn start_on(&self, broker: Broker, events: &Events) -> Result<Worker, broker::Error> {
         let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
         Worker::start(broker, consumer, &self.config.worker, registry, events.clone(), self.tracer).await
-    }
-}
-
-/// Logs an error if the server is older than the oldest supported version. A server that hides its version passes.
-async fn warn_of_version(worker: &Worker) {
-    let Some(queue) = worker.queues().into_iter().next() else { return };
-    let asked = tokio::time::timeout(Duration::from_secs(2), queue.server()).await;
-    let Ok(Ok(server)) = asked else { return };
-    if let (Some((name, version)), Some(least)) = (server.product(), server.least_version()) {
-        tracing::error!(
-            server = name,
-            version,
-            least,
-            "this server is too old: it does not report which pending entries were deleted or how many entries a stream has had, so lost jobs go unnoticed"
-        );
     }
 }
 

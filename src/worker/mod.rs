@@ -41,6 +41,7 @@ mod refused_rooms;
 mod registry;
 mod report;
 mod reporter;
+mod reproduce;
 mod rooms;
 mod rules_check;
 mod settler;
@@ -61,6 +62,9 @@ pub use middleware::{Handled, Middleware, Next};
 pub(crate) use process::Worker;
 pub(crate) use quota::Quota;
 pub(crate) use registry::Registry;
+pub(crate) use reproduce::reproduce;
+#[doc(hidden)]
+pub use reproduce::{Reproduced, ReproducedRun, Specimen};
 pub use steps::{Steps, StepsBuilder};
 pub use streamfleet_domain::job::JobError;
 
