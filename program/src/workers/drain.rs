@@ -256,7 +256,7 @@ async fn wait(
                 output::print_stderr("somebody else has asked the worker for something else meanwhile");
                 return Ok(Exit::Failed);
             }
-            Reached::Nothing | Reached::Part => {}
+            Reached::NotYet => {}
         }
         bar.set_position(first.saturating_sub(changed.running));
         if Instant::now() >= deadline {
@@ -271,10 +271,8 @@ async fn wait(
 /// How far a worker is with what it was asked for.
 #[derive(Debug, PartialEq, Eq)]
 enum Reached {
-    /// It has not heard of it.
-    Nothing,
-    /// It has heard of it.
-    Part,
+    /// It has not heard of it, or is not done.
+    NotYet,
     /// It has done it, or is gone.
     End,
     /// Another request took its place.
@@ -286,12 +284,11 @@ fn reached(worker: Option<&WorkerInfo>, order: Order) -> Reached {
     if worker.drain().is_some() != matches!(order, Order::Drain { .. }) {
         return Reached::Reverted;
     }
-    match (worker.has_heard(), order) {
-        (false, _) => Reached::Nothing,
-        (true, Order::Drain { exit: false }) if fact(worker, "state") == "drained" => Reached::End,
-        (true, Order::Drain { .. }) => Reached::Part,
-        (true, Order::Resume) => Reached::End,
-    }
+    let is_done = match order {
+        Order::Drain { exit } => !exit && fact(worker, "state") == "drained",
+        Order::Resume => worker.has_heard(),
+    };
+    if is_done { Reached::End } else { Reached::NotYet }
 }
 
 impl Changed {

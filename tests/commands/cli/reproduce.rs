@@ -14,6 +14,7 @@ handler = { exec = { command = ["sh", "-c", "echo reading >&2; echo '::progress 
 kind = "once"
 handler = { exec = { command = ["sh", "-c", "echo 17"] } }
 [types.gift.steps.mail]
+kind = "auto"
 after = ["charge"]
 handler = { exec = { command = ["sh", "-c", "exit 65"] } }
 [telemetry]

@@ -13,9 +13,11 @@ use crate::job::{ConsumerName, Timestamp, cut};
 scripts! { WORKER_DRAIN "worker_drain" }
 
 /// The fact in which a worker names what it can be asked for.
+#[doc(hidden)]
 pub const CAPABILITIES: &str = "capabilities";
 
 /// The capability of a worker that looks for requests to drain.
+#[doc(hidden)]
 pub const CAN_DRAIN: &str = "drain";
 
 /// The most bytes of the name of a person, and of a reason.
@@ -111,8 +113,9 @@ impl Broker {
     /// # use streamfleet_engine as streamfleet;
     /// # async fn example(broker: streamfleet::Broker) -> Result<(), Box<dyn std::error::Error>> {
     /// use streamfleet::admin::{Drain, DrainOutcome};
+    /// use streamfleet::job::ConsumerName;
     ///
-    /// let name = "web-3-4711-0b5ff109".parse()?;
+    /// let name: ConsumerName = "web-3-4711-0b5ff109".parse()?;
     /// let request = Drain::new("ann@ops", "its disk is failing");
     /// match broker.drain_worker(&name, &request).await? {
     ///     DrainOutcome::Noted => println!("it will take no further job"),
