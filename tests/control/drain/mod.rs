@@ -15,7 +15,13 @@ use harness::wait::until_async;
 async fn only_worker(scene: &Scene) -> (Broker, ConsumerName) {
     let broker = Broker::connect(config(&scene.server.url()).redis).await.unwrap();
     let name = until_async("the worker to report", SOON, async || {
-        broker.workers().await.unwrap().found.first().map(|worker| worker.consumer.parse::<ConsumerName>().unwrap())
+        broker
+            .workers()
+            .await
+            .unwrap()
+            .found
+            .first()
+            .map(|worker| worker.consumer.parse::<ConsumerName>().unwrap())
     })
     .await;
     (broker, name)
