@@ -56,23 +56,20 @@ impl Worker {
     ) -> Result<Self, Error> {
         let liveness = Liveness::new(broker.is_clustered());
         let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
-        let (clock, config) = (Arc::new(ServerClock::default()), config.clone());
-        let duty = Arc::new(Duty::new());
         let limits = registry.limits().map(Arc::new);
-        let shared = Shared {
+        let shared = Arc::new(Shared {
             broker,
             consumer,
-            config,
+            config: config.clone(),
             registry,
             events,
-            clock,
-            duty,
+            clock: Arc::new(ServerClock::default()),
+            duty: Arc::new(Duty::new()),
             quota,
             limits,
             liveness,
             tracer,
-        };
-        let shared = Arc::new(shared);
+        });
         let (queues, stop_joining) = (watch::Sender::new(JoinedQueues::new()), CancellationToken::new());
         let heartbeat_stop = CancellationToken::new();
         let heartbeat = heartbeat(&shared, queues.subscribe(), &stop_joining, &heartbeat_stop)
