@@ -92,7 +92,8 @@ impl Specimen {
         }
         let mut results: BTreeMap<StepName, Option<Bytes>> = reproduced.done.iter().cloned().collect();
         let timeout = self.job.timeout.unwrap_or(policy.timeout);
-        while runs_steps {
+        let most = if runs_steps { planned.len() } else { 0 };
+        for _ in 0..most {
             let is_next = |at: &usize| {
                 let step = &planned[*at];
                 !results.contains_key(&step.name)

@@ -189,7 +189,7 @@ impl Broker {
         let origin = match &source {
             AuditSource::Queue(name) => Origin::Queue(self.queue(name.clone())),
             AuditSource::Deletions => Origin::Deletions(self.deletions()),
-            AuditSource::Alerts => Origin::Alerts(self.incidents()),
+            AuditSource::Alerts => Origin::Alerts(Box::new(self.incidents())),
         };
         let before = search.before(&source);
         let mut log = Log { source: source.clone(), origin, before, read: VecDeque::new(), is_at_end: false };
@@ -215,7 +215,7 @@ impl AuditSearch {
 enum Origin {
     Queue(Queue),
     Deletions(DeletionLog),
-    Alerts(Incidents),
+    Alerts(Box<Incidents>),
 }
 
 /// An audit that is being read.
