@@ -5,6 +5,8 @@ mod ending;
 mod name;
 mod origin;
 mod pools;
+mod reproduce;
+mod version;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::config::Config;
 use self::pools::Pools;
+use self::version::warn_of_version;
 use crate::autoscale::Autoscale;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
@@ -99,8 +102,9 @@ impl Fleet {
         &self.consumer
     }
 
-    /// Works until `shutdown` is requested or the worker has reached its `max_jobs`, `max_lifetime` or `max_rss`, then stops
-    /// gracefully. If Redis cannot be reached yet, waits for it, and says so in the log, or on standard error if there is no log.
+    /// Works until `shutdown` is requested, the worker has reached its `max_jobs`, `max_lifetime` or `max_rss`, or an operator ends
+    /// it; then stops gracefully. If Redis cannot be reached yet, waits for it, and says so in the log, or on standard error if
+    /// there is no log.
     ///
     /// # Errors
     ///
@@ -120,7 +124,7 @@ impl Fleet {
             pools.stop().await;
             return Ok(());
         };
-        let recycler = recycler.with_quota(worker.quota());
+        let recycler = recycler.of_worker(worker.quota(), worker.duty());
         warn_of_version(&worker).await;
         self.probe.set_working(worker.broker(), worker.liveness().clone(), worker.queue_health());
         self.scale.started(worker.queues());
@@ -272,21 +276,6 @@ impl Fleet {
     async fn start_on(&self, broker: Broker, events: &Events) -> Result<Worker, broker::Error> {
         let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
         Worker::start(broker, consumer, &self.config.worker, registry, events.clone(), self.tracer).await
-    }
-}
-
-/// Logs an error if the server is older than the oldest supported version. A server that hides its version passes.
-async fn warn_of_version(worker: &Worker) {
-    let Some(queue) = worker.queues().into_iter().next() else { return };
-    let asked = tokio::time::timeout(Duration::from_secs(2), queue.server()).await;
-    let Ok(Ok(server)) = asked else { return };
-    if let (Some((name, version)), Some(least)) = (server.product(), server.least_version()) {
-        tracing::error!(
-            server = name,
-            version,
-            least,
-            "this server is too old: it does not report which pending entries were deleted or how many entries a stream has had, so lost jobs go unnoticed"
-        );
     }
 }
 

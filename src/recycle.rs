@@ -1,5 +1,6 @@
-//! Decides when a process is recycled: after a number of attempts, after a lifetime, or above an amount of memory. It
-//! never ends anything itself. The fleet stops as it does on a signal, and the process's supervisor starts a fresh one.
+//! Decides when a process is recycled: after a number of attempts, after a lifetime, above an amount of memory, or once it
+//! is drained, if an operator asked for that. It never ends anything itself. The fleet stops as it does on a signal, and the
+//! process's supervisor starts a fresh one.
 
 use std::fmt;
 use std::future::pending;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use crate::health::Probe;
 use crate::job::jittered;
-use crate::worker::{Config, Quota};
+use crate::worker::{Config, Duty, Quota};
 
 /// How often the process's memory is measured.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -26,6 +27,7 @@ pub(crate) struct Recycler {
     max_lifetime: Option<Duration>,
     max_rss: Option<u64>,
     quota: Option<Arc<Quota>>,
+    duty: Option<Arc<Duty>>,
 }
 
 /// Why a process is recycled.
@@ -37,6 +39,8 @@ pub(crate) enum Reason {
     Lifetime(Duration),
     /// It uses `rss` bytes of memory and may use `most`.
     Memory { rss: u64, most: u64 },
+    /// An operator asked it to drain and end.
+    Drained,
 }
 
 impl fmt::Display for Reason {
@@ -54,6 +58,7 @@ impl fmt::Display for Reason {
                     mib(*most)
                 )
             }
+            Self::Drained => out.write_str("drained, as an operator asked"),
         }
     }
 }
@@ -77,13 +82,13 @@ impl Recycler {
                 ));
             }
         }
-        Ok(Self { max_lifetime, max_rss, quota: None })
+        Ok(Self { max_lifetime, max_rss, quota: None, duty: None })
     }
 
-    /// Counts the attempts of a worker that has started. It may already use too much memory: then it is due, because it may
-    /// have taken jobs.
-    pub(crate) fn with_quota(self, quota: Option<Arc<Quota>>) -> Self {
-        Self { quota, ..self }
+    /// Counts the attempts of a worker that has started, and watches what people ask of it. It may already use too much
+    /// memory: then it is due, because it may have taken jobs.
+    pub(crate) fn of_worker(self, quota: Option<Arc<Quota>>, duty: Arc<Duty>) -> Self {
+        Self { quota, duty: Some(duty), ..self }
     }
 
     /// Waits until the process is due and in contact with Redis, so that the results of its jobs are not lost when it
@@ -92,6 +97,7 @@ impl Recycler {
         let reason = tokio::select! {
             biased;
             reason = spent(self.quota.as_deref()) => reason,
+            reason = drained(self.duty.as_deref()) => reason,
             reason = aged(self.max_lifetime) => reason,
             reason = grown(self.max_rss) => reason,
         };
@@ -106,6 +112,12 @@ async fn spent(quota: Option<&Quota>) -> Reason {
     let Some(quota) = quota else { return pending().await };
     quota.spent().await;
     Reason::Jobs(quota.most())
+}
+
+async fn drained(duty: Option<&Duty>) -> Reason {
+    let Some(duty) = duty else { return pending().await };
+    duty.ended().await;
+    Reason::Drained
 }
 
 async fn aged(most: Option<Duration>) -> Reason {

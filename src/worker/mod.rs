@@ -18,6 +18,7 @@ mod clock;
 mod config;
 mod delivery;
 mod dispatcher;
+mod duty;
 mod executor;
 mod gather;
 mod handler;
@@ -25,6 +26,7 @@ mod heartbeat;
 mod held_leases;
 #[cfg(feature = "testing")]
 mod inline;
+mod joined_queue;
 mod joiner;
 mod lease;
 mod limits;
@@ -40,6 +42,7 @@ mod refused_rooms;
 mod registry;
 mod report;
 mod reporter;
+mod reproduce;
 mod rooms;
 mod rules_check;
 mod settler;
@@ -49,6 +52,7 @@ mod turns;
 
 pub use archive::DeadArchive;
 pub use config::{Config, QueueConfig};
+pub(crate) use duty::Duty;
 pub use handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload, RawPayload};
 #[cfg(feature = "testing")]
 pub(crate) use inline::{Inline, InlineOptions, inline};
@@ -57,5 +61,8 @@ pub use middleware::{Handled, Middleware, Next};
 pub(crate) use process::Worker;
 pub(crate) use quota::Quota;
 pub(crate) use registry::Registry;
+pub(crate) use reproduce::reproduce;
+#[doc(hidden)]
+pub use reproduce::{Reproduced, ReproducedRun, Specimen};
 pub use steps::{Steps, StepsBuilder};
 pub use streamfleet_domain::job::JobError;

@@ -44,14 +44,15 @@ pub use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKi
 pub use crate::job::patch::{Patch, PatchError};
 pub use crate::job::payload::{read_msgpack, unpacked};
 pub use crate::{
-    Acknowledgment, Action, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError,
-    BulkJobs, BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,
-    Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters,
-    DecideError, Decided, Delayed, DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Due, EditError,
-    EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage,
-    JobSearch, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits,
-    Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent,
-    PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage,
-    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures, TypeStats,
-    UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    Acknowledgment, Action, Amended, Attempt, AuditCursor, AuditLog, AuditPage, AuditSearch, AuditSource,
+    Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs, BulkPage, BulkPlan, BulkSelection,
+    BulkTally, BulkTerms, Campaign, CampaignError, Campaigns, Cancellation, Consumer, Cron, CronStatus,
+    CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided, Delayed, DelayedEdit,
+    DelayedJob, DeletedPage, DeletionLog, Drain, DrainOutcome, Due, EditError, EventStream, Evicted,
+    FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept,
+    KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES,
+    Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent, PastIncident, Progress,
+    QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage, Selection, SelectionPlan,
+    Server, Status, Step, StepLedgers, StepsStatus, TypeFigures, TypeStats, UnknownType, Unread, Upcoming,
+    WIRE_VERSION, WorkerInfo, stream_name,
 };

@@ -76,6 +76,12 @@ impl Steps {
         StepRun { step: name.clone(), kind: *kind, run: Arc::clone(run) }
     }
 
+    /// Returns what runs the step at this index, and for how long it may, if the type allows each step this long.
+    pub(super) fn handler(&self, at: usize, timeout: Duration) -> (&Erased, Duration) {
+        let Part { handler, limits } = &self.parts[at];
+        (handler, limits.timeout_within(timeout))
+    }
+
     /// Returns the steps that must be done before this one.
     fn after(&self, step: &StepName) -> Vec<StepName> {
         let planned = self.plan.steps().iter().find(|planned| planned.name == *step);

@@ -34,8 +34,9 @@ use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
 use super::submit::enqueue::{call, drawn_call};
 use super::{
-    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Evicted, Extras, JobWithId, Kept,
-    LetterEdit, LetterLimits, LockHolder, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
+    Action, Broker, Cancellation, DeadGroups, DeadLetter, Drain, DrainOutcome, Due, EditError, Evicted,
+    Extras, JobWithId, Kept, LetterEdit, LetterLimits, LockHolder, NewJob, Queue, SubmitOutcome, Unique,
+    UniqueMode, UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -151,7 +152,13 @@ impl Rehearsal<'_> {
     async fn live(&self) -> Result<(), Error> {
         let facts = [("state", "rehearsing".to_owned()), ("queues", self.queue.name().to_string())];
         let link = self.broker.link_for(&self.consumer);
-        self.broker.beat(&link, &self.consumer, LIVES, &facts).await.map(drop)
+        self.broker.beat(&link, &self.consumer, LIVES, &facts).await?;
+        let drain = Drain::new("the rehearsal", "");
+        let drained = self.broker.drain_worker(&self.consumer, &drain).await?;
+        expect_same("worker_drain", drained, DrainOutcome::Noted)?;
+        self.broker.keep_drain(&self.consumer, &drain).await?;
+        let resumed = self.broker.resume_worker(&self.consumer, &drain.by, "").await?;
+        expect_same("worker_drain", resumed, DrainOutcome::Noted)
     }
 
     async fn enqueue(&self) -> Result<(), Error> {

@@ -7,10 +7,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
-use streamfleet::job::{BatchId, EntryId, QueueName};
+use streamfleet::job::{BatchId, QueueName};
+use streamfleet_engine::admin::{AuditCursor, AuditSearch, AuditSource};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
+use super::desk::Work;
 use super::failure::failed;
 use super::jobs::PageParams;
 use super::names;
@@ -22,14 +24,19 @@ use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
+use crate::times::{self, Clock};
 use crate::workers;
 
 /// How long Redis may take to answer a probe.
 const PROBE: Duration = Duration::from_secs(2);
 
+/// The most actions that a search of the audits looks at.
+const MOST_ACTIONS: u64 = 20_000;
+
 pub(super) fn routes() -> Routes {
     Routes::default()
         .describe(routes!(list_workers), Needs::Role(Role::Viewer))
+        .describe(routes!(list_all_audits), Needs::Role(Role::Viewer))
         .describe(routes!(list_audit), Needs::Role(Role::Viewer))
         .describe(routes!(get_batch), Needs::Role(Role::Viewer))
         .describe(routes!(healthz), Needs::Nothing)
@@ -57,23 +64,93 @@ async fn list_workers(
     View::of(&person, &site).json(&report)
 }
 
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct AuditQueues {
+    /// Only actions on this queue; may be repeated.
+    queue: Option<Vec<String>>,
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct AuditParams {
+    /// Only actions since this instant, such as `2026-12-01T10:00:00Z`, or so long ago, such as `1d`.
+    since: Option<String>,
+    /// Only actions before this instant, or more than so long ago.
+    until: Option<String>,
+    /// Only actions of people with this in their names.
+    who: Option<String>,
+    /// Only actions that begin with these words, such as `dead` or `dead replay`.
+    action: Option<String>,
+    /// Only actions with this in what they were done to, as far as you may see it.
+    target: Option<String>,
+}
+
+/// Shows what people did, newest first: to queues, which queues they deleted, and about incidents.
+///
+/// An action on a queue is listed if you may see that queue, others if you may see all queues. A page may have fewer actions than
+/// `limit` although there are more: go on while `next` is not null.
+#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditQueues, AuditParams, PageParams),
+    responses((status = 200, description = "A page of actions", body = audit::Page)))]
+async fn list_all_audits(
+    State(site): State<Site>,
+    person: Person,
+    mut asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let wanted = asked.queues()?;
+    for queue in &wanted {
+        person.check(Role::Viewer, Some(queue))?;
+    }
+    let mut names = names::visible(&site, &person).await?.queues;
+    names.retain(|name| wanted.is_empty() || wanted.contains(name));
+    let mut sources: Vec<_> = names.into_iter().map(AuditSource::Queue).collect();
+    if wanted.is_empty() && person.may_everywhere(Role::Viewer) {
+        sources.extend([AuditSource::Deletions, AuditSource::Alerts]);
+    }
+    View::of(&person, &site).json(&search_audit((&site, &person), asked, sources).await?)
+}
+
 /// Shows what people did to a queue, newest first.
-#[utoipa::path(get, path = "/api/v1/queues/{queue}/audit", tag = "audit", params(PageParams),
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/audit", tag = "audit", params(AuditParams, PageParams),
     responses((status = 200, description = "A page of actions", body = audit::Page)))]
 async fn list_audit(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    asked: Asked,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, limit) = (place.queue(&site)?, asked.limit()?);
-    let after = asked.one("after", str::parse::<EntryId>)?;
-    asked.end()?;
-    let page = audit::of_queue(&queue, after, limit).await.map_err(failed)?;
+    let queue = place.get::<QueueName>("queue")?;
+    let sources = vec![AuditSource::Queue(queue.clone())];
+    let page = search_audit((&site, &person), asked, sources).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&site, &queue).await?;
     }
     View::of(&person, &site).json(&page)
+}
+
+/// Finds the actions that a request asks for, for a while.
+async fn search_audit(
+    (site, person): (&Site, &Person),
+    mut asked: Asked,
+    sources: Vec<AuditSource>,
+) -> Result<audit::Page, Problem> {
+    let text = |value: &str| Ok::<_, String>(value.to_owned());
+    let wanted = audit::Wanted {
+        since: asked.one("since", times::bound)?,
+        until: asked.one("until", times::bound)?,
+        who: asked.one("who", text)?,
+        action: asked.one("action", text)?,
+        target: asked.one("target", text)?,
+    };
+    let (limit, after) = (asked.limit()?, asked.one("after", str::parse::<AuditCursor>)?);
+    asked.end()?;
+    let _permit = site.desk().begin(Work::Search)?;
+    let search = AuditSearch { sources, after, limit, most: MOST_ACTIONS, ..AuditSearch::default() };
+    let view = View::of(person, site);
+    let shown = |target: &str| view.about(target);
+    audit::find(site.broker(), search, &wanted, &Clock::utc(), shown).await.map_err(failed)
 }
 
 /// Shows the progress of a batch, and what it waits for.

@@ -11,6 +11,7 @@ mod campaigns;
 mod changes;
 mod desk;
 mod document;
+mod drains;
 mod emptying;
 mod events;
 mod failure;
@@ -81,4 +82,5 @@ fn operations() -> Routes {
         .with(incidents::routes())
         .with(events::routes())
         .with(fleet::routes())
+        .with(drains::routes())
 }

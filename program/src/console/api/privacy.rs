@@ -62,6 +62,12 @@ impl<'a> View<'a> {
         mask(value, self.site.mask());
     }
 
+    /// What this person sees of what an action was about.
+    pub(super) fn about(&self, text: &str) -> String {
+        let seen = if self.person.sees_payloads() { self.mask().about(text) } else { without_values(text) };
+        seen.into_owned()
+    }
+
     /// The mask of what nobody sees.
     pub(super) fn mask(&self) -> &Mask {
         self.site.mask()
