@@ -1,14 +1,12 @@
 //! `streamfleet gates`: lists the rules of gates, and changes their limits while the fleet runs.
 
-mod standing;
-
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::job::{Breaker, FairShare, GateName, Limits, QueueName, Rate, Timestamp};
 use streamfleet::{Broker, Queue};
+pub(crate) use streamfleet_engine::admin::GateStanding as Standing;
 use streamfleet_engine::admin::GateStatus;
 
-pub(crate) use self::standing::Standing;
 use super::actor::{ActorArgs, note};
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};

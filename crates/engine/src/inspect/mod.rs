@@ -1,6 +1,7 @@
 //! Inspecting queues, jobs, workers and servers without changing them.
 
 pub(super) mod audit;
+pub(super) mod backlog;
 pub(super) mod delayed;
 pub(super) mod events;
 pub(super) mod fields;

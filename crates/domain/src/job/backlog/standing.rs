@@ -1,25 +1,34 @@
 //! Whether jobs pass a gate.
 
-use streamfleet::job::{Rule, Timestamp};
+use crate::job::{Rule, Timestamp};
 
 /// Whether jobs pass a gate, and if not, why.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Standing {
+pub enum GateStanding {
     /// The rule is one of too many, and stops nobody.
     Ignored,
     /// Nothing passes until the rule is set again.
     Unreadable,
     /// Somebody has closed it, perhaps for a time.
-    Paused { by: String, reason: String, since: Timestamp, until: Option<Timestamp> },
+    Paused {
+        /// Who closed it.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+        /// Since when.
+        since: Timestamp,
+        /// When it opens by itself; `None` for never.
+        until: Option<Timestamp>,
+    },
     /// Its breaker is open until then.
     Tripped(Timestamp),
     /// Jobs pass as far as its limits allow.
     Open,
 }
 
-impl Standing {
+impl GateStanding {
     /// Returns where the gate of a rule stands, with the time until which its breaker is open.
-    pub(crate) fn of(rule: &Rule, tripped_until: Option<Timestamp>, now: Timestamp) -> Self {
+    pub fn of(rule: &Rule, tripped_until: Option<Timestamp>, now: Timestamp) -> Self {
         if rule.ignored {
             return Self::Ignored;
         }
@@ -33,8 +42,8 @@ impl Standing {
         tripped_until.filter(|until| *until > now).map_or(Self::Open, Self::Tripped)
     }
 
-    /// The name, as JSON has it.
-    pub(crate) fn as_str(&self) -> &'static str {
+    /// Returns the name, as JSON has it.
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Ignored => "ignored",
             Self::Unreadable => "unreadable",
@@ -44,8 +53,8 @@ impl Standing {
         }
     }
 
-    /// Whether no job passes now.
-    pub(crate) fn is_shut(&self) -> bool {
+    /// Returns true if no job passes now.
+    pub fn is_shut(&self) -> bool {
         match self {
             Self::Unreadable | Self::Paused { .. } | Self::Tripped(_) => true,
             Self::Ignored | Self::Open => false,
