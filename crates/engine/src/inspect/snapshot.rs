@@ -290,18 +290,18 @@ impl Queue {
     }
 
     async fn find_oldest(&self, snapshot: &mut QueueSnapshot, hints: &Hints) -> Result<(), Error> {
-        let ([high, normal, low], starts) = (self.keys.streams(), &hints.starts);
-        let (high, normal, low, fair, in_room) = tokio::try_join!(
-            self.first_entry(high, &starts[0]),
-            self.first_entry(normal, &starts[1]),
-            self.first_entry(low, &starts[2]),
-            self.first_in_room(&hints.longest_room),
-            self.first_in_room(&hints.lasting_room),
-        )?;
-        (snapshot.oldest_in_fair_rooms, snapshot.oldest_in_rooms) = (fair, in_room);
-        for (lane, oldest) in snapshot.lanes.iter_mut().zip([high, normal, low]) {
-            lane.oldest_waiting = oldest;
+        let names = [hints.longest_room.as_str(), &hints.lasting_room];
+        let rooms = names.map(|room| self.keys.room(room));
+        let heads = names.map(|room| if room.is_empty() { "" } else { "-" });
+        let streams = self.keys.streams().iter().chain(&rooms);
+        let starts = hints.starts.iter().map(String::as_str).chain(heads);
+        let sought = streams.zip(starts).map(|(stream, from)| self.first_entry(stream, from));
+        let mut found = try_join_all(sought).await?.into_iter();
+        for lane in &mut snapshot.lanes {
+            lane.oldest_waiting = found.next().flatten();
         }
+        snapshot.oldest_in_fair_rooms = found.next().flatten();
+        snapshot.oldest_in_rooms = found.next().flatten();
         Ok(())
     }
 
@@ -314,11 +314,6 @@ impl Queue {
         let client = self.link.client();
         let reply: Value = self.link.ask("xrange", client.xrange(stream.clone(), from, "+", Some(1))).await?;
         Ok(decode::entries("xrange", &reply, Lane::Normal)?.first().map(|entry| entry.id))
-    }
-
-    /// Returns the id of the first entry of a room; nothing if the room has no name.
-    async fn first_in_room(&self, room: &str) -> Result<Option<EntryId>, Error> {
-        self.first_entry(&self.keys.room(room), if room.is_empty() { "" } else { "-" }).await
     }
 
     async fn find_ticks(&self, snapshot: &mut QueueSnapshot, recurs: bool) -> Result<(), Error> {
@@ -498,18 +493,20 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_waits_for_its_turn_may_be_the_oldest_one() {
-        let oldest = |lane: Option<u64>, room: Option<u64>| {
+    fn a_job_in_a_room_may_be_the_oldest_one() {
+        let oldest = |lane: Option<u64>, [fair, room]: [Option<u64>; 2]| {
             let entry = |ms: Option<u64>| ms.map(|ms| EntryId::new(ms, 0));
             let lane = LaneSnapshot { oldest_waiting: entry(lane), ..LaneSnapshot::default() };
             let lanes = [LaneSnapshot::default(), lane, LaneSnapshot::default()];
-            let (now, oldest_in_fair_rooms) = (timestamp(10_000), entry(room));
-            QueueSnapshot { now, lanes, oldest_in_fair_rooms, ..QueueSnapshot::default() }.oldest_waiting()
+            let (oldest_in_fair_rooms, oldest_in_rooms) = (entry(fair), entry(room));
+            let rooms = QueueSnapshot { oldest_in_fair_rooms, oldest_in_rooms, ..QueueSnapshot::default() };
+            let snapshot = QueueSnapshot { now: timestamp(10_000), lanes, ..rooms };
+            [snapshot.oldest_waiting(), snapshot.oldest_in_lanes()].map(|age| age.map(|age| age.as_secs()))
         };
-        let seconds = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(oldest(Some(9000), Some(4000)), seconds(6));
-        assert_eq!(oldest(Some(9000), None), seconds(1));
-        assert_eq!(oldest(None, None), None);
+        assert_eq!(oldest(Some(9000), [Some(4000), None]), [Some(6), Some(6)]);
+        assert_eq!(oldest(Some(9000), [None, Some(2000)]), [Some(8), Some(1)]);
+        assert_eq!(oldest(Some(9000), [None; 2]), [Some(1), Some(1)]);
+        assert_eq!(oldest(None, [None; 2]), [None, None]);
     }
 
     #[test]
