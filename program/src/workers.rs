@@ -14,6 +14,7 @@ use super::Context;
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::short;
+use super::unserved::PoolReport;
 
 /// The live workers, for JSON output.
 pub(crate) type Report = List<Live, Facts>;
@@ -48,6 +49,9 @@ pub(crate) struct Live {
     running: u64,
     slots: u64,
     version: String,
+    /// Its pools of which no program can start or keeps running; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pools_down: Vec<PoolReport>,
 }
 
 /// A consumer that a group knows, but whose worker is not live.
@@ -170,6 +174,7 @@ fn live_report(worker: WorkerInfo) -> Live {
         running: count("running"),
         slots: count("slots"),
         version: fact("version"),
+        pools_down: worker.pools_down().into_iter().map(PoolReport::from).collect(),
         consumer: worker.consumer,
     }
 }
@@ -199,6 +204,9 @@ fn show(report: &Report) -> View {
         }
         table.into()
     };
+    for pool in report.items.iter().flat_map(|worker| &worker.pools_down) {
+        view = view.then(pool.to_string());
+    }
     if !stale.is_empty() {
         let heading =
             "consumers without a live worker (other workers take over their pending jobs after the lease):";

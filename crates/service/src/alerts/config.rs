@@ -64,7 +64,8 @@ pub struct Config {
     /// For how long nothing must be wrong before an incident is resolved.
     #[serde(with = "duration")]
     pub resolve_after: Duration,
-    /// For how long no job must have died of a cause before its incident is resolved. A cause that is older is not new.
+    /// For how long no job must have died of a cause before its incident is resolved, if a person has acknowledged it. A cause that
+    /// is older is not new.
     #[serde(with = "duration")]
     pub quiet_after: Duration,
     /// How many jobs may die per minute, of causes that have no incident of their own …
