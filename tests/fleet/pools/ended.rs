@@ -15,7 +15,7 @@ fn a_program_that_fails_costs_its_job_one_attempt_and_nothing_else() {
     let stage = Stage::acting("processes = 1\ngrace = \"200ms\"", "max_attempts = 1\ntimeout = \"2s\"");
     let worker = stage.start();
     for (what, why) in [
-        ("crash", "the program ended without an answer (exit status: 3): out of luck"),
+        ("crash", "out of luck\\nthe program ended without an answer (exit status: 3)"),
         ("nonsense", "wrote nonsense"),
         ("flood", "longer than its timeout"),
         ("hang", "longer than its timeout"),

@@ -8,7 +8,6 @@ use super::{Backlog, HeldJobs, Hold};
 use crate::job::duration::short;
 use crate::job::incident::line::plain_line;
 use crate::job::number::grouped;
-use crate::job::telling_line;
 
 /// Redis counts as full if this share of its memory is in use: what it refuses needs room, too.
 const FULL: f64 = 0.99;
@@ -50,7 +49,7 @@ pub enum Cause {
         worker: String,
         /// The types that wait for it.
         types: Vec<String>,
-        /// The last words of its program, perhaps in several lines.
+        /// The last words of its program, the line that says most first.
         why: String,
     },
     /// No live worker knows a type.
@@ -136,7 +135,7 @@ impl fmt::Display for Cause {
             Self::Paused { by, reason } => out.write_str(&paused(by, reason)),
             Self::NoWorker { jobs } => write!(out, "no worker is live: {} waiting", grouped(*jobs)),
             Self::PoolDown { pool, why, .. } => {
-                let why = plain_line(telling_line(why), MAX_WHY_BYTES);
+                let why = plain_line(why.lines().next().unwrap_or_default(), MAX_WHY_BYTES);
                 write!(out, "pool {} cannot start: {why}", plain_line(pool, MAX_NAME_BYTES))
             }
             Self::Unserved { job_type, jobs } => {

@@ -170,7 +170,7 @@ fn a_cause_is_one_line() {
                 pool: "php".to_owned(),
                 worker: "w1".to_owned(),
                 types: vec!["mail".to_owned()],
-                why: "exit status: 1: booting\nDB_HOST is not set\n".to_owned(),
+                why: "DB_HOST is not set\nexit status: 1\nhint: pass_env".to_owned(),
             },
             "pool php cannot start: DB_HOST is not set",
         ),

@@ -7,7 +7,7 @@ use super::{QueueCheck, jobs};
 use crate::broker::{Campaign, Error, Extras, PoolDown, QueueSnapshot};
 use crate::job::campaign::CampaignState;
 use crate::job::incident::{IncidentExample, IncidentKind, OTHERS, Observation};
-use crate::job::{Timestamp, format_duration, telling_line};
+use crate::job::{Timestamp, format_duration};
 
 /// The most types that are looked at.
 const MAX_TYPES: usize = 100;
@@ -130,7 +130,8 @@ impl QueueCheck<'_> {
             };
             let seen = self.observation(IncidentKind::PoolDown, now).key(&pool).detail(&detail);
             let job_type = types.first().filter(|_| types.len() == 1).map_or("", String::as_str);
-            self.add(seen.example(job_type, IncidentExample::new("", telling_line(&why))));
+            let why = why.lines().next().unwrap_or_default();
+            self.add(seen.example(job_type, IncidentExample::new("", why)));
         }
         Ok(())
     }
