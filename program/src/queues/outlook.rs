@@ -63,7 +63,10 @@ pub(crate) struct CauseReport {
 }
 
 /// Returns when a queue is empty, and the worst cause for which its jobs wait. What cannot be read is not known.
-pub(crate) async fn outlook(queue: &Queue, snapshot: &QueueSnapshot) -> (Option<EmptyIn>, Option<CauseReport>) {
+pub(crate) async fn outlook(
+    queue: &Queue,
+    snapshot: &QueueSnapshot,
+) -> (Option<EmptyIn>, Option<CauseReport>) {
     match queue.backlog(snapshot).await {
         Ok(known) => {
             let cause = known.causes().into_iter().next().map(CauseReport::from);
@@ -80,7 +83,7 @@ impl EmptyIn {
     /// When the queue is empty, in words.
     pub(crate) fn shown(self) -> String {
         match self.time {
-            TimeToEmpty::After(Duration::ZERO) => "empty".to_owned(),
+            TimeToEmpty::After(time) if time.is_zero() => "empty".to_owned(),
             TimeToEmpty::After(time) => short(time),
             TimeToEmpty::Stopped => "stopped".to_owned(),
             TimeToEmpty::NotShrinking => "not shrinking".to_owned(),
