@@ -5,7 +5,7 @@ use crate::client::error::Error;
 use crate::inspect::pools::PoolDown;
 use crate::job::backlog::{Backlog, Cause, HeldJobs, Hold, Minute, TimeToEmpty};
 use crate::job::{Closed, JobType};
-use crate::{Queue, QueueSnapshot, Sample};
+use crate::{Part, Queue, QueueSnapshot, Sample};
 
 /// The most types that no live worker knows.
 const MAX_TYPES: usize = 20;
@@ -19,9 +19,13 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Error`] if Redis does not answer or refuses.
+    /// [`Error`] if Redis does not answer or refuses, or if the snapshot lacks a part of the waiting jobs.
     #[doc(hidden)]
     pub async fn backlog(&self, snapshot: &QueueSnapshot) -> Result<Backlog, Error> {
+        let counts_waiting = |part: Part| matches!(part, Part::Lane(_) | Part::Rooms | Part::Queue);
+        if let Some(unread) = snapshot.unread.iter().find(|unread| counts_waiting(unread.part)) {
+            return Err(unread.to_error("snapshot"));
+        }
         // Each of these is large.
         let (paused, gates, unserved, pools_down, minutes, live_workers, memory) = tokio::try_join!(
             Box::pin(self.paused(snapshot)),

@@ -15,6 +15,9 @@ const FULL: f64 = 0.99;
 /// A queue in which the oldest job of a lane has waited for less than this is not late.
 const LATE: Duration = Duration::from_secs(5);
 
+/// A gate that lets out all its jobs within this time holds up none.
+const BRIEF: Duration = Duration::from_secs(1);
+
 /// The most bytes of what people and programs have written, in a line.
 const MAX_NAME_BYTES: usize = 80;
 const MAX_WHY_BYTES: usize = 200;
@@ -100,10 +103,13 @@ impl Backlog {
         causes
     }
 
-    /// The gates that hold jobs: those that are shut first, then those that take longest.
+    /// The gates that hold up jobs: those that are shut first, then those that take longest.
     fn held(&self) -> Vec<HeldJobs> {
-        let mut held: Vec<HeldJobs> =
-            self.gates.iter().filter(|gate| gate.jobs > 0 && gate.hold != Hold::Open).cloned().collect();
+        let holds = |gate: &&HeldJobs| {
+            let is_brief = gate.lasts().is_some_and(|lasts| lasts < BRIEF);
+            gate.jobs > 0 && gate.hold != Hold::Open && !is_brief
+        };
+        let mut held: Vec<HeldJobs> = self.gates.iter().filter(holds).cloned().collect();
         held.sort_by_key(|gate| Reverse((gate.hold.is_shut(), gate.lasts(), gate.jobs)));
         held
     }

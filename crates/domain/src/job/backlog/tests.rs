@@ -218,6 +218,7 @@ fn the_worst_cause_comes_first() {
             held("type:b", 100, rate("1/s")),
             held("type:c", 1, Hold::Unreadable),
             held("type:d", 7, Hold::Open),
+            held("type:f", 7, rate("10/s")),
             held("type:e", 0, rate("1/s")),
         ],
         unserved: vec![("report".parse().unwrap(), 3), ("none".parse().unwrap(), 0)],
