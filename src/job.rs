@@ -27,5 +27,5 @@ pub use streamfleet_domain::job::{
 pub(crate) use streamfleet_domain::job::{
     ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, bounds, campaign, cut, distribution,
     duration, end_step, fingerprint, incident, jittered, nearest, number, payload, settle, settle_unserved,
-    size, type_of, weight, written_limits,
+    size, telling_line, type_of, weight, written_limits,
 };

@@ -18,6 +18,7 @@ use super::Context;
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{Clock, rfc3339, short};
+use super::unserved::PoolReport;
 
 /// The live workers, for JSON output.
 pub(crate) type Report = List<Live, Facts>;
@@ -77,6 +78,9 @@ pub(crate) struct Drained {
     heard: bool,
     #[serde(skip)]
     at: Timestamp,
+    /// Its pools of which no program can start or keeps running; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pools_down: Vec<PoolReport>,
 }
 
 /// A consumer that a group knows, but whose worker is not live.
@@ -236,6 +240,7 @@ fn live_report(worker: WorkerInfo) -> Live {
         started_ms: worker.started().map(Timestamp::as_ms),
         started_at: worker.started(),
         drain: worker.drain().map(|drain| Drained::of(drain, worker.has_heard())),
+        pools_down: worker.pools_down().into_iter().map(PoolReport::from).collect(),
         consumer: worker.consumer,
     }
 }
@@ -290,6 +295,9 @@ fn show(report: &Report, clock: &Clock) -> View {
         if let Some(drain) = &worker.drain {
             view = view.then(drain.line(&worker.consumer, clock));
         }
+    }
+    for pool in report.items.iter().flat_map(|worker| &worker.pools_down) {
+        view = view.then(pool.to_string());
     }
     if !stale.is_empty() {
         let heading =

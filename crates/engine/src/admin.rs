@@ -36,11 +36,14 @@
 //! # }
 //! ```
 
+pub use crate::job::backlog::{Backlog, Cause, GateStanding, HeldJobs, Hold, TimeToEmpty};
 pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
 pub use crate::job::distribution::Distribution;
+pub use crate::job::duration::short;
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
 pub use crate::job::incident::delivery::Delivery;
 pub use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKind, IncidentState};
+pub use crate::job::number::grouped;
 pub use crate::job::patch::{Patch, PatchError};
 pub use crate::job::payload::{read_msgpack, unpacked};
 pub use crate::{

@@ -13,7 +13,7 @@ const TO_RECORD: &str = "sf:{r}:job:j";
 const LOCK: &str = "sf:{q}:unique:k";
 const TO_LOCK: &str = "sf:{r}:unique:k";
 const LIFE: &str = "1650000000000-0";
-const SHARED: [&str; 13] = [
+const SHARED: [&str; 15] = [
     "sf:{q}:delayed",
     "sf:{q}:delayed:fields",
     "sf:{q}:rooms:places",
@@ -27,6 +27,8 @@ const SHARED: [&str; 13] = [
     TO_STREAM,
     "sf:{r}:jobs:low",
     "sf:{r}:control",
+    "sf:{q}:counts",
+    "sf:{r}:counts",
 ];
 
 /// The keys of a call about the job `j`, whose entry is in this stream.
@@ -85,6 +87,9 @@ fn a_job_is_moved_once_however_often_that_is_sent() {
     assert_eq!(text(&scripts, &["HGET", TO_RECORD, "lane"]).as_deref(), Some("high"));
     assert_eq!([RECORD, LOCK].map(|key| scripts.int(&["EXISTS", key])), [0, 0]);
     assert_eq!(text(&scripts, &["GET", TO_LOCK]).as_deref(), Some("j"));
+    let counted = [["sf:{q}:counts", "moved_out"], ["sf:{r}:counts", "moved_in"]];
+    let counted = counted.map(|[key, name]| text(&scripts, &["HGET", key, name]));
+    assert_eq!(counted, [Some("1".to_owned()), Some("1".to_owned())], "counted once");
     scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
     assert_eq!(moved(&scripts, &entry), "taken", "it is there already");
     assert_eq!(scripts.int(&["XLEN", TO_HIGH]), 1);

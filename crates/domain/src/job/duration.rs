@@ -29,6 +29,23 @@ pub fn format_duration(duration: Duration) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
+/// Writes a duration for people, in its two largest units: `3d 4h`, `1m 5s`, `1.2s`, `35ms`.
+pub fn short(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    let (seconds, minutes, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
+    let two = |great: u128, unit: &str, small: u128, part: &str| {
+        if small == 0 { format!("{great}{unit}") } else { format!("{great}{unit} {small}{part}") }
+    };
+    match () {
+        () if hours >= 24 => two(hours / 24, "d", hours % 24, "h"),
+        () if minutes >= 60 => two(hours, "h", minutes % 60, "m"),
+        () if seconds >= 60 => two(minutes, "m", seconds % 60, "s"),
+        () if seconds >= 10 || (ms % 1000 < 100 && ms >= 1000) => format!("{seconds}s"),
+        () if ms >= 1000 => format!("{seconds}.{}s", ms % 1000 / 100),
+        () => format!("{ms}ms"),
+    }
+}
+
 /// Reads a duration that a configuration holds as a string.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     from_json(&serde_json::Value::deserialize(from)?).map_err(serde::de::Error::custom)
@@ -96,6 +113,13 @@ mod tests {
         for text in ["", "15", "-1s", "1 month", "soon", "1y"] {
             assert_eq!(parse_duration(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn durations_are_shown_in_at_most_two_units() {
+        let shown = [0, 35, 1_000, 1_250, 61_000, 3_600_000, 5_400_000, 100_800_000, 172_800_000]
+            .map(|ms| short(Duration::from_millis(ms)));
+        assert_eq!(shown, ["0ms", "35ms", "1s", "1.2s", "1m 1s", "1h", "1h 30m", "1d 4h", "2d"]);
     }
 
     proptest! {

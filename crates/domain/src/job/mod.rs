@@ -15,6 +15,8 @@
 //!                        └───── ack ──────► done
 //! ```
 
+#[doc(hidden)]
+pub mod backlog;
 pub mod bounds;
 pub mod campaign;
 pub mod distribution;
@@ -52,6 +54,7 @@ mod settlement;
 pub mod size;
 mod state;
 mod step;
+mod telling;
 mod time;
 mod trace;
 mod typed;
@@ -96,6 +99,7 @@ pub use settlement::{settle, settle_unserved};
 pub use state::State;
 pub use step::{StepEnd, end_step, judge};
 pub use step::{StepKind, StepLimits, StepState, Undecidable, Verdict};
+pub use telling::telling_line;
 pub use time::Timestamp;
 pub use trace::TraceContext;
 pub use typed::Job;

@@ -13,10 +13,10 @@
 --   'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead letters or a late success
 --   need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its unique key, 'full' the
 --   other queue accepts no more jobs, 'changed' its fields
-local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low, to_control =
-  unpack(KEYS, 1, 13)
+local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low, to_control, counts,
+  to_counts = unpack(KEYS, 1, 15)
 local by, target, most_weight, max_depth = unpack(ARGV, 1, 4)
-local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 14, 9, 5, 8
+local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 16, 9, 5, 8
 -- The most fields of a record that moves.
 local MOST_FIELDS = 1500
 -- One day in ms, and for how many of them a trace stays at most.
@@ -192,7 +192,14 @@ local function let_go(copy)
   local left = not is_placeholder(copy) and redis.pcall('PTTL', copy)
   if type(left) == 'number' and left > 60000 then redis.pcall('PEXPIRE', copy, 60000) end
 end
-local key, at = FIRST_KEY, FIRST_JOB
+-- Notes how many jobs moved, because in the samples they neither arrive nor end. A job moves even if this is refused.
+local function count_moved(moved)
+  for key, name in pairs({ [counts] = 'moved_out', [to_counts] = 'moved_in' }) do
+    redis.pcall('HINCRBY', key, name, moved)
+    redis.pcall('PEXPIRE', key, DAY)
+  end
+end
+local key, at, moved = FIRST_KEY, FIRST_JOB, 0
 while at <= #ARGV do
   local job = {}
   job.place, job.record, job.ledger, job.lock, job.offloaded, job.to_record, job.to_lock, job.kept, job.to_named =
@@ -204,9 +211,10 @@ while at <= #ARGV do
   local done, told = true, 'later'
   if copied < tonumber(most_weight) then done, told = pcall(move, job) end
   if not done then told = type(told) == 'table' and told.err or tostring(told) end
-  if told ~= 'moved' and told ~= 'later' then let_go(job.kept) end
+  if told == 'moved' then moved = moved + 1 elseif told ~= 'later' then let_go(job.kept) end
   answer[#answer + 1], key, at = told, key + KEYS_EACH, job.last + 1
 end
 nudge(to_delayed, to_wake, hurried)
+if moved > 0 then count_moved(moved) end
 keep_receipt(receipt, answer)
 return answer

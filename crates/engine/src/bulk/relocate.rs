@@ -196,7 +196,7 @@ impl Queue {
         keys.extend([other.delayed.clone(), other.delayed_fields.clone(), other.room_places.clone()]);
         keys.push(other.wake.clone());
         keys.extend(other.streams().clone());
-        keys.push(other.control.clone());
+        keys.extend([other.control.clone(), own.counts.clone(), other.counts.clone()]);
         keys.extend(some.iter().flat_map(|parcel| parcel.keys.clone()));
         let mut args = Vec::from(args![RELOCATE;
             by = bytes(terms.by.as_bytes()),

@@ -73,7 +73,7 @@ pub struct GateStatus {
     pub inherited: bool,
     /// How many jobs hold a place in it.
     pub held: u64,
-    /// How many jobs wait in its room.
+    /// How many jobs wait in its room; for the gate of a paused queue, all that wait.
     pub waiting: u64,
     /// Until when its breaker is open, if it is.
     pub tripped_until: Option<Timestamp>,
@@ -230,7 +230,7 @@ impl Gates {
 
     /// Returns the gates that have a rule, with what they do now. Under a rule for each value of a field come those of its values
     /// for which jobs wait: the 200 with the most such jobs, of 1000 rooms. If there are more, the jobs that wait for the others
-    /// count as waiting for the rule itself.
+    /// count as waiting for the rule itself. While the whole queue is paused, all its waiting jobs wait for its gate.
     ///
     /// ```no_run
     /// # use streamfleet_engine as streamfleet;
@@ -258,6 +258,11 @@ impl Gates {
         }
         for gate in &mut listed {
             gate.waiting += others.get(&gate.rule.gate).copied().unwrap_or(0);
+        }
+        if rules.closed().is_some() {
+            let (snapshot, _) = self.queue.count(None).await?;
+            let queue = listed.iter_mut().find(|gate| gate.rule.gate.as_str() == GateName::QUEUE);
+            queue.into_iter().for_each(|gate| gate.waiting = snapshot.waiting());
         }
         Ok(listed)
     }

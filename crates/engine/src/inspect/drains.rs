@@ -5,7 +5,7 @@ use fred::types::{Key, Value};
 
 use crate::Broker;
 use crate::client::error::Error;
-use crate::client::script::{Answer, scripts};
+use crate::client::script::{Answer, args, scripts};
 use crate::client::{decode, keys};
 use crate::inspect::server::{WorkerInfo, worker_facts};
 use crate::job::{ConsumerName, Timestamp, cut};
@@ -169,11 +169,11 @@ impl Broker {
         let exit = if *exits { "1" } else { "0" };
         let keys: Vec<Key> = vec![keys::worker(self.namespace(), consumer)];
         let args = Vec::from(args![WORKER_DRAIN;
-            mode = mode.into(),
-            by = by.into(),
-            why = why.into(),
-            exit = exit.into(),
-            since_ms = since.as_ms().to_string().into(),
+            mode,
+            by,
+            why,
+            exit,
+            since_ms = since.as_ms().to_string(),
         ]);
         let link = self.link_for(consumer);
         let answer = match link.run(&WORKER_DRAIN, keys.clone(), args.clone()).await {

@@ -2,6 +2,7 @@
 
 pub(super) mod audit;
 pub(super) mod audit_search;
+pub(super) mod backlog;
 pub(super) mod delayed;
 pub(super) mod drains;
 pub(super) mod events;

@@ -55,8 +55,8 @@ pub struct Sample {
     pub in_rooms: u64,
     /// How long the oldest waiting job had waited; `None` if none did.
     pub oldest_waiting: Option<Duration>,
-    /// Jobs that were accepted, replayed, or moved here from another queue: by how many the jobs became more, and those that
-    /// ended. Jobs that somebody deletes or moves away make it too small.
+    /// Jobs that were accepted or replayed: by how many the jobs became more, and those that ended. Jobs that were moved between
+    /// queues do not count. Jobs that somebody deletes make it too small.
     pub arrived: u64,
     /// Jobs that succeeded.
     pub done: u64,

@@ -63,8 +63,8 @@ pub struct Config {
     /// For how long nothing must be wrong before an incident is resolved; at most 1 d, by default 2 min.
     #[serde(with = "duration")]
     pub resolve_after: Duration,
-    /// For how long no job must have died of a cause before its incident is resolved; 1 s to 7 d, by default 15 min. A cause that is older
-    /// is not new.
+    /// For how long no job must have died of a cause before its incident is resolved, if a person has acknowledged it; 1 s to 7 d, by
+    /// default 15 min. A cause that is older is not new.
     #[serde(with = "duration")]
     pub quiet_after: Duration,
     /// How many jobs may die per minute, by default 10, of causes that have no incident of their own …

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use streamfleet_engine::admin::Filter;
 
 use super::asked::Conditions;
-use crate::console::access::{ABOUT_JOBS, Mask, Person, without_values};
+use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::times::Clock;
@@ -168,6 +168,8 @@ fn hide_members(members: &mut Map<String, Value>) {
             }
         } else if ABOUT_JOBS.contains(&name.as_str()) {
             hide_values(value);
+        } else if CAUSES.contains(&name.as_str()) {
+            hide_in_cause(value);
         } else if !PRIVATE.contains(&name.as_str()) {
             hide(value);
         } else {
@@ -178,6 +180,21 @@ fn hide_members(members: &mut Map<String, Value>) {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
+    }
+}
+
+/// Why jobs wait is for everybody, but not the value of a gate, nor what a program wrote.
+fn hide_in_cause(cause: &mut Value) {
+    let quotes_program = cause["kind"] == "pool_down";
+    let text = cause.get_mut("text").map(Value::take);
+    hide(cause);
+    if let (Some(mut text), Value::Object(members)) = (text, cause) {
+        if quotes_program {
+            text = HIDDEN.into()
+        } else {
+            hide_values(&mut text)
+        }
+        members.insert("text".to_owned(), text);
     }
 }
 
@@ -211,6 +228,25 @@ mod tests {
         let mut shown = job.clone();
         mask(&mut shown, &Mask::default());
         assert_eq!(shown, job);
+    }
+
+    #[test]
+    fn why_jobs_wait_is_shown_without_values_and_words_of_programs() {
+        let text = "5 held by key:h.email=ann (2/s): 2s";
+        let held = json!({"kind": "held", "text": text, "gate": "key:h.email=ann"});
+        let text = "pool php cannot start: no ann";
+        let down = json!({"kind": "pool_down", "text": text, "error": "no ann", "pool": "php"});
+        let mut queues = json!([{"cause": held.clone()}, {"queue_cause": down}, {"cause": null}]);
+        hide(&mut queues);
+        let want = json!([
+            {"cause": {"kind": "held", "text": "5 held by key:h.email=***", "gate": "key:h.email=***"}},
+            {"queue_cause": {"kind": "pool_down", "text": "***", "error": "***", "pool": "php"}},
+            {"cause": null},
+        ]);
+        assert_eq!(queues, want);
+        let mut masked = json!({"cause": held});
+        mask(&mut masked, &Mask::new(["email"]));
+        assert_eq!(masked["cause"]["text"], "5 held by key:h.email=***");
     }
 
     #[test]

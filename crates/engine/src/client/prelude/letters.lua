@@ -233,6 +233,7 @@ local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   if owner[2] and (not owner[1] or owner[1] == former or has_ended(owner[2])) then
     redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'lane', lane, 'created_ms',
       string.match(entry, '^%d+'), 'life', life)
+    if root or former then redis.call('HSET', record, 'root', (root or former) .. ' ' .. life) end
     redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms', 'member', 'children')
     redis.call('PERSIST', record)
   end

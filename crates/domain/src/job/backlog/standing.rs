@@ -1,23 +1,23 @@
 //! Whether jobs pass a gate.
 
-use streamfleet::job::{Rule, Timestamp};
+use crate::job::{Rule, Timestamp};
 
 /// Whether jobs pass a gate, and if not, why.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum GateStanding {
     /// The rule is one of too many, and stops nobody.
     Ignored,
     /// Nothing passes until the rule is set again.
     Unreadable,
     /// Somebody has closed it, perhaps for a time.
     Paused {
-        /// Who.
+        /// Who closed it.
         by: String,
         /// Why; may be empty.
         reason: String,
         /// Since when.
         since: Timestamp,
-        /// When it opens by itself.
+        /// When it opens by itself; `None` for never.
         until: Option<Timestamp>,
     },
     /// Its breaker is open until then.
@@ -26,7 +26,7 @@ pub enum Standing {
     Open,
 }
 
-impl Standing {
+impl GateStanding {
     /// Returns where the gate of a rule stands, with the time until which its breaker is open.
     pub fn of(rule: &Rule, tripped_until: Option<Timestamp>, now: Timestamp) -> Self {
         if rule.ignored {
@@ -42,7 +42,7 @@ impl Standing {
         tripped_until.filter(|until| *until > now).map_or(Self::Open, Self::Tripped)
     }
 
-    /// The name, as JSON has it.
+    /// Returns the name, as JSON has it.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Ignored => "ignored",
@@ -53,7 +53,7 @@ impl Standing {
         }
     }
 
-    /// Whether no job passes now.
+    /// Returns true if no job passes now.
     pub fn is_shut(&self) -> bool {
         match self {
             Self::Unreadable | Self::Paused { .. } | Self::Tripped(_) => true,
