@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::asked::Conditions;
 use super::jobs::filter_of;
 use super::privacy::View;
 use crate::console::problem::Problem;
+use crate::filter::Conditions;
 use streamfleet_engine::admin::Filter;
 
 /// Which jobs or dead letters are meant. All conditions must hold.
@@ -57,21 +57,19 @@ impl Selection {
             ("since", &self.since),
             ("until", &self.until),
             ("older_than", &self.older_than),
+            ("reason", &self.reason),
+            ("kind", &self.kind),
+            ("group", &self.group),
         ];
         let wrong = |name: &str, why: String| Problem::field(format!("/filter/{name}"), why);
         for (name, value) in texts {
             if let Some(value) = value {
-                conditions.jobs.set(name, value).map_err(|why| wrong(name, why))?;
+                conditions.set(name, value).map_err(|why| wrong(name, why))?;
             }
         }
         for (name, values) in [("where", &self.r#where), ("header", &self.header)] {
             for value in values {
-                conditions.jobs.set(name, value).map_err(|why| wrong(name, why))?;
-            }
-        }
-        for (name, value) in [("reason", &self.reason), ("kind", &self.kind), ("group", &self.group)] {
-            if let Some(value) = value {
-                conditions.letters.set(name, value).map_err(|why| wrong(name, why))?;
+                conditions.set(name, value).map_err(|why| wrong(name, why))?;
             }
         }
         view.check(&conditions)?;

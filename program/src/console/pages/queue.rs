@@ -66,6 +66,7 @@ struct QueuePage<'a> {
     summary: String,
     remarks: Vec<String>,
     next: Option<String>,
+    next_label: &'static str,
     /// What somebody may do with all jobs that the filter matches.
     bulk: Vec<(&'static str, String)>,
 }
@@ -182,8 +183,9 @@ fn page<'a>(
         tabs: TABS.map(|(one, key, _)| (key, here().with("tab", one).to_string(), one == tab)).into(),
         tab,
         conditions: criteria.fields(frame, tab == "dead"),
-        jobs: found.table(frame, false).or(frame.t("found.none")),
+        jobs: found.table(frame, false),
         summary: found.summary(frame),
+        next_label: found.next_label(frame),
         remarks: found.remarks.clone(),
         next: found.next.as_ref().map(next),
         bulk: bulk(frame, queue, criteria, tab),

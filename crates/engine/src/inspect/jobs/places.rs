@@ -243,7 +243,10 @@ impl Queue {
             for ((nth, _), status) in some.iter().zip(found) {
                 match status {
                     Err(error) if is_of_another_type(&error) => unreadable += 1,
-                    status => jobs.extend(status?.and_then(|status| of_record(status, cursor(scanned, *nth)))),
+                    status => {
+                        let cursor = cursor(scanned, *nth);
+                        jobs.extend(status?.and_then(|status| of_record(status, cursor)));
+                    }
                 }
             }
         }

@@ -318,13 +318,16 @@ mod tests {
         for (room, entries) in rooms.left.iter_mut().zip([3, 0, 5, 2]) {
             room.entries = Some(entries);
         }
-        let counts: Vec<_> = rooms.pieces(6).iter().map(|piece| (piece.room.turn.since, piece.count)).collect();
+        let pieces = rooms.pieces(6);
+        let counts: Vec<_> = pieces.iter().map(|piece| (piece.room.turn.since, piece.count)).collect();
         assert_eq!((counts, rooms.left.len()), (vec![(1, 3), (3, 3)], 1));
     }
 
     proptest! {
         #[test]
-        fn rooms_of_one_time_are_listed_together(times in proptest::collection::vec(0u64..20, 0..60), most in 1usize..40) {
+        fn rooms_of_one_time_are_listed_together(
+            times in proptest::collection::vec(0u64..20, 0..60), most in 1usize..40,
+        ) {
             let mut short = listed(&times);
             let unlisted = shorten(&mut short, most);
             let end = unlisted.unwrap_or(u64::MAX);
