@@ -203,3 +203,17 @@ fn listing(found: Found, search: &Search, context: &Context) -> anyhow::Result<L
         (false, false) => listing,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_search_says_how_far_it_looked_and_where_to_go_on() {
+        let facts = Facts { looked_at: 62, of: Some(1200), interrupted: true, ..Facts::default() };
+        let (next, missing) = (Some("mail/dead:1-0".to_owned()), Vec::new());
+        let found = Found { jobs: Vec::new(), next, facts, remarks: Vec::new(), missing };
+        let told = "interrupted after 62 of about 1200 jobs were looked at; to go on: --after mail/dead:1-0";
+        assert_eq!(found.remarks(), [told]);
+    }
+}

@@ -116,11 +116,6 @@ impl Found {
         }
     }
 
-    /// What the link to the next page says.
-    pub(super) fn next_label(&self, frame: &Frame) -> &'static str {
-        frame.t(if self.jobs.len() < ROWS { "found.go_on" } else { "page.next" })
-    }
-
     /// What the page has looked at, and whether that was everything, in words.
     pub(super) fn summary(&self, frame: &Frame) -> String {
         let (shown, read) = (grouped(self.jobs.len() as u64), grouped(self.facts.looked_at));

@@ -36,7 +36,6 @@ struct Jobs<'a> {
     summary: String,
     remarks: Vec<String>,
     next: Option<String>,
-    next_label: &'static str,
 }
 
 /// Shows the page, or leads to the job whose id was typed into the search box.
@@ -63,7 +62,6 @@ pub(super) async fn show(
         conditions: criteria.fields(&frame, with_letters),
         table: found.table(&frame, true),
         summary: found.summary(&frame),
-        next_label: found.next_label(&frame),
         next: found
             .next
             .as_ref()

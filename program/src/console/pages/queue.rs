@@ -66,7 +66,6 @@ struct QueuePage<'a> {
     summary: String,
     remarks: Vec<String>,
     next: Option<String>,
-    next_label: &'static str,
     /// What somebody may do with all jobs that the filter matches.
     bulk: Vec<(&'static str, String)>,
 }
@@ -185,7 +184,6 @@ fn page<'a>(
         conditions: criteria.fields(frame, tab == "dead"),
         jobs: found.table(frame, false),
         summary: found.summary(frame),
-        next_label: found.next_label(frame),
         remarks: found.remarks.clone(),
         next: found.next.as_ref().map(next),
         bulk: bulk(frame, queue, criteria, tab),

@@ -48,7 +48,7 @@ pub(super) struct RoomTurn {
     pub(super) since: u64,
     /// Its number, by name, among the rooms that got their first jobs in the same millisecond, …
     pub(super) nth: u32,
-    /// … and how many these were. If that has changed, they are all read again, so that none is missed.
+    /// … and how many these were. If some are gone, a walk goes back by as many rooms, so that it misses none.
     pub(super) of: u32,
 }
 
