@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fred::interfaces::StreamsInterface;
 use fred::types::Value;
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::cursor::{JobCursor, Place};
 use super::places::{COMMAND_BYTES, MOST, is_of_another_type};
@@ -14,6 +15,9 @@ use crate::client::decode;
 use crate::client::error::{Class, Error};
 use crate::job::filter::{Candidate, Filter, Match};
 use crate::job::{self, Envelope, JobId, Timestamp};
+
+/// How many records are looked up at once for a filter about errors.
+const AT_ONCE: usize = 32;
 
 /// A walk over the jobs of a queue. [`Queue::walk_jobs`] returns it.
 ///
@@ -46,11 +50,19 @@ pub struct JobWalk {
     /// Where to read the next portion; `None` at the end.
     from: Option<JobCursor>,
     /// The jobs of the last portion that were not looked at yet.
-    ahead: VecDeque<(FoundJob, Option<Envelope>)>,
+    ahead: VecDeque<Ahead>,
     /// How many entries of this place to read at once.
     size: job::Portion,
     /// The rooms that are not read yet, once they are listed.
     rooms: Option<Rooms>,
+}
+
+/// A job that was read, but not looked at yet.
+struct Ahead {
+    job: FoundJob,
+    fields: Option<Envelope>,
+    /// False if the filter needs its record, which cannot be read.
+    is_readable: bool,
 }
 
 impl Queue {
@@ -116,31 +128,40 @@ impl Queue {
         Ok(search.places().map(count).sum())
     }
 
-    /// Returns whether the filter matches a job, and looks up what it needs.
-    async fn check(
+    /// Looks up the last error of a job, if the filter needs it.
+    async fn with_error(
         &self,
-        filter: &Filter,
-        job: &mut FoundJob,
-        fields: Option<&Envelope>,
+        search: &JobSearch,
+        (mut job, fields): (FoundJob, Option<Envelope>),
         now: Timestamp,
-    ) -> Result<Match, Error> {
-        if filter.is_empty() {
-            return Ok(Match::Yes);
-        }
-        let is_whole = fields.is_none_or(Envelope::is_whole);
+    ) -> Result<Ahead, Error> {
+        let filter = &search.filter;
         let lacks_error = filter.reads_errors() && job.attempts > 0 && job.error.is_none();
         // What is here rules most jobs out, before anything is looked up.
-        if lacks_error && !filter.may_match(&candidate(job, fields), now) {
-            return Ok(Match::No);
-        }
-        if lacks_error && let Ok(id) = job.id.parse::<JobId>() {
+        let may_match = || filter.may_match(&candidate(&job, fields.as_ref()), now);
+        let is_needed = lacks_error && search.states.contains(&job.state) && may_match();
+        let mut is_readable = true;
+        if is_needed && let Ok(id) = job.id.parse::<JobId>() {
             match self.status_without_log(&id).await {
-                Err(error) if is_of_another_type(&error) => return Ok(Match::Unreadable),
+                Err(error) if is_of_another_type(&error) => is_readable = false,
                 status => job.error = status?.and_then(|status| status.error),
             }
         }
-        let found = filter.check(&candidate(job, fields), now);
-        let Some(bare) = fields.filter(|_| !is_whole && !matches!(found, Match::Yes | Match::No)) else {
+        Ok(Ahead { job, fields, is_readable })
+    }
+
+    /// Returns whether the filter matches a job.
+    async fn check(&self, filter: &Filter, ahead: &Ahead, now: Timestamp) -> Result<Match, Error> {
+        let Ahead { job, fields, is_readable } = ahead;
+        if filter.is_empty() {
+            return Ok(Match::Yes);
+        }
+        if !is_readable {
+            return Ok(Match::Unreadable);
+        }
+        let found = filter.check(&candidate(job, fields.as_ref()), now);
+        let is_decided = matches!(found, Match::Yes | Match::No);
+        let Some(bare) = fields.as_ref().filter(|fields| !is_decided && !fields.is_whole()) else {
             return Ok(found);
         };
         // Only the large fields can decide. One job's are here at a time.
@@ -179,17 +200,17 @@ impl JobWalk {
             self.read_ahead(at, &mut page).await?;
         }
         while page.jobs.len() < most.max(1)
-            && let Some((mut job, fields)) = self.ahead.pop_front()
+            && let Some(ahead) = self.ahead.pop_front()
         {
             page.read += 1;
-            page.next = Some(job.cursor);
-            if !self.search.states.contains(&job.state) {
+            page.next = Some(ahead.job.cursor);
+            if !self.search.states.contains(&ahead.job.state) {
                 continue;
             }
-            match self.queue.check(&self.search.filter, &mut job, fields.as_ref(), now).await? {
+            match self.queue.check(&self.search.filter, &ahead, now).await? {
                 Match::Yes => {
-                    page.jobs.push(job);
-                    found.push(fields);
+                    page.jobs.push(ahead.job);
+                    found.push(ahead.fields);
                 }
                 Match::No => {}
                 Match::TooLarge => page.too_large += 1,
@@ -214,7 +235,15 @@ impl JobWalk {
         };
         page.read += portion.unreadable;
         page.unreadable += portion.unreadable;
-        self.ahead = portion.jobs.into();
+        let (queue, search, now) = (&self.queue, &self.search, page.now);
+        if search.filter.reads_errors() {
+            let looking: Vec<_> =
+                portion.jobs.into_iter().map(|job| queue.with_error(search, job, now)).collect();
+            self.ahead = stream::iter(looking).buffered(AT_ONCE).try_collect().await?;
+        } else {
+            let ahead = |(job, fields)| Ahead { job, fields, is_readable: true };
+            self.ahead = portion.jobs.into_iter().map(ahead).collect();
+        }
         self.from = portion.next;
         if self.from.is_none() {
             let mut later = self.search.places().skip_while(|place| *place != at.place).skip(1);
