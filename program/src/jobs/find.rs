@@ -92,7 +92,8 @@ pub(crate) async fn find(
         show_progress(&mut walk, rows.len(), bar).await;
     }
     let mut next = walk.next().map(ToString::to_string);
-    let facts = Facts { interrupted, ..walk.facts().await };
+    let mut facts = Facts { interrupted, ..walk.facts().await };
+    facts.complete &= missing.is_empty();
     let mut remarks = Vec::new();
     if search.running {
         if next.take().is_some() && !interrupted {

@@ -59,7 +59,7 @@ pub(crate) struct Facts {
     /// About how many jobs there are where the whole search looks; null if that is not known: nobody counts ended jobs, nor
     /// the jobs of more than 100 queues.
     pub(crate) of: Option<u64>,
-    /// True if nothing is left to look at. Only then has a search that found nothing shown that there is nothing.
+    /// True if everything was looked at. Only then has a search that found nothing shown that there is nothing.
     pub(crate) complete: bool,
     /// How many jobs were looked at, for programs that do not know `looked_at`.
     pub(super) read: u64,
@@ -142,7 +142,7 @@ impl Walk {
     ///
     /// # Errors
     ///
-    /// [`RedisError`] if Redis does not answer or refuses. The walk is then where it was, but for what it has counted.
+    /// [`RedisError`] if Redis does not answer or refuses. The walk is then where it was.
     pub(crate) async fn page(&mut self, most: usize) -> Result<Option<(QueueName, JobPage)>, RedisError> {
         let (Some(queue), Some(start)) = (self.left.front(), self.next.as_ref()) else { return Ok(None) };
         let begin = || queue.walk_jobs(&self.search, start.cursor);
@@ -167,7 +167,8 @@ impl Walk {
 
     /// Returns how far it is. Counts the jobs, if that is needed and was not done before.
     pub(crate) async fn facts(&mut self) -> Facts {
-        let (complete, looked_at) = (self.next.is_none(), self.facts.looked_at);
+        let complete = self.next.is_none() && self.facts.unread.is_empty();
+        let looked_at = self.facts.looked_at;
         let total = if complete && self.is_whole { Some(looked_at) } else { self.total().await };
         // Jobs may have arrived since they were counted.
         let of = total.map(|total| total.max(looked_at));

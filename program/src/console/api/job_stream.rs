@@ -121,8 +121,8 @@ impl Reading {
             self.left = self.left.saturating_sub(rows.len() as u64);
             is_over = self.is_over();
         }
-        let interrupted = is_over && self.left > 0 && self.walk.next().is_some();
-        let facts = Facts { interrupted, ..self.walk.facts().await };
+        let mut facts = self.walk.facts().await;
+        facts.interrupted = is_over && self.left > 0 && self.walk.next().is_some();
         let next = self.walk.next().map(ToString::to_string);
         write(text, &Line::Progress(Progress { found: self.found, next, facts }));
         Ok(is_over)

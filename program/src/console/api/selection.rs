@@ -27,9 +27,9 @@ pub(super) struct Selection {
     error: Option<String>,
     /// Only jobs whose id begins like this.
     id_prefix: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, at this instant or later.
+    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, or as long ago as this at most, such as `90m`.
     since: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, before this instant.
+    /// Only jobs that were accepted, or dead jobs that died, before this instant, or longer ago than this.
     until: Option<String>,
     /// Only jobs that were accepted, or dead jobs that died, longer ago than this, such as `2h`.
     older_than: Option<String>,

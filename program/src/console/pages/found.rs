@@ -108,11 +108,11 @@ impl Found {
     /// What stands in place of the jobs if there are none: that there are none only if the page has looked at everything.
     fn nothing(&self, frame: &Frame) -> String {
         let read = grouped(self.facts.looked_at);
-        match (self.next.is_some(), self.goes_on, self.facts.of) {
-            (true, _, Some(of)) => frame.fill("found.none_of", &[("read", &read), ("of", &grouped(of))]),
-            (true, _, None) => frame.fill("found.none_yet", &[("read", &read)]),
-            (false, true, _) => frame.t("found.no_more").to_owned(),
-            (false, false, _) => frame.t("found.none").to_owned(),
+        match (self.facts.complete, self.goes_on, self.facts.of) {
+            (true, false, _) => frame.t("found.none").to_owned(),
+            (true, true, _) => frame.t("found.no_more").to_owned(),
+            (false, _, Some(of)) => frame.fill("found.none_of", &[("read", &read), ("of", &grouped(of))]),
+            (false, _, None) => frame.fill("found.none_yet", &[("read", &read)]),
         }
     }
 
@@ -135,10 +135,10 @@ impl Found {
         let where_to =
             [("queues", names.join(", ")), ("searched", searched), ("of", of), ("states", states.join(", "))];
         let where_to = where_to.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let rest = match (self.next.is_some(), self.goes_on) {
+        let rest = match (self.next.is_some(), self.facts.complete && !self.goes_on) {
             (true, _) => "found.more",
-            (false, true) => "found.rest",
-            (false, false) => "found.all",
+            (false, false) => "found.rest",
+            (false, true) => "found.all",
         };
         format!("{looked}. {} {}", frame.fill("found.where", &where_to), frame.t(rest))
     }

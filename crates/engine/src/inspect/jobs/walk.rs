@@ -191,13 +191,15 @@ impl JobWalk {
     async fn page_with_fields(&mut self, most: usize) -> Result<(JobPage, Vec<Option<Envelope>>), Error> {
         let now = self.queue.clock().await?;
         let (mut page, mut found) = (JobPage { now, ..JobPage::default() }, Vec::new());
-        // Most places are empty.
         while self.ahead.is_empty()
-            && page.read == 0
-            && page.unread.is_none()
             && let Some(at) = self.from
         {
             self.read_ahead(at, &mut page).await?;
+            // Most places are empty. A scan of records may find nothing for long, so a page has only one of its portions.
+            let goes_on_there = self.from.is_some_and(|from| from.place == at.place);
+            if goes_on_there || page.read > 0 || page.unread.is_some() {
+                break;
+            }
         }
         while page.jobs.len() < most.max(1)
             && let Some(ahead) = self.ahead.pop_front()
