@@ -62,7 +62,7 @@ pub(crate) struct Facts {
     /// True if everything was looked at. Only then has a search that found nothing shown that there is nothing.
     pub(crate) complete: bool,
     /// How many jobs were looked at, for programs that do not know `looked_at`.
-    pub(super) read: u64,
+    pub(crate) read: u64,
     /// How many could not be decided because their payload is too large.
     pub(crate) too_large: u64,
     /// How many could not be decided because their payload or their record cannot be read.

@@ -216,3 +216,22 @@ pub(super) fn place(frame: &Frame, job: &FoundJob, now: Timestamp) -> String {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::tests_frame;
+    use super::*;
+
+    #[test]
+    fn a_page_says_that_there_are_none_only_if_it_has_looked_at_all() {
+        let frame = tests_frame();
+        let nothing = |of, complete| {
+            let facts = Facts { looked_at: 62_000, of, complete, ..Facts::default() };
+            Found { facts, ..Found::default() }.nothing(&frame)
+        };
+        let yet = "No job was found yet: 62,000 of about 1,200,000 were looked at.";
+        assert_eq!(nothing(Some(1_200_000), false), yet);
+        assert_eq!(nothing(None, false), "No job was found yet: 62,000 were looked at.");
+        assert_eq!(nothing(Some(62_000), true), "No jobs were found here.");
+    }
+}

@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 
+use fred::clients::{Client, Pipeline};
 use fred::interfaces::{ClientLike, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use super::cursor::{JobCursor, Place, RoomTurn};
-use super::places::{MOST, PAGE_BYTES, is_of_another_type, of_entry};
+use super::places::{MOST, PAGE_BYTES, of_entry};
 use super::{FoundJob, JobSearch, Portion};
 use crate::client::decode;
 use crate::client::error::Error;
@@ -217,9 +218,9 @@ impl Queue {
             for key in keys {
                 let _queued: () = Box::pin(pipeline.xlen(key)).await?;
             }
-            Ok(Box::pin(pipeline.try_all::<Value>()).await)
+            replies(&pipeline, wanted).await
         };
-        let replies = readable("xlen", self.link.ask("xlen", all).await?, wanted)?;
+        let replies = self.link.ask("xlen", all).await?;
         Ok(replies.into_iter().map(|reply| reply.as_ref().and_then(decode::number)).collect())
     }
 
@@ -240,31 +241,27 @@ impl Queue {
             for (key, from, count) in ranges {
                 let _queued: () = Box::pin(pipeline.xrange(key, from, "+", Some(count))).await?;
             }
-            Ok(Box::pin(pipeline.try_all::<Value>()).await)
+            replies(&pipeline, wanted).await
         };
-        let replies = readable("xrange", self.link.ask("xrange", all).await?, wanted)?;
+        let replies = self.link.ask("xrange", all).await?;
         let entries = |reply: Value| decode::entries("xrange", &reply, Lane::Normal);
         replies.into_iter().map(|reply| reply.map(entries).transpose()).collect()
     }
 }
 
-/// The replies to a pipeline; `None` where a key has another type.
-fn readable(
-    command: &'static str,
-    replies: Vec<Result<Value, fred::error::Error>>,
+/// Sends the commands of a pipeline. The reply is `None` where a key has another type. If there is no answer, the client has one
+/// error for all of them.
+async fn replies(
+    pipeline: &Pipeline<Client>,
     wanted: usize,
-) -> Result<Vec<Option<Value>>, Error> {
-    if replies.len() != wanted {
-        return Err(Error::contract(command, format!("{} replies to {wanted} commands", replies.len())));
-    }
-    let reply = |reply: Result<Value, fred::error::Error>| match reply {
+) -> Result<Vec<Option<Value>>, fred::error::Error> {
+    let replies = Box::pin(pipeline.try_all::<Value>()).await.into_iter().map(|reply| match reply {
         Ok(reply) => Ok(Some(reply)),
-        Err(error) => match Error::from_client(command, &error) {
-            error if is_of_another_type(&error) => Ok(None),
-            error => Err(error),
-        },
-    };
-    replies.into_iter().map(reply).collect()
+        Err(error) if error.details().contains("WRONGTYPE") => Ok(None),
+        Err(error) => Err(error),
+    });
+    let replies = replies.collect::<Result<Vec<_>, _>>()?;
+    if replies.len() == wanted { Ok(replies) } else { Err(fred::error::Error::new_canceled()) }
 }
 
 #[cfg(test)]
