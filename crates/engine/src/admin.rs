@@ -11,7 +11,7 @@
 //! | [`Queue::campaigns`](crate::Queue::campaigns) | [`Campaigns`]: bulk replays that the fleet carries out |
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
 //! | [`Queue::bulk`](crate::Queue::bulk) | [`BulkJobs`]: cancel, hasten or move the jobs that a filter matches |
-//! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
+//! | [`Queue::walk_jobs`](crate::Queue::walk_jobs) | [`JobWalk`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
 //! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
 //! | [`Queue::samples`](crate::Queue::samples), [`Queue::type_stats`](crate::Queue::type_stats) | [`Sample`], [`TypeStats`]: what happened lately, for charts |
@@ -52,10 +52,10 @@ pub use crate::{
     BulkTally, BulkTerms, Campaign, CampaignError, Campaigns, Cancellation, Consumer, Cron, CronStatus,
     CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided, Delayed, DelayedEdit,
     DelayedJob, DeletedPage, DeletionLog, Drain, DrainOutcome, Due, EditError, EventStream, Evicted,
-    FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch, Joined, Kept,
-    KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES,
-    Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent, PastIncident, Progress,
-    QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage, Selection, SelectionPlan,
-    Server, Status, Step, StepLedgers, StepsStatus, TypeFigures, TypeStats, UnknownType, Unread, Upcoming,
-    WIRE_VERSION, WorkerInfo, stream_name,
+    FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch, JobWalk,
+    Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits, Listed,
+    LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent, PastIncident,
+    Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage, Selection,
+    SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures, TypeStats, UnknownType,
+    Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };

@@ -80,7 +80,7 @@ pub use inspect::events::{EventStream, PastEvent};
 pub use inspect::history::{Attempt, LogLine, Progress};
 pub use inspect::holdings::{Holdings, JobHolder};
 pub use inspect::holdings::{RunningAttempt, shown as attempts_text};
-pub use inspect::jobs::{FoundJob, JobCursor, JobPage, JobSearch};
+pub use inspect::jobs::{FoundJob, JobCursor, JobPage, JobSearch, JobWalk};
 pub use inspect::pools::PoolDown;
 pub use inspect::seek::EntrySearch;
 pub use inspect::server::{Listed, Missing, Server, WorkerInfo};

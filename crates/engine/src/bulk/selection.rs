@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::client::error::Error;
 use crate::job::filter::Filter;
 use crate::job::{Envelope, QueueName, State, Timestamp};
-use crate::{FoundJob, JobCursor, JobPage, JobSearch, Queue};
+use crate::{FoundJob, JobPage, JobSearch, Queue};
 
 /// How many jobs of a plan are shown as a sample.
 const SAMPLE: usize = 5;
@@ -198,14 +198,15 @@ impl BulkJobs<'_> {
         selection: &BulkSelection,
         mut progress: impl FnMut(u64),
     ) -> Result<BulkPlan, Error> {
-        let (search, mut counts) = (selection.search(selection.states.clone()), Counts::default());
-        let (mut from, mut read): (Option<JobCursor>, u64) = (None, 0);
+        let (mut counts, mut read) = (Counts::default(), 0);
+        let mut walk = self.queue.walk_jobs(&selection.search(selection.states.clone()), None);
         loop {
-            let page = self.queue.find_jobs(&search, from).await?;
-            (read, from) = (read + page.read, page.next);
+            let page = walk.page(usize::MAX).await?;
+            let is_last = page.next.is_none();
+            read += page.read;
             counts.take(selection, page);
             progress(read);
-            if from.is_none() {
+            if is_last {
                 return Ok(counts.plan());
             }
         }

@@ -10,7 +10,7 @@ use streamfleet::job::QueueName;
 use streamfleet_service::config::nearest;
 
 use crate::console::problem::Problem;
-use crate::filter::{FilterArgs, LetterArgs};
+use crate::filter::Conditions;
 use crate::times;
 
 /// The most items of a page …
@@ -27,13 +27,6 @@ pub(super) struct Asked {
     pairs: VecDeque<(String, String)>,
     /// The names that were asked for.
     known: Vec<&'static str>,
-}
-
-/// Which jobs or letters a request means.
-#[derive(Debug, Default)]
-pub(super) struct Conditions {
-    pub(super) jobs: FilterArgs,
-    pub(super) letters: LetterArgs,
 }
 
 impl Asked {
@@ -98,11 +91,19 @@ impl Asked {
     ///
     /// [`Problem`] that names the parameter.
     pub(super) fn limit(&mut self) -> Result<u64, Problem> {
-        let limit = self.one("limit", |value| {
+        Ok(self.given_limit()?.unwrap_or(USUAL))
+    }
+
+    /// How many items the answer may have, if the request says it.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] that names the parameter.
+    pub(super) fn given_limit(&mut self) -> Result<Option<u64>, Problem> {
+        self.one("limit", |value| {
             let limit = value.parse::<u64>().ok().filter(|limit| (1..=MOST).contains(limit));
             limit.ok_or_else(|| format!("it must be a number from 1 to {MOST}"))
-        });
-        Ok(limit?.unwrap_or(USUAL))
+        })
     }
 
     /// A duration, at most this long.
@@ -139,14 +140,9 @@ impl Asked {
     /// [`Problem`] that names the parameter.
     pub(super) fn conditions(&mut self) -> Result<Conditions, Problem> {
         let mut conditions = Conditions::default();
-        for name in FilterArgs::NAMES {
+        for name in Conditions::names() {
             for value in self.many(name) {
-                conditions.jobs.set(name, &value).map_err(|why| wrong(name, why))?;
-            }
-        }
-        for name in LetterArgs::NAMES {
-            for value in self.many(name) {
-                conditions.letters.set(name, &value).map_err(|why| wrong(name, why))?;
+                conditions.set(name, &value).map_err(|why| wrong(name, why))?;
             }
         }
         Ok(conditions)
@@ -206,8 +202,7 @@ mod tests {
         let mut query = asked("type=mail.*&where=payload.a%3D1&where=h.b%3D2&reason=fatal");
         let conditions = query.conditions().unwrap();
         query.end().unwrap();
-        let filter =
-            conditions.letters.add_to(conditions.jobs.filter(&times::Clock::utc()).unwrap()).unwrap();
+        let filter = conditions.filter().unwrap();
         assert_eq!(filter.to_string(), "--type 'mail.*' --where payload.a=1 --where h.b=2 --reason fatal");
     }
 

@@ -20,6 +20,7 @@ mod fleet;
 mod gates;
 mod incidents;
 mod job;
+mod job_stream;
 mod jobs;
 mod letter_edits;
 mod letters;

@@ -7,11 +7,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use streamfleet_engine::admin::Filter;
 
-use super::asked::Conditions;
 use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::times::Clock;
+use crate::filter::Conditions;
 
 /// What stands in place of a hidden text.
 const HIDDEN: &str = "***";
@@ -87,11 +86,11 @@ impl<'a> View<'a> {
         let mask = self.site.mask();
         // By asking often enough whether a value is greater than another one, a person would learn it.
         let looks_behind = |filter: Filter| filter.looks_at(|name| mask.hides(name));
-        if !mask.is_empty() && conditions.jobs.filter(&Clock::utc()).is_ok_and(looks_behind) {
+        if !mask.is_empty() && conditions.filter().is_ok_and(looks_behind) {
             let why = "a condition may look at fields that are masked for everybody: leave it out";
             return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why.to_owned()));
         }
-        let Some(name) = conditions.jobs.prying().filter(|_| !self.person.sees_payloads()) else {
+        let Some(name) = conditions.private().filter(|_| !self.person.sees_payloads()) else {
             return Ok(());
         };
         Err(forbidden(&format!("the condition {name} looks into payloads, headers or errors")))

@@ -185,7 +185,7 @@ fn page<'a>(
         tabs: TABS.map(|(one, key, _)| (key, here().with("tab", one).to_string(), one == tab)).into(),
         tab,
         conditions: criteria.fields(frame, tab == "dead"),
-        jobs: found.table(frame, false).or(frame.t("found.none")),
+        jobs: found.table(frame, false),
         summary: found.summary(frame),
         remarks: found.remarks.clone(),
         next: found.next.as_ref().map(next),
