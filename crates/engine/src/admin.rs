@@ -50,8 +50,8 @@ pub use crate::{
     DecideError, Decided, Delayed, DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Due, EditError,
     EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage,
     JobSearch, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits,
-    Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent,
-    PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage,
-    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures, TypeStats,
-    UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    LetterSearch, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction,
+    PastEvent, PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample,
+    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures,
+    TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };
