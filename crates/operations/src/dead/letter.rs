@@ -158,7 +158,12 @@ impl Kept {
     pub fn of(letter: EntryId, limits: LetterLimits) -> Self {
         let written = Timestamp::from_ms(letter.ms).unwrap_or_default();
         let at = limits.retention.map(|retention| written.after(retention));
-        Self { expires_at: at.map(rfc3339), expires_at_ms: at.map(Timestamp::as_ms), dead_max: limits.most, at }
+        Self {
+            expires_at: at.map(rfc3339),
+            expires_at_ms: at.map(Timestamp::as_ms),
+            dead_max: limits.most,
+            at,
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod incidents;
 mod job;
 mod jobs;
 mod letter_edits;
+mod letter_export;
 mod letters;
 mod names;
 mod pauses;
@@ -40,7 +41,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 
-pub(super) use self::desk::{Desk, Work, asked_by};
+pub(super) use self::desk::{Desk, Work, asked_by, within};
 pub(super) use self::sent::announced;
 pub(super) use self::submit::check_own_id;
 pub(super) use self::weight::hold_decoded;
@@ -75,6 +76,7 @@ fn operations() -> Routes {
         .with(bulk::routes())
         .with(letters::routes())
         .with(letter_edits::routes())
+        .with(letter_export::routes())
         .with(campaigns::routes())
         .with(gates::routes())
         .with(recurring::routes())
