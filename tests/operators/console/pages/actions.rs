@@ -150,7 +150,7 @@ fn letters_are_dropped_one_by_one_or_by_a_filter_with_the_name_of_the_queue() {
     assert_eq!(refused.status, 422);
     done(&mut browser, "/queues/mail/dead-drop?type=other", &[("queue", "mail")]);
     assert_eq!(json(&server, &["dead", "list", "--queue", "mail"])["total"], 0);
-    assert_eq!(audited(&server), ["dead drop", "dead drop"]);
+    assert_eq!(audited(&server).iter().filter(|what| *what == "dead drop").count(), 2, "each is noted once");
 }
 
 #[test]
