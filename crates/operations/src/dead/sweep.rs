@@ -85,6 +85,13 @@ impl Swept {
         self.done() + self.failed
     }
 
+    /// Whether a letter was replayed or dropped, or may have been: an answer may be lost.
+    fn has_changed(&self) -> bool {
+        let may_have_run =
+            |failure: &Error| matches!(failure, Error::Redis { error, .. } if error.may_have_run());
+        self.done() > 0 || self.failure.as_ref().is_some_and(may_have_run)
+    }
+
     /// How it ended, for the audit.
     fn outcome(&self) -> &'static str {
         match (&self.failure, self.interrupted) {
@@ -154,7 +161,7 @@ fn target(action: Action, letters: &Letters) -> Action {
 
 /// Notes what was done, if anything was.
 async fn noted(queue: &Queue, action: Action, swept: Swept) -> Noted<Swept> {
-    if swept.done() == 0 {
+    if !swept.has_changed() {
         return Noted::of_nothing(swept);
     }
     let action = action.count(swept.done()).outcome(swept.outcome());
