@@ -9,7 +9,7 @@ use streamfleet::job::{Encoding, EntryId, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::{DeadLetter, Noted};
 use streamfleet_operations::dead::{
-    self, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Replay, Swept,
+    self, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Sweep, Swept,
 };
 use streamfleet_operations::{self as operations, Actor, Control, List};
 use utoipa_axum::routes;
@@ -199,18 +199,29 @@ async fn replay_letter(
     mut asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let all = asked.one("steps", |value| match value {
-        "failed" => Ok(false),
-        "all" => Ok(true),
+    let way = asked.one("steps", |value| match value {
+        "failed" => Ok(Sweep::Replay),
+        "all" => Ok(Sweep::ReplayAllSteps),
         _ => Err("it must be failed or all"),
     });
-    let all = all?.unwrap_or(false);
+    let way = way?.unwrap_or(Sweep::Replay);
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let input = Replay { letters: Letters::Named(vec![id]), all_steps: all };
-    let (actor, stop) = (Actor::new(person.name(), &reason), Shutdown::new());
-    let replayed = dead::replay(&queue, &actor, &input, Control { stop: &stop, progress: &|_| {} }).await;
-    View::of(&person, &site).json(&one(replayed)?)
+    sweep(&site, &person, &place, way, &reason).await
+}
+
+/// Replays or drops the one letter that a request names.
+async fn sweep(
+    site: &Site,
+    person: &Person,
+    place: &Place,
+    way: Sweep,
+    reason: &str,
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = (place.queue(site)?, place.get::<JobId>("letter")?);
+    let (actor, stop) = (Actor::new(person.name(), reason), Shutdown::new());
+    let control = Control { stop: &stop, progress: &|_| {} };
+    let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![id]), control).await;
+    View::of(person, site).json(&one(swept)?)
 }
 
 /// What became of the one letter that a request names, if it was replayed or dropped.
@@ -239,9 +250,5 @@ async fn drop_letter(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let (actor, stop) = (Actor::new(person.name(), &reason), Shutdown::new());
-    let control = Control { stop: &stop, progress: &|_| {} };
-    let dropped = dead::drop_letters(&queue, &actor, &Letters::Named(vec![id]), control).await;
-    View::of(&person, &site).json(&one(dropped)?)
+    sweep(&site, &person, &place, Sweep::Drop, &reason).await
 }
