@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use streamfleet::job::{Encoding, EntryId, JobId};
 use streamfleet::{Queue, Shutdown};
-use streamfleet_engine::admin::{DeadLetter, Noted};
+use streamfleet_engine::admin::DeadLetter;
 use streamfleet_operations::dead::{
     self, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Sweep, Swept,
 };
@@ -221,11 +221,6 @@ async fn sweep(
     let (actor, stop) = (Actor::new(person.name(), reason), Shutdown::new());
     let control = Control { stop: &stop, progress: &|_| {} };
     let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![id]), control).await;
-    View::of(person, site).json(&one(swept)?)
-}
-
-/// What became of the one letter that a request names, if it was replayed or dropped.
-fn one(swept: Noted<Swept>) -> Result<Swept, Problem> {
     let mut swept = done(Ok(swept))?;
     if let Some(failure) = swept.failure.take() {
         return Err(failure.into());
@@ -235,7 +230,7 @@ fn one(swept: Noted<Swept>) -> Result<Swept, Problem> {
     }
     match swept.remarks.first() {
         Some(remark) => Err(Problem::not_found(remark)),
-        None => Ok(swept),
+        None => View::of(person, site).json(&swept),
     }
 }
 
