@@ -151,6 +151,28 @@ fn a_sweep_ends_where_redis_refuses_a_whole_page_and_counts_what_it_did() {
 }
 
 #[test]
+fn a_signal_stops_a_sweep_between_two_pages_and_what_was_done_is_noted() {
+    const LETTERS: u64 = 10_000;
+    let server = RedisServer::start();
+    let add = "for nth = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
+    server.cmd(&["EVAL", add, "1", DEAD, &LETTERS.to_string()]);
+    let left = || redis::from_redis_value::<u64>(server.cmd(&["XLEN", DEAD])).unwrap();
+    let command = launch(&server, &["dead", "drop", "--all", "--yes", "--json"]).start();
+    until("the first letters to be dropped", SOON, || left() < LETTERS);
+    command.term();
+    let status = command.wait_exit(SOON);
+    let swept: Value = serde_json::from_str(&command.stdout()).unwrap();
+    let dropped = swept["dropped"].as_u64().unwrap();
+    assert_eq!((status.code(), &swept["interrupted"]), (Some(1), &true.into()), "{}", command.stderr());
+    assert_eq!(dropped + left(), LETTERS, "{swept}");
+    let audit = json(&server, &["audit"])["items"].clone();
+    assert_eq!(
+        (audit.as_array().map(Vec::len), &audit[0]["count"], &audit[0]["outcome"]),
+        (Some(1), &dropped.into(), &"interrupted".into())
+    );
+}
+
+#[test]
 fn the_pages_of_a_list_count_each_unreadable_letter_once() {
     let server = RedisServer::start();
     for payload in ["1", "{", "{\"a\":1}", "{", "{", "{\"a\":1}", "{"] {
