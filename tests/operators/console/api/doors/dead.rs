@@ -31,7 +31,11 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         look(&DEAD_LIST, &["dead", "list", "--queue", "{queue}"], "queues/{queue}/dead"),
         look(&DEAD_GROUPS, &["dead", "groups", "--queue", "{queue}"], "queues/{queue}/dead/groups"),
-        look(&DEAD_SHOW, &["dead", "show", LETTER, "--queue", "{queue}"], "queues/{queue}/dead/1700000000000-0"),
+        look(
+            &DEAD_SHOW,
+            &["dead", "show", LETTER, "--queue", "{queue}"],
+            "queues/{queue}/dead/1700000000000-0",
+        ),
         look(
             &DEAD_EXPORT,
             &["dead", "export", "--all", "--queue", "{queue}"],
