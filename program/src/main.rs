@@ -63,7 +63,8 @@ use times::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 8] = ["worker", "dev", "console", "jobs", "cancel", "run-now", "move", "queues"];
+const SERVING: [&str; 9] =
+    ["worker", "dev", "console", "jobs", "cancel", "run-now", "move", "queues", "dead"];
 
 /// Examples, and the exit codes, which scripts may rely on.
 const AFTER_HELP: &str = "\
@@ -214,7 +215,9 @@ impl Command {
         let is_bulk = matches!(self, Self::Cancel(_) | Self::RunNow(_) | Self::Move(_));
         let is_console = matches!(self, Self::Console(args) if args.serves());
         let is_drastic = matches!(self, Self::Queues(args) if args.serves());
-        is_bulk || is_console || is_drastic || matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_))
+        let is_sweep = matches!(self, Self::Dead(args) if args.serves());
+        let is_other = matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_));
+        is_bulk || is_console || is_drastic || is_sweep || is_other
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {

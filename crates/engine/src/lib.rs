@@ -68,7 +68,7 @@ pub use dead::edit::{EditError, LetterEdit};
 pub use dead::groups::{DeadGroup, DeadGroups};
 pub use dead::letter::{DeadLetter, DeadLetters, Evicted, LetterLimits};
 pub use dead::replay::Replayed;
-pub use dead::selection::{SelectedPage, Selection, SelectionPlan};
+pub use dead::selection::{LetterSearch, SelectedPage, Selection, SelectionPlan};
 pub use gates::admit::Admitted;
 pub use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK, MAX_ROOMS};
 pub use gates::rules::{GateStatus, Gates, Room};

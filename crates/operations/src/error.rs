@@ -1,5 +1,7 @@
 //! Why an operation was not carried out.
 
+use std::borrow::Cow;
+
 use streamfleet::RedisError;
 
 /// Why an operation was not carried out.
@@ -9,8 +11,8 @@ pub enum Error {
     /// A field of the input cannot be used. Nothing was done.
     #[error("{why}")]
     Invalid {
-        /// The field, as the body of the API names it; `body` for the input as a whole.
-        field: &'static str,
+        /// The field, as the body of the API names it, such as `rate` or `set/1`; `body` for the input as a whole.
+        field: Cow<'static, str>,
         /// What is wrong with it, and what to do.
         why: String,
     },
@@ -36,8 +38,8 @@ pub enum Error {
 
 impl Error {
     /// Says that a field of the input cannot be used.
-    pub fn invalid(field: &'static str, why: impl Into<String>) -> Self {
-        Self::Invalid { field, why: why.into() }
+    pub fn invalid(field: impl Into<Cow<'static, str>>, why: impl Into<String>) -> Self {
+        Self::Invalid { field: field.into(), why: why.into() }
     }
 
     /// Says what Redis did not do.

@@ -5,6 +5,8 @@
 //! each needs. What goes wrong is one [`Error`], which each door words in its own way.
 
 mod actor;
+mod control;
+pub mod dead;
 mod error;
 pub mod gates;
 mod list;
@@ -13,6 +15,7 @@ mod role;
 pub mod times;
 
 pub use actor::Actor;
+pub use control::Control;
 pub use error::Error;
 pub use list::{List, NoFacts};
 pub use operation::*;

@@ -36,6 +36,20 @@ macro_rules! operations {
 }
 
 operations! {
+    /// Lists dead letters.
+    DEAD_LIST = "dead list", Viewer, None;
+    /// Counts dead letters by what killed their jobs.
+    DEAD_GROUPS = "dead groups", Viewer, None;
+    /// Shows a dead letter with all its fields.
+    DEAD_SHOW = "dead show", Viewer, None;
+    /// Writes out dead letters with all their fields.
+    DEAD_EXPORT = "dead export", Viewer, None;
+    /// Changes a dead letter before it is replayed.
+    DEAD_EDIT = "dead edit", Operator, Change;
+    /// Runs the jobs of dead letters again.
+    DEAD_REPLAY = "dead replay", Operator, Long;
+    /// Deletes dead letters and their jobs.
+    DEAD_DROP = "dead drop", Operator, Long;
     /// Lists the gates of a queue.
     GATES_LIST = "gates list", Viewer, None;
     /// Sets the limits of a gate.

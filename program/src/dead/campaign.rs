@@ -4,9 +4,11 @@ use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::job::QueueName;
 use streamfleet_engine::admin::{CampaignError, CampaignRules};
+use streamfleet_operations::DEAD_REPLAY;
+use streamfleet_operations::dead::Sweep;
 
 use super::plan;
-use super::sweep::{Args, SweepAction};
+use super::sweep::Args;
 use crate::exit::Exit;
 use crate::{Context, Wrong, actor, output};
 
@@ -85,7 +87,7 @@ pub(super) async fn start(
     context: &Context,
 ) -> anyhow::Result<Exit> {
     let filter = args.letters.filter(&context.clock)?;
-    args.check(&filter, SweepAction::Replay)?;
+    args.check(&filter, Sweep::Replay)?;
     if !args.ids.is_empty() {
         return Err(
             Wrong("a campaign selects dead letters by a filter or --all, not by ids".to_owned()).into()
@@ -94,11 +96,11 @@ pub(super) async fn start(
     let queue = context.broker().await?.queue(queue);
     let selection = queue.dead_letters().select(filter).await.context("failed to read the dead letters")?;
     let target = if selection.filter.is_empty() { "--all".to_owned() } else { selection.filter.to_string() };
-    let mut action = args.actor.action("dead replay").target(target);
+    let mut action = super::actor(&args.actor)?.action(&DEAD_REPLAY).target(target);
     if !args.yes {
         let planned = plan::show(&queue, &selection, context).await?;
-        if planned > 0 && !plan::confirmed("Begin a campaign that replays", planned, &queue)? {
-            return Err(anyhow::anyhow!("cancelled: nothing was changed"));
+        if planned > 0 {
+            plan::confirm("Begin a campaign that replays", planned, &queue, context).await?;
         }
         action = action.count(planned);
     }

@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::job::{Encoding, JobId, JobType};
-use streamfleet_engine::admin::{DeadLetter, EditError, LetterEdit, unpacked};
+use streamfleet_engine::admin::{DeadLetter, LetterEdit, unpacked};
+use streamfleet_operations::dead::{self, Edit, Edited, encoding, find};
 use tempfile::TempDir;
 
-use crate::actor::{self, ActorArgs};
+use crate::actor::{ActorArgs, told};
 use crate::exit::Exit;
 use crate::output;
 use crate::{Context, Wrong, enqueue};
@@ -49,25 +49,12 @@ pub(super) struct Args {
     actor: ActorArgs,
 }
 
-/// The edited letter, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = LetterEdited)]
-pub(crate) struct Report {
-    /// The letter that took the place of the other one.
-    pub(crate) letter: String,
-    pub(crate) former: String,
-    pub(crate) id: String,
-    pub(crate) queue: String,
-}
-
 /// Edits the letter. Without any change in the arguments, an editor shows its payload.
 pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
-    let Some(letter) = super::find(queue, &args.id).await? else {
-        super::report_missing(queue, &args.id).await?;
-        return Ok(Exit::NotFound);
-    };
-    let (edit, folder) = match args.edit(&letter)? {
-        Some(edit) => (edit, None),
+    let (actor, schemas) = (super::actor(&args.actor)?, context.schemas()?);
+    let letter = find(queue, &args.id).await?;
+    let (changes, folder) = match args.edit(&letter)? {
+        Some(changes) => (changes, None),
         None => match edited_by_hand(&letter).await? {
             Some((payload, folder)) => (LetterEdit::default().payload(payload), Some(folder)),
             None => {
@@ -76,32 +63,12 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
             }
         },
     };
-    if let Err(wrong) = check_schema(&edit, &letter, context) {
-        if let Some(folder) = folder {
-            keep(folder);
-        }
-        return Err(wrong.into());
-    }
-    let edited = queue.dead_letters().edit(&letter, &edit, &args.actor.action("dead edit")).await;
+    let edit = Edit { letter: &letter, changes: &changes, schemas: &schemas };
+    let edited = dead::edit(queue, &actor, &edit).await;
     if let (Err(_), Some(folder)) = (&edited, folder) {
         keep(folder);
     }
-    let edited = match edited {
-        Ok(edited) => actor::told(edited),
-        Err(EditError::Redis(error)) => return Err(error).context("failed to edit the dead letter"),
-        Err(error @ (EditError::Gone(_) | EditError::Edited(_))) => {
-            output::print_stderr(&error.to_string());
-            return Ok(Exit::NotFound);
-        }
-        Err(error) => return Err(Wrong(error.to_string()).into()),
-    };
-    let report = Report {
-        letter: edited.to_string(),
-        former: letter.entry.to_string(),
-        id: letter.job().to_string(),
-        queue: queue.name().to_string(),
-    };
-    context.output.print_named(&report, |report| vec![report.letter.clone()], show)?;
+    context.output.print_named(&told(edited?), |edited| vec![edited.letter.clone()], show)?;
     Ok(Exit::Done)
 }
 
@@ -133,28 +100,6 @@ impl Args {
             edit = edit.field(name, value);
         }
         Ok(Some(edit))
-    }
-}
-
-/// Refuses an edit after which the payload does not fit the schema of its type.
-fn check_schema(edit: &LetterEdit, letter: &DeadLetter, context: &Context) -> Result<(), Wrong> {
-    if !edit.changes_payload() {
-        return Ok(());
-    }
-    let schemas = context.schemas()?;
-    // Carrying out the edit reports what else is wrong with it.
-    let Ok(job) = edit.job(letter) else { return Ok(()) };
-    let checked = schemas.check(&job.job_type, &job.payload, job.encoding);
-    let refused =
-        |invalid| Wrong(format!("the payload does not fit the schema of {}: {invalid}", job.job_type));
-    checked.map_err(refused)
-}
-
-/// The encoding that a letter names. One that does not exist is treated as raw bytes.
-pub(crate) fn encoding(letter: &DeadLetter) -> Encoding {
-    match letter.text("encoding").as_str() {
-        "" => Encoding::Json,
-        name => Encoding::parse(name).unwrap_or(Encoding::Raw),
     }
 }
 
@@ -246,10 +191,9 @@ fn encoded(text: Vec<u8>, encoding: Encoding) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-fn show(report: &Report) -> String {
+fn show(Edited { letter, id, queue, .. }: &Edited) -> String {
     format!(
-        "{} is now the dead letter {}; to run it: streamfleet dead replay {} --queue {}",
-        report.id, report.letter, report.letter, report.queue
+        "{id} is now the dead letter {letter}; to run it: streamfleet dead replay {letter} --queue {queue}"
     )
 }
 

@@ -1,9 +1,9 @@
 //! `dead export`: dead letters with all their fields, as JSON, one per line. Nothing is kept in memory but one page.
 
-use anyhow::Context as _;
 use streamfleet::Queue;
+use streamfleet_operations::dead::{self, LetterFields};
 
-use super::{Letters, show};
+use super::Letters;
 use crate::exit::Exit;
 use crate::output::{self, json_line};
 use crate::{Context, Wrong};
@@ -13,9 +13,6 @@ const EXAMPLES: &str = "\
 Examples:
   streamfleet dead export --all --queue mail > dead.ndjson
   streamfleet dead export --type mail.send --dead-reason fatal";
-
-/// What the error says if Redis fails.
-const FAILED: &str = "failed to read the dead letters";
 
 /// The ways to use `dead export`.
 const USAGE: &str = "\
@@ -41,25 +38,17 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
             Wrong("select the dead letters by a filter, or add --all for all of them".to_owned()).into()
         );
     }
-    let selection = queue.dead_letters().select(filter).await.context(FAILED)?;
-    let (mut after, mut undecided) = (None, 0);
-    loop {
-        let page = queue.dead_letters().selected(&selection, after).await.context(FAILED)?;
-        undecided += page.undecided;
-        for letter in &page.letters {
-            if !context.output.print_while_read(&json_line(&show::report(
-                letter,
-                queue,
-                &context.effective,
-            ))?)? {
+    let (mut export, limits) =
+        (dead::export(queue, filter).await?, super::limits(queue.name(), &context.effective));
+    while let Some(letters) = export.page(queue).await? {
+        for letter in &letters {
+            let line = json_line(&LetterFields::of(letter, queue, limits))?;
+            if !context.output.print_while_read(&line)? {
                 return Ok(Exit::Done);
             }
         }
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
     }
+    let undecided = export.undecided();
     if undecided > 0 {
         output::print_stderr(&format!(
             "{undecided} dead letters are left out: the filter cannot read their payloads"

@@ -1,16 +1,15 @@
 //! `dead groups`: the dead letters by what killed their jobs. As fast with a million letters as with one.
 
 use anyhow::Context as _;
-use serde::Serialize;
-use streamfleet::job::{DeadReason, QueueName, Timestamp};
+use streamfleet::job::{QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
-use streamfleet_engine::admin::DeadGroup;
+use streamfleet_operations::dead::{self, Group, GroupFacts, OTHER};
 
 use crate::Context;
 use crate::exit::Exit;
 use crate::output::{self, Column, List, Listing, Repeat, View};
 use crate::queues;
-use crate::times::{rfc3339, short};
+use crate::times::short;
 
 /// How `dead groups` is used.
 const EXAMPLES: &str = "\
@@ -18,9 +17,6 @@ Examples:
   streamfleet dead groups --queue mail
   streamfleet dead groups --recount
   streamfleet dead list --group 0b5ff10951f305e7";
-
-/// The name of the group that counts the letters of all groups beyond the table's size.
-pub(crate) const OTHER: &str = "other";
 
 /// The arguments of `dead groups`.
 #[derive(clap::Args)]
@@ -36,45 +32,8 @@ pub(super) struct Args {
     repeat: Repeat,
 }
 
-/// The groups, for JSON output.
-pub(crate) type Page = List<Group, Facts>;
-
-/// What is known about all groups, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = DeadGroupFacts)]
-pub(crate) struct Facts {
-    queue: String,
-    /// How many dead letters the queue has.
-    total: u64,
-    /// How many groups there are, also those beyond the limit.
-    groups: usize,
-    /// How many letters no group counts.
-    uncounted: u64,
-    /// How many letters are counted that do not exist.
-    #[serde(skip)]
-    overcounted: u64,
-}
-
-/// One group, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = DeadGroup)]
-pub(crate) struct Group {
-    group: String,
-    count: u64,
-    deaths: u64,
-    #[serde(rename = "type")]
-    job_type: Option<String>,
-    reason: Option<&'static str>,
-    first: String,
-    first_ms: u64,
-    last: String,
-    last_ms: u64,
-    /// The letter that was the last to die, unless it is gone.
-    letter: Option<String>,
-    error: String,
-    #[serde(skip)]
-    times: [Timestamp; 2],
-}
+/// The groups.
+type Page = List<Group, GroupFacts>;
 
 /// Lists the groups.
 pub(super) async fn run(
@@ -105,46 +64,13 @@ async fn recount(queue: &Queue, context: &Context) -> anyhow::Result<()> {
 
 async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     let now = queue.snapshot().await.context("failed to ask for the time")?.now;
-    let page = page(queue, args.limit).await?;
+    let page = dead::groups(queue, args.limit).await?;
     if page.facts.total == 0 && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
     let names = |page: &Page| page.items.iter().map(|group| group.group.clone()).collect();
     let text = context.output.rendered(&page, names, |page| show(page, now))?;
     Ok(remarks(&page).into_iter().fold(Listing::new(text), Listing::remark))
-}
-
-/// Reads the largest groups, at most this many.
-pub(crate) async fn page(queue: &Queue, limit: u64) -> anyhow::Result<Page> {
-    let dead = queue.dead_letters().groups().await.context("failed to read the groups")?;
-    let facts = Facts {
-        queue: queue.name().to_string(),
-        total: dead.letters,
-        groups: dead.groups.len(),
-        uncounted: dead.uncounted(),
-        overcounted: dead.overcounted(),
-    };
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let items = dead.groups.into_iter().take(limit).map(group).collect();
-    Ok(Page { items, next: None, facts, former: None })
-}
-
-/// Converts a group for JSON output.
-pub(crate) fn group(group: DeadGroup) -> Group {
-    Group {
-        group: group.fingerprint.unwrap_or_else(|| OTHER.to_owned()),
-        count: group.count,
-        deaths: group.deaths,
-        job_type: group.job_type.map(|name| name.to_string()),
-        reason: group.reason.map(DeadReason::as_str),
-        first: rfc3339(group.first),
-        first_ms: group.first.as_ms(),
-        last: rfc3339(group.last),
-        last_ms: group.last.as_ms(),
-        letter: group.sample.map(|letter| letter.to_string()),
-        error: group.error,
-        times: [group.first, group.last],
-    }
 }
 
 fn remarks(page: &Page) -> Vec<String> {
@@ -170,7 +96,7 @@ fn remarks(page: &Page) -> Vec<String> {
 }
 
 fn show(page: &Page, now: Timestamp) -> View {
-    let Facts { queue, total, groups, .. } = &page.facts;
+    let GroupFacts { queue, total, groups, .. } = &page.facts;
     if page.items.is_empty() {
         return format!("the queue {queue} has {total} dead letters in 0 groups").into();
     }

@@ -5,7 +5,6 @@ mod campaign;
 mod edit;
 mod export;
 mod groups;
-mod kept;
 mod list;
 mod plan;
 mod replay;
@@ -14,34 +13,38 @@ mod sweep;
 mod watch;
 
 pub(crate) use campaign::Report as CampaignBegun;
-pub(crate) use edit::{Report as LetterEdited, encoding};
-pub(crate) use groups::{Group, Page as GroupPage, group, page as groups_page};
-pub(crate) use kept::Kept;
-pub(crate) use list::{Page as LetterPage, Wanted as WantedLetters, page as letters_page};
-pub(crate) use show::{Report as LetterReport, report as letter_report};
-pub(crate) use sweep::Swept;
 
-use anyhow::Context as _;
-use streamfleet::job::{EntryId, JobId, QueueName};
-use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{DeadLetter, Filter};
+use streamfleet::job::{DeadReason, JobId, QueueName};
+use streamfleet_engine::admin::{Filter, LetterLimits};
+use streamfleet_operations::Actor;
+use streamfleet_operations::dead::Sweep;
+use streamfleet_service::config::Effective;
 
+use super::actor::ActorArgs;
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
 use super::times::Clock;
-use super::{Context, Wrong, output, status};
+use super::{Context, Wrong};
 
 /// The arguments of `dead`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  streamfleet dead groups --queue mail\n  streamfleet dead replay --type mail.send --rate 50/s --canary 5"
+    after_help = "Examples:\n  streamfleet dead --queue mail\n  streamfleet dead groups --queue mail\n  streamfleet dead replay --type mail.send --rate 50/s --canary 5"
 )]
 pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, global = true, default_value = "default")]
     queue: QueueName,
+    /// Default: list the newest.
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
+}
+
+impl Args {
+    /// Whether a signal stops it gracefully.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self.action, Some(Action::Replay(_) | Action::Drop(_)))
+    }
 }
 
 /// The ways to use `dead replay` and `dead drop`. Those that clap derives leave out some.
@@ -105,54 +108,41 @@ impl Letters {
     }
 }
 
+/// Who changes letters, and why.
+///
+/// # Errors
+///
+/// [`Wrong`] if the reason is one for which jobs die: `--reason` once selected letters by it.
+fn actor(args: &ActorArgs) -> Result<Actor, Wrong> {
+    let actor = args.actor();
+    match DeadReason::ALL.into_iter().find(|reason| reason.as_str() == actor.reason()) {
+        Some(reason) => Err(Wrong(format!(
+            "--reason says why you do this: to select dead letters by their reason, use --dead-reason {reason}"
+        ))),
+        None => Ok(actor),
+    }
+}
+
+/// Which letters a queue keeps by the configuration of this process. The leader of the queue may have another one.
+pub(crate) fn limits(queue: &QueueName, effective: &Effective) -> LetterLimits {
+    let section = effective.config.queues.get(queue);
+    let (retention, most) =
+        section.map_or((None, None), |section| (section.dead_retention, section.dead_max));
+    LetterLimits::default().retention(retention).most(most)
+}
+
 /// Runs the subcommand.
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+pub(crate) async fn run(Args { queue, action }: Args, context: &Context) -> anyhow::Result<Exit> {
+    let action = action.unwrap_or_else(|| Action::List(Box::default()));
     let connect = async |name| anyhow::Ok(context.broker().await?.queue(name));
-    match args.action {
-        Action::List(list) => list::run(*list, &context.broker().await?, args.queue, context).await,
-        Action::Groups(groups) => groups::run(groups, &context.broker().await?, args.queue, context).await,
-        Action::Watch(watch) => watch::run(watch, &context.broker().await?, args.queue, context).await,
-        Action::Show { id } => show::run(&id, &connect(args.queue).await?, context).await,
-        Action::Export(export) => export::run(*export, &connect(args.queue).await?, context).await,
-        Action::Replay(replay) => replay.run(args.queue, context).await,
-        Action::Drop(sweep) => sweep::run(*sweep, sweep::SweepAction::Drop, args.queue, context).await,
-        Action::Edit(edit) => edit::run(*edit, &connect(args.queue).await?, context).await,
+    match action {
+        Action::List(list) => list::run(*list, &context.broker().await?, queue, context).await,
+        Action::Groups(groups) => groups::run(groups, &context.broker().await?, queue, context).await,
+        Action::Watch(watch) => watch::run(watch, &context.broker().await?, queue, context).await,
+        Action::Show { id } => show::run(&id, &connect(queue).await?, context).await,
+        Action::Export(export) => export::run(*export, &connect(queue).await?, context).await,
+        Action::Replay(replay) => replay.run(queue, context).await,
+        Action::Drop(sweep) => sweep::run(*sweep, Sweep::Drop, queue, context).await,
+        Action::Edit(edit) => edit::run(*edit, &connect(queue).await?, context).await,
     }
-}
-
-/// Finds the letter with this id, or of the job with this id.
-pub(crate) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<DeadLetter>> {
-    const FAILED: &str = "failed to read the dead letter";
-    if let Ok(entry) = id.to_string().parse::<EntryId>()
-        && let Some(letter) = queue.dead_letters().get(entry).await.context(FAILED)?
-    {
-        return Ok(Some(letter));
-    }
-    let Some(entry) = status::find(queue, id).await?.and_then(|status| status.dead) else { return Ok(None) };
-    queue.dead_letters().get(entry).await.context(FAILED)
-}
-
-/// Reports that there is no letter with this id. If somebody edited it, says what became of it.
-async fn report_missing(queue: &Queue, id: &JobId) -> anyhow::Result<()> {
-    let edited = match id.to_string().parse() {
-        Ok(entry) => queue.dead_letters().edited(entry).await.context("failed to look it up")?,
-        Err(_) => None,
-    };
-    match edited {
-        Some(edited) => report_edited(queue, id, edited).await?,
-        None => output::print_stderr(&format!(
-            "the queue {} has no dead letter {id}, and none of a job with this id",
-            queue.name()
-        )),
-    }
-    Ok(())
-}
-
-/// Reports that somebody edited a letter, and whether the one that took its place still exists.
-async fn report_edited(queue: &Queue, id: &JobId, edited: EntryId) -> Result<(), RedisError> {
-    output::print_stderr(&match queue.dead_letters().get(edited).await? {
-        Some(_) => format!("{id} was edited: its dead letter is now {edited}"),
-        None => format!("{id} was edited: the dead letter {edited} took its place, and is gone, too"),
-    });
-    Ok(())
 }

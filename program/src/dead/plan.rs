@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use streamfleet::Queue;
 use streamfleet_engine::admin::{DeadGroup, Selection, SelectionPlan};
+use streamfleet_operations::dead::OTHER;
 
-use super::groups::OTHER;
 use crate::Context;
 use crate::{confirm, output};
 
@@ -12,19 +12,42 @@ use crate::{confirm, output};
 const SHOWN: usize = 10;
 
 /// Shows which letters are selected, on stderr, and returns how many.
+///
+/// # Errors
+///
+/// Another error than those of Redis if a signal comes first.
 pub(super) async fn show(queue: &Queue, selection: &Selection, context: &Context) -> anyhow::Result<u64> {
     let bar = output::progress(context.output, Some(selection.total), "dead letters");
-    let plan = queue.dead_letters().plan(selection, |read| bar.set_position(read)).await;
+    let plan = tokio::select! {
+        biased;
+        () = context.shutdown.requested() => None,
+        plan = queue.dead_letters().plan(selection, |read| bar.set_position(read)) => Some(plan),
+    };
     bar.finish_and_clear();
-    let plan = plan.context("failed to read the dead letters")?;
+    let plan = plan.ok_or_else(cancelled)?.context("failed to read the dead letters")?;
     output::print_stderr(&text(&plan, selection));
     Ok(plan.letters)
 }
 
 /// Asks a person.
-pub(super) fn confirmed(question: &str, letters: u64, queue: &Queue) -> anyhow::Result<bool> {
+///
+/// # Errors
+///
+/// An error if the person does not agree, or a signal comes first.
+pub(super) async fn confirm(
+    question: &str,
+    letters: u64,
+    queue: &Queue,
+    context: &Context,
+) -> anyhow::Result<()> {
     let noun = if letters == 1 { "dead letter" } else { "dead letters" };
-    confirm::yes(&format!("{question} {letters} {noun} of the queue {}?", queue.name()))
+    let question = format!("{question} {letters} {noun} of the queue {}? [y/N] ", queue.name());
+    let answer = confirm::answer_unless_stopped(question, context).await?;
+    if answer.as_deref().is_some_and(confirm::is_yes) { Ok(()) } else { Err(cancelled()) }
+}
+
+fn cancelled() -> anyhow::Error {
+    anyhow::anyhow!("cancelled: nothing was changed")
 }
 
 fn text(plan: &SelectionPlan, selection: &Selection) -> String {

@@ -1,81 +1,40 @@
 //! `dead show`: every field of one dead letter: as is if it is text, otherwise in hexadecimal.
 
-use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::job::{JobId, Timestamp};
-use streamfleet_engine::admin::DeadLetter;
-use streamfleet_service::config::Effective;
+use streamfleet_operations::dead::{Field, Kept, LetterFields, find};
 
-use super::kept::Kept;
-use super::list::{self, Letter};
 use crate::Context;
 use crate::exit::Exit;
 use crate::output::harmless;
 use crate::times::Clock;
 
-/// A letter with all its fields, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = DeadLetterFields)]
-pub(crate) struct Report {
-    #[serde(flatten)]
-    letter: Letter,
-    queue: String,
-    #[serde(flatten)]
-    kept: Kept,
-    fields: Vec<Field>,
-}
-
-/// One field, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = LetterField)]
-struct Field {
-    name: String,
-    /// `utf8`, or `hex` if the value is not text.
-    form: &'static str,
-    value: String,
-}
-
 /// Shows the letter.
 pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
-    let Some(dead) = super::find(queue, id).await? else {
-        super::report_missing(queue, id).await?;
-        return Ok(Exit::NotFound);
-    };
+    let letter = find(queue, id).await?;
+    let shown = LetterFields::of(&letter, queue, super::limits(queue.name(), &context.effective));
     let now = queue.clock().await?;
     context.output.print_named(
-        &report(&dead, queue, &context.effective),
-        |report| vec![report.letter.letter.clone()],
-        |report| show(report, &context.clock, now),
+        &shown,
+        |shown| vec![shown.letter.letter.clone()],
+        |shown| show(shown, &context.clock, now),
     )?;
     Ok(Exit::Done)
 }
 
-/// Converts a letter with all its fields for JSON output.
-pub(crate) fn report(dead: &DeadLetter, queue: &Queue, effective: &Effective) -> Report {
-    let kept = Kept::of(dead.entry, queue.name(), effective);
-    Report { letter: list::letter(dead), queue: queue.name().to_string(), kept, fields: fields(dead) }
+/// Says when retention drops the letter; `None` if it never does.
+fn told(kept: &Kept, clock: &Clock, now: Timestamp) -> Option<String> {
+    let at = kept.at.map(|at| format!("at the latest {}", clock.with_age(at, now)));
+    let most = kept.dead_max.map(|most| format!("as soon as the queue has {most} newer ones"));
+    let rules: Vec<String> = at.into_iter().chain(most).collect();
+    (!rules.is_empty()).then(|| format!("retention drops it {}", rules.join(", or ")))
 }
 
-fn fields(dead: &DeadLetter) -> Vec<Field> {
-    let field = |(name, value): (&[u8], &[u8])| {
-        let name = String::from_utf8_lossy(name).into_owned();
-        match std::str::from_utf8(value) {
-            Ok(text) => Field { name, form: "utf8", value: text.to_owned() },
-            Err(_) => Field { name, form: "hex", value: hex(value) },
-        }
-    };
-    dead.fields.fields().map(field).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn show(report: &Report, clock: &Clock, now: Timestamp) -> String {
-    let mut text = format!("dead letter {} of the queue {}\n", report.letter.letter, report.queue);
-    text.extend(report.kept.told(clock, now).map(|told| format!("{told}\n")));
-    let width = report.fields.iter().map(|field| field.name.chars().count()).max().unwrap_or(0);
-    for Field { name, form, value } in &report.fields {
+fn show(shown: &LetterFields, clock: &Clock, now: Timestamp) -> String {
+    let mut text = format!("dead letter {} of the queue {}\n", shown.letter.letter, shown.queue);
+    text.extend(told(&shown.kept, clock, now).map(|told| format!("{told}\n")));
+    let width = shown.fields.iter().map(|field| field.name.chars().count()).max().unwrap_or(0);
+    for Field { name, form, value, .. } in &shown.fields {
         let mark = if *form == "hex" { " (hexadecimal, not text)" } else { "" };
         let name = harmless(name);
         // Line breaks stay; everything else that could control a terminal is escaped.

@@ -8,8 +8,8 @@ use serde::Serialize;
 use streamfleet::job::{DeadReason, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{DeadGroup, DeadGroups};
+use streamfleet_operations::dead::OTHER;
 
-use super::groups::OTHER;
 use crate::exit::Exit;
 use crate::output::{self, Column, List, Listing, Repeat, View};
 use crate::{Context, queues};

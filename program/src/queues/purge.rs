@@ -1,20 +1,18 @@
 //! `streamfleet queues purge`: empties a queue. Its waiting and delayed jobs are cancelled, its dead letters are dropped.
 
 use anyhow::Context as _;
-use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
 use serde::Serialize;
+use streamfleet::Queue;
 use streamfleet::job::{QueueName, State};
-use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{Action, BulkAction, DeadLetter, Filter, Selection};
+use streamfleet_engine::admin::{Action, BulkAction, Filter, Selection};
+use streamfleet_operations::Control;
+use streamfleet_operations::dead::{Swept, drop_selected};
 
 use crate::actor::{self, ActorArgs};
 use crate::bulk;
 use crate::exit::Exit;
 use crate::{Context, Wrong, confirm, output, queues};
-
-/// How many letters are dropped at once.
-const AT_ONCE: usize = 32;
 
 /// How `queues purge` is used.
 const EXAMPLES: &str = "\
@@ -222,45 +220,27 @@ async fn empty(
     if parts.dead && !purged.interrupted {
         let selection =
             queue.dead_letters().select(Filter::new()).await.context("failed to read the dead letters")?;
-        drop_letters(&selection, queue, (context, bar), purged).await?;
+        drop_letters(selection, queue, (context, bar), purged).await?;
     }
     Ok(())
 }
 
-/// Drops the letters that existed when they were selected.
+/// Drops the letters that existed when they were selected. One that Redis refuses stays, and stops nothing.
 async fn drop_letters(
-    selection: &Selection,
+    selection: Selection,
     queue: &Queue,
     (context, bar): (&Context, &ProgressBar),
     purged: &mut Purged,
 ) -> anyhow::Result<()> {
-    let (dead, mut after) = (queue.dead_letters().bare(), None);
-    loop {
-        if context.shutdown.is_requested() {
-            purged.interrupted = true;
-            return Ok(());
-        }
-        let page = dead.selected(selection, after).await.context("failed to read the dead letters")?;
-        let dropping: Vec<_> = page.letters.iter().map(|letter| drop_letter(queue, letter)).collect();
-        let mut dropping = stream::iter(dropping).buffer_unordered(AT_ONCE);
-        while let Some(is_dropped) = dropping.next().await {
-            if is_dropped.context("failed to drop a dead letter")? {
-                purged.dropped += 1;
-            } else {
-                purged.gone += 1;
-            }
-        }
-        bar.set_position(purged.cancelled + purged.dropped + purged.gone);
-        after = page.next;
-        if after.is_none() {
-            return Ok(());
-        }
-    }
-}
-
-/// Returns true if the letter still existed.
-async fn drop_letter(queue: &Queue, letter: &DeadLetter) -> Result<bool, RedisError> {
-    queue.dead_letters().drop(letter.entry, &letter.job()).await
+    let before = purged.cancelled;
+    let progress = |read: u64| bar.set_position(before + read);
+    let control = Control { stop: &context.shutdown, progress: &progress };
+    let Swept { dropped, gone, failed, errors, interrupted, failure, .. } =
+        drop_selected(queue, selection, control).await;
+    (purged.dropped, purged.interrupted) = (dropped, interrupted);
+    (purged.gone, purged.failed) = (purged.gone + gone, purged.failed + failed);
+    purged.errors.extend(errors);
+    failure.map_or(Ok(()), |failure| Err(failure.into()))
 }
 
 /// Shows what is about to happen.

@@ -33,11 +33,69 @@ pub struct Selection {
     pub now: Timestamp,
 }
 
-/// A page of the letters of a [`Selection`]; see the [example](DeadLetters::select).
+impl Selection {
+    /// How its letters are searched, after one of them; `None` if it has none.
+    fn search(&self, after: Option<EntryId>) -> Option<LetterSearch<'_>> {
+        let last = Some(self.last?);
+        Some(LetterSearch { after, last, ..LetterSearch::new(&self.filter, self.now) })
+    }
+}
+
+/// Which letters to look through, and when to end; see the [example](DeadLetters::search).
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct LetterSearch<'a> {
+    /// Which letters match.
+    pub filter: &'a Filter,
+    /// The server's time, for conditions about ages.
+    pub now: Timestamp,
+    /// The letter after which the search begins; `None` for the first one.
+    pub after: Option<EntryId>,
+    /// Whether the newest letters come first.
+    pub newest_first: bool,
+    /// How many letters may match before the search ends.
+    pub most: usize,
+    /// The newest letter that is looked at, if the oldest come first.
+    last: Option<EntryId>,
+    /// After how many letters the search ends, …
+    most_read: u64,
+    /// … and after how many bytes of letters; both roughly.
+    most_bytes: usize,
+    /// How many letters are read first.
+    first: u64,
+}
+
+impl<'a> LetterSearch<'a> {
+    /// Searches all letters, oldest first.
+    pub fn new(filter: &'a Filter, now: Timestamp) -> Self {
+        Self {
+            filter,
+            now,
+            after: None,
+            newest_first: false,
+            most: usize::MAX,
+            last: None,
+            most_read: 1,
+            most_bytes: usize::MAX,
+            first: PAGE,
+        }
+    }
+
+    setters! {
+        /// Sets the letter after which the search begins.
+        after: impl Into<Option<EntryId>> => after.into();
+        /// Sets whether the newest letters come first.
+        newest_first: bool;
+        /// Sets how many letters may match before the search ends.
+        most: usize;
+    }
+}
+
+/// A page of letters; see the [example](DeadLetters::select).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SelectedPage {
-    /// The letters that match, oldest first.
+    /// The letters that match: of a [`Selection`], oldest first.
     pub letters: Vec<DeadLetter>,
     /// Where the next page begins: after this letter. `None` if this was the last page.
     pub next: Option<EntryId>,
@@ -45,6 +103,18 @@ pub struct SelectedPage {
     pub read: u64,
     /// How many letters nobody can judge, because their payload is too large or cannot be read. They do not match.
     pub undecided: u64,
+}
+
+impl SelectedPage {
+    /// Looks at a letter.
+    fn add(&mut self, letter: DeadLetter, search: &LetterSearch<'_>) {
+        self.read += 1;
+        match letter.check(search.filter, search.now) {
+            Match::Yes => self.letters.push(letter),
+            Match::No => {}
+            Match::TooLarge | Match::Unreadable => self.undecided += 1,
+        }
+    }
 }
 
 /// What would happen to how many letters; see the [example](DeadLetters::select).
@@ -106,19 +176,10 @@ impl DeadLetters<'_> {
         selection: &Selection,
         after: Option<EntryId>,
     ) -> Result<SelectedPage, Error> {
-        let Some(last) = selection.last else { return Ok(SelectedPage::default()) };
-        let read = self.wanting(&selection.filter, selection.now).later(after, PAGE).await?;
-        let end = read.last().map(|letter| letter.entry).filter(|end| *end < last);
-        let mut page = SelectedPage { next: end, ..SelectedPage::default() };
-        for letter in read.into_iter().filter(|letter| letter.entry <= last) {
-            page.read += 1;
-            match letter.check(&selection.filter, selection.now) {
-                Match::Yes => page.letters.push(letter),
-                Match::No => {}
-                Match::TooLarge | Match::Unreadable => page.undecided += 1,
-            }
+        match selection.search(after) {
+            Some(search) => self.search(&search).await,
+            None => Ok(SelectedPage::default()),
         }
-        Ok(page)
     }
 
     /// Returns a page like [`DeadLetters::selected`], of the letters after `after`. It ends with `most` letters that match,
@@ -129,35 +190,59 @@ impl DeadLetters<'_> {
         after: EntryId,
         (most, most_bytes): (usize, usize),
     ) -> Result<SelectedPage, Error> {
-        let (mut page, mut bytes, mut wanted) = (SelectedPage::default(), 0_usize, 1_u64);
-        page.next = Some(after);
-        let wanting = self.bare().wanting(&selection.filter, selection.now);
-        while let Some(after) = page.next.filter(|_| page.read < PAGE && bytes < most_bytes) {
-            let from = EntryId::new(after.ms, after.seq.saturating_add(1));
-            let read = wanting.page(Some(from), wanted).await?;
+        let Some(search) = selection.search(Some(after)) else { return Ok(SelectedPage::default()) };
+        let search = LetterSearch { most, most_bytes, most_read: PAGE, first: 1, ..search };
+        self.bare().search(&search).await
+    }
+
+    /// Looks through a page of letters, or fewer if enough of them match. The next search begins after the last letter that was
+    /// looked at.
+    ///
+    /// ```no_run
+    /// # use streamfleet_engine as streamfleet;
+    /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// use streamfleet::admin::{Filter, LetterSearch};
+    ///
+    /// let (filter, now) = (Filter::new().job_type("mail.*")?, queue.clock().await?);
+    /// let search = LetterSearch::new(&filter, now).newest_first(true).most(10);
+    /// let found = queue.dead_letters().search(&search).await?;
+    /// println!("{} of {} letters match", found.letters.len(), found.read);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn search(self, search: &LetterSearch<'_>) -> Result<SelectedPage, Error> {
+        let dead = self.wanting(search.filter, search.now);
+        let mut page = SelectedPage { next: search.after, ..SelectedPage::default() };
+        let (mut count, mut bytes) = (search.first, 0_usize);
+        loop {
+            let read = if search.newest_first {
+                dead.recent(page.next, count).await?
+            } else {
+                dead.later(page.next, count).await?
+            };
             bytes += read.iter().map(|letter| letter.fields.size()).sum::<usize>();
             page.next = None;
             for letter in read {
-                if selection.last.is_none_or(|last| letter.entry > last) {
+                if search.last.is_some_and(|last| letter.entry > last) {
                     return Ok(SelectedPage { next: None, ..page });
                 }
-                page.next = Some(letter.entry).filter(|entry| selection.last != Some(*entry));
-                page.read += 1;
-                match letter.check(&selection.filter, selection.now) {
-                    Match::Yes => page.letters.push(letter),
-                    Match::No => {}
-                    Match::TooLarge | Match::Unreadable => page.undecided += 1,
-                }
-                if page.letters.len() >= most {
+                page.next = Some(letter.entry).filter(|entry| search.last != Some(*entry));
+                page.add(letter, search);
+                if page.letters.len() >= search.most {
                     return Ok(page);
                 }
             }
+            if page.next.is_none() || bytes >= search.most_bytes || page.read >= search.most_read {
+                return Ok(page);
+            }
             // Nobody knows how large the next letters are.
-            let largest = bytes / usize::try_from(page.read).unwrap_or(1).max(1);
-            let fit = most_bytes.saturating_sub(bytes) / largest.max(1);
-            wanted = (2 * wanted).min(PAGE - page.read.min(PAGE)).min(fit as u64).max(1);
+            let usual = bytes / usize::try_from(page.read).unwrap_or(usize::MAX).max(1);
+            let fit = (search.most_bytes - bytes) / usual.max(1);
+            count = (2 * count).min(PAGE).min(fit as u64).max(1);
         }
-        Ok(page)
     }
 
     /// Reads all letters of a selection, and changes nothing. `progress` is called with how many letters were read so far.

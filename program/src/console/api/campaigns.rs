@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::{CampaignError, CampaignRules, Noted, Selection as Selected, SelectionPlan};
+use streamfleet_operations::dead::Group;
 use utoipa_axum::routes;
 
 use super::asked::Asked;
@@ -26,7 +27,7 @@ use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::dead::{self, CampaignBegun, Group};
+use crate::dead::CampaignBegun;
 
 /// The most groups that a plan shows.
 const MAX_GROUPS: usize = 100;
@@ -157,7 +158,7 @@ impl Plan {
             total: selected.total,
             planned,
             undecided,
-            groups: groups.into_iter().take(MAX_GROUPS).map(dead::group).collect(),
+            groups: groups.into_iter().take(MAX_GROUPS).map(Group::from).collect(),
         }
     }
 }

@@ -41,7 +41,7 @@ impl From<operations::Error> for Problem {
     #[expect(clippy::wildcard_enum_match_arm, reason = "an error that is added later is about the request")]
     fn from(error: operations::Error) -> Self {
         match error {
-            operations::Error::Invalid { field: "body", why } => Self::field("body", why),
+            operations::Error::Invalid { field, why } if field == "body" => Self::field("body", why),
             operations::Error::Invalid { field, why } => Self::field(format!("/{field}"), why),
             operations::Error::NotFound(what) => Self::not_found(what),
             operations::Error::Conflict(why) => Self::conflict(why),

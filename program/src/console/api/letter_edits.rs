@@ -9,28 +9,28 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use streamfleet::job::{JobId, JobType};
-use streamfleet_engine::admin::{DeadLetter, EditError, LetterEdit, Patch};
+use streamfleet_engine::admin::{DeadLetter, LetterEdit, Patch};
+use streamfleet_operations::dead::{self, Edited};
+use streamfleet_operations::{self as operations, Actor, Error};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
 use super::changes::encoded;
-use super::letters::found;
+use super::failure::done;
 use super::place::Place;
 use super::privacy::View;
 use super::revision::{IfMatch, Revision};
 use super::sent::Sent;
-use crate::actor;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::dead::{self, LetterEdited};
 
 /// The most changes of single values.
 const MAX_PATCHES: usize = 100;
 
 pub(super) fn routes() -> Routes {
-    Routes::default().describe(routes!(edit_letter), Needs::Role(Role::Operator))
+    Routes::default().operation(&operations::DEAD_EDIT, routes!(edit_letter))
 }
 
 /// What to change in a dead letter.
@@ -63,7 +63,7 @@ struct Edit {
 /// edited it since its `ETag` was read. Those who may not see payloads can replace the payload, but not single values in it.
 #[utoipa::path(patch, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters", request_body = Edit,
     params(("If-Match" = Option<String>, Header, description = "The ETag of the dead letter")),
-    responses((status = 200, description = "The dead letter that took its place", body = LetterEdited),
+    responses((status = 200, description = "The dead letter that took its place", body = Edited),
         (status = 412, description = "Somebody else edited, replayed or dropped the dead letter")))]
 async fn edit_letter(
     State(site): State<Site>,
@@ -75,11 +75,9 @@ async fn edit_letter(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let letter = match found(&site, &queue, &id).await {
+    let letter = match dead::find(&queue, &id).await {
         // What the change is based on is gone.
-        Err(problem) if based.is_given() && problem.status() == StatusCode::NOT_FOUND => {
-            return Err(gone(problem.detail()));
-        }
+        Err(Error::NotFound(why)) if based.is_given() => return Err(gone(&why)),
         letter => letter?,
     };
     based.check(&Revision::of_letter(&letter))?;
@@ -87,23 +85,16 @@ async fn edit_letter(
     if !sent.set.is_empty() {
         view.check_places()?;
     }
-    let mut edit = sent.edit(&letter)?;
+    let mut changes = sent.edit(&letter)?;
     if !view.sees_all() {
-        edit = edit.blind();
+        changes = changes.blind();
     }
-    let action = actor::action(person.name(), "dead edit", &sent.reason);
-    let edited = queue.dead_letters().edit(&letter, &edit, &action).await;
-    let edited = edited.map_err(|error| refused(&error, &view))?;
-    if let Some(why) = &edited.unnoted {
-        tracing::warn!(why, "an edited dead letter is not noted in the audit");
+    let edit = dead::Edit { letter: &letter, changes: &changes, schemas: site.schemas() };
+    let edited = dead::edit(&queue, &Actor::new(person.name(), &sent.reason), &edit).await;
+    match edited {
+        Ok(edited) => view.json(&done(Ok(edited))?),
+        Err(error) => Err(refused(error, &view)),
     }
-    let report = LetterEdited {
-        letter: edited.value.to_string(),
-        former: letter.entry.to_string(),
-        id: letter.job().to_string(),
-        queue: queue.name().to_string(),
-    };
-    view.json(&report)
 }
 
 impl Edit {
@@ -138,21 +129,19 @@ fn gone(detail: &str) -> Problem {
     Problem::new(StatusCode::PRECONDITION_FAILED, "it has changed", detail)
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "every other error is about the change as a whole")]
-fn refused(error: &EditError, view: &View<'_>) -> Problem {
-    let text = error.to_string();
-    match error {
-        // It quotes what the letter has.
-        EditError::Malformed(_) if view.check_payloads().is_err() => {
-            let text = "the edited dead letter would not be a job: one of its fields is not valid";
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the dead letter is not valid", text)
-        }
-        EditError::Redis(error) => Problem::redis("the dead letter may or may not be edited", error),
-        EditError::Gone(_) | EditError::Edited(_) => gone(&text),
-        EditError::Field(name) => Problem::field(format!("/fields/{name}"), text),
-        EditError::Patch(_) => Problem::field("/set", text),
-        EditError::Encoding(_) | EditError::TooLarge(_) => Problem::field("/payload", text),
-        EditError::Unchanged | EditError::Lost | EditError::Packed => Problem::conflict(text),
-        _ => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the dead letter is not valid", text),
+fn refused(error: Error, view: &View<'_>) -> Problem {
+    if let Error::NotFound(why) = &error {
+        return gone(why);
     }
+    if let Error::Invalid { field, .. } = &error
+        && (field == "body" || field.starts_with("payload"))
+        && !view.sees_all()
+    {
+        // The error quotes what the letter has.
+        return Problem::field(
+            "body",
+            "the edited dead letter would not be a job: one of its fields is not valid",
+        );
+    }
+    error.into()
 }

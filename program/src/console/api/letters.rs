@@ -1,19 +1,23 @@
-//! Dead letters: lists, groups, one letter, replaying, dropping and editing it.
+//! Dead letters: lists, groups, one letter, replaying and dropping it.
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use streamfleet::job::{Encoding, EntryId, JobId};
 use streamfleet::{Queue, Shutdown};
-use streamfleet_engine::admin::{DeadLetter, Replayed};
+use streamfleet_engine::admin::DeadLetter;
+use streamfleet_operations::dead::{
+    self, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Sweep, Swept,
+};
+use streamfleet_operations::{self as operations, Actor, Control, List};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
 use super::changes::Reason;
 use super::desk::{Work, within};
-use super::failure::{failed, redis};
+use super::failure::done;
 use super::jobs::{FilterParams, PageParams, SEARCH_FOR, filter_of};
 use super::names;
 use super::place::Place;
@@ -21,24 +25,27 @@ use super::privacy::View;
 use super::revision::Revision;
 use super::sent::Sent;
 use super::weight::hold_decoded;
-use crate::actor;
-use crate::console::access::{Mask, Needs, Person, Role};
+use crate::console::access::{Mask, Person};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::dead::{self, GroupPage, LetterPage, LetterReport, Swept, WantedLetters};
+use crate::dead::limits;
 
 /// How many times the bytes of a payload are in memory while its letter is shown. A control character takes six bytes in JSON.
 const COPIES: usize = 8;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_letters), Needs::Role(Role::Viewer))
-        .describe(routes!(list_groups), Needs::Role(Role::Viewer))
-        .describe(routes!(get_letter), Needs::Role(Role::Viewer))
-        .describe(routes!(replay_letter), Needs::Role(Role::Operator))
-        .describe(routes!(drop_letter), Needs::Role(Role::Operator))
+        .operation(&operations::DEAD_LIST, routes!(list_letters))
+        .operation(&operations::DEAD_GROUPS, routes!(list_groups))
+        .operation(&operations::DEAD_SHOW, routes!(get_letter))
+        .operation(&operations::DEAD_REPLAY, routes!(replay_letter))
+        .operation(&operations::DEAD_DROP, routes!(drop_letter))
 }
+
+type LetterPage = List<Letter, LetterFacts>;
+
+type GroupPage = List<Group, GroupFacts>;
 
 #[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -66,12 +73,12 @@ async fn list_letters(
     let conditions = asked.conditions()?;
     asked.end()?;
     View::of(&person, &site).check(&conditions)?;
-    let wanted =
-        WantedLetters { filter: filter_of(&conditions, site.mask(), "query")?, limit, after, oldest_first };
+    let filter = filter_of(&conditions, site.mask(), "query")?;
+    let wanted = Listing { filter, limit, after, oldest_first };
     let _permit = site.desk().begin(Work::Search)?;
     let stop = Shutdown::new();
-    let work = dead::letters_page(&wanted, &queue, &stop);
-    let (page, _) = within(SEARCH_FOR, (&stop, site.stopping()), work).await.map_err(failed)?;
+    let work = dead::list(&queue, &wanted, &stop);
+    let (page, _) = within(SEARCH_FOR, (&stop, site.stopping()), work).await?;
     if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
@@ -89,7 +96,7 @@ async fn list_groups(
 ) -> Result<Json<Value>, Problem> {
     let (queue, limit) = (place.queue(&site)?, asked.limit()?);
     asked.end()?;
-    let page = dead::groups_page(&queue, limit).await.map_err(failed)?;
+    let page = dead::groups(&queue, limit).await?;
     if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
@@ -109,7 +116,7 @@ struct GroupParams {
 ///
 /// Its `ETag` changes when somebody edits it.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters",
-    responses((status = 200, description = "The dead letter", body = LetterReport,
+    responses((status = 200, description = "The dead letter", body = LetterFields,
         headers(("ETag" = String, description = "The revision of the dead letter, for If-Match")))))]
 async fn get_letter(
     State(site): State<Site>,
@@ -119,16 +126,28 @@ async fn get_letter(
 ) -> Result<Response, Problem> {
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let letter = found(&site, &queue, &id).await?;
+    let letter = dead::find(&queue, &id).await?;
     hold(&site, &letter, person.sees_payloads() && !site.mask().is_empty())?;
-    let Json(mut report) =
-        View::of(&person, &site).json(&dead::letter_report(&letter, &queue, site.effective()))?;
-    for field in report["fields"].as_array_mut().into_iter().flatten() {
-        mask(field, site.mask());
-    }
+    let report = shown(&View::of(&person, &site), (&letter, &queue), &site, usize::MAX)?;
     let mut response = Json(report).into_response();
     response.headers_mut().insert(header::ETAG, Revision::of_letter(&letter).header());
     Ok(response)
+}
+
+/// Shows a letter, without what this person must not see. A text that has more bytes is hidden as a whole if anything in it may be
+/// masked.
+pub(super) fn shown(
+    view: &View<'_>,
+    (letter, queue): (&DeadLetter, &Queue),
+    site: &Site,
+    most: usize,
+) -> Result<Value, Problem> {
+    let limits = limits(queue.name(), site.effective());
+    let mut shown = view.value(&LetterFields::of(letter, queue, limits))?;
+    for field in shown["fields"].as_array_mut().into_iter().flatten() {
+        mask(field, site.mask(), most);
+    }
+    Ok(shown)
 }
 
 /// Notes the memory that it takes to show a letter, whose payload is decoded if anything in it is masked.
@@ -139,7 +158,7 @@ fn hold(site: &Site, letter: &DeadLetter, is_decoded: bool) -> Result<(), Proble
 }
 
 /// Hides what is masked in a field of a letter. What cannot be read to find masked members is hidden as a whole.
-fn mask(field: &mut Value, mask: &Mask) {
+fn mask(field: &mut Value, mask: &Mask, most: usize) {
     if mask.is_empty() {
         return;
     }
@@ -147,8 +166,8 @@ fn mask(field: &mut Value, mask: &Mask) {
     let is_masked_header = name.strip_prefix("h.").is_some_and(|header| mask.hides(header));
     let shown = match name {
         "payload" | "then" if field["form"] == "utf8" => {
-            let text = field["value"].as_str().unwrap_or_default();
-            serde_json::from_str(text).ok().map(|mut payload: Value| {
+            let text = field["value"].as_str().filter(|text| text.len() <= most);
+            text.and_then(|text| serde_json::from_str(text).ok()).map(|mut payload: Value| {
                 mask.apply(&mut payload);
                 payload.to_string()
             })
@@ -158,32 +177,6 @@ fn mask(field: &mut Value, mask: &Mask) {
         _ => return,
     };
     field["value"] = shown.unwrap_or_else(|| "***".to_owned()).into();
-}
-
-/// Finds the letter with this id, or of the job with this id.
-///
-/// # Errors
-///
-/// [`Problem`] with the status 404 that says what became of it, as far as that is known.
-pub(super) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<DeadLetter, Problem> {
-    let letters = queue.dead_letters();
-    let Ok(entry) = id.to_string().parse::<EntryId>() else {
-        let _permit = site.desk().begin(Work::Search)?;
-        return dead::find(queue, id).await.map_err(failed)?.ok_or_else(|| none(queue, id));
-    };
-    if let Some(letter) = letters.get(entry).await.map_err(redis("failed to read the dead letter"))? {
-        return Ok(letter);
-    }
-    if let Some(edited) = letters.edited(entry).await.map_err(redis("failed to look it up"))? {
-        return Err(Problem::not_found(format!("{id} was edited: its dead letter is now {edited}")));
-    }
-    let _permit = site.desk().begin(Work::Search)?;
-    dead::find(queue, id).await.map_err(failed)?.ok_or_else(|| none(queue, id))
-}
-
-fn none(queue: &Queue, id: &JobId) -> Problem {
-    let name = queue.name();
-    Problem::not_found(format!("the queue {name} has no dead letter {id}, and none of a job with this id"))
 }
 
 #[derive(utoipa::IntoParams)]
@@ -206,34 +199,39 @@ async fn replay_letter(
     mut asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let all = asked.one("steps", |value| match value {
-        "failed" => Ok(false),
-        "all" => Ok(true),
+    let way = asked.one("steps", |value| match value {
+        "failed" => Ok(Sweep::Replay),
+        "all" => Ok(Sweep::ReplayAllSteps),
         _ => Err("it must be failed or all"),
     });
-    let all = all?.unwrap_or(false);
+    let way = way?.unwrap_or(Sweep::Replay);
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let letter = found(&site, &queue, &id).await?;
-    let (letters, job) = (queue.dead_letters(), letter.job());
-    let command = if all { "dead replay --steps all" } else { "dead replay" };
-    actor::note(&queue, &actor::action(person.name(), command, &reason).ids(&[letter.entry])).await;
-    let replayed = if all {
-        letters.replay_all_steps(letter.entry, &job).await
-    } else {
-        letters.replay(letter.entry, &job).await
-    };
-    match replayed.map_err(redis("the dead letter may or may not be replayed"))? {
-        Replayed::As(_) => {}
-        Replayed::Edited(edited) => {
-            return Err(Problem::conflict(format!("{id} was edited: its dead letter is now {edited}")));
-        }
-        Replayed::Gone(state) => {
-            let is = state.map_or_else(String::new, |state| format!(": the job {job} is {state}"));
-            return Err(Problem::conflict(format!("somebody else replayed or dropped {id} meanwhile{is}")));
-        }
+    sweep(&site, &person, &place, way, &reason).await
+}
+
+/// Replays or drops the one letter that a request names.
+async fn sweep(
+    site: &Site,
+    person: &Person,
+    place: &Place,
+    way: Sweep,
+    reason: &str,
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = (place.queue(site)?, place.get::<JobId>("letter")?);
+    let (actor, stop) = (Actor::new(person.name(), reason), Shutdown::new());
+    let control = Control { stop: &stop, progress: &|_| {} };
+    let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![id]), control).await;
+    let mut swept = done(Ok(swept))?;
+    if let Some(failure) = swept.failure.take() {
+        return Err(failure.into());
     }
-    View::of(&person, &site).json(&Swept::replayed(&queue))
+    if let Some(error) = swept.errors.first() {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "redis failed", error));
+    }
+    match swept.remarks.first() {
+        Some(remark) => Err(Problem::not_found(remark)),
+        None => View::of(person, site).json(&swept),
+    }
 }
 
 /// Deletes a dead letter and its job for good.
@@ -247,12 +245,5 @@ async fn drop_letter(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let letter = found(&site, &queue, &id).await?;
-    actor::note(&queue, &actor::action(person.name(), "dead drop", &reason).ids(&[letter.entry])).await;
-    let dropped = queue.dead_letters().drop(letter.entry, &letter.job()).await;
-    if !dropped.map_err(redis("the dead letter may or may not be dropped"))? {
-        return Err(Problem::conflict(format!("somebody else replayed, edited or dropped {id} meanwhile")));
-    }
-    View::of(&person, &site).json(&Swept::dropped(&queue))
+    sweep(&site, &person, &place, Sweep::Drop, &reason).await
 }

@@ -23,6 +23,7 @@ mod job;
 mod job_stream;
 mod jobs;
 mod letter_edits;
+mod letter_export;
 mod letters;
 mod names;
 mod pauses;
@@ -42,7 +43,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 
-pub(super) use self::desk::{Desk, Work, asked_by};
+pub(super) use self::desk::{Desk, Work, asked_by, within};
 pub(super) use self::sent::announced;
 pub(super) use self::submit::check_own_id;
 pub(super) use self::weight::hold_decoded;
@@ -77,6 +78,7 @@ fn operations() -> Routes {
         .with(bulk::routes())
         .with(letters::routes())
         .with(letter_edits::routes())
+        .with(letter_export::routes())
         .with(campaigns::routes())
         .with(gates::routes())
         .with(recurring::routes())

@@ -7,7 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use streamfleet::Queue;
 use streamfleet::job::{DeadReason, EntryId, Timestamp};
-use streamfleet_engine::admin::{DeadGroup, DeadGroups, DeadLetter, Match};
+use streamfleet_engine::admin::{DeadGroup, DeadGroups, DeadLetter, LetterSearch};
 
 use super::criteria::{Condition, Criteria};
 use super::found::ROWS;
@@ -20,9 +20,6 @@ use crate::console::access::Role;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-
-/// How many letters are read at once.
-const READ: u64 = 250;
 
 /// The most letters that one page looks at …
 const MOST: u64 = 5000;
@@ -166,30 +163,17 @@ async fn search(
     now: Timestamp,
 ) -> Result<Letters, Problem> {
     let (mut found, begun) = (Letters::default(), Instant::now());
-    let dead = queue.dead_letters();
+    let search = LetterSearch::new(&criteria.filter, now).newest_first(true);
     loop {
-        let page = dead.wanting(&criteria.filter, now).recent(before, READ).await;
+        let search = search.after(before).most(ROWS - found.letters.len());
+        let page = queue.dead_letters().search(&search).await;
         let page =
             page.map_err(|error| target::redis("the dead letters could not be read", queue, &error))?;
-        if page.is_empty() {
-            return Ok(found);
-        }
-        for letter in page {
-            before = Some(letter.entry);
-            found.read += 1;
-            match letter.check(&criteria.filter, now) {
-                Match::Yes if !criteria.lists_letter(&letter) => {}
-                Match::Yes => found.letters.push(letter),
-                Match::No => {}
-                Match::TooLarge | Match::Unreadable => found.undecided += 1,
-            }
-            if found.letters.len() >= ROWS {
-                found.next = before;
-                return Ok(found);
-            }
-        }
-        if found.read >= MOST || begun.elapsed() >= LONGEST {
-            found.next = before;
+        found.letters.extend(page.letters.into_iter().filter(|letter| criteria.lists_letter(letter)));
+        (found.read, found.undecided) = (found.read + page.read, found.undecided + page.undecided);
+        (found.next, before) = (page.next, page.next);
+        let is_long = found.read >= MOST || begun.elapsed() >= LONGEST;
+        if before.is_none() || found.letters.len() >= ROWS || is_long {
             return Ok(found);
         }
     }

@@ -5,11 +5,13 @@ use axum::Form as Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::Queue;
-use streamfleet::job::JobType;
-use streamfleet_engine::admin::{Action, DeadLetter, EditError, LetterEdit, Replayed};
+use streamfleet::job::{JobId, JobType, Lane};
+use streamfleet::{Queue, Shutdown};
+use streamfleet_engine::admin::{DeadLetter, LetterEdit, Noted};
+use streamfleet_operations::dead::{self, Kept, Letters, Sweep};
+use streamfleet_operations::{Actor, Control, Error};
 
-use super::action::{Done, noted};
+use super::action::Done;
 use super::content::{self, Bodies, Content, Wanted};
 use super::dead::reason_of;
 use super::form::{Field, Form, reason};
@@ -23,7 +25,7 @@ use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::dead::Kept;
+use crate::dead::limits;
 
 #[derive(Template)]
 #[template(path = "letter.html")]
@@ -57,7 +59,11 @@ pub(super) async fn show(
         frame: &frame,
         queue: name.clone(),
         letters_link: Link::queue(&name, &["dead"]).to_string(),
-        facts: facts(&frame, &queue, (&letter, &Kept::of(letter.entry, queue.name(), site.effective()))),
+        facts: facts(
+            &frame,
+            &queue,
+            (&letter, &Kept::of(letter.entry, limits(queue.name(), site.effective()))),
+        ),
         error: Some(frame.said(&letter.text("dead_error"))).filter(|text| !text.is_empty()),
         content: content::of(&frame, &site, &here, &bodies, &wanted),
         graph,
@@ -170,32 +176,25 @@ pub(super) async fn act(
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
     let letter = target::letter(&queue, &entry).await?;
-    let (id, dead) = (letter.job(), queue.dead_letters());
-    let note = |what: &str| Action::new(what, person.name()).why(reason(&order.reason)).ids(&[letter.entry]);
-    let failed = |error| target::redis("the dead letter was not changed", &queue, &error);
-    match action.as_str() {
-        "replay" => {
-            let unnoted = noted(&queue, &note("dead replay")).await;
-            let done = match dead.replay(letter.entry, &id).await.map_err(failed)? {
-                Replayed::As(_) => Done::new(frame.t("letter.replayed")),
-                Replayed::Edited(_) => Done::not(frame.t("letter.edited_meanwhile")),
-                Replayed::Gone(_) => Done::not(frame.t("letter.gone")),
-            };
-            Ok(lead_to(&Link::job(&name, &id.to_string()), &done.unnoted(&frame, unnoted).message()))
-        }
-        "drop" => {
-            let unnoted = noted(&queue, &note("dead drop")).await;
-            let is_done = dead.drop(letter.entry, &id).await.map_err(failed)?;
-            let done = if is_done {
-                Done::new(frame.t("letter.dropped"))
-            } else {
-                Done::not(frame.t("letter.gone"))
-            };
-            Ok(lead_to(&Link::queue(&name, &["dead"]), &done.unnoted(&frame, unnoted).message()))
-        }
-        "edit" => edit(&frame, &site, (&queue, &letter), &order, &note("dead edit")).await,
-        _ => Err(Problem::not_found("no dead letter has such an action")),
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    let (way, text, to) = match action.as_str() {
+        "replay" => (Sweep::Replay, "letter.replayed", Link::job(&name, &letter.job().to_string())),
+        "drop" => (Sweep::Drop, "letter.dropped", Link::queue(&name, &["dead"])),
+        "edit" => return edit(&frame, &site, (&queue, &letter), &order, &actor).await,
+        _ => return Err(Problem::not_found("no dead letter has such an action")),
+    };
+    let (named, stop) = (JobId::derived(letter.entry, Lane::Normal), Shutdown::new());
+    let control = Control { stop: &stop, progress: &|_| {} };
+    let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![named]), control).await;
+    let Noted { value: mut swept, unnoted, .. } = swept;
+    if let Some(failure) = swept.failure.take() {
+        return Err(failure.into());
     }
+    let done = match swept.errors.iter().chain(&swept.remarks).next() {
+        Some(why) => Done::not(why),
+        None => Done::new(frame.t(text)),
+    };
+    Ok(lead_to(&to, &done.unnoted(&frame, unnoted).message()))
 }
 
 async fn edit(
@@ -203,27 +202,28 @@ async fn edit(
     site: &Site,
     (queue, letter): (&Queue, &DeadLetter),
     order: &Order,
-    action: &Action,
+    actor: &Actor,
 ) -> Result<Response, Problem> {
     let (before, encoding) = job_actions::text_of(frame, site, &letter.fields)?;
-    let mut edit = LetterEdit::default();
+    let mut changes = LetterEdit::default();
     // Browsers send line breaks as CR LF.
     let text = order.payload.replace("\r\n", "\n");
     if text != before {
-        edit = edit.payload(submit::encoded(site, &text, encoding)?);
+        changes = changes.payload(submit::encoded(site, &text, encoding)?);
     }
     if order.job_type.trim() != letter.text("type") {
-        edit = edit.job_type(target::part("type", order.job_type.trim())?);
+        changes = changes.job_type(target::part("type", order.job_type.trim())?);
     }
     let name = queue.name().as_str();
-    let here = Link::queue(name, &["dead", &letter.entry.to_string()]);
-    let edited = match queue.dead_letters().edit(letter, &edit, action).await {
+    let edit = dead::Edit { letter, changes: &changes, schemas: site.schemas() };
+    let edited = match dead::edit(queue, actor, &edit).await {
         Ok(edited) => edited,
-        Err(EditError::Redis(error)) => {
-            return Err(target::redis("the dead letter was not edited", queue, &error));
+        Err(error @ Error::Redis { .. }) => return Err(error.into()),
+        Err(error) => {
+            let here = Link::queue(name, &["dead", &letter.entry.to_string()]);
+            return Ok(lead_to(&here, &Done::not(error.to_string()).message()));
         }
-        Err(error) => return Ok(lead_to(&here, &Done::not(error.to_string()).message())),
     };
     let done = Done::new(frame.t("letter.edited")).unnoted(frame, edited.unnoted);
-    Ok(lead_to(&Link::queue(name, &["dead", &edited.value.to_string()]), &done.message()))
+    Ok(lead_to(&Link::queue(name, &["dead", &edited.value.letter]), &done.message()))
 }

@@ -5,14 +5,15 @@ use std::time::Duration;
 use axum::Form as Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use streamfleet::Queue;
+use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::{
-    Action, CampaignError, CampaignRules, DeadGroup, Filter, Selection, SelectionPlan,
+    Action, CampaignError, CampaignRules, DeadGroup, Filter, Noted, Selection, SelectionPlan,
 };
-use tokio::time::{Instant, timeout};
+use streamfleet_operations::dead::{Letters, Sweep, sweep};
+use streamfleet_operations::{Actor, Control, DEAD_REPLAY};
+use tokio::time::timeout;
 
-use super::action::{Done, noted};
+use super::action::Done;
 use super::criteria::Criteria;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, grouped, lead_to};
@@ -20,7 +21,7 @@ use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
 use crate::console::access::{Person, Role};
-use crate::console::api::Work;
+use crate::console::api::{Work, within};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -30,9 +31,6 @@ const COUNTING: Duration = Duration::from_secs(10);
 
 /// How long one request drops letters.
 const DROPPING: Duration = Duration::from_secs(20);
-
-/// How many letters are dropped at once.
-const AT_ONCE: usize = 16;
 
 /// How many groups a plan shows.
 const GROUPS: usize = 10;
@@ -179,7 +177,7 @@ pub(super) async fn begin(
     if planned.plan.as_ref().is_some_and(|plan| plan.letters == 0) {
         return Ok(lead_to(&back, &Done::not(frame.t("plan.none")).message()));
     }
-    let action = action("dead replay", &person, &order.reason, &planned);
+    let action = action(&Actor::new(person.name(), &reason(&order.reason)), &planned);
     match queue.campaigns().start(&planned.selection, rules, &action).await {
         Ok(begun) => {
             let done = Done::new(frame.t("plan.begun")).unnoted(&frame, begun.unnoted);
@@ -190,10 +188,10 @@ pub(super) async fn begin(
     }
 }
 
-fn action(what: &str, person: &Person, why: &str, planned: &Planned) -> Action {
+fn action(actor: &Actor, planned: &Planned) -> Action {
     let filter = planned.selection.filter.to_string();
     let target = if filter.is_empty() { "--all".to_owned() } else { filter };
-    let action = Action::new(what, person.name()).why(reason(why)).target(target);
+    let action = actor.action(&DEAD_REPLAY).target(target);
     action.count(planned.plan.as_ref().map(|plan| plan.letters))
 }
 
@@ -257,43 +255,19 @@ pub(super) async fn drop_all(
         ));
     }
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
-    let planned = planned(&site, &queue, criteria.filter).await?;
-    let note = action("dead drop", &person, &order.reason, &planned);
+    let selection = queue.dead_letters().select(criteria.filter).await;
+    let failed = |error| target::redis("the dead letters could not be read", &queue, &error);
+    let letters = Letters::Selected { selection: selection.map_err(failed)?, limit: None };
     let _permit = site.desk().begin(Work::Change)?;
-    let unnoted = noted(&queue, &note).await;
-    let dropped = dropped(&queue, &planned.selection).await;
-    let outcome = match &dropped {
-        Ok((_, true)) => "done",
-        Ok((_, false)) => "interrupted",
-        Err(_) => "ended early",
-    };
-    let count = dropped.as_ref().map(|(count, _)| *count).ok();
-    let unnoted = noted(&queue, &note.count(count).outcome(outcome)).await.or(unnoted);
-    let (count, is_complete) = dropped?;
-    let text = frame.number_of("plan.dropped", count);
+    let (actor, stop) = (Actor::new(person.name(), &reason(&order.reason)), Shutdown::new());
+    let control = Control { stop: &stop, progress: &|_| {} };
+    let dropping = sweep(&queue, &actor, Sweep::Drop, &letters, control);
+    let Noted { value: swept, unnoted, .. } = within(DROPPING, (&stop, site.stopping()), dropping).await;
+    let text = frame.number_of("plan.dropped", swept.dropped);
+    let ended = swept.failure.as_ref().map(ToString::to_string);
+    let more = swept.interrupted.then(|| frame.t("plan.more").to_owned());
+    let why: Vec<String> = swept.errors.into_iter().chain(ended).chain(more).collect();
     let done =
-        if is_complete { Done::new(text) } else { Done::not(format!("{text}\n{}", frame.t("plan.more"))) };
+        if why.is_empty() { Done::new(text) } else { Done::not(format!("{text}\n{}", why.join("\n"))) };
     Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
-}
-
-/// Drops letters until none is left or the time is over. Returns how many, and whether these were all.
-async fn dropped(queue: &Queue, selection: &Selection) -> Result<(u64, bool), Problem> {
-    let (end, mut count, mut after) = (Instant::now() + DROPPING, 0, None);
-    let failed = |error| target::redis("not all dead letters were dropped", queue, &error);
-    let dead = queue.dead_letters().bare();
-    loop {
-        let page = dead.selected(selection, after).await.map_err(failed)?;
-        let drops = stream::iter(page.letters)
-            .map(|letter| {
-                let queue = queue.clone();
-                async move { queue.dead_letters().drop(letter.entry, &letter.job()).await }
-            })
-            .buffer_unordered(AT_ONCE);
-        let done: Vec<bool> = drops.try_collect().await.map_err(failed)?;
-        count += done.into_iter().filter(|is_done| *is_done).count() as u64;
-        after = page.next;
-        if after.is_none() || Instant::now() >= end {
-            return Ok((count, after.is_none()));
-        }
-    }
 }

@@ -1,0 +1,111 @@
+//! Dead letters with all their fields, as a stream of lines.
+
+use std::error::Error;
+use std::vec;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use streamfleet::Queue;
+use streamfleet_engine::admin::DeadLetter;
+use streamfleet_operations as operations;
+use streamfleet_operations::dead::{self, Export};
+use utoipa_axum::routes;
+
+use super::asked::Asked;
+use super::desk::{Held, Work};
+use super::jobs::{FilterParams, filter_of};
+use super::letters::shown;
+use super::names;
+use super::place::Place;
+use super::privacy::View;
+use crate::console::access::Person;
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+
+/// What ends an export before its end.
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// The memory of an export: a page of letters, and the largest of them as JSON.
+const EXPORT_BYTES: usize = 96 << 20;
+
+/// The most bytes of a payload that is decoded to mask something in it. A larger one is hidden as a whole.
+const MAX_MASKED: usize = 256 << 10;
+
+pub(super) fn routes() -> Routes {
+    Routes::default().operation(&operations::DEAD_EXPORT, routes!(export_letters))
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct AllParams {
+    /// All dead letters, if there is no filter.
+    all: Option<bool>,
+}
+
+/// An export that is being sent.
+struct Sending {
+    site: Site,
+    person: Person,
+    queue: Queue,
+    export: Export,
+    /// What was read and not yet sent.
+    letters: vec::IntoIter<DeadLetter>,
+    _permit: Held,
+}
+
+/// Exports dead letters with all their fields, oldest first.
+///
+/// Each line has one dead letter, as it is shown alone. The letters are those that exist when the export begins. Those whose
+/// payloads the filter cannot read are left out. If the export cannot be completed, the connection ends in the middle of it.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/export", tag = "dead letters", params(AllParams, FilterParams),
+    responses((status = 200, description = "The dead letters", body = String, content_type = "application/x-ndjson")))]
+async fn export_letters(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    mut asked: Asked,
+) -> Result<Response, Problem> {
+    let queue = place.queue(&site)?;
+    let (all, conditions) = (asked.flag("all")?, asked.conditions()?);
+    asked.end()?;
+    View::of(&person, &site).check(&conditions)?;
+    let filter = filter_of(&conditions, site.mask(), "query")?;
+    if filter.is_empty() && !all {
+        return Err(Problem::field("query", "select dead letters by a filter, or set all to true"));
+    }
+    let permit = site.desk().begin(Work::Search)?;
+    site.desk().hold(EXPORT_BYTES)?;
+    names::must_have(&site, queue.name()).await?;
+    let export = dead::export(&queue, filter).await?;
+    let sending = Sending { site, person, queue, export, letters: Vec::new().into_iter(), _permit: permit };
+    let lines = stream::try_unfold(sending, |mut sending| async move {
+        let line = sending.line().await?;
+        Ok::<_, Failure>(line.map(|line| (line, sending)))
+    });
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response())
+}
+
+impl Sending {
+    /// The next letter as a line of JSON; `None` after the last one.
+    async fn line(&mut self) -> Result<Option<Bytes>, Failure> {
+        let letter = loop {
+            if let Some(letter) = self.letters.next() {
+                break letter;
+            }
+            if self.site.stopping().is_requested() {
+                return Err("the console stops".into());
+            }
+            let Some(letters) = self.export.page(&self.queue).await? else { return Ok(None) };
+            self.letters = letters.into_iter();
+        };
+        let view = View::of(&self.person, &self.site);
+        let shown = shown(&view, (&letter, &self.queue), &self.site, MAX_MASKED);
+        let shown = shown.map_err(|problem| problem.detail().to_owned())?;
+        Ok(Some(Bytes::from(format!("{shown}\n"))))
+    }
+}
