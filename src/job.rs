@@ -25,7 +25,7 @@ pub use streamfleet_domain::job::{
     Timestamp, TraceContext, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
 };
 pub(crate) use streamfleet_domain::job::{
-    ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, campaign, cut, distribution,
-    duration, end_step, fingerprint, incident, nearest, number, payload, settle, settle_unserved, size,
-    type_of, weight,
+    ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, cut, distribution, duration,
+    end_step, fingerprint, incident, nearest, number, payload, settle, settle_unserved, size, task, type_of,
+    weight,
 };

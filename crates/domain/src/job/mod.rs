@@ -15,7 +15,6 @@
 //!                        └───── ack ──────► done
 //! ```
 
-pub mod campaign;
 pub mod distribution;
 pub mod duration;
 mod envelope;
@@ -50,6 +49,7 @@ mod settlement;
 pub mod size;
 mod state;
 mod step;
+pub mod task;
 mod time;
 mod trace;
 mod typed;

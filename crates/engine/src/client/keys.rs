@@ -31,8 +31,10 @@ pub(crate) struct Keys {
     pub(crate) dead_gone: Key,
     /// What people did to this queue.
     pub audit: Key,
-    /// Its campaigns.
+    /// Its tasks that replay dead letters.
     pub campaigns: Key,
+    /// Its other tasks.
+    pub tasks: Key,
     /// Facts that the fleet agrees on.
     pub control: Key,
     /// The leader's lease.
@@ -86,6 +88,7 @@ impl Keys {
             dead_gone: key("dead:recount:gone"),
             audit: key("audit"),
             campaigns: key("campaigns"),
+            tasks: key("tasks"),
             control: key("control"),
             leader: key("leader"),
             cancels: key("cancels"),
@@ -163,9 +166,15 @@ impl Keys {
         Key::from(format!("{}:advanced", self.prefix))
     }
 
-    /// One campaign; for an empty id, what the keys of all campaigns begin with.
+    /// One task that replays dead letters; for an empty id, what the keys of all of them begin with. The scripts that end jobs find it
+    /// by the field `campaign`.
     pub(crate) fn campaign(&self, id: &str) -> Key {
         Key::from(format!("{}:campaign:{id}", self.prefix))
+    }
+
+    /// One task of another kind; for an empty id, what the keys of all of them begin with.
+    pub(crate) fn task(&self, id: &str) -> Key {
+        Key::from(format!("{}:task:{id}", self.prefix))
     }
 
     /// The letter that took the place of this one when somebody edited it.
@@ -336,6 +345,7 @@ mod tests {
         ]);
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone(), keys.campaigns.clone()]);
+        all.extend([keys.tasks.clone(), keys.task("00ff")]);
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone(), keys.dead_letters.clone()]);
         all.push(keys.dead_offloaded.clone());

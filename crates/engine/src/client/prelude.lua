@@ -168,17 +168,17 @@ end
 -- before its first insert.
 local NO_ENTRY = '0-0'
 
--- What is to be counted for the job that a script ends: the campaign that it names, its life, and how it ended; see
+-- What is to be counted for the job that a script ends: the key of the task that replayed it, its life, and how it ended; see
 -- conclude. It is counted once nothing can fail any more.
 local to_count = {}
 
--- The field of a campaign which says that the campaign replayed this life, and that its end is not counted yet.
+-- The field of a task which says that the task replayed this life, and that its end is not counted yet.
 local function replayed_life(life)
   return 'l:' .. life
 end
 
--- Counts how a job of a campaign ended. Any producer may copy the field that names a campaign, so only the lives that the
--- campaign knows count, each once. A campaign that is gone knows none.
+-- Counts how a job that a task replayed has ended. Any producer may copy the field that names a task, so only the lives that the
+-- task knows count, each once. A task that is gone knows none.
 local function count_end(campaign, life, how)
   if redis.pcall('HDEL', campaign, replayed_life(life)) == 1 then redis.pcall('HINCRBY', campaign, how, 1) end
 end
@@ -966,6 +966,46 @@ end
 -- Keeps the answer for longer than anybody resends one call. It must come after the first write of its script.
 local function keep_receipt(receipt, answer)
   redis.call('SET', receipt, cmsgpack.pack(answer), 'PX', 40000)
+end
+
+-- True if a task that changes many jobs still works on this page; only then may a script change jobs for it. task: its key, or nil
+-- or a placeholder if no task asks.
+local function is_on_page(task, page)
+  if not task or is_placeholder(task) then return true end
+  local told = redis.call('HMGET', task, 'state', 'page')
+  return told[1] == 'running' and told[2] == page
+end
+
+-- Counts jobs that a script has changed for a task, as jobs that it has looked at, too, and notes when its rate allows the next one.
+-- If the clock was set back, that need not be waited for. It must come after the first write of its script; never throws.
+local function count_for_task(task, what, jobs, now)
+  if jobs == 0 or not task or is_placeholder(task) then return end
+  redis.pcall('HINCRBY', task, what, jobs)
+  redis.pcall('HINCRBY', task, 'looked', jobs)
+  local told = redis.pcall('HMGET', task, 'step_ms', 'due_ms')
+  local step_ms = tonumber(told[1] or '')
+  if not step_ms then return end
+  local due = math.min(math.max(tonumber(told[2] or '') or now, now - 1000), now + math.max(step_ms, 1000))
+  redis.pcall('HSET', task, 'due_ms', string.format('%.3f', due + jobs * step_ms))
+end
+
+-- Packed fields of a job with the one that names the task that last moved it or made it due; see bulk/fence.rs. nil if it cannot be
+-- added: a worker would refuse one more, they are not only texts, or some of them are elsewhere, and their number is known.
+local function with_mark(packed, mark)
+  local list = #packed <= 262144 and unpacked(packed)
+  if not list or #list > 1999 then return nil end
+  local at, is_light = nil, false
+  for nth = 2, #list, 2 do
+    if list[nth] == 'by_task' then at = nth end
+    is_light = is_light or list[nth] == 'offloaded'
+  end
+  if is_light and (not at or #list[at + 1] ~= #mark) then return nil end
+  at = at or #list + 1
+  list[at], list[at + 1] = 'by_task', mark
+  for _, value in ipairs(list) do
+    if type(value) ~= 'string' then return nil end
+  end
+  return cmsgpack.pack(list)
 end
 
 -- Leaves a note about a job that was cancelled while no worker held it, for which the leader emits the event. At most a
