@@ -82,10 +82,7 @@ impl ReplayRules {
     /// Says what is wrong with the numbers, if something is.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), &'static str> {
-        // The slowest rate is one per hour.
-        if !(1.0 / 3601.0..=10_000.0).contains(&self.rate) {
-            return Err("the rate must be from one per hour to 10,000 per second");
-        }
+        check_rate(self.rate)?;
         if self.stop_at.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
             return Err("the share of deaths must be from 0 to 100 percent");
         }
@@ -93,6 +90,17 @@ impl ReplayRules {
             return Err("a job must be replayed at least once");
         }
         Ok(())
+    }
+}
+
+/// Says what is wrong with a rate per second, if something is.
+#[doc(hidden)]
+pub fn check_rate(rate: f64) -> Result<(), &'static str> {
+    // The slowest rate is one per hour.
+    if (1.0 / 3601.0..=10_000.0).contains(&rate) {
+        Ok(())
+    } else {
+        Err("the rate must be from one per hour to 10,000 per second")
     }
 }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use futures_util::{StreamExt, stream};
 
-use super::fence::Fence;
+use super::fence::{Fence, has_mark};
 use super::hasten::Hastened;
 use super::relocate::{KeptBack, Relocated, Route};
 use super::selection::{BulkAction, BulkJobs, BulkSelection};
@@ -128,6 +128,8 @@ pub(crate) enum Reached {
 pub(crate) struct Worked {
     /// What became of its jobs.
     pub(crate) tally: BulkTally,
+    /// How many jobs were looked at for the first time, without those that were changed or are gone.
+    pub(crate) looked: u64,
     pub(crate) reached: Reached,
 }
 
@@ -224,7 +226,7 @@ impl BulkJobs<'_> {
         from: BulkCursor,
     ) -> Result<BulkPage, BulkError> {
         let fence = Fence::none(&self.queue.keys);
-        let Worked { tally, reached } = self.work(selection, terms, (from, u64::MAX), &fence).await?;
+        let Worked { tally, reached, .. } = self.work(selection, terms, (from, u64::MAX), &fence).await?;
         let next = match reached {
             Reached::End(next) => next,
             Reached::Again => Some(from),
@@ -245,9 +247,11 @@ impl BulkJobs<'_> {
         self.check(&selection.action)?;
         let mut tally = BulkTally::default();
         let Some(round) = selection.round(from.round) else {
-            return Ok(Worked { tally, reached: Reached::End(None) });
+            return Ok(Worked { tally, looked: 0, reached: Reached::End(None) });
         };
         let (page, fields) = self.queue.find_with_fields(&round.search, from.at).await?;
+        // The script that made these due has counted them.
+        let counted = fields.iter().filter(|fields| has_mark(fields.as_ref(), &selection.id)).count() as u64;
         let found = page.jobs.into_iter().zip(fields);
         let is_wanted =
             |(job, fields): &(FoundJob, Option<Envelope>)| selection.has(job, fields.as_ref(), page.now);
@@ -259,7 +263,7 @@ impl BulkJobs<'_> {
             let count = usize::try_from(most - tally.done()).unwrap_or(usize::MAX).min(left.len());
             let (some, others) = left.split_at(count);
             let Some(outcomes) = self.queue.carry_out(selection, terms, fence, some).await? else {
-                return Ok(Worked { tally, reached: Reached::Passed });
+                return Ok(Worked { tally, looked: 0, reached: Reached::Passed });
             };
             outcomes.into_iter().for_each(|outcome| tally.count(outcome));
             left = others;
@@ -267,7 +271,7 @@ impl BulkJobs<'_> {
         let tried = (found.len() - left.len()) as u64;
         if tally.failed >= HOPELESS && tally.failed == tried {
             let why = tally.errors.join("; ");
-            return Ok(Worked { tally, reached: Reached::Hopeless(why) });
+            return Ok(Worked { tally, looked: 0, reached: Reached::Hopeless(why) });
         }
         tally.undecided = page.too_large + page.unreadable;
         tally.unread.extend(page.unread);
@@ -277,14 +281,16 @@ impl BulkJobs<'_> {
             tally = tally.without_left_overs();
         }
         if is_read_again {
-            return Ok(Worked { tally, reached: Reached::Again });
+            return Ok(Worked { tally, looked: 0, reached: Reached::Again });
         }
         let next = match page.next {
             Some(at) => BulkCursor { round: from.round, at: Some(at) },
             None => BulkCursor { round: from.round.saturating_add(1), at: None },
         };
         let next = Some(next).filter(|next| selection.round(next.round).is_some());
-        Ok(Worked { tally, reached: Reached::End(next) })
+        let looked = tally.read.saturating_sub(tally.done() + tally.gone + counted);
+        let looked = if round.is_first { looked } else { 0 };
+        Ok(Worked { tally, looked, reached: Reached::End(next) })
     }
 }
 

@@ -71,7 +71,7 @@ impl BulkJobs<'_> {
     pub async fn has_traces(self) -> Result<bool, Error> {
         let (link, own) = (&self.queue.link, &self.queue.keys);
         let traces =
-            [&own.audit, &own.campaigns, &own.gates, &own.rooms, &own.samples, &own.counts, &own.events];
+            [&own.audit, &own.campaigns, &own.tasks, &own.gates, &own.rooms, &own.samples, &own.counts, &own.events];
         let client = link.client();
         let found: u64 = link.ask("exists", client.exists(traces.map(Clone::clone).to_vec())).await?;
         Ok(found > 0)

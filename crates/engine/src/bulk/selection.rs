@@ -108,6 +108,8 @@ pub struct BulkSelection {
 /// One round of the work.
 pub(super) struct Round {
     pub(super) search: JobSearch,
+    /// Whether no earlier round has looked at these jobs.
+    pub(super) is_first: bool,
     /// Whether no later round looks at these jobs. What is left alone then is counted.
     pub(super) is_last: bool,
 }
@@ -164,8 +166,10 @@ impl BulkSelection {
                 _,
             ) => return None,
         };
+        // Those that wait are looked for first.
+        let is_first = nth == 0 || states != IDLE;
         let states = states.iter().copied().filter(|state| self.states.contains(state)).collect();
-        Some(Round { search: self.search(states), is_last })
+        Some(Round { search: self.search(states), is_first, is_last })
     }
 
     /// Returns true if a job or a letter that was found belongs to the selection. A job that is due already needs no help, and to make

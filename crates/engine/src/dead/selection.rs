@@ -45,6 +45,8 @@ pub struct SelectedPage {
     pub read: u64,
     /// How many letters nobody can judge, because their payload is too large or cannot be read. They do not match.
     pub undecided: u64,
+    /// For each of the letters, how many were read for it, with itself, if that was counted.
+    pub(crate) reads: Vec<u64>,
 }
 
 /// What would happen to how many letters; see the [example](DeadLetters::select).
@@ -144,7 +146,10 @@ impl DeadLetters<'_> {
                 page.next = Some(letter.entry).filter(|entry| selection.last != Some(*entry));
                 page.read += 1;
                 match letter.check(&selection.filter, selection.now) {
-                    Match::Yes => page.letters.push(letter),
+                    Match::Yes => {
+                        page.reads.push(page.read - page.reads.iter().sum::<u64>());
+                        page.letters.push(letter);
+                    }
                     Match::No => {}
                     Match::TooLarge | Match::Unreadable => page.undecided += 1,
                 }

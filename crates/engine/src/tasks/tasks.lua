@@ -1,0 +1,20 @@
+-- tasks: the tasks of a queue, without those whose key has expired or was deleted.
+-- of_campaigns, of_tasks: what their keys begin with.
+-- returns {how many, two lists, of those that replay dead letters and of the others: {id, 'active' or 'over', when it began in ms, ...}}
+local campaigns, tasks = unpack(KEYS)
+local of_campaigns, of_tasks = unpack(ARGV)
+local count = 0
+local function known(index, prefix)
+  local all, kept = redis.call('HGETALL', index), {}
+  for at = 1, #all, 2 do
+    local key = prefix .. all[at]
+    if redis.call('EXISTS', key) == 1 then
+      local begun = redis.pcall('HGET', key, 'created_ms')
+      add_pair(kept, all[at], all[at + 1])
+      kept[#kept + 1], count = type(begun) == 'string' and begun or '0', count + 1
+    end
+  end
+  return kept
+end
+local replays, others = known(campaigns, of_campaigns), known(tasks, of_tasks)
+return { count, replays, others }
