@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{
-    Context, campaigner, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper,
+    Context, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper, task_runner,
     trimmer, unserved, waker,
 };
 use crate::event::Event;
@@ -169,7 +169,7 @@ impl Term {
         tasks.spawn(watch("reaper", Box::pin(reaper)));
         tasks.spawn(watch("waker", Box::pin(waker)));
         tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch("campaigner", Box::pin(campaigner::run(context.clone(), stop.clone()))));
+        tasks.spawn(watch("task runner", Box::pin(task_runner::run(context.clone(), stop.clone()))));
         tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
         tasks.spawn(watch(
             "search for deleted dead letters",

@@ -42,9 +42,9 @@ pub use crate::job::incident::delivery::Delivery;
 pub use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKind, IncidentState};
 pub use crate::job::patch::{Patch, PatchError};
 pub use crate::job::payload::{read_msgpack, unpacked};
+pub use crate::job::task::TaskState as CampaignState;
 pub use crate::job::task::{ReplayCounts as CampaignCounts, ReplayRules as CampaignRules};
 pub use crate::job::task::{ReplayCounts, ReplayRules, TaskState};
-pub use crate::job::task::TaskState as CampaignState;
 pub use crate::{
     Acknowledgment, Action, Advance, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError,
     BulkJobs, BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,

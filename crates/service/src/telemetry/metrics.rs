@@ -145,6 +145,8 @@ impl Metrics {
             Event::AlertFailed { sink, why: _, is_given_up } => alerts.failed(sink, is_given_up),
             // The number of open incidents says it.
             Event::IncidentChanged { .. } => {}
+            // A person began it, and sees it.
+            Event::TaskFailed { .. } => {}
             Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Limited { .. }
