@@ -88,11 +88,7 @@ fn spread() -> Duration {
 }
 
 /// Advances every task. Returns how many have more to do.
-async fn advance(
-    context: &Context,
-    known: &mut Known,
-    stop: &CancellationToken,
-) -> Result<Running, Error> {
+async fn advance(context: &Context, known: &mut Known, stop: &CancellationToken) -> Result<Running, Error> {
     let tasks = context.queue.tasks().known().await?;
     known.refused.retain(|id, since| since.elapsed() < LOOK && tasks.iter().any(|task| task.id == *id));
     known.seen.retain(|id, _| tasks.iter().any(|task| task.id == *id));

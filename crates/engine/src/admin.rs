@@ -46,15 +46,15 @@ pub use crate::job::task::TaskState as CampaignState;
 pub use crate::job::task::{ReplayCounts as CampaignCounts, ReplayRules as CampaignRules};
 pub use crate::job::task::{ReplayCounts, ReplayRules, TaskState};
 pub use crate::{
-    Acknowledgment, Action, Advance, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError,
-    BulkJobs, BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,
-    Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters,
-    DecideError, Decided, Delayed, DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Due, EditError,
-    EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage,
-    JobSearch, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits,
-    Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent,
-    PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage,
-    Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, Task, TaskAction,
-    TaskCounts, TaskCursor, TaskError, TaskPage, Tasks, TypeFigures, TypeStats,
-    UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    Acknowledgment, Action, Advance, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor,
+    BulkError, BulkJobs, BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError,
+    Campaigns, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter,
+    DeadLetters, DecideError, Decided, Delayed, DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Due,
+    EditError, EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor,
+    JobHolder, JobPage, JobSearch, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot,
+    LetterEdit, LetterLimits, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part,
+    PastAction, PastEvent, PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room,
+    Sample, SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, Task,
+    TaskAction, TaskCounts, TaskCursor, TaskError, TaskPage, Tasks, TypeFigures, TypeStats, UnknownType,
+    Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };

@@ -20,8 +20,8 @@ impl Rehearsal<'_> {
         let (envelope, job) = self.read().await?;
         self.apply(&envelope, &job, &Settlement::Ack).await?;
         expect_same("task_set", tasks.advance(&id).await?.0, Advance::Again)?;
-        let found = tasks.get(&id).await?.map(|task| (task.state, task.replay.map(|counts| counts.succeeded)));
-        expect_same("task_read", found, Some((TaskState::Done, Some(1))))?;
+        let found = tasks.get(&id).await?.map(|task| (task.state, task.counts.done));
+        expect_same("task_read", found, Some((TaskState::Done, 1)))?;
 
         let selection = self.queue.bulk().select(BulkAction::Drop, Filter::new(), None).await?;
         let terms = BulkTerms::new("the rehearsal");

@@ -35,7 +35,8 @@ impl Tasks<'_> {
             }
             ReplayStep::Replay(most) => self.replay(task, rules, most).await,
             ReplayStep::Release => {
-                let released = self.set((task.word(), &task.id), canary, (TaskState::Running, ""), None).await;
+                let state = (TaskState::Running, "");
+                let released = self.set((task.word(), &task.id), canary, state, None).await;
                 noted(&task.id, released, Advance::Again)
             }
             ReplayStep::Stop(why) => {
@@ -79,7 +80,8 @@ impl Tasks<'_> {
             rest.to_string().into(),
         ];
         for (letter, read) in letters.iter().zip(&page.reads) {
-            args.extend([letter.entry.to_string(), fingerprint_of(letter), read.to_string()].map(Value::from));
+            let values = [letter.entry.to_string(), fingerprint_of(letter), read.to_string()];
+            args.extend(values.map(Value::from));
         }
         // If the answer is lost, the cursor says what was done.
         let answer = self.queue.run(&TASK_REPLAY, keys, args).await?;

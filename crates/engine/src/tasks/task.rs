@@ -437,7 +437,8 @@ mod tests {
     #[test]
     fn a_change_is_read_with_what_it_left_alone() {
         let change = r#","change":{"kind":"move","from":"mail","to":"bulk","undoes":null,"states":["waiting"],"retention_ms":1,"max_depth":null,"rate":null}"#;
-        let more = [("cursor", "1 rooms:"), ("page", "2"), ("done", "3"), ("kept:taken", "2"), ("failed", "1")];
+        let at = [("cursor", "1 rooms:"), ("page", "2")];
+        let more = [&at[..], &[("done", "3"), ("kept:taken", "2"), ("failed", "1")]].concat();
         let task = read(&plan("", change), &more).unwrap();
         assert_eq!(task.action, TaskAction::Change(BulkAction::Move("bulk".parse().unwrap())));
         assert_eq!((task.counts.matched(), task.counts.refused(), task.page), (6, 3, 2));
