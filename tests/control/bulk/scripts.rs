@@ -334,14 +334,17 @@ fn a_moved_job_has_the_mark_of_the_task_that_counts_it() {
 fn a_page_ends_once_and_only_while_its_task_runs() {
     let scripts = Scripts::start();
     running_task(&scripts);
-    let args = ["3", "1 rooms:", "", "looked", "7", "kept:taken", "2"];
+    let args = ["3", "0", "1 rooms:", "", "looked", "7", "kept:taken", "2"];
+    scripts.server.cmd(&["HSET", TASK, "done", "5"]);
+    assert_eq!(scripts.call(source("task_turn"), &[TASK], &args).0, 0, "another process is on the page");
+    scripts.server.cmd(&["HDEL", TASK, "done"]);
     scripts.twice(source("task_turn"), &[TASK], &args, [1, 0]);
     let counted = ["page", "looked", "kept:taken"].map(|name| scripts.int(&["HGET", TASK, name]));
     assert_eq!(counted, [4, 7, 2]);
     assert_eq!(text(&scripts, &["HGET", TASK, "cursor"]).as_deref(), Some("1 rooms:"));
     assert_eq!(scripts.int(&["HEXISTS", TASK, "error"]), 0);
     scripts.server.cmd(&["HSET", TASK, "state", "paused"]);
-    assert_eq!(scripts.call(source("task_turn"), &[TASK], &["4", "end", "no"]).0, 0);
+    assert_eq!(scripts.call(source("task_turn"), &[TASK], &["4", "0", "end", "no"]).0, 0);
 }
 
 #[test]

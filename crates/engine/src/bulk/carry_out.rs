@@ -128,7 +128,7 @@ pub(crate) enum Reached {
 pub(crate) struct Worked {
     /// What became of its jobs.
     pub(crate) tally: BulkTally,
-    /// How many jobs were looked at for the first time, without those that were changed or are gone.
+    /// How many jobs were looked at for the first time, without those that scripts count.
     pub(crate) looked: u64,
     pub(crate) reached: Reached,
 }
@@ -250,7 +250,7 @@ impl BulkJobs<'_> {
             return Ok(Worked { tally, looked: 0, reached: Reached::End(None) });
         };
         let (page, fields) = self.queue.find_with_fields(&round.search, from.at).await?;
-        // The script that made these due has counted them.
+        // The script that changed these has counted them.
         let counted = fields.iter().filter(|fields| has_mark(fields.as_ref(), &selection.id)).count() as u64;
         let found = page.jobs.into_iter().zip(fields);
         let is_wanted =
@@ -288,7 +288,7 @@ impl BulkJobs<'_> {
             None => BulkCursor { round: from.round.saturating_add(1), at: None },
         };
         let next = Some(next).filter(|next| selection.round(next.round).is_some());
-        let looked = tally.read.saturating_sub(tally.done() + tally.gone + counted);
+        let looked = tally.read.saturating_sub(tally.done() + counted);
         let looked = if round.is_first { looked } else { 0 };
         Ok(Worked { tally, looked, reached: Reached::End(next) })
     }

@@ -76,22 +76,23 @@ impl Tasks<'_> {
             Ok(Worked { reached: Reached::Again, .. }) => Ok(Advance::Again),
             Ok(Worked { reached: Reached::Passed, .. }) => Ok(Advance::Later),
             Ok(Worked { reached: Reached::End(next), tally, looked }) => {
-                self.turn(&fence, next, (&tally, looked)).await
+                self.turn((&fence, task.counts.done), next, (&tally, looked)).await
             }
         }
     }
 
-    /// Ends a page, and counts what was left alone in it. See `task_turn.lua`.
+    /// Ends a page, and counts what was left alone in it. `done`: how many jobs the task had changed before. See `task_turn.lua`.
     async fn turn(
         self,
-        fence: &Fence,
+        (fence, done): (&Fence, u64),
         next: Option<BulkCursor>,
         (tally, looked): (&BulkTally, u64),
     ) -> Result<Advance, Error> {
         let cursor = next.map_or_else(|| END.to_owned(), |next| next.to_string());
         let problem = tally.errors.first().or(tally.unread.first()).cloned().unwrap_or_default();
         let problem = cut(problem, MAX_ERROR_BYTES);
-        let mut args = vec![fence.page(), cursor.into(), bytes(problem.as_bytes())];
+        let done = (done + tally.changed).to_string();
+        let mut args = vec![fence.page(), done.into(), cursor.into(), bytes(problem.as_bytes())];
         let counts = [("looked", looked), ("failed", tally.failed), ("undecided", tally.undecided)];
         let counts = counts.map(|(name, count)| (name.to_owned(), count)).into_iter();
         let kept = tally.kept.iter().map(|(why, count)| (kept_field(*why), *count));
@@ -101,8 +102,8 @@ impl Tasks<'_> {
         // If the answer is lost, the number of the page says what was done.
         let answer = self.queue.run(&TASK_TURN, vec![fence.task.clone()], args).await?;
         match answer.status {
-            0 => Ok(Advance::Later),
-            1 => Ok(Advance::Again),
+            // Another process was faster, or a person: the next step finds out.
+            0 | 1 => Ok(Advance::Again),
             _ => Err(Error::contract("task_turn", answer)),
         }
     }
