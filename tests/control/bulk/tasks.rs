@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use streamfleet::job::Encoding;
+use streamfleet::job::{Encoding, State};
 use streamfleet::{Broker, Producer, Queue, Submission};
 use streamfleet_engine::admin::{Action, Advance, BulkAction, BulkTerms, Filter, Task, TaskError, TaskState};
 
@@ -347,4 +347,26 @@ async fn the_leader_carries_out_a_task_and_the_newest_is_listed_first() {
     let last = tasks.page(next.next.as_ref(), 1).await.unwrap();
     assert_eq!((last.tasks.len(), last.unreadable, last.next), (0, vec!["0000".to_owned()], None));
     assert_eq!(tasks.advance("0000").await.unwrap().0, Advance::Idle);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_asks_every_running_job_once_to_stop_at_its_rate() {
+    const RUNNING: u64 = 5;
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    let jobs = "sf:{default}:jobs";
+    add_waiting(&server, jobs, EACH);
+    server.cmd(&["XGROUP", "CREATE", jobs, "fleet", "0"]);
+    let count = RUNNING.to_string();
+    server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "COUNT", &count, "STREAMS", jobs, ">"]);
+    let selection = queue.bulk().select(BulkAction::Cancel, Filter::new(), Some(&[State::Running]));
+    let selection = selection.await.unwrap();
+    let id = queue.tasks().start(&selection, &terms().rate(50.0), &ann()).await.unwrap().value;
+    let task = carry_out(&queue, &id).await;
+    assert_eq!((task.state, task.counts.requested, task.counts.done), (TaskState::Done, RUNNING, 0));
+    assert_eq!((task.counts.looked, task.total), (RUNNING, RUNNING));
+    // The next one has nothing to add.
+    let id = start(&queue, BulkAction::Cancel, &terms()).await;
+    let task = carry_out(&queue, &id).await;
+    assert_eq!((task.counts.requested, task.counts.done), (0, EACH as u64 - RUNNING));
 }

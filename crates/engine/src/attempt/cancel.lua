@@ -3,7 +3,7 @@
 -- stream: that of its lane. place: the stream that has its entry, which is its lane or a room. places: see note_place.
 -- entry, created_ms: '' if not known. insists: '1' to note the request even if its entry is not known. life: the life that
 -- was found, or '' if its fields name none. task, page: the task that asks, if one does; see is_on_page.
--- returns {1} cancelled, {2} the request is noted, {0} unknown job, {3, state} it has already ended, {4} it has moved, {5} the task is
+-- returns {1} cancelled, {2, '1' or, if it was noted before, '0'} the request is noted, {0} unknown job, {3, state} it has already ended, {4} it has moved, {5} the task is
 --   not on this page
 local delayed, packs, record, cancels, stream, lock, batch, ledger, cancel_places, endings, offloaded, place,
   places, task = unpack(KEYS)
@@ -38,7 +38,7 @@ local function wished(spot)
   if is_new then count_for_task(task, 'requested', 1, now) end
   if spot then redis.call('HSET', cancel_places, life, spot .. ' ' .. who) end
   if told[1] and (not told[2] or told[2] == life) then redis.call('HSET', record, 'cancelled_by', who) end
-  return { 2 }
+  return { 2, is_new and '1' or '0' }
 end
 -- True if an attempt of this life succeeded late, so that the job is done and what was found is its retry, which goes.
 local function was_done()

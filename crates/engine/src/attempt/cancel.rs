@@ -81,7 +81,7 @@ impl Queue {
     pub async fn cancel(&self, id: &JobId, by: &str, retention: Duration) -> Result<Cancellation, Error> {
         let terms = BulkTerms::new(by).retention(retention);
         let cancelled = self.cancel_wherever(id, &terms, &Fence::none(&self.keys)).await?;
-        Ok(cancelled.unwrap_or(Cancellation::Unknown))
+        Ok(cancelled.map_or(Cancellation::Unknown, |cancelled| cancelled.outcome))
     }
 
     /// Does the same for a task; `None` if it is not on this page any more.
@@ -90,7 +90,7 @@ impl Queue {
         id: &JobId,
         terms: &BulkTerms,
         fence: &Fence,
-    ) -> Result<Option<Cancellation>, Error> {
+    ) -> Result<Option<Cancelled>, Error> {
         for left in (0..TRIES).rev() {
             let found = self.find(id).await?;
             let known = found.is_some();
@@ -104,7 +104,7 @@ impl Queue {
                 Told::Unknown | Told::Moved => {}
             }
         }
-        Ok(Some(Cancellation::Unknown))
+        Ok(Some(Cancelled::UNKNOWN))
     }
 
     /// Does the same to a job that a search found with these fields. It is searched for again only if it has moved since.
@@ -113,16 +113,16 @@ impl Queue {
         (job, fields): (&FoundJob, Option<Envelope>),
         terms: &BulkTerms,
         fence: &Fence,
-    ) -> Result<Option<Cancellation>, Error> {
+    ) -> Result<Option<Cancelled>, Error> {
         // Beside another life of its id, the delayed set has it as `<id> <life>`.
         let (name, is_second) = job.id.split_once(' ').map_or((job.id.as_str(), false), |(id, _)| (id, true));
         // Such a text can be in the delayed set, but it is not the id of a job.
-        let Ok(id) = name.parse::<JobId>() else { return Ok(Some(Cancellation::Unknown)) };
+        let Ok(id) = name.parse::<JobId>() else { return Ok(Some(Cancelled::UNKNOWN)) };
         let mut envelope = fields.unwrap_or_default();
         // `<batch> batch` is no life of the job that has the id of the batch.
         let is_its = envelope.get(b"id") == Some(name.as_bytes()) && envelope.get(b"life").is_some();
         if is_second && !is_its {
-            return Ok(Some(Cancellation::Unknown));
+            return Ok(Some(Cancelled::UNKNOWN));
         }
         self.restore_fields(&self.link, &mut envelope).await?;
         let lane = match job.spot() {
@@ -140,7 +140,7 @@ impl Queue {
                 if !is_second && self.is_placed(&id, &found).await? {
                     self.cancel_wherever(&id, terms, fence).await
                 } else {
-                    Ok(Some(Cancellation::Unknown))
+                    Ok(Some(Cancelled::UNKNOWN))
                 }
             }
         }
@@ -313,9 +313,21 @@ impl Queue {
     }
 }
 
+/// What became of a job that a task cancels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cancelled {
+    pub(crate) outcome: Cancellation,
+    /// Whether somebody had asked its worker before.
+    pub(crate) was_asked: bool,
+}
+
+impl Cancelled {
+    const UNKNOWN: Self = Self { outcome: Cancellation::Unknown, was_asked: false };
+}
+
 /// What the script said.
 enum Told {
-    Done(Cancellation),
+    Done(Cancelled),
     Unknown,
     Moved,
     /// The task is not on this page any more.
@@ -324,13 +336,14 @@ enum Told {
 
 impl Told {
     fn read(answer: Answer) -> Result<Self, Error> {
+        let done = |outcome, was_asked| Ok(Self::Done(Cancelled { outcome, was_asked }));
         match (answer.status, answer.rest.first().map(decode::text)) {
             (0, _) => Ok(Self::Unknown),
-            (1, _) => Ok(Self::Done(Cancellation::Done)),
-            (2, _) => Ok(Self::Done(Cancellation::Requested)),
+            (1, _) => done(Cancellation::Done, false),
+            (2, Some(is_new)) => done(Cancellation::Requested, is_new == "0"),
             (3, Some(state)) => {
                 let state = state.parse().map_err(|()| Error::contract("cancel", state))?;
-                Ok(Self::Done(Cancellation::Ended(state)))
+                done(Cancellation::Ended(state), false)
             }
             (4, _) => Ok(Self::Moved),
             (5, _) => Ok(Self::Passed),

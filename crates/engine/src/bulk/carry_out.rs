@@ -12,6 +12,7 @@ use super::hasten::Hastened;
 use super::relocate::{KeptBack, Relocated, Route};
 use super::selection::{BulkAction, BulkJobs, BulkSelection};
 use super::terms::BulkTerms;
+use crate::attempt::cancel::Cancelled;
 use crate::client::error::Error;
 use crate::inspect::jobs::Spot;
 use crate::job::{Envelope, QueueName, State};
@@ -71,7 +72,7 @@ impl FromStr for BulkCursor {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let rule = || "it must be the `next` of an earlier page".to_owned();
         let (round, at) = text.split_once(' ').ok_or_else(rule)?;
-        let at = Some(at).filter(|at| !at.is_empty()).map(str::parse).transpose()?;
+        let at = Some(at).filter(|at| !at.is_empty()).map(str::parse::<JobCursor>).transpose()?;
         Ok(Self { round: round.parse().map_err(|_| rule())?, at })
     }
 }
@@ -98,6 +99,8 @@ pub struct BulkTally {
     pub unread: Vec<String>,
     /// How many jobs were looked at.
     pub read: u64,
+    /// How many of those that were asked to stop had been asked before.
+    asked_before: u64,
 }
 
 /// A page of the work; see the [example](BulkJobs).
@@ -136,7 +139,7 @@ pub(crate) struct Worked {
 /// What became of one job.
 enum Outcome {
     Changed,
-    Requested,
+    Requested { was_asked: bool },
     Gone,
     Kept(KeptBack),
     Failed(String),
@@ -157,17 +160,21 @@ impl BulkTally {
         self.undecided += other.undecided;
         self.unread.extend(other.unread);
         self.read += other.read;
+        self.asked_before += other.asked_before;
     }
 
-    /// Returns how many were changed or asked to stop.
+    /// Returns how many were changed or asked to stop now.
     fn done(&self) -> u64 {
-        self.changed + self.requested
+        self.changed + self.requested - self.asked_before
     }
 
     fn count(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Changed => self.changed += 1,
-            Outcome::Requested => self.requested += 1,
+            Outcome::Requested { was_asked } => {
+                self.requested += 1;
+                self.asked_before += u64::from(was_asked);
+            }
             Outcome::Gone => self.gone += 1,
             Outcome::Kept(why) => *self.kept.entry(why).or_default() += 1,
             Outcome::Failed(error) => {
@@ -181,8 +188,8 @@ impl BulkTally {
 
     /// Returns what changed, without what was left alone: that is looked at again.
     fn without_left_overs(self) -> Self {
-        let Self { changed, requested, gone, read, .. } = self;
-        Self { changed, requested, gone, read, ..Self::default() }
+        let Self { changed, requested, gone, read, asked_before, .. } = self;
+        Self { changed, requested, gone, read, asked_before, ..Self::default() }
     }
 
     /// Returns true if jobs that match were left as they were.
@@ -288,7 +295,7 @@ impl BulkJobs<'_> {
             None => BulkCursor { round: from.round.saturating_add(1), at: None },
         };
         let next = Some(next).filter(|next| selection.round(next.round).is_some());
-        let looked = tally.read.saturating_sub(tally.done() + counted);
+        let looked = tally.read.saturating_sub(tally.changed + tally.requested + counted);
         let looked = if round.is_first { looked } else { 0 };
         Ok(Worked { tally, looked, reached: Reached::End(next) })
     }
@@ -364,11 +371,11 @@ impl Queue {
     }
 }
 
-impl From<Cancellation> for Outcome {
-    fn from(cancelled: Cancellation) -> Self {
-        match cancelled {
+impl From<Cancelled> for Outcome {
+    fn from(cancelled: Cancelled) -> Self {
+        match cancelled.outcome {
             Cancellation::Done => Self::Changed,
-            Cancellation::Requested => Self::Requested,
+            Cancellation::Requested => Self::Requested { was_asked: cancelled.was_asked },
             Cancellation::Ended(_) | Cancellation::Unknown => Self::Gone,
         }
     }
@@ -404,7 +411,7 @@ mod tests {
     fn outcome(nth: usize) -> Outcome {
         match nth % 5 {
             0 => Outcome::Changed,
-            1 => Outcome::Requested,
+            1 => Outcome::Requested { was_asked: nth > 500 },
             2 => Outcome::Gone,
             3 => Outcome::Kept(KeptBack::ALL[nth % KeptBack::ALL.len()]),
             _ => Outcome::Failed(format!("error {nth}")),
