@@ -285,13 +285,12 @@ async fn a_move_is_undone_for_those_that_still_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_comes_back_is_made_due_once_whichever_process_goes_on() {
     let server = RedisServer::start();
-    let queue = queue(&server).await;
+    let (queue, other) = (queue(&server).await, queue(&server).await);
     let job = Producer::new(queue.clone()).submit(delayed(1)).await.unwrap().to_string();
     let id = start(&queue, BulkAction::RunNow, &terms()).await;
     assert_eq!(queue.tasks().advance(&id).await.unwrap().0, Advance::Again);
     // It ran, failed, and waits for its next attempt. Another process goes on.
     server.cmd(&["ZADD", "sf:{default}:delayed", "XX", "9999999999999", &job]);
-    let other = harness::fleet::queue(&server).await;
     assert_eq!(carry_out(&other, &id).await.counts.done, 1);
     let due: f64 = redis::from_redis_value(server.cmd(&["ZSCORE", "sf:{default}:delayed", &job])).unwrap();
     assert!(due > 9e12, "{due}");

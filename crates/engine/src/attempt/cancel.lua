@@ -3,8 +3,8 @@
 -- stream: that of its lane. place: the stream that has its entry, which is its lane or a room. places: see note_place.
 -- entry, created_ms: '' if not known. insists: '1' to note the request even if its entry is not known. life: the life that
 -- was found, or '' if its fields name none. task, page: the task that asks, if one does; see is_on_page.
--- returns {1} cancelled, {2, '1' or, if it was noted before, '0'} the request is noted, {0} unknown job, {3, state} it has already ended, {4} it has moved, {5} the task is
---   not on this page
+-- returns {1} cancelled, {2, '1' or, if it was noted before, '0'} the request is noted, {0} unknown job, {3, state} it has already
+--   ended, {4} it has moved, {5} the task is not on this page
 local delayed, packs, record, cancels, stream, lock, batch, ledger, cancel_places, endings, offloaded, place,
   places, task = unpack(KEYS)
 local id, entry, retention_ms, who, job_type, lane, created_ms, ends, insists, life, page = unpack(ARGV)

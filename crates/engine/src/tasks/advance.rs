@@ -4,7 +4,8 @@
 use fred::types::Value;
 
 use super::registry::{Tasks, noted, unreadable};
-use super::task::{END, Task, TaskAction, Unreadable, kept_field};
+use super::stored::{Unreadable, kept_field};
+use super::task::{END, Task, TaskAction};
 use crate::bulk::carry_out::{Reached, Worked};
 use crate::bulk::fence::Fence;
 use crate::client::error::Error;

@@ -10,4 +10,6 @@ pub(super) mod listing;
 mod portion;
 pub(super) mod registry;
 mod replay;
+mod start;
+mod stored;
 pub(super) mod task;
