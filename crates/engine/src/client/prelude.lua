@@ -999,7 +999,7 @@ local function with_mark(packed, mark)
     if list[nth] == 'by_task' then at = nth end
     is_light = is_light or list[nth] == 'offloaded'
   end
-  if is_light and (not at or #list[at + 1] ~= #mark) then return nil end
+  if is_light and (not at or #tostring(list[at + 1]) ~= #mark) then return nil end
   at = at or #list + 1
   list[at], list[at + 1] = 'by_task', mark
   for _, value in ipairs(list) do
