@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{
-    Context, campaigner, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper,
+    Context, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper, task_runner,
     trimmer, unserved, waker,
 };
 use crate::event::Event;
@@ -131,7 +131,7 @@ fn begin(
     start("reaper", Box::pin(reaper::run(own(), view.subscribe())));
     start("waker", Box::pin(waker::run(own(), view.subscribe())));
     start("sweeper", Box::pin(sweeper::run(own())));
-    start("campaigner", Box::pin(campaigner::run(own())));
+    start("task runner", Box::pin(task_runner::run(own())));
     start("trimmer", Box::pin(trimmer::run(own())));
     start("search for deleted dead letters", Box::pin(letters::run(own())));
     start("waiting lists", Box::pin(rooms::run(own())));

@@ -6,13 +6,12 @@
 //! holds), the [waker](waker) (standby workers), the [reaper](reaper) (consumers whose processes are gone), the
 //! [sweeper](sweeper) (cancellation requests that can no longer take effect), the search for deleted [letters](letters)
 //! (what dead letters held that somebody deleted by hand), the [trimmer](trimmer) (dead letters beyond the queue's limits,
-//! which go to the [archive](archive) first), the [campaigner](campaigner) (bulk replays), the [rooms](rooms) (jobs that
-//! wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker knows), the [gauge](gauge)
-//! (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need no leader: every
-//! process handles [them](cron).
+//! which go to the [archive](archive) first), the [task runner](task_runner) (what people do to many jobs at once), the
+//! [rooms](rooms) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker knows),
+//! the [gauge](gauge) (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need
+//! no leader: every process handles [them](cron).
 
 mod archive;
-mod campaigner;
 mod claimer;
 mod cron;
 mod gauge;
@@ -25,6 +24,7 @@ mod reaper;
 mod rooms;
 mod sampler;
 mod sweeper;
+mod task_runner;
 mod trimmer;
 mod unserved;
 mod waker;

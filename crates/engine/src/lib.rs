@@ -23,6 +23,7 @@ mod rehearse;
 pub mod sabotage;
 mod statistics;
 mod submit;
+mod tasks;
 pub mod tls;
 
 use std::collections::HashMap;
@@ -62,8 +63,6 @@ pub use client::link::{Link, Role};
 use client::locator::Locator;
 pub use client::meter::COMMANDS;
 pub use client::meter::{Meter, Reading};
-pub use dead::campaign::Advance;
-pub use dead::campaign::{Campaign, CampaignError, Campaigns};
 pub use dead::edit::{EditError, LetterEdit};
 pub use dead::groups::{DeadGroup, DeadGroups};
 pub use dead::letter::{DeadLetter, DeadLetters, Evicted, LetterLimits};
@@ -107,6 +106,13 @@ pub use submit::enqueue::Due;
 pub use submit::enqueue::{NewJob, NotAccepted, RESEND_WITHIN, Row, Turn, drawn_call};
 pub use submit::unique::{JobWithId, LockHolder, SubmitOutcome, Unique};
 pub use submit::unique::{UniqueMode, UniqueScope};
+pub use tasks::advance::Advance;
+pub use tasks::campaigns::{Campaign, Campaigns};
+pub use tasks::listing::KnownTask;
+pub use tasks::listing::{TaskCursor, TaskPage};
+pub use tasks::registry::TaskError as CampaignError;
+pub use tasks::registry::{TaskError, Tasks};
+pub use tasks::task::{Task, TaskAction, TaskCounts};
 
 pub use tls::Files as Tls;
 

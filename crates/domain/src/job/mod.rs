@@ -18,7 +18,6 @@
 #[doc(hidden)]
 pub mod backlog;
 pub mod bounds;
-pub mod campaign;
 pub mod distribution;
 pub mod duration;
 mod envelope;
@@ -54,6 +53,7 @@ mod settlement;
 pub mod size;
 mod state;
 mod step;
+pub mod task;
 mod telling;
 mod time;
 mod trace;

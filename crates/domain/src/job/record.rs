@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::campaign::CampaignTag;
 use super::followup::chain;
+use super::task::CampaignTag;
 use super::{
     EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Malformed, Policy, Timestamp, Tracking,
 };

@@ -9,7 +9,7 @@ use crate::attempt::followup::FollowUpArgs;
 use crate::attempt::taken::{AttemptSummary, TakenJob, edited};
 use crate::client::error::Error;
 use crate::client::script::{args, scripts};
-use crate::job::campaign::CampaignTag;
+use crate::job::task::CampaignTag;
 use crate::job::{
     Burial, ConsumerName, DeadReason, End, EntryId, Envelope, JobId, Lane, Life, TraceContext, fingerprint,
 };

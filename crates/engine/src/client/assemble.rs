@@ -28,6 +28,8 @@ pub(crate) const PRELUDE: &str = concat!(
     "\n",
     include_str!("prelude/calls.lua"),
     "\n",
+    include_str!("prelude/tasks.lua"),
+    "\n",
     include_str!("prelude/submission.lua"),
     "\n",
     include_str!("prelude/rooms.lua"),

@@ -21,5 +21,6 @@ pub(crate) const DERIVED: &[(&str, &[&str])] = &[
     ("group_keys(KEYS[1])", &["sf:{q}:dead:groups", "sf:{q}:dead:groups:2"]),
     ("recount_keys(KEYS[1])", &["sf:{q}:dead:recount", "sf:{q}:dead:recount:gone"]),
     ("campaign_key(KEYS[1], '00ff')", &["sf:{q}:campaign:00ff"]),
+    ("task_key(KEYS[1], '00ff')", &["sf:{q}:task:00ff"]),
     ("endings_key(KEYS[1])", &["sf:{q}:endings"]),
 ];

@@ -32,8 +32,10 @@ pub(crate) struct Keys {
     pub(crate) dead_gone: Key,
     /// What people did to this queue.
     pub audit: Key,
-    /// Its campaigns.
+    /// Its tasks that replay dead letters.
     pub campaigns: Key,
+    /// Its other tasks.
+    pub tasks: Key,
     /// Facts that the fleet agrees on.
     pub control: Key,
     /// The leader's lease.
@@ -87,6 +89,7 @@ impl Keys {
             dead_gone: key("dead:recount:gone"),
             audit: key("audit"),
             campaigns: key("campaigns"),
+            tasks: key("tasks"),
             control: key("control"),
             leader: key("leader"),
             cancels: key("cancels"),
@@ -164,9 +167,14 @@ impl Keys {
         Key::from(format!("{}:advanced", self.prefix))
     }
 
-    /// One campaign.
+    /// One task that replays dead letters. The scripts that end jobs find it by the field `campaign`.
     pub(crate) fn campaign(&self, id: &str) -> Key {
         Key::from(format!("{}:campaign:{id}", self.prefix))
+    }
+
+    /// One task of another kind; for an empty id, a key that never exists.
+    pub(crate) fn task(&self, id: &str) -> Key {
+        Key::from(format!("{}:task:{id}", self.prefix))
     }
 
     /// The letter that took the place of this one when somebody edited it.
@@ -338,6 +346,7 @@ mod tests {
         ]);
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone(), keys.campaigns.clone()]);
+        all.extend([keys.tasks.clone(), keys.task("00ff")]);
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone(), keys.dead_letters.clone()]);
         all.push(keys.dead_offloaded.clone());
@@ -363,7 +372,7 @@ mod tests {
         built.extend([keys.dead.clone(), keys.dead_letters.clone(), keys.dead_offloaded.clone()]);
         built.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         built.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
-        built.extend([keys.campaign("00ff"), keys.endings.clone()]);
+        built.extend([keys.campaign("00ff"), keys.task("00ff"), keys.endings.clone()]);
         let built: Vec<_> = built.iter().map(|key| key.as_str_lossy().into_owned()).collect();
         let derived: Vec<_> = DERIVED.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         assert_eq!(built, derived);

@@ -24,8 +24,6 @@ pub(crate) struct Script {
 const READING: [&str; 15] = [
     "agenda",
     "batched",
-    "campaign_read",
-    "campaigns",
     "groups",
     "incidents",
     "lookup",
@@ -34,6 +32,8 @@ const READING: [&str; 15] = [
     "session_ended",
     "snapshot",
     "steps",
+    "task_read",
+    "tasks",
     "type_stats",
     "unserved",
     "upcoming",

@@ -3,7 +3,6 @@
 
 mod alerts;
 mod bulk;
-mod campaign;
 mod dispensable;
 mod gates;
 mod letters;
@@ -12,6 +11,7 @@ mod orphans;
 mod publish;
 mod statistics;
 mod steps;
+mod tasks;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -132,7 +132,7 @@ impl Rehearsal<'_> {
         log.step("take over, dead-letter", self.bury()).await?;
         log.step("edit, replay, succeed", self.replay()).await?;
         log.step("dead-letter, count, drop", self.drop()).await?;
-        log.step("dead-letter, replay by a campaign", self.campaign()).await?;
+        log.step("dead-letter, replay and drop by tasks", self.tasks()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
         log.step("wait for a worker that knows the type", self.wait_for_type()).await?;
         log.step("cancel a running job", self.stop()).await?;
@@ -394,7 +394,7 @@ impl Rehearsal<'_> {
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.dead_groups.clone(), own.dead_groups_2.clone(), own.audit.clone()]);
         made.extend([own.dead_recount.clone(), own.dead_gone.clone(), own.campaigns.clone()]);
-        made.extend([own.dead_letters.clone(), own.dead_offloaded.clone()]);
+        made.extend([own.dead_letters.clone(), own.dead_offloaded.clone(), own.tasks.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.extend([own.calls.clone(), own.endings.clone(), own.counts.clone(), own.samples.clone()]);
         made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);

@@ -1,16 +1,16 @@
--- endings: what follows from the end of a job: its lock, its batches, its campaign, and the jobs that it names.
+-- endings: what follows from the end of a job: its lock, its batches, the task that replayed it, and the jobs that it names.
 
--- What is to be counted for the job that a script ends: the campaign that it names, its life, and how it ended; see
+-- What is to be counted for the job that a script ends: the key of the task that replayed it, its life, and how it ended; see
 -- conclude. It is counted once nothing can fail any more.
 local to_count = {}
 
--- The field of a campaign which says that the campaign replayed this life, and that its end is not counted yet.
+-- The field of a task which says that the task replayed this life, and that its end is not counted yet.
 local function replayed_life(life)
   return 'l:' .. life
 end
 
--- Counts how a job of a campaign ended. Any producer may copy the field that names a campaign, so only the lives that the
--- campaign knows count, each once. A campaign that is gone knows none.
+-- Counts how a job that a task replayed has ended. Any producer may copy the field that names a task, so only the lives that the
+-- task knows count, each once. A task that is gone knows none.
 local function count_end(campaign, life, how)
   if redis.pcall('HDEL', campaign, replayed_life(life)) == 1 then redis.pcall('HINCRBY', campaign, how, 1) end
 end

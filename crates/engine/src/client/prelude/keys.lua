@@ -99,9 +99,14 @@ local function recount_keys(key)
   return recount, recount .. ':gone'
 end
 
--- One campaign.
+-- One task that replays dead letters.
 local function campaign_key(key, id)
   return prefix_of(key) .. 'campaign:' .. id
+end
+
+-- One task of another kind.
+local function task_key(key, id)
+  return prefix_of(key) .. 'task:' .. id
 end
 
 -- The list of the jobs that were cancelled while no worker held them.

@@ -187,7 +187,11 @@ impl JobWalk {
         Ok(self.page_with_fields(most).await?.0)
     }
 
-    async fn page_with_fields(&mut self, most: usize) -> Result<(JobPage, Vec<Option<Envelope>>), Error> {
+    /// Does the same, and returns the fields of each job as [`Queue::find_with_fields`] does.
+    pub(crate) async fn page_with_fields(
+        &mut self,
+        most: usize,
+    ) -> Result<(JobPage, Vec<Option<Envelope>>), Error> {
         let now = self.queue.clock().await?;
         let (mut page, mut found) = (JobPage { now, ..JobPage::default() }, Vec::new());
         while self.ahead.is_empty()

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{QueueCheck, jobs};
 use crate::broker::{Campaign, Error, Extras, PoolDown, QueueSnapshot};
-use crate::job::campaign::CampaignState;
 use crate::job::incident::{IncidentExample, IncidentKind, OTHERS, Observation};
+use crate::job::task::TaskState;
 use crate::job::{Timestamp, format_duration};
 
 /// The most types that are looked at.
@@ -206,7 +206,7 @@ impl QueueCheck<'_> {
 
 /// Whether nobody has stopped a campaign but the campaign itself.
 fn stopped_itself(campaign: &Campaign) -> bool {
-    campaign.state == CampaignState::Stopped && !campaign.why.starts_with("stopped by ")
+    campaign.state == TaskState::Stopped && !campaign.why.starts_with("stopped by ")
 }
 
 fn whole_seconds(time: Duration) -> String {

@@ -1,29 +1,32 @@
-//! Campaigns: bulk replays of dead letters that watch their own success. What follows from how the replayed jobs have ended so
-//! far is decided here.
+//! Tasks: work on many jobs that the fleet carries out at a rate. A task that replays dead letters also watches its own success:
+//! what follows from how the replayed jobs have ended so far is decided here.
 
 use serde::{Deserialize, Serialize};
 
-/// How many jobs must have ended before a campaign stops itself for their deaths.
+/// How many jobs must have ended before a replay stops itself for their deaths.
 const FEWEST_ENDS: u64 = 20;
 
-/// Where a campaign is.
+/// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CampaignState {
-    /// Its first jobs run, and all of them must succeed.
+pub enum TaskState {
+    /// The first jobs of a replay run, and all of them must succeed.
     Canary,
-    /// It replays.
+    /// It is carried out.
     Running,
     /// A person paused it.
     Paused,
-    /// A person stopped it, or it stopped itself.
+    /// A person stopped it, or a replay stopped itself.
     Stopped,
-    /// All its letters are replayed, and all these jobs have ended.
+    /// It cannot be carried out.
+    Failed,
+    /// Nothing is left to do. If it replays dead letters, all these jobs have ended.
     Done,
 }
 
-impl CampaignState {
+impl TaskState {
     /// Every state.
-    pub const ALL: [Self; 5] = [Self::Canary, Self::Running, Self::Paused, Self::Stopped, Self::Done];
+    pub const ALL: [Self; 6] =
+        [Self::Canary, Self::Running, Self::Paused, Self::Stopped, Self::Failed, Self::Done];
 
     /// Returns the state's name.
     pub fn as_str(self) -> &'static str {
@@ -32,20 +35,21 @@ impl CampaignState {
             Self::Running => "running",
             Self::Paused => "paused",
             Self::Stopped => "stopped",
+            Self::Failed => "failed",
             Self::Done => "done",
         }
     }
 
-    /// Returns true if it never replays again.
+    /// Returns true if it never changes anything again.
     pub fn is_over(self) -> bool {
-        matches!(self, Self::Stopped | Self::Done)
+        matches!(self, Self::Stopped | Self::Failed | Self::Done)
     }
 }
 
-/// How a campaign goes about its letters.
+/// How a replay goes about its letters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct CampaignRules {
+pub struct ReplayRules {
     /// How many jobs it replays per second, at most 10,000.
     pub rate: f64,
     /// How many jobs must succeed before the others are replayed.
@@ -53,17 +57,17 @@ pub struct CampaignRules {
     /// The share of jobs that may die again, with the same fingerprint, in percent; at least 20 must have ended. `None` if it
     /// does not stop itself.
     pub stop_at: Option<f64>,
-    /// How often campaigns replay a job, at most.
+    /// How often tasks replay a job, at most.
     pub max_replays: u64,
 }
 
-impl Default for CampaignRules {
+impl Default for ReplayRules {
     fn default() -> Self {
         Self { rate: 100.0, canary: 0, stop_at: None, max_replays: 3 }
     }
 }
 
-impl CampaignRules {
+impl ReplayRules {
     setters! {
         /// Sets how many jobs it replays per second; at least one per hour, and at most 10,000.
         rate: f64 => if rate.is_finite() { rate.clamp(1.0 / 3600.0, 10_000.0) } else { 1.0 };
@@ -71,17 +75,14 @@ impl CampaignRules {
         canary: u64;
         /// Sets the share of jobs that may die again, in percent.
         stop_at: impl Into<Option<f64>> => stop_at.into();
-        /// Sets how often campaigns replay a job.
+        /// Sets how often tasks replay a job.
         max_replays: u64;
     }
 
     /// Says what is wrong with the numbers, if something is.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), &'static str> {
-        // The slowest rate is one per hour.
-        if !(1.0 / 3601.0..=10_000.0).contains(&self.rate) {
-            return Err("the rate must be from one per hour to 10,000 per second");
-        }
+        check_rate(self.rate)?;
         if self.stop_at.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
             return Err("the share of deaths must be from 0 to 100 percent");
         }
@@ -92,9 +93,20 @@ impl CampaignRules {
     }
 }
 
-/// How the jobs of a campaign have ended so far.
+/// Says what is wrong with a rate per second, if something is.
+#[doc(hidden)]
+pub fn check_rate(rate: f64) -> Result<(), &'static str> {
+    // The slowest rate is one per hour.
+    if (1.0 / 3601.0..=10_000.0).contains(&rate) {
+        Ok(())
+    } else {
+        Err("the rate must be from one per hour to 10,000 per second")
+    }
+}
+
+/// How the jobs of a replay have ended so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CampaignCounts {
+pub struct ReplayCounts {
     /// How many letters it replayed.
     pub replayed: u64,
     /// How many of these jobs succeeded.
@@ -107,11 +119,11 @@ pub struct CampaignCounts {
     pub needs_decision: u64,
     /// How many were cancelled.
     pub cancelled: u64,
-    /// How many letters it left alone: somebody was faster, campaigns have replayed them too often, or Redis refused them.
+    /// How many letters it left alone: somebody was faster, tasks have replayed them too often, or Redis refused them.
     pub skipped: u64,
 }
 
-impl CampaignCounts {
+impl ReplayCounts {
     /// Returns how many of its jobs have ended.
     pub fn ended(&self) -> u64 {
         self.succeeded + self.died + self.died_otherwise + self.needs_decision + self.cancelled
@@ -123,9 +135,9 @@ impl CampaignCounts {
     }
 }
 
-/// What a campaign does next.
+/// What a replay does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CampaignStep {
+pub enum ReplayStep {
     /// Nothing for now.
     Rest,
     /// Replays at most this number of letters.
@@ -138,31 +150,26 @@ pub enum CampaignStep {
     Finish,
 }
 
-/// Decides what a campaign does next. `is_read`: it has come to the end of its letters.
-pub fn next_step(
-    state: CampaignState,
-    rules: &CampaignRules,
-    counts: &CampaignCounts,
-    is_read: bool,
-) -> CampaignStep {
+/// Decides what a replay does next. `is_read`: it has come to the end of its letters.
+pub fn next_step(state: TaskState, rules: &ReplayRules, counts: &ReplayCounts, is_read: bool) -> ReplayStep {
     match state {
-        CampaignState::Paused | CampaignState::Stopped | CampaignState::Done => CampaignStep::Rest,
-        CampaignState::Canary => {
+        TaskState::Paused | TaskState::Stopped | TaskState::Failed | TaskState::Done => ReplayStep::Rest,
+        TaskState::Canary => {
             let failed = counts.ended() - counts.succeeded;
             if failed > 0 {
-                return CampaignStep::Stop(format!(
+                return ReplayStep::Stop(format!(
                     "{failed} of the first {} jobs did not succeed",
                     counts.replayed
                 ));
             }
             let is_complete = counts.replayed >= rules.canary || is_read;
             match (is_complete, counts.alive()) {
-                (true, 0) => CampaignStep::Release,
-                (true, _) => CampaignStep::Rest,
-                (false, _) => CampaignStep::Replay(rules.canary - counts.replayed),
+                (true, 0) => ReplayStep::Release,
+                (true, _) => ReplayStep::Rest,
+                (false, _) => ReplayStep::Replay(rules.canary - counts.replayed),
             }
         }
-        CampaignState::Running => {
+        TaskState::Running => {
             // To replay more jobs whose steps wait for a person helps nobody.
             let (ended, died) = (counts.ended(), counts.died + counts.needs_decision);
             let share = if ended == 0 { 0.0 } else { died as f64 * 100.0 / ended as f64 };
@@ -171,42 +178,42 @@ pub fn next_step(
                     0 => String::new(),
                     count => format!(", or wait for a decision ({count})"),
                 };
-                return CampaignStep::Stop(format!(
+                return ReplayStep::Stop(format!(
                     "{died} of {ended} jobs died again of the same error{waiting}"
                 ));
             }
             match (is_read, counts.alive()) {
-                (true, 0) => CampaignStep::Finish,
-                (true, _) => CampaignStep::Rest,
-                (false, _) => CampaignStep::Replay(u64::MAX),
+                (true, 0) => ReplayStep::Finish,
+                (true, _) => ReplayStep::Rest,
+                (false, _) => ReplayStep::Replay(u64::MAX),
             }
         }
     }
 }
 
-/// Returns how many letters a campaign may replay by now, as `campaign_replay.lua` decides it again. `due_ms`: when its next
-/// letter is due; `None` before the first one. A campaign that was slow catches up by a second at most, and one that is due
-/// later than its rate explains does not wait for a clock that was set back.
+/// Returns how many jobs or letters a task may change by now; its scripts count them and note when the next one is due. `due_ms`:
+/// that time; `None` before the first one. A task that was slow catches up by a second at most. A due time that no rate explains is
+/// that of a clock that was set back, and does not count.
 pub fn allowed(due_ms: Option<f64>, now_ms: u64, rate: f64) -> u64 {
     let (now, step) = (now_ms as f64, 1000.0 / rate);
-    let due = due_ms.filter(|due| due.is_finite()).unwrap_or(now).max(now - 1000.0).min(now + step);
-    if due > now { 0 } else { ((now - due) / step) as u64 + 1 }
+    let due = due_ms.filter(|due| due.is_finite() && *due <= now + 2000.0 + 2.0 * step).unwrap_or(now);
+    if due > now { 0 } else { ((now - due.max(now - 1000.0)) / step) as u64 + 1 }
 }
 
-/// What the field `campaign` of a replayed job says: which campaign replayed it, the fingerprint of its letter, and how often
-/// campaigns have replayed it. Anybody may copy it: only the campaign itself knows which lives it has replayed.
+/// What the field `campaign` of a replayed job says: which task replayed it, the fingerprint of its letter, and how often tasks have
+/// replayed it. Anybody may copy it: only the task itself knows which lives it has replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignTag {
-    /// The campaign.
+    /// The task.
     pub id: String,
     /// The fingerprint of the letter.
     pub fingerprint: String,
-    /// How often campaigns have replayed it.
+    /// How often tasks have replayed it.
     pub count: u64,
 }
 
 impl CampaignTag {
-    /// Reads the field; `None` if no campaign wrote it.
+    /// Reads the field; `None` if no task wrote it.
     pub fn read(value: &[u8]) -> Option<Self> {
         const MAX_BYTES: usize = 64;
         let is_word = |word: &str| {
@@ -225,46 +232,46 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn counts(replayed: u64, succeeded: u64, died: u64) -> CampaignCounts {
-        CampaignCounts { replayed, succeeded, died, ..CampaignCounts::default() }
+    fn counts(replayed: u64, succeeded: u64, died: u64) -> ReplayCounts {
+        ReplayCounts { replayed, succeeded, died, ..ReplayCounts::default() }
     }
 
     #[test]
     fn the_rest_waits_until_the_whole_canary_has_succeeded() {
-        let rules = CampaignRules::default().canary(5);
-        let next = |counts| next_step(CampaignState::Canary, &rules, &counts, false);
-        assert_eq!(next(counts(0, 0, 0)), CampaignStep::Replay(5));
-        assert_eq!(next(counts(3, 2, 0)), CampaignStep::Replay(2));
-        assert_eq!(next(counts(5, 4, 0)), CampaignStep::Rest);
-        assert_eq!(next(counts(5, 5, 0)), CampaignStep::Release);
-        assert!(matches!(next(counts(3, 1, 1)), CampaignStep::Stop(_)));
-        let cancelled = CampaignCounts { cancelled: 1, ..counts(5, 4, 0) };
-        assert!(matches!(next(cancelled), CampaignStep::Stop(_)));
-        assert_eq!(next_step(CampaignState::Canary, &rules, &counts(2, 2, 0), true), CampaignStep::Release);
+        let rules = ReplayRules::default().canary(5);
+        let next = |counts| next_step(TaskState::Canary, &rules, &counts, false);
+        assert_eq!(next(counts(0, 0, 0)), ReplayStep::Replay(5));
+        assert_eq!(next(counts(3, 2, 0)), ReplayStep::Replay(2));
+        assert_eq!(next(counts(5, 4, 0)), ReplayStep::Rest);
+        assert_eq!(next(counts(5, 5, 0)), ReplayStep::Release);
+        assert!(matches!(next(counts(3, 1, 1)), ReplayStep::Stop(_)));
+        let cancelled = ReplayCounts { cancelled: 1, ..counts(5, 4, 0) };
+        assert!(matches!(next(cancelled), ReplayStep::Stop(_)));
+        assert_eq!(next_step(TaskState::Canary, &rules, &counts(2, 2, 0), true), ReplayStep::Release);
     }
 
     #[test]
     fn too_many_deaths_of_the_same_error_stop_it() {
-        let rules = CampaignRules::default().stop_at(5.0);
-        let next = |counts, is_read| next_step(CampaignState::Running, &rules, &counts, is_read);
-        assert_eq!(next(counts(19, 0, 19), false), CampaignStep::Replay(u64::MAX), "too few to judge");
-        assert_eq!(next(counts(20, 19, 1), false), CampaignStep::Replay(u64::MAX));
-        assert!(matches!(next(counts(20, 18, 2), true), CampaignStep::Stop(_)));
-        let undecided = CampaignCounts { needs_decision: 2, ..counts(20, 18, 0) };
-        assert!(matches!(next(undecided, false), CampaignStep::Stop(why) if why.contains("decision (2)")));
-        let otherwise = CampaignCounts { died_otherwise: 10, ..counts(20, 10, 0) };
-        assert_eq!(next(otherwise, true), CampaignStep::Finish);
-        assert_eq!(next(counts(20, 19, 0), true), CampaignStep::Rest);
+        let rules = ReplayRules::default().stop_at(5.0);
+        let next = |counts, is_read| next_step(TaskState::Running, &rules, &counts, is_read);
+        assert_eq!(next(counts(19, 0, 19), false), ReplayStep::Replay(u64::MAX), "too few to judge");
+        assert_eq!(next(counts(20, 19, 1), false), ReplayStep::Replay(u64::MAX));
+        assert!(matches!(next(counts(20, 18, 2), true), ReplayStep::Stop(_)));
+        let undecided = ReplayCounts { needs_decision: 2, ..counts(20, 18, 0) };
+        assert!(matches!(next(undecided, false), ReplayStep::Stop(why) if why.contains("decision (2)")));
+        let otherwise = ReplayCounts { died_otherwise: 10, ..counts(20, 10, 0) };
+        assert_eq!(next(otherwise, true), ReplayStep::Finish);
+        assert_eq!(next(counts(20, 19, 0), true), ReplayStep::Rest);
     }
 
     #[test]
     fn rules_without_usable_numbers_are_refused() {
-        let usual = CampaignRules::default();
+        let usual = ReplayRules::default();
         for rate in [1.0 / 3600.0, 10_000.0] {
-            assert_eq!(CampaignRules { rate, ..usual }.check(), Ok(()));
+            assert_eq!(ReplayRules { rate, ..usual }.check(), Ok(()));
         }
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 10_001.0] {
-            assert!(CampaignRules { rate, ..usual }.check().is_err(), "{rate}");
+            assert!(ReplayRules { rate, ..usual }.check().is_err(), "{rate}");
         }
         for share in [-1.0, 101.0, f64::NAN, f64::INFINITY] {
             assert!(usual.stop_at(share).check().is_err(), "{share}");
@@ -280,8 +287,9 @@ mod tests {
         assert_eq!(allowed(Some(4_990.0), 5_000, 100.0), 2);
         assert_eq!(allowed(Some(0.0), 5_000, 100.0), 101);
         assert_eq!(allowed(Some(0.0), 5_000, 1.0 / 3600.0), 1);
-        // A day later: it waits for one letter's time, which ends as the clock goes on.
-        assert_eq!(allowed(Some(86_400_000.0), 5_000, 100.0), 0);
+        assert_eq!(allowed(Some(6_990.0), 5_000, 100.0), 0);
+        // The clock was a day ahead.
+        assert_eq!(allowed(Some(86_400_000.0), 5_000, 100.0), 1);
     }
 
     #[test]
@@ -304,18 +312,18 @@ mod tests {
         }
 
         #[test]
-        fn a_campaign_that_is_paused_or_over_never_replays(
+        fn a_task_that_is_paused_or_over_never_replays(
             numbers in any::<[u16; 7]>(), is_read in any::<bool>(),
         ) {
             let [replayed, succeeded, died, died_otherwise, needs_decision, cancelled, skipped] =
                 numbers.map(u64::from);
             let counts =
-                CampaignCounts { replayed, succeeded, died, died_otherwise, needs_decision, cancelled, skipped };
-            let rules = CampaignRules::default().canary(3).stop_at(10.0);
-            for state in CampaignState::ALL {
+                ReplayCounts { replayed, succeeded, died, died_otherwise, needs_decision, cancelled, skipped };
+            let rules = ReplayRules::default().canary(3).stop_at(10.0);
+            for state in TaskState::ALL {
                 let step = next_step(state, &rules, &counts, is_read);
-                let replays = matches!(step, CampaignStep::Replay(_));
-                prop_assert!(!replays || !is_read && matches!(state, CampaignState::Canary | CampaignState::Running));
+                let replays = matches!(step, ReplayStep::Replay(_));
+                prop_assert!(!replays || !is_read && matches!(state, TaskState::Canary | TaskState::Running));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How many letters one script of a campaign replays, and what it must know about each.
+//! How many letters one script of a task replays, and what it must know about each.
 
 use crate::dead::letter::DeadLetter;
 use crate::job::{DeadReason, Envelope, fingerprint, weight};

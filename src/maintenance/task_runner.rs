@@ -1,6 +1,5 @@
-//! Carries out campaigns: bulk replays of dead letters at a limited rate. A script decides by the state in Redis how many
-//! letters may be replayed by now, so two processes that do this at once replay nothing twice. A campaign that Redis refuses
-//! to carry out keeps no other from going on.
+//! Carries out tasks: work on many jobs or dead letters, page by page. Scripts decide by the state in Redis what is left to do, so two
+//! processes that do this at once do nothing twice. A task that Redis refuses to carry out keeps no other from going on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,31 +7,31 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Context;
-use crate::broker::{Advance, Error};
+use crate::broker::{Advance, Error, KnownTask};
 use crate::event::Event;
-use crate::job::campaign::CampaignCounts;
+use crate::job::task::ReplayCounts;
 
-/// How often a campaign that replays is advanced.
+/// How often a task with more to do is advanced.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How often the campaigner looks for campaigns while none replays, and tries one again that Redis refused.
+/// How often it looks for tasks while none has more to do, and tries one again that Redis refused.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The most scripts that one campaign may run in a row.
-const SCRIPTS_PER_TICK: u32 = 40;
+/// The most steps of a task in a row.
+const STEPS_PER_TICK: u32 = 40;
 
-/// What is known about the campaigns of a queue.
+/// What is known about the tasks of a queue.
 #[derive(Default)]
 struct Known {
-    /// When Redis refused which campaign.
+    /// When Redis refused which task.
     refused: BTreeMap<String, Instant>,
-    /// What was last seen of each.
-    seen: BTreeMap<String, CampaignCounts>,
+    /// What was last seen of each that replays letters.
+    seen: BTreeMap<String, ReplayCounts>,
     /// What has happened since the last report.
     moved: Moved,
 }
 
-/// What campaigns have done, and what became of their jobs.
+/// What replays have done, and what became of their jobs.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Moved {
     replayed: u64,
@@ -40,43 +39,54 @@ struct Moved {
     died: u64,
 }
 
+/// How many tasks have more to do.
+#[derive(Default)]
+struct Running {
+    /// Those that replay letters.
+    replays: u64,
+    others: u64,
+}
+
 impl Known {
-    /// Notes how the jobs of a campaign have ended so far. What happened before this process led the queue is not its own.
-    fn note(&mut self, id: &str, now: CampaignCounts) {
+    /// Notes how the jobs of a replay have ended so far. What happened before this process led the queue is not its own.
+    fn note(&mut self, id: &str, now: ReplayCounts) {
         let Some(before) = self.seen.insert(id.to_owned(), now) else { return };
-        let died = |counts: &CampaignCounts| counts.died + counts.died_otherwise + counts.needs_decision;
+        let died = |counts: &ReplayCounts| counts.died + counts.died_otherwise + counts.needs_decision;
         self.moved.replayed += now.replayed.saturating_sub(before.replayed);
         self.moved.succeeded += now.succeeded.saturating_sub(before.succeeded);
         self.moved.died += died(&now).saturating_sub(died(&before));
     }
 }
 
-/// Advances campaigns until stopped.
+/// Advances tasks until stopped.
 pub(super) async fn run(context: Context) {
     let (mut chore, mut known) = (context.chore(LOOK), Known::default());
     while chore.tick().await {
-        let Some(running) = chore.note(advance(&context, &mut known).await) else { continue };
+        let Some(Running { replays, others }) = chore.note(advance(&context, &mut known).await) else {
+            continue;
+        };
         let Moved { replayed, succeeded, died } = std::mem::take(&mut known.moved);
         let queue = context.queue.name();
-        context.events.emit(&Event::Campaigns { queue, running, replayed, succeeded, died });
-        if running > 0 {
+        context.events.emit(&Event::Campaigns { queue, running: replays, replayed, succeeded, died });
+        if replays + others > 0 {
             chore.next_in(TICK);
         }
     }
 }
 
-/// Returns how many campaigns replay.
-async fn advance(context: &Context, known: &mut Known) -> Result<u64, Error> {
-    let ids = context.queue.campaigns().ids().await?;
-    known.refused.retain(|id, since| ids.contains_key(id) && since.elapsed() < LOOK);
-    known.seen.retain(|id, _| ids.contains_key(id));
-    let mut running = 0;
-    for (id, is_active) in ids {
-        if !is_active || known.refused.contains_key(&id) {
+/// Advances every task. Returns how many have more to do.
+async fn advance(context: &Context, known: &mut Known) -> Result<Running, Error> {
+    let tasks = context.queue.tasks().known().await?;
+    known.refused.retain(|id, since| since.elapsed() < LOOK && tasks.iter().any(|task| task.id == *id));
+    known.seen.retain(|id, _| tasks.iter().any(|task| task.id == *id));
+    let mut running = Running::default();
+    for KnownTask { id, is_replay, .. } in tasks.into_iter().filter(|task| task.is_active) {
+        if known.refused.contains_key(&id) {
             continue;
         }
         match advance_one(context, known, &id).await {
-            Ok(replays) => running += u64::from(replays),
+            Ok(is_running) if is_replay => running.replays += u64::from(is_running),
+            Ok(is_running) => running.others += u64::from(is_running),
             Err(error) if error.is_transient() => return Err(error),
             Err(error) => {
                 context.events.redis_error(error.kind(), &error);
@@ -87,14 +97,16 @@ async fn advance(context: &Context, known: &mut Known) -> Result<u64, Error> {
     Ok(running)
 }
 
-/// Returns true if this campaign replays.
+/// Returns true if this task has more to do.
 async fn advance_one(context: &Context, known: &mut Known, id: &str) -> Result<bool, Error> {
-    for _ in 0..SCRIPTS_PER_TICK {
+    for _ in 0..STEPS_PER_TICK {
         if context.stop.is_cancelled() {
             break;
         }
-        let (led_to, counts) = context.queue.campaigns().advance(id).await?;
-        known.note(id, counts);
+        let (led_to, counts) = context.queue.tasks().advance(id).await?;
+        if let Some(counts) = counts {
+            known.note(id, counts);
+        }
         match led_to {
             Advance::Again => {}
             Advance::Later => return Ok(true),
@@ -102,6 +114,10 @@ async fn advance_one(context: &Context, known: &mut Known, id: &str) -> Result<b
             Advance::Stopped(why) => {
                 let queue = context.queue.name();
                 context.events.emit(&Event::CampaignStopped { queue, campaign: id, why: &why });
+                return Ok(false);
+            }
+            Advance::Failed(why) => {
+                context.events.emit(&Event::TaskFailed { queue: context.queue.name(), task: id, why: &why });
                 return Ok(false);
             }
         }
@@ -116,7 +132,7 @@ mod tests {
     #[test]
     fn only_what_happened_since_the_last_look_is_reported() {
         let counts = |replayed, succeeded, died| {
-            let mut counts = CampaignCounts::default();
+            let mut counts = ReplayCounts::default();
             (counts.replayed, counts.succeeded) = (replayed, succeeded);
             (counts.died, counts.needs_decision) = (died, 1);
             counts
