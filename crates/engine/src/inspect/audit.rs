@@ -108,6 +108,12 @@ impl<T> Noted<T> {
         Self { value, unnoted: why.map(decode::text).filter(|why| !why.is_empty()) }
     }
 
+    /// Changes what the action returned.
+    #[doc(hidden)]
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Noted<U> {
+        Noted { value: change(self.value), unnoted: self.unnoted }
+    }
+
     /// What an action returned that changed nothing, so that there is nothing to note.
     #[doc(hidden)]
     pub fn of_nothing(value: T) -> Self {
