@@ -32,7 +32,7 @@ const STATE: [&str; 6] = [
     "incidents",
 ];
 
-/// What people did about incidents, which only the command line shows.
+/// What people did about incidents, which the API does not show.
 const ALERTS_AUDIT: &str = "audit --alerts";
 
 /// Both doors, on one server.
@@ -44,7 +44,6 @@ struct Doors {
 /// One operation, as each door is asked for it. `{queue}` stands for the queue, and `{id}` for the incident about it.
 struct Case {
     operation: &'static Operation,
-    /// Prepares a queue, and returns what the operation is about, or nothing.
     prepare: Prepare,
     command: &'static [&'static str],
     method: Method,
