@@ -5,13 +5,17 @@
 //! each needs. What goes wrong is one [`Error`], which each door words in its own way.
 
 mod actor;
+pub mod alerts;
 mod control;
+pub mod cron;
 pub mod dead;
 mod error;
 pub mod gates;
 mod list;
+mod lookup;
 mod operation;
 mod role;
+pub mod steps;
 pub mod times;
 
 pub use actor::Actor;

@@ -228,6 +228,8 @@ async fn a_payload_that_does_not_fit_is_refused_and_its_fields_are_named() {
     assert_eq!(console.post(PATH, &missing).await.wrong(422), "/payload/to");
     let following = json!({"type": "other", "then": [{"type": "test", "payload": {}}]});
     assert_eq!(console.post(PATH, &following).await.wrong(422), "/then");
+    let nightly = json!({"schedule": "@daily", "type": "test", "payload": {"to": 7}});
+    assert_eq!(console.put("queues/default/cron/nightly", &nightly).await.wrong(422), "/payload");
     console.submit("default", &fits).await;
     let edit = json!({"payload": {"to": 7}});
     let edited = send(console.ask(Method::PATCH, &format!("{PATH}/fits")).json(&edit)).await;

@@ -1,8 +1,11 @@
 //! Every operation comes through two doors, the command line and the HTTP API, and does the same: two queues that were prepared
 //! in the same way are then in the same state, their audits have the same notes, and the reports are equal.
 
+mod alerts;
+mod cron;
 mod dead;
 mod gates;
+mod steps;
 
 use std::collections::BTreeSet;
 
@@ -11,16 +14,27 @@ use hyper::Method;
 use serde_json::{Value, json};
 use streamfleet_operations::{Effect, OPERATIONS, Operation};
 
-use super::client::{Console, send, values};
-use harness::desk;
+use super::client::{Console, SOON, send};
+use crate::console::trouble;
+use harness::desk::{self, launch};
 use harness::redis_server::RedisServer;
+use harness::wait::until;
 
 /// Who uses both doors.
 const WHO: &str = "admin";
 
 /// The state of a queue that every operation is compared by, besides what a case names.
-const STATE: [&str; 4] =
-    ["queues/{queue}/gates", "queues/{queue}/jobs", "queues/{queue}/dead", "queues/{queue}/audit"];
+const STATE: [&str; 6] = [
+    "queues/{queue}/gates",
+    "queues/{queue}/jobs",
+    "queues/{queue}/dead",
+    "queues/{queue}/cron",
+    "queues/{queue}/audit",
+    "incidents",
+];
+
+/// What people did about incidents, which the API does not show.
+const ALERTS_AUDIT: &str = "audit --alerts";
 
 /// Both doors, on one server.
 struct Doors {
@@ -28,10 +42,9 @@ struct Doors {
     console: Console,
 }
 
-/// One operation, as each door is asked for it. `{queue}` stands for the queue, and `{id}` for what the preparation returned.
+/// One operation, as each door is asked for it. `{queue}` stands for the queue, and `{id}` for the incident about it.
 struct Case {
     operation: &'static Operation,
-    /// Prepares a queue, and returns what the operation is about, or nothing.
     prepare: Prepare,
     command: &'static [&'static str],
     method: Method,
@@ -47,13 +60,18 @@ enum Prepare {
     Commands(&'static [&'static [&'static str]]),
     /// One dead letter, [`LETTER`].
     Letter,
+    /// An open incident about the queue. `{id}` is its id.
+    Incident,
+    /// A dead job, [`steps::JOB`], whose step waits for a decision.
+    Undecided,
 }
 
 /// A dead letter that somebody wrote by hand, of the job `order-7`.
 const LETTER: &str = "1700000000000-0";
 
 fn cases() -> Vec<Case> {
-    [dead::cases(), gates::cases()].into_iter().flatten().collect()
+    let all = [alerts::cases(), cron::cases(), dead::cases(), gates::cases(), steps::cases()];
+    all.into_iter().flatten().collect()
 }
 
 impl Doors {
@@ -76,24 +94,51 @@ impl Doors {
                 let more = ["payload", r#"{"to":"ann"}"#, "dead_reason", "fatal", "dead_error", "no"];
                 self.server.cmd(&[&["XADD", &key, LETTER], &letter[..], &more].concat());
             }
+            Prepare::Incident => trouble::open(&self.server, &incident_of(queue), queue),
+            Prepare::Undecided => self.bury_undecided(queue),
         }
+    }
+
+    /// Runs a worker until its only step has failed, which must not run twice.
+    fn bury_undecided(&self, queue: &str) {
+        let config = format!(
+            "[telemetry]\nlisten = \"off\"\n[queues.{queue}]\n[types.gift.steps.charge]\nkind = \"once\"\n\
+             handler = {{ exec = {{ command = [\"false\"] }} }}\n"
+        );
+        let worker = launch(&self.server, &["--config", "{config}", "worker", "--queues", queue]);
+        let worker = worker.config(&config).start();
+        self.command(&["enqueue", "gift", "--id", steps::JOB, "--queue", "{queue}"], queue);
+        until("the step to need a decision", SOON, || {
+            self.command(&["dead", "list", "--queue", "{queue}"], queue)["items"][0]["id"] == steps::JOB
+        });
+        worker.term();
+        assert!(worker.wait_exit(SOON).success(), "{}", worker.stderr());
     }
 
     /// Goes through the command line, and returns the report.
     fn command(&self, words: &[&str], queue: &str) -> Value {
-        let words: Vec<String> = words.iter().map(|word| word.replace("{queue}", queue)).collect();
+        let words: Vec<String> = words.iter().map(|word| filled(word, queue)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         desk::json(&self.server, &words)
     }
 
     /// Goes through the API, and returns the report.
     async fn request(&self, case: &Case, queue: &str) -> Value {
-        let path = case.path.replace("{queue}", queue);
+        let path = filled(case.path, queue);
         let request = self.console.ask(case.method.clone(), &path);
         let request = if case.body.is_null() { request } else { request.json(&case.body) };
         let answer = send(request).await;
         assert!((200..300).contains(&answer.status), "{}: {answer:?}", case.operation.name);
         answer.json()
+    }
+
+    /// What people did about the incident of a queue.
+    fn acknowledgments(&self, queue: &str) -> Value {
+        let mut audit = desk::json(&self.server, &["audit", "--alerts"]);
+        let target = format!("incident {}", incident_of(queue));
+        let notes = audit["items"].as_array_mut().expect("an audit is a list");
+        notes.retain(|note| note["target"] == target);
+        audit
     }
 
     /// What is in a queue, as the API shows it.
@@ -103,18 +148,39 @@ impl Doors {
             let answer = self.console.get(&path.replace("{queue}", queue)).await;
             state.insert(path.to_owned(), if answer.status == 404 { Value::Null } else { answer.ok(200) });
         }
+        state.insert(ALERTS_AUDIT.to_owned(), self.acknowledgments(queue));
         Value::Object(state)
     }
 }
 
-/// Replaces what differs between two queues although nothing else does: their names, entries, ids and times.
+/// The id of the incident about a queue.
+fn incident_of(queue: &str) -> String {
+    let id = queue.bytes().fold(7_u32, |id, byte| id.wrapping_mul(31).wrapping_add(byte.into()));
+    format!("{id:08x}")
+}
+
+/// What a case says, for this queue.
+fn filled(text: &str, queue: &str) -> String {
+    text.replace("{queue}", queue).replace("{id}", &incident_of(queue))
+}
+
+/// Replaces what differs between two queues although nothing else does: their names, entries, ids and times. A list of all queues
+/// keeps only what is about this one.
 fn comparable(value: Value, queue: &str) -> Value {
-    const FLEETING: [&str; 8] = ["_ms", "_since", "until", "at", "entry", "fingerprint", "created", "letter"];
+    const FLEETING: [&str; 9] =
+        ["_ms", "_since", "until", "at", "entry", "fingerprint", "created", "handled", "letter"];
     // Older programs read this key, which only the command line has beside `items`.
     const FORMER: &str = "letters";
     match value {
-        Value::String(text) => json!(text.replace(queue, "{queue}")),
-        Value::Array(items) => items.into_iter().map(|item| comparable(item, queue)).collect(),
+        Value::String(text) => {
+            let text = text.replace(queue, "{queue}").replace(&incident_of(queue), "{id}");
+            // What follows is random.
+            json!(text.split_once(".run-").map_or(&*text, |(name, _)| name))
+        }
+        Value::Array(items) => {
+            let is_own = |item: &Value| item["queue"].as_str().is_none_or(|of| of == queue);
+            items.into_iter().filter(is_own).map(|item| comparable(item, queue)).collect()
+        }
         Value::Object(fields) => {
             let fields = fields.into_iter().filter(|(name, _)| name != FORMER).map(|(name, value)| {
                 let is_fleeting = FLEETING.iter().any(|end| name.ends_with(end)) && !value.is_null();
@@ -149,7 +215,8 @@ async fn both_doors_do_the_same() {
         let states = [&typed, &asked].map(async |queue| comparable(doors.state(queue).await, queue));
         let states = join_all(states).await;
         assert_eq!(states[0], states[1], "{name}: the state");
-        let is_noted = values(&states[0]["queues/{queue}/audit"], "what").iter().any(|what| what == name);
+        let notes = ["queues/{queue}/audit", ALERTS_AUDIT].map(|audit| states[0][audit]["items"].as_array());
+        let is_noted = notes.into_iter().flatten().flatten().any(|note| note["what"] == name);
         assert_eq!(is_noted, case.operation.effect != Effect::None, "{name}: the audit");
     }
 }
