@@ -11,9 +11,9 @@
 -- be large, so the caller has looked), and `count` further values: the fields of its entry, flat, or the
 -- packed fields to replace those that were read.
 -- returns {0} the task is not on this page; {1, an answer or an error for each job}: 'moved'; 'gone' it is no longer there; 'later'
---   send again; or why it stays: 'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead letters or a late success
---   need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its unique key, 'full' the
---   other queue accepts no more jobs, 'changed' its fields
+--   send again; or why it stays: 'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead
+--   letters or a late success need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its
+--   unique key, 'full' the other queue accepts no more jobs, 'changed' its fields
 local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low, to_control, counts,
   to_counts, task = unpack(KEYS, 1, 16)
 local by, target, most_weight, max_depth, mark, page = unpack(ARGV, 1, 6)
