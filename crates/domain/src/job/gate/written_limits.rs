@@ -16,13 +16,13 @@ use crate::job::number::{count, fraction, some_count};
 pub struct WrittenLimits(#[serde(with = "Table")] pub Limits);
 
 #[derive(Deserialize, Serialize)]
-#[serde(remote = "Limits", default, deny_unknown_fields)]
+#[serde(remote = "Limits", deny_unknown_fields)]
 struct Table {
-    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     concurrency: Option<u32>,
-    #[serde(with = "rate", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "rate", skip_serializing_if = "Option::is_none")]
     rate: Option<Rate>,
-    #[serde(with = "breaker", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "breaker", skip_serializing_if = "Option::is_none")]
     breaker: Option<Breaker>,
 }
 
