@@ -5,14 +5,18 @@
 //! each needs. What goes wrong is one [`Error`], which each door words in its own way.
 
 mod actor;
+mod control;
 mod error;
 pub mod gates;
+pub mod jobs;
 mod list;
 mod operation;
 mod role;
 pub mod times;
+pub mod unserved;
 
 pub use actor::Actor;
+pub use control::Control;
 pub use error::Error;
 pub use list::{List, NoFacts};
 pub use operation::*;

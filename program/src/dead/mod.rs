@@ -25,11 +25,12 @@ use anyhow::Context as _;
 use streamfleet::job::{EntryId, JobId, QueueName};
 use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{DeadLetter, Filter};
+use streamfleet_operations::jobs;
 
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
 use super::times::Clock;
-use super::{Context, Wrong, output, status};
+use super::{Context, Wrong, output};
 
 /// The arguments of `dead`.
 #[derive(clap::Args)]
@@ -128,7 +129,7 @@ pub(crate) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Dea
     {
         return Ok(Some(letter));
     }
-    let Some(entry) = status::find(queue, id).await?.and_then(|status| status.dead) else { return Ok(None) };
+    let Some(entry) = jobs::find(queue, id).await?.and_then(|status| status.dead) else { return Ok(None) };
     queue.dead_letters().get(entry).await.context(FAILED)
 }
 

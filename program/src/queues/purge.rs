@@ -6,10 +6,12 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{Action, BulkAction, DeadLetter, Filter, Selection};
+use streamfleet_engine::admin::{Action, BulkAction, BulkTerms, DeadLetter, Filter, Selection};
+use streamfleet_operations::Control;
+use streamfleet_operations::jobs::bulk;
 
 use crate::actor::{self, ActorArgs};
-use crate::bulk;
+use crate::cancel::retention;
 use crate::exit::Exit;
 use crate::{Context, Wrong, confirm, output, queues};
 
@@ -212,12 +214,17 @@ async fn empty(
     if !states.is_empty() {
         let selected = queue.bulk().select(BulkAction::Cancel, Filter::new(), Some(&states)).await;
         let selection = selected.context("failed to read the clock of Redis")?;
-        let walked = bulk::walk(&selection, by, queue, (context, bar)).await;
+        let terms = BulkTerms::new(by).retention(retention(queue.name(), &context.effective));
+        let progress = |done: u64| bar.set_position(done);
+        let control = Control { stop: &context.shutdown, progress: &progress };
+        let walked = bulk::walk(queue, &selection, &terms, control).await;
         let tally = walked.tally;
         (purged.cancelled, purged.gone) = (tally.changed + tally.requested, tally.gone);
         (purged.failed, purged.errors, purged.unread) = (tally.failed, tally.errors, tally.unread);
-        purged.interrupted = walked.is_interrupted;
-        walked.result?;
+        purged.interrupted = walked.interrupted;
+        if let Some(failure) = walked.failure {
+            return Err(failure.into());
+        }
     }
     if parts.dead && !purged.interrupted {
         let selection =

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 
-pub(super) use self::desk::{Desk, Work, asked_by};
+pub(super) use self::desk::{Desk, Work, asked_by, within};
 pub(super) use self::sent::announced;
 pub(super) use self::submit::check_own_id;
 pub(super) use self::weight::hold_decoded;

@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{JobId, StepName, Verdict};
 use streamfleet_engine::admin::DecideError;
+use streamfleet_operations as operations;
+use streamfleet_operations::jobs::{self, steps::JobSteps};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
@@ -18,17 +20,17 @@ use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::steps::{self, Decision, Order, Report};
+use crate::steps::{self, Decision, Order};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(get_steps), Needs::Role(Role::Viewer))
+        .operation(&operations::STEPS, routes!(get_steps))
         .describe(routes!(decide_step), Needs::Role(Role::Operator))
 }
 
 /// Shows the steps of a job.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/steps", tag = "jobs",
-    responses((status = 200, description = "The steps", body = Report)))]
+    responses((status = 200, description = "The steps", body = JobSteps)))]
 async fn get_steps(
     State(site): State<Site>,
     person: Person,
@@ -37,14 +39,7 @@ async fn get_steps(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let steps = steps::look_up(&queue, &id).await.map_err(failed)?;
-    let none = || {
-        Problem::not_found(format!(
-            "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or their states have expired",
-            queue.name()
-        ))
-    };
-    View::of(&person, &site).json(&steps.ok_or_else(none)?)
+    View::of(&person, &site).json(&jobs::steps::steps(&queue, &id).await?)
 }
 
 /// What somebody decides about a step.

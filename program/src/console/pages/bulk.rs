@@ -1,28 +1,29 @@
 //! Actions on all jobs that a filter matches: cancel them, make them due, or move them to another queue.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use axum::Form as Body;
 use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::Queue;
 use streamfleet::job::{QueueName, State};
-use streamfleet_engine::admin::{
-    Action, BulkAction, BulkCursor, BulkError, BulkPlan, BulkSelection, BulkTally, BulkTerms,
-};
-use tokio::time::{Instant, timeout};
+use streamfleet::{Queue, Shutdown};
+use streamfleet_engine::admin::{BulkAction, BulkError, BulkPlan, BulkSelection, Noted};
+use streamfleet_operations::jobs::bulk::{self, Bulk, BulkReport, Change};
+use streamfleet_operations::{Actor, Control};
+use tokio::time::timeout;
 
-use super::action::{Done, noted};
+use super::action::Done;
 use super::criteria::Criteria;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, grouped, lead_to};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
-use crate::bulk;
+use crate::bulk::bounded;
 use crate::console::access::{Person, Role};
-use crate::console::api::Work;
+use crate::console::api::{Work, within};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -187,90 +188,53 @@ pub(super) async fn act(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let task = Task::read(&site, &frame, (&name, &action_name), query)?;
-    let what = action(&action_name, &order.to)?;
-    if let BulkAction::Move(to) = &what {
-        // The path names only the queue that loses the jobs.
-        person.check(Role::Operator, Some(to))?;
-    }
+    let change = match action(&action_name, &order.to)? {
+        BulkAction::Cancel => Change::Cancel,
+        BulkAction::RunNow => Change::RunNow,
+        BulkAction::Move(to) => {
+            // The path names only the queue that loses the jobs.
+            person.check(Role::Operator, Some(&to))?;
+            Change::Move(site.queue(to))
+        }
+    };
     let _permit = site.desk().begin(Work::Change)?;
-    let selection = task.select(what).await?;
-    let note = Action::new(action_name.as_str(), person.name())
-        .why(reason(&order.reason))
-        .target(target_of(&selection, &order.to));
-    let unnoted = noted(&task.queue, &note).await;
-    let retention = site.effective().config.fleet_config().worker.retention_of(task.queue.name());
-    let max_depth = match &selection.action {
-        BulkAction::Move(to) => bulk::max_depth(site.effective(), to),
-        BulkAction::Cancel | BulkAction::RunNow => None,
-    };
-    let terms = BulkTerms::new(person.name()).retention(retention).max_depth(max_depth);
-    let (tally, is_complete, error) = walk(&task.queue, &selection, &terms).await;
-    let outcome = match (&error, is_complete) {
-        (Some(_), _) => "ended early",
-        (None, false) => "interrupted",
-        (None, true) => "done",
-    };
-    let noted_end = note.count(tally.changed + tally.requested).outcome(outcome);
-    let unnoted = noted(&task.queue, &noted_end).await.or(unnoted);
-    let mut text = summary(&frame, &tally);
-    if let Some(error) = &error {
-        text.push_str(&format!("\n{error}"));
-    } else if !is_complete {
-        text.push_str(&format!("\n{}", frame.t("plan.more")));
-    }
-    let is_good = error.is_none() && is_complete && tally.failed == 0 && tally.unread.is_empty();
-    let done = if is_good { Done::new(text) } else { Done::not(text) };
-    Ok(lead_to(&task.back, &done.unnoted(&frame, unnoted).message()))
-}
-
-fn target_of(selection: &BulkSelection, to: &str) -> String {
-    let filter = selection.filter.to_string();
-    let filter = if filter.is_empty() { "--all".to_owned() } else { filter };
-    let states: Vec<&str> = selection.states.iter().map(|state| state.as_str()).collect();
-    let to = if to.trim().is_empty() { String::new() } else { format!("--to {} ", to.trim()) };
-    format!("{to}--state {} {filter}", states.join(","))
-}
-
-/// Changes jobs until none is left or the time is over. Returns what became of them, whether these were all, and an error.
-async fn walk(
-    queue: &Queue,
-    selection: &BulkSelection,
-    terms: &BulkTerms,
-) -> (BulkTally, bool, Option<String>) {
-    let end = Instant::now() + CHANGING;
-    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
-    while let Some(from) = next {
-        if Instant::now() >= end {
-            return (tally, false, None);
-        }
-        match queue.bulk().advance(selection, terms, from).await {
-            Ok(page) => {
-                tally.add(page.tally);
-                next = page.next;
-            }
-            Err(error) => return (tally, false, Some(error.to_string())),
-        }
-    }
-    (tally, true, None)
+    let Task { queue, criteria, back, .. } = task;
+    let input = bounded(change, criteria.filter, queue.name(), site.effective());
+    let input = Bulk { all: true, states: criteria.states, is_sure: true, ..input };
+    let planned = bulk::select(&queue, &input).await?;
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    let (stop, progress) = (Shutdown::new(), |_: u64| ());
+    let control = Control { stop: &stop, progress: &progress };
+    let changing = bulk::change(&queue, &actor, &input, planned, control);
+    let Noted { value: report, unnoted, .. } = within(CHANGING, (&stop, site.stopping()), changing).await?;
+    let text = summary(&frame, &report);
+    let done = if report.is_complete() { Done::new(text) } else { Done::not(text) };
+    Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
 }
 
 /// What became of the jobs, in words.
-fn summary(frame: &Frame, tally: &BulkTally) -> String {
-    let mut parts = vec![frame.number_of("bulk.changed", tally.changed)];
+fn summary(frame: &Frame, report: &BulkReport) -> String {
+    let mut parts = vec![frame.number_of("bulk.changed", report.changed)];
     let counts = [
-        (tally.requested, "bulk.requested"),
-        (tally.gone, "bulk.gone"),
-        (tally.failed, "bulk.failed"),
-        (tally.undecided, "found.unreadable"),
+        (report.requested, "bulk.requested"),
+        (report.gone, "bulk.gone"),
+        (report.failed, "bulk.failed"),
+        (report.undecided, "found.unreadable"),
     ];
     parts.extend(
         counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, key)| frame.number_of(key, count)),
     );
     parts.extend(
-        tally.kept.iter().map(|(why, count)| {
-            frame.fill("bulk.kept", &[("count", &grouped(*count)), ("why", why.as_str())])
-        }),
+        report
+            .kept
+            .iter()
+            .map(|(why, count)| frame.fill("bulk.kept", &[("count", &grouped(*count)), ("why", why)])),
     );
-    parts.extend(tally.errors.iter().chain(&tally.unread).cloned());
+    parts.extend(report.errors.iter().chain(&report.unread).cloned());
+    if let Some(failure) = &report.failure {
+        parts.push(failure.to_string());
+        parts.extend(failure.source().map(ToString::to_string));
+    }
+    parts.extend(report.interrupted.then(|| frame.t("plan.more").to_owned()));
     parts.join("\n")
 }
