@@ -47,11 +47,8 @@ pub(crate) async fn run(Args { id, queue, bulk }: Args, context: &Context) -> an
     let queue = broker.queue(queue);
     let Some(id) = id else { return bulk::run(Change::Cancel, &bulk, (&broker, &queue), context).await };
     bulk.check_id_alone()?;
-    tokio::select! {
-        biased;
-        () = context.shutdown.requested() => Ok(Exit::Failed),
-        exit = one(&queue, &id, &bulk.actor, context) => exit,
-    }
+    let exit = bulk::unless_stopped(context, one(&queue, &id, &bulk.actor, context)).await?;
+    Ok(exit.unwrap_or(Exit::Failed))
 }
 
 /// How long the record of a cancelled job of this queue is kept: as long as its other records.

@@ -55,13 +55,21 @@ impl BulkArgs {
     }
 }
 
-/// Connects to Redis; `None` if a signal came first.
-pub(crate) async fn connect(context: &Context) -> anyhow::Result<Option<Broker>> {
+/// Does it; `None` if a signal came first.
+pub(crate) async fn unless_stopped<T>(
+    context: &Context,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<Option<T>> {
     tokio::select! {
         biased;
         () = context.shutdown.requested() => Ok(None),
-        broker = context.broker() => broker.map(Some),
+        done = work => done.map(Some),
     }
+}
+
+/// Connects to Redis; `None` if a signal came first.
+pub(crate) async fn connect(context: &Context) -> anyhow::Result<Option<Broker>> {
+    unless_stopped(context, context.broker()).await
 }
 
 /// A change of the jobs that a filter matches, within the bounds of the configuration.
@@ -105,11 +113,11 @@ pub(crate) async fn run(
         return Ok(Exit::NotFound);
     }
     if args.dry_run || planned.report.planned == 0 {
-        context.output.print(&planned.report, report::plan)?;
+        context.output.print(&planned.report, |planned| report::plan(planned, &input.change))?;
         return Ok(Exit::Done);
     }
     if !args.yes {
-        output::print_stderr(&report::plan(&planned.report));
+        output::print_stderr(&report::plan(&planned.report, &input.change));
         let answer = confirm::answer_unless_stopped("Proceed? [y/N] ".to_owned(), context).await?;
         if !answer.as_deref().is_some_and(confirm::is_yes) {
             return Err(anyhow::anyhow!("cancelled: nothing was changed"));
@@ -124,6 +132,6 @@ pub(crate) async fn run(
     if let Some(failure) = changed.failure.take() {
         return Err(failure.into());
     }
-    context.output.print(&changed, report::outcome)?;
+    context.output.print(&changed, |changed| report::outcome(changed, &input.change))?;
     Ok(if changed.is_complete() { Exit::Done } else { Exit::Failed })
 }

@@ -1,7 +1,6 @@
 //! What a command about many jobs shows: the plan, and what became of the jobs.
 
-use streamfleet_engine::admin::BulkAction;
-use streamfleet_operations::jobs::bulk::{BulkCount, BulkReport};
+use streamfleet_operations::jobs::bulk::{BulkCount, BulkReport, Change};
 
 use crate::output;
 
@@ -9,12 +8,12 @@ use crate::output;
 const SHOWN: usize = 10;
 
 /// Shows what is about to happen.
-pub(super) fn plan(report: &BulkReport) -> String {
+pub(super) fn plan(report: &BulkReport, change: &Change) -> String {
     let filter = if report.filter.is_empty() { "all of them" } else { report.filter.as_str() };
     let target = report.to.as_ref().map_or_else(String::new, |to| format!(" to the queue {to}"));
     let jobs = noun(report.planned);
     let mut lines =
-        vec![format!("{jobs} of the queue {} would be {}{target}: {filter}", report.queue, verb(report))];
+        vec![format!("{jobs} of the queue {} would be {}{target}: {filter}", report.queue, verb(change))];
     if report.planned > 0 {
         lines.push(counts("type", &report.types).to_string());
         lines.extend(more(&report.types));
@@ -24,7 +23,7 @@ pub(super) fn plan(report: &BulkReport) -> String {
             sample.add_row([job.id.clone(), job.job_type.clone(), job.state.to_owned()]);
         }
         lines.push(sample.to_string());
-        lines.extend(effect(report).map(str::to_owned));
+        lines.extend(effect(change).map(str::to_owned));
     }
     lines.extend(report.remarks.iter().cloned());
     lines.extend(left_over(report));
@@ -32,8 +31,8 @@ pub(super) fn plan(report: &BulkReport) -> String {
 }
 
 /// Shows what became of the jobs.
-pub(super) fn outcome(report: &BulkReport) -> String {
-    let mut parts = vec![format!("{} {}", report.changed, verb(report))];
+pub(super) fn outcome(report: &BulkReport, change: &Change) -> String {
+    let mut parts = vec![format!("{} {}", report.changed, verb(change))];
     if report.requested > 0 {
         parts.push(format!("{} running and asked to stop", report.requested));
     }
@@ -53,20 +52,20 @@ pub(super) fn outcome(report: &BulkReport) -> String {
 }
 
 /// What happens to the jobs.
-fn verb(report: &BulkReport) -> &'static str {
-    match report.action {
-        BulkAction::Cancel => "cancelled",
-        BulkAction::RunNow => "made due now",
-        BulkAction::Move(_) => "moved",
+fn verb(change: &Change) -> &'static str {
+    match change {
+        Change::Cancel => "cancelled",
+        Change::RunNow => "made due now",
+        Change::Move(_) => "moved",
     }
 }
 
 /// What a person may not expect.
-fn effect(report: &BulkReport) -> Option<&'static str> {
-    match report.action {
-        BulkAction::Cancel => Some("running jobs are asked to stop"),
-        BulkAction::Move(_) => Some("jobs that a worker takes meanwhile stay"),
-        BulkAction::RunNow => None,
+fn effect(change: &Change) -> Option<&'static str> {
+    match change {
+        Change::Cancel => Some("running jobs are asked to stop"),
+        Change::Move(_) => Some("jobs that a worker takes meanwhile stay"),
+        Change::RunNow => None,
     }
 }
 

@@ -44,11 +44,8 @@ pub(crate) async fn run(Args { id, queue, bulk }: Args, context: &Context) -> an
     let queue = broker.queue(queue);
     let Some(id) = id else { return super::run(Change::RunNow, &bulk, (&broker, &queue), context).await };
     bulk.check_id_alone()?;
-    tokio::select! {
-        biased;
-        () = context.shutdown.requested() => Ok(Exit::Failed),
-        exit = one(&queue, &id, &bulk.actor, context) => exit,
-    }
+    let exit = super::unless_stopped(context, one(&queue, &id, &bulk.actor, context)).await?;
+    Ok(exit.unwrap_or(Exit::Failed))
 }
 
 /// Makes one job due now, and prints when it is due.

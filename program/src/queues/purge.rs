@@ -6,12 +6,12 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{Action, BulkAction, BulkTerms, DeadLetter, Filter, Selection};
-use streamfleet_operations::Control;
-use streamfleet_operations::jobs::bulk;
+use streamfleet_engine::admin::{Action, DeadLetter, Filter, Selection};
+use streamfleet_operations::jobs::bulk::{self, Bulk, Change};
+use streamfleet_operations::{Actor, Control};
 
 use crate::actor::{self, ActorArgs};
-use crate::cancel::retention;
+use crate::bulk::bounded;
 use crate::exit::Exit;
 use crate::{Context, Wrong, confirm, output, queues};
 
@@ -212,17 +212,16 @@ async fn empty(
 ) -> anyhow::Result<()> {
     let states = parts.states();
     if !states.is_empty() {
-        let selected = queue.bulk().select(BulkAction::Cancel, Filter::new(), Some(&states)).await;
-        let selection = selected.context("failed to read the clock of Redis")?;
-        let terms = BulkTerms::new(by).retention(retention(queue.name(), &context.effective));
+        let input = bounded(Change::Cancel, Filter::new(), queue.name(), &context.effective);
+        let input = Bulk { all: true, states, ..input };
         let progress = |done: u64| bar.set_position(done);
         let control = Control { stop: &context.shutdown, progress: &progress };
-        let walked = bulk::walk(queue, &selection, &terms, control).await;
-        let tally = walked.tally;
-        (purged.cancelled, purged.gone) = (tally.changed + tally.requested, tally.gone);
-        (purged.failed, purged.errors, purged.unread) = (tally.failed, tally.errors, tally.unread);
-        purged.interrupted = walked.interrupted;
-        if let Some(failure) = walked.failure {
+        let planned = bulk::select(queue, &input).await?;
+        let report = bulk::walk(queue, &Actor::new(by, ""), &input, planned, control).await;
+        (purged.cancelled, purged.gone) = (report.changed + report.requested, report.gone);
+        (purged.failed, purged.errors, purged.unread) = (report.failed, report.errors, report.unread);
+        purged.interrupted = report.interrupted;
+        if let Some(failure) = report.failure {
             return Err(failure.into());
         }
     }

@@ -1,6 +1,7 @@
 //! Actions on all jobs that a filter matches: cancel them, make them due, or move them to another queue.
 
 use std::error::Error as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Form as Body;
@@ -9,10 +10,9 @@ use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Queue, Shutdown};
-use streamfleet_engine::admin::{BulkAction, BulkError, BulkPlan, BulkSelection, Noted};
+use streamfleet_engine::admin::Noted;
 use streamfleet_operations::jobs::bulk::{self, Bulk, BulkReport, Change};
-use streamfleet_operations::{Actor, Control};
-use tokio::time::timeout;
+use streamfleet_operations::{Actor, Control, Error};
 
 use super::action::Done;
 use super::criteria::Criteria;
@@ -76,33 +76,16 @@ impl Task {
         let back = criteria.conditions(Link::queue(name, &[])).with("tab", tab);
         Ok(Self { queue, criteria, here, back })
     }
-
-    async fn select(&self, action: BulkAction) -> Result<BulkSelection, Problem> {
-        let possible = action.states();
-        if let Some(state) = self.criteria.states.iter().find(|state| !possible.contains(state)) {
-            return Err(Problem::field("query.state", format!("{state} jobs cannot be changed in this way")));
-        }
-        self.queue.bulk().check(&action).map_err(|error| refused(&self.queue, error))?;
-        let states = Some(&self.criteria.states[..]).filter(|states| !states.is_empty());
-        let selected = self.queue.bulk().select(action, self.criteria.filter.clone(), states).await;
-        selected.map_err(|error| target::redis("the jobs could not be selected", &self.queue, &error))
-    }
 }
 
-fn refused(queue: &Queue, error: BulkError) -> Problem {
-    let BulkError::Redis(error) = error else { return Problem::field("body.to", error.to_string()) };
-    target::redis("the jobs were not changed", queue, &error)
-}
-
-/// The action that an address names. A move needs a queue.
-fn action(name: &str, to: &str) -> Result<BulkAction, Problem> {
+/// The change that an address names. A move needs a queue.
+fn change(site: &Site, name: &str, to: &str) -> Result<Change, Problem> {
     match name {
-        "cancel" => Ok(BulkAction::Cancel),
-        "run-now" => Ok(BulkAction::RunNow),
+        "cancel" => Ok(Change::Cancel),
+        "run-now" => Ok(Change::RunNow),
         "move" => {
-            let to: QueueName =
-                to.trim().parse().map_err(|error| Problem::field("body.to", format!("{error}")))?;
-            Ok(BulkAction::Move(to))
+            let to = to.trim().parse::<QueueName>();
+            Ok(Change::Move(site.queue(to.map_err(|error| Problem::field("body.to", error.to_string()))?)))
         }
         _ => Err(Problem::not_found("there is no such action")),
     }
@@ -124,55 +107,57 @@ pub(super) async fn ask(
     Path((name, action_name)): Path<(String, String)>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let task = Task::read(&site, &frame, (&name, &action_name), query)?;
+    let Task { queue, criteria, here, back } = Task::read(&site, &frame, (&name, &action_name), query)?;
     // Which queue gets the jobs does not change which jobs are meant.
-    let planned_as = if action_name == "move" { BulkAction::Cancel } else { action(&action_name, "")? };
-    let mut selection = task.select(planned_as).await?;
-    if action_name == "move" {
-        selection.states.retain(|state| *state != State::Running);
+    let is_move = action_name == "move";
+    let change = if is_move { Change::Cancel } else { change(&site, &action_name, "")? };
+    let mut states = criteria.states;
+    if is_move && states.is_empty() {
+        states = vec![State::Waiting, State::Retrying, State::Scheduled];
     }
-    let bulk = task.queue.bulk();
+    let input = bounded(change, criteria.filter, queue.name(), site.effective());
+    let input = Bulk { all: true, states, ..input };
     let _permit = site.desk().begin(Work::Search)?;
-    let mut read = 0;
-    let plan = timeout(COUNTING, bulk.plan(&selection, |looked| read = looked)).await;
-    let plan = match plan {
-        Ok(plan) => {
-            Some(plan.map_err(|error| target::redis("the jobs could not be counted", &task.queue, &error))?)
-        }
-        Err(_) => None,
+    let (stop, read) = (Shutdown::new(), AtomicU64::new(0));
+    let progress = |looked: u64| read.store(looked, Ordering::Relaxed);
+    let planning = bulk::plan(&queue, &input, Control { stop: &stop, progress: &progress });
+    let plan = match within(COUNTING, (&stop, site.stopping()), planning).await {
+        Ok(planned) => Some(planned.report),
+        Err(Error::Stopped) => None,
+        Err(error) => return Err(error.into()),
     };
     let [title, line, button] = words(&action_name);
     let count = match &plan {
-        Some(plan) => frame.number_of("bulk.jobs", plan.jobs),
-        None => frame.fill("bulk.uncounted", &[("read", &grouped(read))]),
+        Some(plan) => frame.number_of("bulk.jobs", plan.planned),
+        None => frame.fill("bulk.uncounted", &[("read", &grouped(read.into_inner()))]),
     };
-    let filter = selection.filter.to_string();
+    let filter = input.filter.to_string();
     let filter = if filter.is_empty() {
         frame.t("bulk.all").to_owned()
     } else {
         frame.fill("plan.filter", &[("filter", &filter)])
     };
-    let mut form = Form::new(&frame, frame.fill(title, &[("queue", &name)]), (&task.here, &task.back))
+    let mut form = Form::new(&frame, frame.fill(title, &[("queue", &name)]), (&here, &back))
         .line(count)
         .line(filter)
         .line(frame.t(line));
     if let Some(plan) = &plan {
         form = form.table(sample(&frame, &name, plan));
     }
-    if action_name == "move" {
+    if is_move {
         form = form.field(Field::line(&frame, "to", "bulk.to").required());
     }
     Ok(form.field(Field::reason(&frame)).button(button).drastic().page(Section::Jobs))
 }
 
-fn sample(frame: &Frame, queue: &str, plan: &BulkPlan) -> Table {
+fn sample(frame: &Frame, queue: &str, plan: &BulkReport) -> Table {
     let columns = [("column.job", ""), ("column.type", ""), ("column.state", "short")];
     let mut table = Table::new(frame, "bulk.sample", &columns).or(frame.t("found.none"));
     for job in &plan.sample {
         table.add([
             Cell::id(&job.id, &Link::job(queue, &job.id)),
             Cell::text(&job.job_type),
-            Cell::state(frame, job.state),
+            job.state.parse::<State>().map_or_else(|()| Cell::text(job.state), |state| Cell::state(frame, state)),
         ]);
     }
     table
@@ -187,18 +172,13 @@ pub(super) async fn act(
     Query(query): Query<Vec<(String, String)>>,
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
-    let task = Task::read(&site, &frame, (&name, &action_name), query)?;
-    let change = match action(&action_name, &order.to)? {
-        BulkAction::Cancel => Change::Cancel,
-        BulkAction::RunNow => Change::RunNow,
-        BulkAction::Move(to) => {
-            // The path names only the queue that loses the jobs.
-            person.check(Role::Operator, Some(&to))?;
-            Change::Move(site.queue(to))
-        }
-    };
+    let Task { queue, criteria, back, .. } = Task::read(&site, &frame, (&name, &action_name), query)?;
+    let change = change(&site, &action_name, &order.to)?;
+    if let Change::Move(to) = &change {
+        // The path names only the queue that loses the jobs.
+        person.check(Role::Operator, Some(to.name()))?;
+    }
     let _permit = site.desk().begin(Work::Change)?;
-    let Task { queue, criteria, back, .. } = task;
     let input = bounded(change, criteria.filter, queue.name(), site.effective());
     let input = Bulk { all: true, states: criteria.states, is_sure: true, ..input };
     let planned = bulk::select(&queue, &input).await?;

@@ -128,76 +128,50 @@ pub async fn change(
     planned: Planned,
     control: Control<'_>,
 ) -> Result<Noted<BulkReport>, Error> {
-    let Planned { selection, doubt, mut report } = planned;
-    if let Some(doubt) = doubt.filter(|_| !input.is_sure) {
-        return Err(Error::Doubtful(doubt));
+    if let Some(doubt) = planned.doubt.as_ref().filter(|_| !input.is_sure) {
+        return Err(Error::Doubtful(doubt.clone()));
     }
-    let terms = BulkTerms::new(actor.name()).retention(input.retention).max_depth(input.max_depth);
-    let walked = walk(queue, &selection, &terms, control).await;
-    let (count, outcome) = (walked.count(), walked.outcome());
-    report.take(walked);
+    let action = target(actor.action(input.change.operation()), input, &planned.selection);
+    let report = walk(queue, actor, input, planned, control).await;
+    let count = report.changed + report.requested;
     if count == 0 {
         return Ok(Noted::of_nothing(report));
     }
-    let action = target(actor.action(input.change.operation()), input, &selection);
-    Ok(queue.audit().noted(&action.count(count).outcome(outcome), report).await)
-}
-
-/// How far a change came.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct Walked {
-    /// What became of the jobs.
-    pub tally: BulkTally,
-    /// True if it was stopped before its end.
-    pub interrupted: bool,
-    /// What ended it early.
-    pub failure: Option<Error>,
-}
-
-impl Walked {
-    /// How many jobs were changed, or asked to stop.
-    fn count(&self) -> u64 {
-        self.tally.changed + self.tally.requested
-    }
-
-    /// How it ended, for the audit.
-    fn outcome(&self) -> &'static str {
-        match (&self.failure, self.interrupted) {
-            (Some(_), _) => "ended early",
-            (None, true) => "interrupted",
-            (None, false) => "done",
-        }
-    }
+    let action = action.count(count).outcome(report.outcome());
+    Ok(queue.audit().noted(&action, report).await)
 }
 
 /// Changes the jobs of a selection page by page, and notes nothing: for operations that change jobs among other things. The progress
 /// is how many were changed or are gone.
 pub async fn walk(
     queue: &Queue,
-    selection: &BulkSelection,
-    terms: &BulkTerms,
+    actor: &Actor,
+    input: &Bulk,
+    Planned { selection, mut report, .. }: Planned,
     control: Control<'_>,
-) -> Walked {
-    let (mut walked, mut next) = (Walked::default(), Some(BulkCursor::default()));
+) -> BulkReport {
+    let terms = BulkTerms::new(actor.name()).retention(input.retention).max_depth(input.max_depth);
+    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
     while let Some(from) = next {
         if control.stop.is_requested() {
-            walked.interrupted = true;
+            report.interrupted = true;
             break;
         }
-        match queue.bulk().advance(selection, terms, from).await {
+        match queue.bulk().advance(&selection, &terms, from).await {
             Ok(page) => {
-                walked.tally.add(page.tally);
-                (control.progress)(walked.count() + walked.tally.gone);
+                tally.add(page.tally);
+                (control.progress)(tally.changed + tally.requested + tally.gone);
                 next = page.next;
             }
             Err(error) => {
-                walked.failure = Some(refused(error, format!("stopped after {} jobs", walked.count())));
+                let done = tally.changed + tally.requested;
+                report.failure = Some(refused(error, format!("stopped after {done} jobs")));
                 break;
             }
         }
     }
-    walked
+    report.take(tally);
+    report
 }
 
 /// Refuses what nobody can have meant.

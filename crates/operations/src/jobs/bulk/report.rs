@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet_engine::admin::{BulkAction, BulkPlan, BulkSelection};
+use streamfleet_engine::admin::{BulkAction, BulkPlan, BulkSelection, BulkTally};
 
-use super::Walked;
 use crate::Error;
 
 /// The plan and its outcome.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
 #[non_exhaustive]
 pub struct BulkReport {
     /// The queue.
@@ -51,9 +50,6 @@ pub struct BulkReport {
     pub unread: Vec<String>,
     /// True if it was stopped before its end.
     pub interrupted: bool,
-    /// What is done to the jobs.
-    #[serde(skip)]
-    pub action: BulkAction,
     /// What ended it early.
     #[serde(skip)]
     pub failure: Option<Error>,
@@ -86,28 +82,8 @@ impl BulkReport {
     /// A report on a selection without a plan.
     pub(super) fn new(queue: &Queue, selection: &BulkSelection) -> Self {
         let to = if let BulkAction::Move(to) = &selection.action { Some(to.to_string()) } else { None };
-        Self {
-            queue: queue.name().to_string(),
-            to,
-            filter: selection.filter.to_string(),
-            dry_run: false,
-            planned: 0,
-            types: Vec::new(),
-            states: Vec::new(),
-            sample: Vec::new(),
-            remarks: Vec::new(),
-            changed: 0,
-            requested: 0,
-            gone: 0,
-            kept: BTreeMap::new(),
-            failed: 0,
-            errors: Vec::new(),
-            undecided: 0,
-            unread: Vec::new(),
-            interrupted: false,
-            action: selection.action.clone(),
-            failure: None,
-        }
+        let (queue, filter) = (queue.name().to_string(), selection.filter.to_string());
+        Self { queue, to, filter, ..Self::default() }
     }
 
     /// Takes the plan.
@@ -125,12 +101,20 @@ impl BulkReport {
     }
 
     /// Takes what became of the jobs.
-    pub(super) fn take(&mut self, Walked { tally, interrupted, failure }: Walked) {
+    pub(super) fn take(&mut self, tally: BulkTally) {
         (self.changed, self.requested, self.gone) = (tally.changed, tally.requested, tally.gone);
         self.kept = tally.kept.into_iter().map(|(why, count)| (why.as_str(), count)).collect();
         (self.failed, self.errors) = (tally.failed, tally.errors);
         (self.undecided, self.unread) = (tally.undecided, tally.unread);
-        (self.interrupted, self.failure) = (interrupted, failure);
+    }
+
+    /// How it ended, for the audit.
+    pub(super) fn outcome(&self) -> &'static str {
+        match (&self.failure, self.interrupted) {
+            (Some(_), _) => "ended early",
+            (None, true) => "interrupted",
+            (None, false) => "done",
+        }
     }
 
     /// Returns true if nothing failed and nothing was left out by accident.
