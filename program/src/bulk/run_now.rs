@@ -7,7 +7,7 @@ use streamfleet_operations::jobs::delayed;
 
 use super::BulkArgs;
 use crate::Context;
-use crate::actor::{ActorArgs, told};
+use crate::actor::ActorArgs;
 use crate::delayed::print;
 use crate::exit::Exit;
 
@@ -55,6 +55,9 @@ pub(crate) async fn one(
     actor: &ActorArgs,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let job = delayed::read(queue, id).await?;
-    print(&told(delayed::run_now(queue, &actor.actor(), &job).await?), context)
+    let changed = match delayed::read(queue, id).await {
+        Ok(job) => delayed::run_now(queue, &actor.actor(), &job).await,
+        Err(error) => Err(error),
+    };
+    print(changed, context)
 }

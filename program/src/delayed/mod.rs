@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
-use streamfleet_engine::admin::{DelayedEdit, Due};
+use streamfleet_engine::admin::{DelayedEdit, Due, Noted};
+use streamfleet_operations::Error;
 use streamfleet_operations::jobs::delayed::{self, Changed, DelayedFacts, DelayedList};
 
 use super::actor::{ActorArgs, told};
@@ -109,20 +110,30 @@ async fn edit(args: Edit, queue: &Queue, context: &Context) -> anyhow::Result<Ex
     if changes.due.is_none() && args.payload.is_none() {
         return Err(Wrong("say what to change: --delay, --at or --payload".to_owned()).into());
     }
-    let job = delayed::read(queue, &args.id).await?;
+    let job = match delayed::read(queue, &args.id).await {
+        Ok(job) => job,
+        Err(error) => return print(Err(error), context),
+    };
     if let Some(payload) = args.payload {
         let encoding = args.encoding.unwrap_or_else(|| delayed::encoding(&job));
         changes = changes.payload(enqueue::payload(payload, encoding)?, encoding);
     }
     let producer = enqueue::producer(queue.clone(), &context.effective).schemas(context.schemas()?);
     let edit = delayed::Edit { job: &job, changes: &changes, producer: &producer };
-    print(&told(delayed::edit(queue, &args.actor.actor(), &edit).await?), context)
+    print(delayed::edit(queue, &args.actor.actor(), &edit).await, context)
 }
 
-/// Prints a delayed job after a change.
-pub(crate) fn print(changed: &Changed, context: &Context) -> anyhow::Result<Exit> {
+/// Prints a delayed job after a change. A job that is not delayed counts as not found.
+pub(crate) fn print(changed: Result<Noted<Changed>, Error>, context: &Context) -> anyhow::Result<Exit> {
+    let changed = match changed {
+        Err(Error::Conflict(why)) => {
+            output::print_stderr(&why);
+            return Ok(Exit::NotFound);
+        }
+        changed => told(changed?),
+    };
     let show = |job: &Changed| format!("{} is due {}", job.id, context.clock.time(job.due_time));
-    context.output.print_named(changed, |changed| vec![changed.id.clone()], show)?;
+    context.output.print_named(&changed, |changed| vec![changed.id.clone()], show)?;
     Ok(Exit::Done)
 }
 

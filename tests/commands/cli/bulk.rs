@@ -47,7 +47,7 @@ fn noted(server: &RedisServer) -> Vec<Value> {
 fn what_selects_nothing_or_cannot_be_confirmed_changes_nothing() {
     let server = RedisServer::start();
     submit(&server, 0..3);
-    let refused: [&[&str]; 13] = [
+    let refused: [&[&str]; 14] = [
         &["cancel"],
         &["cancel", "--yes"],
         &["cancel", "--state", "waiting", "--yes"],
@@ -56,6 +56,7 @@ fn what_selects_nothing_or_cannot_be_confirmed_changes_nothing() {
         &["cancel", "--all", "--yes", "--state", "dead"],
         &["cancel", "order-7", "--type", "test", "--yes"],
         &["run-now", "--yes"],
+        &["run-now", "order-7", "--type", "test", "--yes"],
         &["run-now", "--all"],
         &["move", "--to", "mail", "--yes"],
         &["move", "--to", "mail", "--all"],
@@ -124,7 +125,7 @@ async fn all_jobs_of_a_customer_are_cancelled_wherever_they_are_and_no_others() 
         (&"ann".into(), &"cancel".into(), &"they left".into(), &9.into(), &"done".into())
     );
     assert_eq!(last["target"], "--where payload.customer=9");
-    assert_eq!((notes.len(), &notes[1]["outcome"]), (2, &"".into()));
+    assert_eq!(notes.len(), 1, "noted once: {notes:?}");
 }
 
 #[test]

@@ -154,10 +154,11 @@ fn sample(frame: &Frame, queue: &str, plan: &BulkReport) -> Table {
     let columns = [("column.job", ""), ("column.type", ""), ("column.state", "short")];
     let mut table = Table::new(frame, "bulk.sample", &columns).or(frame.t("found.none"));
     for job in &plan.sample {
+        let state = job.state.parse::<State>();
         table.add([
             Cell::id(&job.id, &Link::job(queue, &job.id)),
             Cell::text(&job.job_type),
-            job.state.parse::<State>().map_or_else(|()| Cell::text(job.state), |state| Cell::state(frame, state)),
+            state.map_or_else(|()| Cell::text(job.state), |state| Cell::state(frame, state)),
         ]);
     }
     table
