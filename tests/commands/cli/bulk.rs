@@ -86,6 +86,7 @@ fn a_dry_run_shows_the_plan_and_changes_nothing() {
     assert_eq!(plan["sample"].as_array().unwrap().len(), 5);
     let shown = stdout_of(&server, &["move", "--to", "mail", "--where", "payload.customer=9", "--dry-run"]);
     assert!(shown.contains("3 jobs of the queue default would be moved to the queue mail"), "{shown}");
+    assert!(shown.contains("no worker serves the queue mail, and it has no jobs"), "{shown}");
     assert_eq!((int(&server, &["XLEN", STREAM]), int(&server, &["DBSIZE"])), (30, digest));
     assert!(noted(&server).is_empty());
 }
