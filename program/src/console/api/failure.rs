@@ -49,7 +49,7 @@ impl From<operations::Error> for Problem {
             operations::Error::Changed => changed(),
             operations::Error::Unfit { why, invalid } => unfit(&invalid, why),
             operations::Error::Stopped => {
-                let why = "it takes too long, and nothing was changed: narrow the filter, or use the command line";
+                let why = "it takes too long: nothing was changed; narrow the filter, or use the command line";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many jobs", why)
             }
             operations::Error::Doubtful(why) => {

@@ -1,5 +1,5 @@
-//! Cancelling, hastening or moving all jobs that a filter matches: first a plan, then page by page, so that it can be stopped
-//! between two pages. Done again, it goes on.
+//! Cancelling all jobs that a filter matches, making them due, or moving them: first a plan, then page by page, so that it can be
+//! stopped between two pages. Done again, it goes on.
 
 mod report;
 
