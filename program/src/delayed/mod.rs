@@ -7,6 +7,7 @@ use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{DelayedEdit, Due, Noted};
 use streamfleet_operations::Error;
 use streamfleet_operations::jobs::delayed::{self, Changed, DelayedFacts, DelayedList};
+use streamfleet_operations::jobs::encoding;
 
 use super::actor::{ActorArgs, told};
 use super::exit::Exit;
@@ -115,7 +116,7 @@ async fn edit(args: Edit, queue: &Queue, context: &Context) -> anyhow::Result<Ex
         Err(error) => return print(Err(error), context),
     };
     if let Some(payload) = args.payload {
-        let encoding = args.encoding.unwrap_or_else(|| delayed::encoding(&job));
+        let encoding = args.encoding.or_else(|| encoding(&job.fields)).unwrap_or_default();
         changes = changes.payload(enqueue::payload(payload, encoding)?, encoding);
     }
     let producer = enqueue::producer(queue.clone(), &context.effective).schemas(context.schemas()?);

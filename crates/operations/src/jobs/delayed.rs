@@ -1,7 +1,7 @@
 //! Delayed jobs and retries: which they are, and how one of them is changed or made due.
 
 use serde::Serialize;
-use streamfleet::job::{Encoding, JobId, Timestamp};
+use streamfleet::job::{JobId, Timestamp};
 use streamfleet::{Producer, Queue, SubmitError};
 use streamfleet_engine::admin::{Action, Amended, DelayedEdit, DelayedJob, Due, Noted, Upcoming};
 
@@ -112,12 +112,6 @@ pub async fn read(queue: &Queue, id: &JobId) -> Result<DelayedJob, Error> {
             status.state
         ))
     })
-}
-
-/// How the payload of a delayed job is encoded. An encoding that does not exist counts as the usual one.
-pub fn encoding(job: &DelayedJob) -> Encoding {
-    let named = job.fields.get(b"encoding").and_then(|name| std::str::from_utf8(name).ok());
-    named.and_then(Encoding::parse).unwrap_or_default()
 }
 
 /// Changes when a delayed job is due, or its payload, or both in one step. Everything else stays as it is, also its attempts.

@@ -49,7 +49,7 @@ impl Input {
             let name = name.strip_prefix(b"h.")?;
             Some((owned(name), owned(value)))
         });
-        let encoding = Encoding::parse(&named);
+        let encoding = encoding(fields);
         let is_cut = payload.len() > JSON_BYTES && !is_full;
         let shown = shown(payload, encoding, if is_full { usize::MAX } else { SHOWN_BYTES }, is_cut);
         Self {
@@ -62,6 +62,12 @@ impl Input {
             shown: Some(shown).filter(|_| !payload.is_empty()),
         }
     }
+}
+
+/// How a job's payload is encoded; `None` if no worker knows such an encoding.
+pub fn encoding(fields: &Envelope) -> Option<Encoding> {
+    let named = |name| std::str::from_utf8(name).ok().and_then(Encoding::parse);
+    fields.get(b"encoding").map_or(Some(Encoding::default()), named)
 }
 
 /// The payload as a value. Nothing is lost, whatever it contains.

@@ -13,5 +13,5 @@ pub mod steps;
 pub use batch::{AwaitedMember, Batch, batch};
 pub use cancel::{CancelOutcome, Cancelled, cancel};
 pub use find::{MAX_SEARCHED, find, known, unknown};
-pub use input::Input;
+pub use input::{Input, encoding};
 pub use status::{Attempt, Job, LogLine, Progress, status};

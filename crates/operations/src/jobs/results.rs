@@ -24,12 +24,15 @@ pub fn value(result: &[u8]) -> Value {
     }
 }
 
+/// Returns the bytes of a result that is not text.
+pub fn bytes(result: &str) -> Option<Vec<u8>> {
+    let packed = serde_json::from_str::<Bytes>(result).ok().filter(|packed| packed.encoding == "base64")?;
+    BASE64_STANDARD.decode(packed.data).ok()
+}
+
 /// Returns a result as people read it: as it is, or the first bytes in hexadecimal if it is not text.
 pub fn shown(result: &str) -> String {
-    let packed = serde_json::from_str::<Bytes>(result).ok().filter(|packed| packed.encoding == "base64");
-    let Some(bytes) = packed.and_then(|packed| BASE64_STANDARD.decode(packed.data).ok()) else {
-        return result.to_owned();
-    };
+    let Some(bytes) = bytes(result) else { return result.to_owned() };
     let first: Vec<String> = bytes.iter().take(SHOWN_BYTES).map(|byte| format!("{byte:02x}")).collect();
     let more = if bytes.len() > SHOWN_BYTES { " …" } else { "" };
     format!("{} bytes: {}{more}", bytes.len(), first.join(" "))

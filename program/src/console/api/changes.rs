@@ -160,7 +160,7 @@ async fn edit_job(
     }
     let job = delayed::read(&queue, &found(&site, &queue, &id).await?.id).await?;
     if let Some(payload) = &sent.payload {
-        let encoding = encoding.unwrap_or_else(|| delayed::encoding(&job));
+        let encoding = encoding.or_else(|| jobs::encoding(&job.fields)).unwrap_or_default();
         changes = changes.payload(encoded(payload, encoding)?, encoding);
     }
     based.check(&Revision::of_job(&job, &site))?;
@@ -185,8 +185,8 @@ impl Edit {
 
     /// The encoding of the new payload, if it is named.
     fn encoding(&self) -> Result<Option<Encoding>, Problem> {
-        let wrong = || Problem::field("/encoding", "an encoding must be json, msgpack or raw");
-        self.encoding.as_deref().map(|name| Encoding::parse(name).ok_or_else(wrong)).transpose()
+        let named = self.encoding.as_deref().map(enqueue::encoding).transpose();
+        named.map_err(|why| Problem::field("/encoding", why))
     }
 }
 

@@ -11,7 +11,7 @@ use streamfleet::job::{Encoding, Envelope, JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
 use streamfleet_engine::admin::{Filter, Status, unpacked};
 use streamfleet_operations as operations;
-use streamfleet_operations::jobs::{self, Job, results};
+use streamfleet_operations::jobs::{self, Job, encoding, results};
 use utoipa_axum::routes;
 
 use super::MAX_WAIT;
@@ -150,12 +150,6 @@ fn hold(site: &Site, fields: &Envelope, decoded: usize) -> Result<(), Problem> {
     site.desk().hold(COPIES * payload.len())?;
     let encoding = encoding(fields).unwrap_or(Encoding::Json);
     if decoded == 0 { Ok(()) } else { hold_decoded(site.desk(), (payload, encoding), decoded) }
-}
-
-/// How the payload is encoded; `None` if no worker knows such an encoding.
-fn encoding(fields: &Envelope) -> Option<Encoding> {
-    let named = |name| std::str::from_utf8(name).ok().and_then(Encoding::parse);
-    fields.get(b"encoding").map_or(Some(Encoding::Json), named)
 }
 
 /// The payload as it may be shown, and what it is.

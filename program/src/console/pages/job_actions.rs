@@ -16,7 +16,7 @@ use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to, utc};
 use super::section::Section;
 use super::table::state_key;
-use super::{content, job, submit, target};
+use super::{job, submit, target};
 use crate::cancel::retention;
 use crate::console::access::Person;
 use crate::console::link::Link;
@@ -97,7 +97,7 @@ pub(super) fn text_of(
         return Err(Problem::new(axum::http::StatusCode::FORBIDDEN, "not allowed", why));
     }
     let payload = fields.get(b"payload").unwrap_or_default();
-    let encoding = content::encoding(fields).unwrap_or(Encoding::Raw);
+    let encoding = jobs::encoding(fields).unwrap_or(Encoding::Raw);
     let text = match encoding {
         Encoding::Msgpack => super::payload::value(payload, Encoding::Msgpack).map(|value| value.to_string()),
         Encoding::Json | Encoding::Raw => std::str::from_utf8(payload).ok().map(str::to_owned),
