@@ -1,19 +1,18 @@
 //! `streamfleet cancel`: cancels one job, wherever it is, or all jobs that a filter matches.
 
-use anyhow::Context as _;
-use serde::Serialize;
-use streamfleet::Queue;
-use streamfleet::job::{JobId, QueueName, State};
-use streamfleet_engine::admin::{BulkAction, Cancellation};
+use std::time::Duration;
 
-use super::actor::{self, ActorArgs};
-use super::bulk::{self, BulkArgs, Order};
+use streamfleet::Queue;
+use streamfleet::job::{JobId, QueueName};
+use streamfleet_operations::jobs::bulk::Change;
+use streamfleet_operations::jobs::{self, CancelOutcome, Cancelled};
+use streamfleet_service::config::Effective;
+
+use super::Context;
+use super::actor::{ActorArgs, told};
+use super::bulk::{self, BulkArgs};
 use super::exit::Exit;
 use super::output::{self, harmless};
-use super::{Context, Wrong, status};
-
-/// The default of `--by`.
-pub(super) const COMMAND_LINE: &str = "the command line";
 
 /// How `cancel` is used.
 const EXAMPLES: &str = "\
@@ -38,131 +37,53 @@ pub(crate) struct Args {
     /// The queue.
     #[arg(long, short, default_value = "default")]
     queue: QueueName,
-    /// Who cancels the job, for its record and the audit.
-    #[arg(long, default_value = COMMAND_LINE, visible_alias = "as")]
-    by: String,
     #[command(flatten)]
     bulk: BulkArgs,
 }
 
-/// What became of the job, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Cancelled)]
-pub(crate) struct Report {
-    id: String,
-    queue: String,
-    /// The state of the job.
-    state: &'static str,
-    /// True if it is running and was asked to stop.
-    pub(crate) cancelling: bool,
-    /// The queue that has the job, if it was moved there. It goes on there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) moved_to: Option<String>,
-    /// The state in which the job had ended before.
-    #[serde(skip)]
-    pub(crate) ended: Option<State>,
-}
-
 /// Cancels the job, or all that the filter matches.
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let Args { id, queue, by, bulk } = args;
-    let broker = tokio::select! {
-        biased;
-        () = context.shutdown.requested() => return Ok(Exit::Failed),
-        broker = context.broker() => broker?,
-    };
+pub(crate) async fn run(Args { id, queue, bulk }: Args, context: &Context) -> anyhow::Result<Exit> {
+    let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };
     let queue = broker.queue(queue);
-    // Without a name, the audit has the user of this machine.
-    let name = Some(by.clone()).filter(|by| by != COMMAND_LINE);
-    let Some(id) = id else {
-        let order = Order { action: BulkAction::Cancel, command: "cancel", args: &bulk, name };
-        return bulk::run(order, &broker, &queue, context).await;
-    };
-    if !bulk.selects_nothing() {
-        return Err(Wrong("an id works only without a filter, --all and --dry-run".to_owned()).into());
-    }
-    if let Some(why) = bulk.reason {
-        actor::note(&queue, &ActorArgs::of(name, why).action("cancel").target(id.to_string()).count(1_u64))
-            .await;
-    }
-    tokio::select! {
-        biased;
-        () = context.shutdown.requested() => Ok(Exit::Failed),
-        exit = one(&queue, &id, &by, context) => exit,
-    }
+    let Some(id) = id else { return bulk::run(Change::Cancel, &bulk, (&broker, &queue), context).await };
+    bulk.check_id_alone()?;
+    let exit = bulk::unless_stopped(context, one(&queue, &id, &bulk.actor, context)).await?;
+    Ok(exit.unwrap_or(Exit::Failed))
 }
 
-/// Cancels one job, and returns what became of it; `None` if the queue does not know it. Its record is kept for as long as
-/// other records of this queue.
-pub(crate) async fn cancel(
-    queue: &Queue,
-    id: &JobId,
-    by: &str,
-    context: &Context,
-) -> anyhow::Result<Option<Report>> {
-    const FAILED: &str = "failed to cancel the job";
-    let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
-    let mut id = id.clone();
-    let mut cancellation = queue.cancel(&id, by, retention).await.context(FAILED)?;
-    // The job may be in another lane than the entry id implies.
-    if cancellation == Cancellation::Unknown
-        && let Some(status) = status::find(queue, &id).await?
-    {
-        id = status.id;
-        cancellation = queue.cancel(&id, by, retention).await.context(FAILED)?;
-    }
-    let (state, cancelling) = match cancellation {
-        Cancellation::Done => (State::Cancelled, false),
-        Cancellation::Requested => (State::Running, true),
-        Cancellation::Ended(state) => (state, false),
-        Cancellation::Unknown => return Ok(None),
-    };
-    let is_cancelled = cancellation == Cancellation::Ended(State::Cancelled);
-    let moved_to = if is_cancelled { moved_to(queue, &id).await? } else { None };
-    let ended = matches!(cancellation, Cancellation::Ended(State::Done | State::Dead)).then_some(state);
-    Ok(Some(Report {
-        id: id.to_string(),
-        queue: queue.name().to_string(),
-        state: state.as_str(),
-        cancelling,
-        moved_to,
-        ended,
-    }))
+/// How long the record of a cancelled job of this queue is kept: as long as its other records.
+pub(crate) fn retention(queue: &QueueName, effective: &Effective) -> Duration {
+    effective.config.fleet_config().worker.retention_of(queue)
 }
 
 /// Cancels one job, and prints what became of it.
-pub(super) async fn one(queue: &Queue, id: &JobId, by: &str, context: &Context) -> anyhow::Result<Exit> {
-    let Some(report) = cancel(queue, id, by, context).await? else {
-        return Ok(status::unknown(queue, id).await);
-    };
-    let id = report.id.clone();
-    let ended_otherwise = report.ended.is_some() || report.moved_to.is_some();
-    if context.output.is_json() || !ended_otherwise {
-        context.output.print_named(&report, |report| vec![report.id.clone()], summary)?;
-    }
-    if let Some(to) = &report.moved_to {
-        output::print_stderr(&format!(
+pub(super) async fn one(
+    queue: &Queue,
+    id: &JobId,
+    actor: &ActorArgs,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let retention = retention(queue.name(), &context.effective);
+    let cancelled = told(jobs::cancel(queue, &actor.actor(), id, retention).await?);
+    let Cancelled { id, state, outcome, .. } = &cancelled;
+    let refusal = match outcome {
+        CancelOutcome::Done | CancelOutcome::Requested | CancelOutcome::Repeated => None,
+        CancelOutcome::Ended(_) => Some(format!("{id} is already {state}; nothing was changed")),
+        CancelOutcome::Moved(to) => Some(format!(
             "{id} was moved to the queue {to}; nothing was changed. To cancel it: streamfleet cancel {id} --queue {to}"
-        ));
-        return Ok(Exit::Failed);
+        )),
+    };
+    if context.output.is_json() || refusal.is_none() {
+        context.output.print_named(&cancelled, |job| vec![job.id.clone()], summary)?;
     }
-    if ended_otherwise {
-        output::print_stderr(&format!("{id} is already {}; nothing was changed", report.state));
-        return Ok(Exit::Failed);
-    }
-    Ok(Exit::Done)
+    let Some(refusal) = refusal else { return Ok(Exit::Done) };
+    output::print_stderr(&refusal);
+    Ok(Exit::Failed)
 }
 
-/// Returns the queue to which a job was moved: only its trace is cancelled.
-async fn moved_to(queue: &Queue, id: &JobId) -> anyhow::Result<Option<String>> {
-    let status = queue.status(id).await.context("failed to look up the job")?;
-    let error = status.and_then(|status| status.error);
-    Ok(error.and_then(|error| error.strip_prefix("moved to the queue ").map(str::to_owned)))
-}
-
-fn summary(report: &Report) -> String {
-    let (id, queue) = (harmless(&report.id), &report.queue);
-    if report.cancelling {
+fn summary(cancelled: &Cancelled) -> String {
+    let (id, queue) = (harmless(&cancelled.id), &cancelled.queue);
+    if cancelled.cancelling {
         return format!(
             "{id} is running and was asked to stop; to see how it ends: streamfleet status {id} --queue {queue} --watch"
         );

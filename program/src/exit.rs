@@ -53,7 +53,7 @@ impl Exit {
             return Self::Usage;
         }
         match error.downcast_ref() {
-            Some(operations::Error::Invalid { .. }) => return Self::Usage,
+            Some(operations::Error::Invalid { .. } | operations::Error::Unfit { .. }) => return Self::Usage,
             Some(operations::Error::NotFound(_)) => return Self::NotFound,
             Some(_) | None => {}
         }

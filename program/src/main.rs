@@ -29,15 +29,12 @@ mod man;
 mod metrics;
 mod output;
 mod pause;
-mod payload;
 mod queues;
 mod reproduce;
-mod results;
 mod stats;
 mod status;
 mod steps;
 mod top;
-mod unserved;
 mod watch;
 mod worker;
 mod workers;
@@ -131,7 +128,7 @@ enum Command {
     Steps(steps::Args),
     /// Cancel a job, wherever it is, or all jobs that a filter matches. A running job is asked to stop.
     Cancel(Box<cancel::Args>),
-    /// Make delayed jobs and retries due now, if a filter matches them.
+    /// Make a delayed job or a retry due now, or all that a filter matches.
     RunNow(Box<bulk::RunNowArgs>),
     /// Move waiting and delayed jobs that a filter matches to another queue.
     Move(Box<bulk::MoveArgs>),
@@ -161,7 +158,7 @@ enum Command {
     Alerts(alerts::Args),
     /// Show what people did: to queues, which queues they deleted, and about incidents.
     Audit(audit::Args),
-    /// List or cancel jobs that are due later.
+    /// List jobs that are due later, or change one of them.
     Delayed(delayed::Args),
     /// Add, list, pause, resume, run or remove recurring jobs.
     Cron(cron::Args),

@@ -1,13 +1,11 @@
 //! `streamfleet queues`: how many jobs each queue has, and in which state. `purge` empties one, `delete` deletes one.
 
 mod delete;
-mod outlook;
 mod purge;
 mod unknown;
 mod unserved;
 
 pub(crate) use delete::{Deleted, delete, in_use};
-pub(crate) use outlook::{CauseReport, EmptyIn, outlook};
 pub(crate) use purge::{Parts, Purged, purge};
 
 use std::collections::BTreeSet;
@@ -19,6 +17,7 @@ use serde::Serialize;
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 use streamfleet::{Broker, Queue, RedisError};
 use streamfleet_engine::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
+use streamfleet_operations::outlook::{CauseReport, EmptyIn, outlook};
 
 use super::Context;
 use super::exit::Exit;

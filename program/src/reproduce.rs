@@ -9,11 +9,12 @@ use streamfleet::handlers::{Exec, ExecConfig};
 use streamfleet::job::{EntryId, Envelope, JobId, JobSpec, Lane, Outcome, QueueName, State, StepName};
 use streamfleet::worker::{Reproduced, ReproducedRun, Specimen};
 use streamfleet::{Fleet, FleetConfig, Queue, Steps};
+use streamfleet_operations::jobs::{self, results};
 
 use super::exit::Exit;
 use super::output::{self, View, harmless, listed};
 use super::times::{duration, short};
-use super::{Context, Wrong, results, status};
+use super::{Context, Wrong};
 
 /// How `reproduce` is used.
 const EXAMPLES: &str = "\
@@ -133,7 +134,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 /// Finds a job whose fields Redis still has.
 async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Found>> {
-    if let Some(status) = status::find(queue, id).await? {
+    if let Some(status) = jobs::find(queue, id).await? {
         let fields = queue.fields(&status).await.context("failed to read the job")?;
         let entry = status.entry.or(status.dead).unwrap_or(EntryId::new(0, 0));
         let (state, lane) = (status.state, status.lane);

@@ -8,11 +8,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use streamfleet::Queue;
 use streamfleet::job::{JobId, State};
 use streamfleet_engine::admin::Status;
+use streamfleet_operations::jobs::{Job, find, results};
 
 use super::exit::Exit;
 use super::output::{self, harmless};
 use super::times::{Clock, short};
-use super::{Context, results, status};
+use super::{Context, status};
 
 /// How often the job is looked up.
 const EVERY: Duration = Duration::from_millis(250);
@@ -47,7 +48,7 @@ pub(super) async fn run(queue: &Queue, first: Status, context: &Context) -> anyh
 async fn look_up(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
     match queue.status(id).await {
         Ok(Some(status)) => Ok(Some(status)),
-        Ok(None) => status::find(queue, id).await,
+        Ok(None) => Ok(find(queue, id).await?),
         Err(error) => Err(error).context("failed to look up the job"),
     }
 }
@@ -56,7 +57,7 @@ async fn look_up(queue: &Queue, id: &JobId) -> anyhow::Result<Option<Status>> {
 fn finish(queue: &Queue, status: &Status, context: &Context) -> anyhow::Result<Exit> {
     let Context { output, clock, .. } = context;
     if output.is_watched() {
-        output.print(&status::report(queue, status), |_| status::show(queue, status, None, clock))?;
+        output.print(&Job::new(queue, status), |_| status::show(queue, status, None, clock))?;
     }
     Ok(exit_code(status.state))
 }
@@ -112,7 +113,7 @@ impl<'a> View<'a> {
             return Ok(());
         }
         if output.is_json() {
-            return output.line(&output::json_line(&status::report(queue, status))?);
+            return output.line(&output::json_line(&Job::new(queue, status))?);
         }
         new_lines(before.as_ref(), status, clock).iter().try_for_each(|line| output.line(line))?;
         let same = before.zip(self.shown.as_ref()).is_some_and(|(before, now)| {

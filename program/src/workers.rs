@@ -13,12 +13,12 @@ use serde::Serialize;
 use streamfleet::Broker;
 use streamfleet::job::{Lane, Timestamp};
 use streamfleet_engine::admin::{Drain, Listed, Missing, WorkerInfo};
+use streamfleet_operations::unserved::PoolReport;
 
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{Clock, rfc3339, short};
-use super::unserved::PoolReport;
 
 /// The live workers, for JSON output.
 pub(crate) type Report = List<Live, Facts>;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use streamfleet::RedisError;
+use streamfleet::job::InvalidPayload;
 
 /// Why an operation was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,20 @@ pub enum Error {
     /// It is not in the state that the operation needs. Nothing was done.
     #[error("{0}")]
     Conflict(String),
+    /// Somebody else has changed it since it was read. Nothing was done.
+    #[error("somebody else has changed it since it was read: nothing was done")]
+    Changed,
+    /// A payload does not fit the schema of its type. Nothing was done.
+    #[error("{why}")]
+    Unfit {
+        /// What is wrong, in words.
+        why: String,
+        /// What is wrong with which value.
+        invalid: InvalidPayload,
+    },
+    /// It was stopped before it changed anything. Nothing was done.
+    #[error("interrupted: nothing was changed")]
+    Stopped,
     /// It is probably a mistake: somebody must confirm it. Nothing was done.
     #[error("{0}")]
     Doubtful(String),

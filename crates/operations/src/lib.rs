@@ -11,12 +11,14 @@ pub mod cron;
 pub mod dead;
 mod error;
 pub mod gates;
+pub mod jobs;
 mod list;
-mod lookup;
 mod operation;
+pub mod outlook;
 mod role;
 pub mod steps;
 pub mod times;
+pub mod unserved;
 
 pub use actor::Actor;
 pub use control::Control;

@@ -36,6 +36,22 @@ macro_rules! operations {
 }
 
 operations! {
+    /// Shows everything that is known about one job.
+    STATUS = "status", Viewer, None;
+    /// Shows the progress of a batch.
+    BATCH = "batch", Viewer, None;
+    /// Shows the steps of a job.
+    STEPS = "steps", Viewer, None;
+    /// Cancels one job, or all that a filter matches.
+    CANCEL = "cancel", Operator, Long;
+    /// Makes one delayed job due, or all that a filter matches.
+    RUN_NOW = "run-now", Operator, Long;
+    /// Moves all jobs that a filter matches to another queue.
+    MOVE = "move", Operator, Long;
+    /// Lists delayed jobs, the next due first.
+    DELAYED_LIST = "delayed list", Viewer, None;
+    /// Changes when a delayed job is due, or its payload.
+    DELAYED_EDIT = "delayed edit", Operator, Change;
     /// Lists the incidents.
     ALERTS_LIST = "alerts list", Viewer, None;
     /// Sends no reminders of an incident for a time.

@@ -1,21 +1,19 @@
 //! `streamfleet delayed`: the jobs that are due later, and how to change or stop one of them.
 
-mod amend;
-
-pub(crate) use amend::Amended;
-
 use std::time::Duration;
 
-use anyhow::Context as _;
-use serde::Serialize;
 use streamfleet::job::{Encoding, JobId, QueueName, Timestamp};
 use streamfleet::{Broker, Queue};
-use streamfleet_engine::admin::{Due, Upcoming};
+use streamfleet_engine::admin::{DelayedEdit, Due, Noted};
+use streamfleet_operations::Error;
+use streamfleet_operations::jobs::delayed::{self, Changed, DelayedFacts, DelayedList};
+use streamfleet_operations::jobs::encoding;
 
+use super::actor::{ActorArgs, told};
 use super::exit::Exit;
-use super::output::{self, Column, List, Listing, Repeat, View, harmless};
-use super::times::{self, Clock, Moment, rfc3339};
-use super::{Context, cancel, enqueue, queues};
+use super::output::{self, Column, Listing, Repeat, View, harmless};
+use super::times::{self, Clock, Moment};
+use super::{Context, Wrong, bulk, cancel, enqueue, queues};
 
 /// The arguments of `delayed`.
 #[derive(clap::Args)]
@@ -47,71 +45,49 @@ enum Action {
         #[command(flatten)]
         repeat: Repeat,
     },
-    /// Change when a delayed job or a retry is due. Its attempts stay counted.
+    /// Change when a delayed job or a retry is due, or its payload, or both. Its attempts stay counted.
     #[command(
-        after_help = "Examples:\n  streamfleet delayed reschedule order-7 --delay 1h30m\n  streamfleet delayed reschedule order-7 --at 2026-12-01T10:00:00Z"
+        visible_alias = "reschedule",
+        after_help = "Examples:\n  streamfleet delayed edit order-7 --delay 1h30m\n  streamfleet delayed edit order-7 --payload '{\"to\":\"bob@example.com\"}' --reason 'the customer moved'"
     )]
-    Reschedule {
-        /// The job's id.
-        id: JobId,
-        /// Due after this long, such as 10s or 1h30m.
-        #[arg(long, value_parser = times::duration, required_unless_present = "at", conflicts_with = "at")]
-        delay: Option<Duration>,
-        /// Due at this time: as it is shown, such as '2026-12-01 11:00', or with a zone, such as 2026-12-01T10:00:00Z.
-        #[arg(long, value_name = "TIME", value_parser = times::moment)]
-        at: Option<Moment>,
-    },
-    /// Make a delayed job or a retry due at once.
+    Edit(Box<Edit>),
+    /// Make a delayed job or a retry due at once, as `streamfleet run-now` does.
     #[command(after_help = "Example:\n  streamfleet delayed run order-7 --queue mail")]
     Run {
         /// The job's id.
         id: JobId,
-    },
-    /// Replace the payload of a delayed job or a retry.
-    #[command(
-        after_help = "Example:\n  streamfleet delayed edit order-7 --payload '{\"to\":\"bob@example.com\"}'"
-    )]
-    Edit {
-        /// The job's id.
-        id: JobId,
-        /// The new payload: text, @FILE, or - for stdin.
-        #[arg(long)]
-        payload: String,
-        /// The encoding of the payload: json (checked), msgpack (JSON is converted) or raw.
-        #[arg(long, default_value = "json", value_parser = enqueue::encoding)]
-        encoding: Encoding,
+        #[command(flatten)]
+        actor: ActorArgs,
     },
     /// Cancel a delayed job, as `streamfleet cancel` does.
     #[command(after_help = "Example:\n  streamfleet delayed cancel order-7")]
     Cancel {
         /// The job's id.
         id: JobId,
+        #[command(flatten)]
+        actor: ActorArgs,
     },
 }
 
-/// A page of the delayed set, for JSON output. `next` is the value of `--skip` for the next page.
-type Page = List<Delayed, Facts, u64>;
-
-/// What is known about all delayed jobs, for JSON output.
-#[derive(Serialize)]
-struct Facts {
-    queue: String,
-    total: u64,
-}
-
-/// One delayed job, for JSON output.
-#[derive(Serialize)]
-struct Delayed {
-    id: String,
-    #[serde(rename = "type")]
-    job_type: String,
-    lane: Option<&'static str>,
-    due: String,
-    due_ms: u64,
-    /// Failures so far.
-    failures: u64,
-    #[serde(skip)]
-    due_time: Timestamp,
+/// The arguments of `delayed edit`.
+#[derive(clap::Args)]
+struct Edit {
+    /// The job's id.
+    id: JobId,
+    /// Due after this long, such as 10s or 1h30m.
+    #[arg(long, value_parser = times::duration, conflicts_with = "at")]
+    delay: Option<Duration>,
+    /// Due at this time: as it is shown, such as '2026-12-01 11:00', or with a zone, such as 2026-12-01T10:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = times::moment)]
+    at: Option<Moment>,
+    /// The new payload: text, @FILE, or - for stdin.
+    #[arg(long)]
+    payload: Option<String>,
+    /// The encoding of the new payload: json (checked), msgpack (JSON is converted) or raw. Default: as the payload that it replaces.
+    #[arg(long, value_parser = enqueue::encoding, requires = "payload")]
+    encoding: Option<Encoding>,
+    #[command(flatten)]
+    actor: ActorArgs,
 }
 
 /// Runs the subcommand.
@@ -123,18 +99,43 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             let look = async || list(&broker, &queue, (skip, limit), context).await;
             repeat.run(context.output, look).await
         }
-        Action::Reschedule { id, delay, at } => {
-            let due =
-                delay.map(Due::In).or(at.map(|at| Due::At(context.clock.instant(at)))).unwrap_or(Due::Now);
-            amend::run(&queue, &id, amend::Change::Due(due), context).await
-        }
-        Action::Run { id } => amend::run(&queue, &id, amend::Change::Due(Due::Now), context).await,
-        Action::Edit { id, payload, encoding } => {
-            let payload = enqueue::payload(payload, encoding)?;
-            amend::run(&queue, &id, amend::Change::Payload(payload, encoding), context).await
-        }
-        Action::Cancel { id } => cancel::one(&queue, &id, cancel::COMMAND_LINE, context).await,
+        Action::Edit(args) => edit(*args, &queue, context).await,
+        Action::Run { id, actor } => bulk::run_one_now(&queue, &id, &actor, context).await,
+        Action::Cancel { id, actor } => cancel::one(&queue, &id, &actor, context).await,
     }
+}
+
+async fn edit(args: Edit, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
+    let at = args.at.map(|at| Due::At(context.clock.instant(at)));
+    let mut changes = DelayedEdit::default().due(args.delay.map(Due::In).or(at));
+    if changes.due.is_none() && args.payload.is_none() {
+        return Err(Wrong("say what to change: --delay, --at or --payload".to_owned()).into());
+    }
+    let job = match delayed::read(queue, &args.id).await {
+        Ok(job) => job,
+        Err(error) => return print(Err(error), context),
+    };
+    if let Some(payload) = args.payload {
+        let encoding = args.encoding.or_else(|| encoding(&job.fields)).unwrap_or_default();
+        changes = changes.payload(enqueue::payload(payload, encoding)?, encoding);
+    }
+    let producer = enqueue::producer(queue.clone(), &context.effective).schemas(context.schemas()?);
+    let edit = delayed::Edit { job: &job, changes: &changes, producer: &producer };
+    print(delayed::edit(queue, &args.actor.actor(), &edit).await, context)
+}
+
+/// Prints a delayed job after a change. A job that is not delayed counts as not found.
+pub(crate) fn print(changed: Result<Noted<Changed>, Error>, context: &Context) -> anyhow::Result<Exit> {
+    let changed = match changed {
+        Err(Error::Conflict(why)) => {
+            output::print_stderr(&why);
+            return Ok(Exit::NotFound);
+        }
+        changed => told(changed?),
+    };
+    let show = |job: &Changed| format!("{} is due {}", job.id, context.clock.time(job.due_time));
+    context.output.print_named(&changed, |changed| vec![changed.id.clone()], show)?;
+    Ok(Exit::Done)
 }
 
 async fn list(
@@ -143,42 +144,17 @@ async fn list(
     (skip, limit): (u64, u64),
     context: &Context,
 ) -> anyhow::Result<Listing> {
-    let upcoming = queue.delayed().page(skip, limit).await.context("failed to list the delayed jobs")?;
-    let snapshot = queue.snapshot().await.context("failed to count the delayed jobs")?;
-    if snapshot.delayed == 0 && queues::report_unknown(broker, queue.name(), context).await {
+    let (page, now) = delayed::list(queue, skip, limit).await?;
+    if page.facts.total == 0 && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
-    let end = skip + upcoming.len() as u64;
-    let page = Page {
-        next: (end < snapshot.delayed && !upcoming.is_empty()).then_some(end),
-        items: upcoming.into_iter().map(delayed).collect(),
-        facts: Facts { queue: queue.name().to_string(), total: snapshot.delayed },
-        former: Some("jobs"),
-    };
-    let names = |page: &Page| page.items.iter().map(|job| job.id.clone()).collect();
-    let show = |page: &Page| show(page, snapshot.now, &context.clock);
+    let names = |page: &DelayedList| page.items.iter().map(|job| job.id.clone()).collect();
+    let show = |page: &DelayedList| show(page, now, &context.clock);
     Ok(Listing::new(context.output.rendered(&page, names, show)?))
 }
 
-fn delayed(upcoming: Upcoming) -> Delayed {
-    let (lane, fields) = upcoming.fields.unzip();
-    let text = |name: &str| {
-        let value = fields.as_ref().and_then(|fields| fields.get(name.as_bytes())).unwrap_or_default();
-        String::from_utf8_lossy(value).into_owned()
-    };
-    Delayed {
-        id: upcoming.id,
-        job_type: text("type"),
-        lane: lane.map(|lane| lane.as_str()),
-        due: rfc3339(upcoming.due),
-        due_ms: upcoming.due.as_ms(),
-        failures: text("attempt").parse().unwrap_or(0),
-        due_time: upcoming.due,
-    }
-}
-
-fn show(page: &Page, now: Timestamp, clock: &Clock) -> View {
-    let Facts { queue, total } = &page.facts;
+fn show(page: &DelayedList, now: Timestamp, clock: &Clock) -> View {
+    let DelayedFacts { queue, total, .. } = &page.facts;
     if page.items.is_empty() {
         return format!("the queue {queue} has {total} delayed jobs, none of them on this page").into();
     }

@@ -21,13 +21,13 @@ use streamfleet::job::{
     BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, State, TraceContext, UniqueKey,
 };
 use streamfleet::{Accepted, Broker, Durability, Producer, Queue, Submitted, UniqueMode, UniqueScope};
+use streamfleet_operations::unserved;
 use streamfleet_service::config::{Effective, QueueSection};
 pub(crate) use wait::Report as Outcome;
 
 use super::exit::Exit;
 use super::output;
 use super::times::{self, Clock, Moment};
-use super::unserved;
 use super::{Context, Wrong};
 
 /// The ways to use `enqueue`. The one that clap derives leaves out `--bulk`.
@@ -215,7 +215,8 @@ impl Target {
 
     /// Returns remarks on what keeps jobs of these types from running.
     async fn remarks(&self, types: impl IntoIterator<Item = &JobType>, context: &Context) -> Vec<String> {
-        unserved::remarks_on_wait((&self.broker, &context.effective), &self.queue, types).await
+        let configured: Vec<QueueName> = context.effective.config.queues.keys().cloned().collect();
+        unserved::remarks_on_wait((&self.broker, &configured[..]), &self.queue, types).await
     }
 }
 

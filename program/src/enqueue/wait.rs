@@ -5,12 +5,13 @@ use std::time::Duration;
 use serde::Serialize;
 use streamfleet::job::{JobId, QueueName, State};
 use streamfleet::{Ended, Producer, Submission, WaitError};
+use streamfleet_operations::jobs::results;
 
 use super::draft;
 use crate::exit::Exit;
 use crate::output::{self, Output, harmless};
 use crate::times::short;
-use crate::{results, watch};
+use crate::watch;
 
 /// A job and how it ended, for JSON output.
 #[derive(Serialize, utoipa::ToSchema)]

@@ -5,12 +5,13 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::job::{QueueName, State};
-use streamfleet_engine::admin::{Action, BulkAction, Filter, Selection};
-use streamfleet_operations::Control;
+use streamfleet_engine::admin::{Action, Filter, Selection};
 use streamfleet_operations::dead::{Swept, drop_selected};
+use streamfleet_operations::jobs::bulk::{self, Bulk, Change};
+use streamfleet_operations::{Actor, Control};
 
 use crate::actor::{self, ActorArgs};
-use crate::bulk;
+use crate::bulk::bounded;
 use crate::exit::Exit;
 use crate::{Context, Wrong, confirm, output, queues};
 
@@ -208,14 +209,18 @@ async fn empty(
 ) -> anyhow::Result<()> {
     let states = parts.states();
     if !states.is_empty() {
-        let selected = queue.bulk().select(BulkAction::Cancel, Filter::new(), Some(&states)).await;
-        let selection = selected.context("failed to read the clock of Redis")?;
-        let walked = bulk::walk(&selection, by, queue, (context, bar)).await;
-        let tally = walked.tally;
-        (purged.cancelled, purged.gone) = (tally.changed + tally.requested, tally.gone);
-        (purged.failed, purged.errors, purged.unread) = (tally.failed, tally.errors, tally.unread);
-        purged.interrupted = walked.is_interrupted;
-        walked.result?;
+        let input = bounded(Change::Cancel, Filter::new(), queue.name(), &context.effective);
+        let input = Bulk { all: true, states, ..input };
+        let progress = |done: u64| bar.set_position(done);
+        let control = Control { stop: &context.shutdown, progress: &progress };
+        let planned = bulk::select(queue, &input).await?;
+        let report = bulk::walk(queue, &Actor::new(by, ""), &input, planned, control).await;
+        (purged.cancelled, purged.gone) = (report.changed + report.requested, report.gone);
+        (purged.failed, purged.errors, purged.unread) = (report.failed, report.errors, report.unread);
+        purged.interrupted = report.interrupted;
+        if let Some(failure) = report.failure {
+            return Err(failure.into());
+        }
     }
     if parts.dead && !purged.interrupted {
         let selection =

@@ -47,7 +47,7 @@ fn noted(server: &RedisServer) -> Vec<Value> {
 fn what_selects_nothing_or_cannot_be_confirmed_changes_nothing() {
     let server = RedisServer::start();
     submit(&server, 0..3);
-    let refused: [&[&str]; 13] = [
+    let refused: [&[&str]; 14] = [
         &["cancel"],
         &["cancel", "--yes"],
         &["cancel", "--state", "waiting", "--yes"],
@@ -56,6 +56,7 @@ fn what_selects_nothing_or_cannot_be_confirmed_changes_nothing() {
         &["cancel", "--all", "--yes", "--state", "dead"],
         &["cancel", "order-7", "--type", "test", "--yes"],
         &["run-now", "--yes"],
+        &["run-now", "order-7", "--type", "test", "--yes"],
         &["run-now", "--all"],
         &["move", "--to", "mail", "--yes"],
         &["move", "--to", "mail", "--all"],
@@ -85,6 +86,7 @@ fn a_dry_run_shows_the_plan_and_changes_nothing() {
     assert_eq!(plan["sample"].as_array().unwrap().len(), 5);
     let shown = stdout_of(&server, &["move", "--to", "mail", "--where", "payload.customer=9", "--dry-run"]);
     assert!(shown.contains("3 jobs of the queue default would be moved to the queue mail"), "{shown}");
+    assert!(shown.contains("no worker serves the queue mail, and it has no jobs"), "{shown}");
     assert_eq!((int(&server, &["XLEN", STREAM]), int(&server, &["DBSIZE"])), (30, digest));
     assert!(noted(&server).is_empty());
 }
@@ -125,7 +127,7 @@ async fn all_jobs_of_a_customer_are_cancelled_wherever_they_are_and_no_others() 
         (&"ann".into(), &"cancel".into(), &"they left".into(), &9.into(), &"done".into())
     );
     assert_eq!(last["target"], "--where payload.customer=9");
-    assert_eq!((notes.len(), &notes[1]["outcome"]), (2, &"".into()));
+    assert_eq!(notes.len(), 1, "noted once: {notes:?}");
 }
 
 #[test]

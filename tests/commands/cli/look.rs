@@ -255,13 +255,35 @@ fn a_delayed_job_is_rescheduled_edited_and_run_and_others_exit_with_4() {
     assert_eq!(edited.stdout, format!("{id} is due 2100-01-01 00:00:00Z\n"));
     assert_eq!(sf(&server, &["delayed", "edit", &id, "--payload", "{oops"]).code, Some(2));
     assert_eq!(sf(&server, &["delayed", "reschedule", &id]).code, Some(2));
+    let both =
+        ["delayed", "edit", &id, "--delay", "2h", "--payload", "9", "--by", "ann", "--reason", "why not"];
+    assert!(json(&server, &both)["due_ms"].as_u64().unwrap() < 4_102_444_800_000);
+    assert_eq!(json(&server, &["status", &id])["payload"], 9);
     let now = json(&server, &["delayed", "run", &id]);
     assert!(now["due_ms"].as_u64().unwrap() < 4_102_444_800_000);
+    let audit = json(&server, &["audit"]);
+    let notes = audit["items"].as_array().unwrap();
+    let what: Vec<_> = notes.iter().map(|note| note["what"].as_str().unwrap()).collect();
+    assert_eq!(what, ["run-now", "delayed edit", "delayed edit", "delayed edit"]);
+    assert_eq!(
+        (&notes[1]["who"], &notes[1]["why"], &notes[1]["target"]),
+        (&"ann".into(), &"why not".into(), &id.as_str().into())
+    );
+    let raw = ["enqueue", "a", "x", "--encoding", "raw", "--id", "raw-1", "--delay", "1h"];
+    assert_eq!(sf(&server, &raw).code, Some(0));
+    json(&server, &["delayed", "edit", "raw-1", "--payload", "{oops"]);
+    let status = json(&server, &["status", "raw-1"]);
+    assert_eq!((&status["payload"], &status["encoding"]), (&"{oops".into(), &"raw".into()));
     let waiting = json(&server, &["enqueue", "a", "--id", "order-7"])["id"].as_str().unwrap().to_owned();
-    for args in [["delayed", "run", &waiting], ["delayed", "run", "nobody"]] {
-        let output = sf(&server, &args);
+    for args in [
+        &["delayed", "run", &waiting][..],
+        &["run-now", &waiting],
+        &["delayed", "run", "nobody"],
+        &["delayed", "edit", "nobody", "--delay", "1h"],
+    ] {
+        let output = sf(&server, args);
         assert_eq!(output.code, Some(4), "{output:?}");
-        let why = if args[2] == "nobody" { "there is no record of it" } else { "it is waiting" };
+        let why = if args.contains(&"nobody") { "no record of the job nobody" } else { "is waiting: only" };
         assert!(output.stderr.contains(why), "{output:?}");
     }
 }

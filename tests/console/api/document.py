@@ -21,6 +21,7 @@ NEEDED = {
     ("post", "/api/v1/queues/{queue}/jobs"),
     ("get", "/api/v1/jobs"),
     ("get", "/api/v1/queues/{queue}/jobs"),
+    ("get", "/api/v1/queues/{queue}/delayed"),
     ("get", "/api/v1/queues/{queue}/jobs/{id}"),
     ("patch", "/api/v1/queues/{queue}/jobs/{id}"),
     ("get", "/api/v1/queues/{queue}/jobs/{id}/payload"),

@@ -1,11 +1,12 @@
 //! One dead letter: how it is found, and how it is shown, in a list or with all its fields.
 
 use serde::Serialize;
-use streamfleet::job::{Encoding, EntryId, JobId, Lane, State, Timestamp};
+use streamfleet::job::{Encoding, EntryId, JobId, State, Timestamp};
 use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{DeadLetter, LetterLimits};
 
 use crate::Error;
+use crate::jobs::status_in_any_lane;
 use crate::times::rfc3339;
 
 /// What an error says if Redis fails.
@@ -194,20 +195,10 @@ pub(super) async fn found(queue: &Queue, id: &JobId) -> Result<Option<DeadLetter
     {
         return Ok(Some(letter));
     }
-    // An entry id means the normal lane, but XADD returns such an id for the other lanes, too.
-    let mut candidates = vec![id.clone()];
-    if let Some((entry, Lane::Normal)) = id.origin() {
-        candidates.extend([Lane::High, Lane::Low].map(|lane| JobId::derived(entry, lane)));
+    match status_in_any_lane(queue, id).await?.and_then(|status| status.dead) {
+        Some(entry) => queue.dead_letters().get(entry).await,
+        None => Ok(None),
     }
-    for id in candidates {
-        if let Some(status) = queue.status(&id).await? {
-            return match status.dead {
-                Some(entry) => queue.dead_letters().get(entry).await,
-                None => Ok(None),
-            };
-        }
-    }
-    Ok(None)
 }
 
 /// What became of a letter, or of a job without one, as far as that is known.

@@ -7,7 +7,8 @@ use streamfleet::Queue;
 use streamfleet::job::{JobId, StepName, Verdict};
 use streamfleet_engine::admin::{DecideError, Decided, Noted};
 
-use crate::{Actor, Error, STEPS_DECIDE, lookup};
+use super::list::find;
+use crate::{Actor, Error, STEPS_DECIDE};
 
 /// A decision about one step.
 #[derive(Debug, Clone)]
@@ -49,7 +50,7 @@ pub struct StepDecided {
 /// state of the step does not allow the verdict, or has just changed; [`Error::Redis`].
 pub async fn decide(queue: &Queue, actor: &Actor, input: &Decision) -> Result<Noted<StepDecided>, Error> {
     let Decision { job, step, verdict, result, retention } = input;
-    let id = id_of(queue, job).await?;
+    let id = find(queue, job).await?.map_or_else(|| job.clone(), |(id, _)| id);
     let action = actor.action(&STEPS_DECIDE);
     let decided = queue.steps().decide(&id, (step, *verdict), result.as_deref(), &action, *retention).await;
     let report = |decided| StepDecided {
@@ -64,15 +65,6 @@ pub async fn decide(queue: &Queue, actor: &Actor, input: &Decision) -> Result<No
         },
     };
     Ok(decided.map_err(refused)?.map(report))
-}
-
-/// The id of a job whose steps somebody may have named by the id of its entry.
-async fn id_of(queue: &Queue, id: &JobId) -> Result<JobId, Error> {
-    let steps = queue.steps().of(id).await;
-    if steps.map_err(Error::redis("failed to read the steps"))?.is_some() {
-        return Ok(id.clone());
-    }
-    Ok(lookup::find(queue, id).await?.map_or_else(|| id.clone(), |status| status.id))
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other error is about the state of the step")]

@@ -1,36 +1,40 @@
-//! Changes of one job: cancelling it, making it due, rescheduling and editing it.
+//! Changes of one job: cancelling it, making it due, rescheduling and editing it; and the delayed jobs.
 
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use streamfleet::Queue;
 use streamfleet::job::{Encoding, JobId};
-use streamfleet_engine::admin::{Amended, DelayedEdit, DelayedJob, Due};
+use streamfleet_engine::admin::{DelayedEdit, Due};
+use streamfleet_operations::jobs::delayed::{self, Changed, DelayedList};
+use streamfleet_operations::jobs::{self, CancelOutcome, Cancelled};
+use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
-use super::failure::{failed, redis, refused};
-use super::job::{found, unknown};
+use super::failure::done;
+use super::job::found;
+use super::jobs::PageParams;
+use super::names;
 use super::place::Place;
 use super::privacy::View;
-use super::revision::{IfMatch, Revision, changed};
+use super::revision::{IfMatch, Revision};
 use super::sent::Sent;
-use crate::cancel;
-use crate::console::access::{Needs, Person, Role};
+use crate::cancel::retention;
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::delayed;
 use crate::enqueue::{self, Length};
-use crate::{actor, times};
+use crate::times;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(cancel_job), Needs::Role(Role::Operator))
-        .describe(routes!(run_job_now), Needs::Role(Role::Operator))
-        .describe(routes!(edit_job), Needs::Role(Role::Operator))
+        .operation(&operations::CANCEL, routes!(cancel_job))
+        .operation(&operations::RUN_NOW, routes!(run_job_now))
+        .operation(&operations::DELAYED_LIST, routes!(list_delayed))
+        .operation(&operations::DELAYED_EDIT, routes!(edit_job))
 }
 
 /// Why something is done.
@@ -47,7 +51,7 @@ pub(super) struct Reason {
 ///
 /// A running job is asked to stop. Then `cancelling` is true.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/cancel", tag = "jobs", request_body = Reason,
-    responses((status = 200, description = "What became of the job", body = cancel::Report)))]
+    responses((status = 200, description = "What became of the job", body = Cancelled)))]
 async fn cancel_job(
     State(site): State<Site>,
     person: Person,
@@ -57,25 +61,45 @@ async fn cancel_job(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    // The job may be in another lane than an entry's id implies; a search for it is bounded.
+    // A search for a job in another lane than an entry's id implies is bounded.
     let id = found(&site, &queue, &id).await?.id;
-    actor::note(&queue, &actor::action(person.name(), "cancel", &reason).target(id.to_string()).count(1))
-        .await;
-    let context = site.context(site.stopping().clone());
-    let report = cancel::cancel(&queue, &id, person.name(), &context).await.map_err(failed)?;
-    let report = report.ok_or_else(|| unknown(&queue, &id))?;
-    if let Some(to) = &report.moved_to {
-        return Err(Problem::conflict(format!("{id} was moved to the queue {to}: cancel it there")));
+    let (actor, retention) = (Actor::new(person.name(), &reason), retention(queue.name(), site.effective()));
+    let cancelled = done(jobs::cancel(&queue, &actor, &id, retention).await)?;
+    match &cancelled.outcome {
+        CancelOutcome::Done | CancelOutcome::Requested | CancelOutcome::Repeated => {
+            View::of(&person, &site).json(&cancelled)
+        }
+        CancelOutcome::Ended(state) => {
+            Err(Problem::conflict(format!("{id} is already {state}: nothing was changed")))
+        }
+        CancelOutcome::Moved(to) => {
+            Err(Problem::conflict(format!("{id} was moved to the queue {to}: cancel it there")))
+        }
     }
-    if let Some(state) = report.ended {
-        return Err(Problem::conflict(format!("{id} is already {state}: nothing was changed")));
+}
+
+/// Lists the jobs that are delayed or wait for their retry, the next due first.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/delayed", tag = "jobs", params(PageParams),
+    responses((status = 200, description = "A page of delayed jobs", body = DelayedList)))]
+async fn list_delayed(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    mut asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let (queue, limit) = (place.queue(&site)?, asked.limit()?);
+    let skip = asked.one("after", str::parse::<u64>)?.unwrap_or(0);
+    asked.end()?;
+    let (page, _) = delayed::list(&queue, skip, limit).await?;
+    if page.facts.total == 0 {
+        names::must_have(&site, queue.name()).await?;
     }
-    View::of(&person, &site).json(&report)
+    View::of(&person, &site).json(&page)
 }
 
 /// Makes a delayed job or a retry due at once.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/run-now", tag = "jobs", request_body = Reason,
-    responses((status = 200, description = "When the job is due", body = delayed::Amended)))]
+    responses((status = 200, description = "When the job is due", body = Changed)))]
 async fn run_job_now(
     State(site): State<Site>,
     person: Person,
@@ -86,9 +110,10 @@ async fn run_job_now(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let edit = DelayedEdit::default().due(Due::Now);
-    let change = Change { edit, based, what: "run-now", reason };
-    change.apply(&site, &person, (&queue, &id)).await
+    let job = delayed::read(&queue, &found(&site, &queue, &id).await?.id).await?;
+    based.check(&Revision::of_job(&job, &site))?;
+    let changed = delayed::run_now(&queue, &Actor::new(person.name(), &reason), &job).await;
+    View::of(&person, &site).json(&done(changed)?)
 }
 
 /// What to change in a delayed job.
@@ -117,7 +142,7 @@ struct Edit {
 /// `ETag` was read.
 #[utoipa::path(patch, path = "/api/v1/queues/{queue}/jobs/{id}", tag = "jobs", request_body = Edit,
     params(("If-Match" = Option<String>, Header, description = "The ETag of the job")),
-    responses((status = 200, description = "When the job is due", body = delayed::Amended),
+    responses((status = 200, description = "When the job is due", body = Changed),
         (status = 409, description = "The job is not delayed"), (status = 412, description = "The job has changed")))]
 async fn edit_job(
     State(site): State<Site>,
@@ -129,16 +154,19 @@ async fn edit_job(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let mut edit = DelayedEdit::default().due(sent.due()?);
-    if let Some(payload) = &sent.payload {
-        let encoding = sent.encoding(&queue, &id).await?;
-        edit = edit.payload(encoded(payload, encoding)?, encoding);
-    }
-    if edit == DelayedEdit::default() {
+    let (mut changes, encoding) = (DelayedEdit::default().due(sent.due()?), sent.encoding()?);
+    if changes.due.is_none() && sent.payload.is_none() {
         return Err(Problem::field("body", "say what to change: delay, at or payload"));
     }
-    let change = Change { edit, based, what: "delayed edit", reason: sent.reason };
-    change.apply(&site, &person, (&queue, &id)).await
+    let job = delayed::read(&queue, &found(&site, &queue, &id).await?.id).await?;
+    if let Some(payload) = &sent.payload {
+        let encoding = encoding.or_else(|| jobs::encoding(&job.fields)).unwrap_or_default();
+        changes = changes.payload(encoded(payload, encoding)?, encoding);
+    }
+    based.check(&Revision::of_job(&job, &site))?;
+    let (actor, producer) = (Actor::new(person.name(), &sent.reason), site.producer(queue.clone()));
+    let edit = delayed::Edit { job: &job, changes: &changes, producer: &producer };
+    View::of(&person, &site).json(&done(delayed::edit(&queue, &actor, &edit).await)?)
 }
 
 impl Edit {
@@ -155,16 +183,10 @@ impl Edit {
         }
     }
 
-    /// The encoding of the new payload.
-    async fn encoding(&self, queue: &Queue, id: &JobId) -> Result<Encoding, Problem> {
-        if let Some(name) = &self.encoding {
-            let wrong = || Problem::field("/encoding", "an encoding must be json, msgpack or raw");
-            return Encoding::parse(name).ok_or_else(wrong);
-        }
-        let job = queue.delayed().get(id).await.map_err(redis("failed to read the job"))?;
-        let named = job.as_ref().and_then(|job| job.fields.get(b"encoding"));
-        let named = named.and_then(|name| Encoding::parse(std::str::from_utf8(name).ok()?));
-        Ok(named.unwrap_or_default())
+    /// The encoding of the new payload, if it is named.
+    fn encoding(&self) -> Result<Option<Encoding>, Problem> {
+        let named = self.encoding.as_deref().map(enqueue::encoding).transpose();
+        named.map_err(|why| Problem::field("/encoding", why))
     }
 }
 
@@ -177,54 +199,4 @@ pub(super) fn encoded(payload: &RawValue, encoding: Encoding) -> Result<Vec<u8>,
     }
     let encoded = enqueue::encode(payload.get().as_bytes().to_vec(), encoding);
     encoded.map_err(|why| Problem::field("/payload", why))
-}
-
-/// A change of a delayed job.
-struct Change {
-    edit: DelayedEdit,
-    /// The revisions that it may be based on.
-    based: IfMatch,
-    /// What the audit calls it.
-    what: &'static str,
-    reason: String,
-}
-
-impl Change {
-    async fn apply(
-        self,
-        site: &Site,
-        person: &Person,
-        (queue, id): (&Queue, &JobId),
-    ) -> Result<Json<Value>, Problem> {
-        let Self { edit, based, what, reason } = self;
-        let (job, id) = delayed_job(site, queue, id).await?;
-        based.check(&Revision::of_job(&job, site))?;
-        let action = actor::action(person.name(), what, &reason).target(id.to_string()).count(1);
-        let producer = site.producer(queue.clone());
-        match producer.amend(&job, &edit).await.map_err(|error| refused(&error))? {
-            Amended::Done(due) => {
-                actor::note(queue, &action).await;
-                View::of(person, site).json(&delayed::Amended::of(queue, &id, due))
-            }
-            Amended::Changed => Err(changed()),
-            Amended::Gone => {
-                Err(Problem::conflict(format!("{id} is no longer delayed: nothing was changed")))
-            }
-        }
-    }
-}
-
-/// Reads a delayed job.
-async fn delayed_job(site: &Site, queue: &Queue, id: &JobId) -> Result<(DelayedJob, JobId), Problem> {
-    if let Some(job) = queue.delayed().get(id).await.map_err(redis("failed to read the job"))? {
-        return Ok((job, id.clone()));
-    }
-    let status = found(site, queue, id).await?;
-    if let Some(job) = queue.delayed().get(&status.id).await.map_err(redis("failed to read the job"))? {
-        return Ok((job, status.id));
-    }
-    Err(Problem::conflict(format!(
-        "{id} is {}: only a job that is delayed or waits for its retry can be changed",
-        status.state
-    )))
 }

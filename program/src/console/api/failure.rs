@@ -6,6 +6,7 @@ use streamfleet::{RedisError, SubmitError};
 use streamfleet_engine::admin::Noted;
 use streamfleet_operations as operations;
 
+use super::revision::changed;
 use crate::Wrong;
 use crate::console::problem::{FieldError, Problem};
 use crate::enqueue::Invalid;
@@ -45,6 +46,13 @@ impl From<operations::Error> for Problem {
             operations::Error::Invalid { field, why } => Self::field(format!("/{field}"), why),
             operations::Error::NotFound(what) => Self::not_found(what),
             operations::Error::Conflict(why) => Self::conflict(why),
+            operations::Error::Changed => changed(),
+            operations::Error::Unfit { why, invalid } => unfit(&invalid, why),
+            operations::Error::Stopped => {
+                let why =
+                    "it takes too long: nothing was changed; narrow the filter, or use the command line";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many jobs", why)
+            }
             operations::Error::Doubtful(why) => {
                 Self::conflict(format!("{why}: send \"confirm\": true if that is meant"))
             }

@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 use streamfleet::job::{BatchId, QueueName};
 use streamfleet_engine::admin::{AuditCursor, AuditSearch, AuditSource};
+use streamfleet_operations as operations;
+use streamfleet_operations::jobs::{Batch, batch};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
@@ -19,7 +21,6 @@ use super::names;
 use super::place::Place;
 use super::privacy::View;
 use crate::audit;
-use crate::batch;
 use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -38,7 +39,7 @@ pub(super) fn routes() -> Routes {
         .describe(routes!(list_workers), Needs::Role(Role::Viewer))
         .describe(routes!(list_all_audits), Needs::Role(Role::Viewer))
         .describe(routes!(list_audit), Needs::Role(Role::Viewer))
-        .describe(routes!(get_batch), Needs::Role(Role::Viewer))
+        .operation(&operations::BATCH, routes!(get_batch))
         .describe(routes!(healthz), Needs::Nothing)
 }
 
@@ -155,7 +156,7 @@ async fn search_audit(
 
 /// Shows the progress of a batch, and what it waits for.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/batches/{batch}", tag = "jobs",
-    responses((status = 200, description = "The batch", body = batch::Report)))]
+    responses((status = 200, description = "The batch", body = Batch)))]
 async fn get_batch(
     State(site): State<Site>,
     person: Person,
@@ -164,13 +165,7 @@ async fn get_batch(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, name) = (place.queue(&site)?, place.get::<BatchId>("batch")?);
-    let batch = batch::look_up(&queue, &name).await.map_err(failed)?;
-    let none = || {
-        let queue = queue.name();
-        let why = "a batch is deleted 30 days after its last member was added";
-        Problem::not_found(format!("the queue {queue} has no batch {name}; {why}"))
-    };
-    View::of(&person, &site).json(&batch.ok_or_else(none)?)
+    View::of(&person, &site).json(&batch(&queue, &name).await?)
 }
 
 /// Whether the console can serve.

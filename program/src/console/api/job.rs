@@ -7,9 +7,11 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
-use streamfleet::job::{Encoding, Envelope, JobId};
+use streamfleet::job::{Encoding, Envelope, JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
 use streamfleet_engine::admin::{Filter, Status, unpacked};
+use streamfleet_operations as operations;
+use streamfleet_operations::jobs::{self, Job, encoding, results};
 use utoipa_axum::routes;
 
 use super::MAX_WAIT;
@@ -24,14 +26,13 @@ use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::status::{self, Report};
 
 /// How many copies of a payload are in memory while it is shown: as it came, as text, and as the answer.
 const COPIES: usize = 3;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(get_job), Needs::Role(Role::Viewer))
+        .operation(&operations::STATUS, routes!(get_job))
         .describe(routes!(get_payload), Needs::Role(Role::Viewer))
         .describe(routes!(get_result), Needs::Role(Role::Viewer))
 }
@@ -50,7 +51,7 @@ struct JobParams {
 ///
 /// A job that is delayed or waits for its retry has an `ETag`, with which it can be edited.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}", tag = "jobs", params(JobParams),
-    responses((status = 200, description = "The job", body = Report,
+    responses((status = 200, description = "The job", body = Job,
         headers(("ETag" = String, description = "The revision of a delayed job, for If-Match")))))]
 async fn get_job(
     State(site): State<Site>,
@@ -74,13 +75,14 @@ async fn get_job(
         }
         shows_all && held.is_ok()
     };
-    let gathered = status::gather((site.broker(), site.effective()), (&queue, &status), is_full).await;
+    let configured: Vec<QueueName> = site.effective().config.queues.keys().cloned().collect();
+    let job = jobs::status((site.broker(), &configured[..]), (&queue, &status), is_full).await;
     held?;
-    let (report, remark) = gathered.map_err(failed)?;
-    if let Some(remark) = remark {
+    let job = job?;
+    if let Some(remark) = &job.remark {
         tracing::warn!(remark, "a job is shown without its payload");
     }
-    let mut response = view.json(&report)?.into_response();
+    let mut response = view.json(&job)?.into_response();
     // A revision that comes back would tell others that they have guessed the former payload.
     if status.due.is_some() && view.sees_all() {
         let delayed = queue.delayed().get(&status.id).await.map_err(redis("failed to read the job"))?;
@@ -107,20 +109,14 @@ async fn wait_for(site: &Site, queue: &Queue, id: &JobId, longest: Duration) -> 
 ///
 /// [`Problem`] with the status 404 if the queue does not know it.
 pub(super) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<Status, Problem> {
-    if let Some(status) = status::known(queue, id).await.map_err(failed)? {
+    if let Some(status) = jobs::known(queue, id).await? {
         return Ok(status);
     }
     let _permit = site.desk().begin(Work::Search)?;
-    status::find(queue, id).await.map_err(failed)?.ok_or_else(|| unknown(queue, id))
-}
-
-/// The queue does not know a job.
-pub(super) fn unknown(queue: &Queue, id: &JobId) -> Problem {
-    Problem::not_found(format!(
-        "the queue {} does not know the job {id}. A plain job that succeeded leaves no record: submit it with `track` or an id to \
-         keep one",
-        queue.name()
-    ))
+    match jobs::find(queue, id).await? {
+        Some(status) => Ok(status),
+        None => Err(jobs::unknown(queue, id).await.into()),
+    }
 }
 
 /// Returns the payload of a job as it is.
@@ -154,12 +150,6 @@ fn hold(site: &Site, fields: &Envelope, decoded: usize) -> Result<(), Problem> {
     site.desk().hold(COPIES * payload.len())?;
     let encoding = encoding(fields).unwrap_or(Encoding::Json);
     if decoded == 0 { Ok(()) } else { hold_decoded(site.desk(), (payload, encoding), decoded) }
-}
-
-/// How the payload is encoded; `None` if no worker knows such an encoding.
-fn encoding(fields: &Envelope) -> Option<Encoding> {
-    let named = |name| std::str::from_utf8(name).ok().and_then(Encoding::parse);
-    fields.get(b"encoding").map_or(Some(Encoding::Json), named)
 }
 
 /// The payload as it may be shown, and what it is.
@@ -227,8 +217,7 @@ async fn get_result(
     if status.state != streamfleet::job::State::Done {
         return Err(Problem::conflict(format!("the job {id} is {}: it has no result", status.state)));
     }
-    let mut value =
-        status.result.as_ref().map_or(Value::Null, |result| crate::results::value(result.as_bytes()));
+    let mut value = status.result.as_ref().map_or(Value::Null, |result| results::value(result.as_bytes()));
     site.mask().apply(&mut value);
     Ok(Json(value))
 }

@@ -5,30 +5,29 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{JobId, StepName, Verdict};
-use streamfleet_operations::steps::{Decision, StepDecided, decide};
+use streamfleet_operations::steps::{Decision, JobSteps, StepDecided, decide, list};
 use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
-use super::failure::{done, failed};
+use super::failure::done;
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::steps::{Report, look_up};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(get_steps), Needs::Role(Role::Viewer))
+        .operation(&operations::STEPS, routes!(get_steps))
         .operation(&operations::STEPS_DECIDE, routes!(decide_step))
 }
 
 /// Shows the steps of a job.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/steps", tag = "jobs",
-    responses((status = 200, description = "The steps", body = Report)))]
+    responses((status = 200, description = "The steps", body = JobSteps)))]
 async fn get_steps(
     State(site): State<Site>,
     person: Person,
@@ -37,14 +36,7 @@ async fn get_steps(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let steps = look_up(&queue, &id).await.map_err(failed)?;
-    let none = || {
-        Problem::not_found(format!(
-            "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or their states have expired",
-            queue.name()
-        ))
-    };
-    View::of(&person, &site).json(&steps.ok_or_else(none)?)
+    View::of(&person, &site).json(&list(&queue, &id).await?)
 }
 
 /// What somebody decides about a step.

@@ -1,28 +1,29 @@
 //! Actions on all jobs that a filter matches: cancel them, make them due, or move them to another queue.
 
+use std::error::Error as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Form as Body;
 use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::Queue;
 use streamfleet::job::{QueueName, State};
-use streamfleet_engine::admin::{
-    Action, BulkAction, BulkCursor, BulkError, BulkPlan, BulkSelection, BulkTally, BulkTerms,
-};
-use tokio::time::{Instant, timeout};
+use streamfleet::{Queue, Shutdown};
+use streamfleet_engine::admin::Noted;
+use streamfleet_operations::jobs::bulk::{self, Bulk, BulkReport, Change};
+use streamfleet_operations::{Actor, Control, Error};
 
-use super::action::{Done, noted};
+use super::action::Done;
 use super::criteria::Criteria;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, grouped, lead_to};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
-use crate::bulk;
+use crate::bulk::bounded;
 use crate::console::access::{Person, Role};
-use crate::console::api::Work;
+use crate::console::api::{Work, within};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -75,33 +76,16 @@ impl Task {
         let back = criteria.conditions(Link::queue(name, &[])).with("tab", tab);
         Ok(Self { queue, criteria, here, back })
     }
-
-    async fn select(&self, action: BulkAction) -> Result<BulkSelection, Problem> {
-        let possible = action.states();
-        if let Some(state) = self.criteria.states.iter().find(|state| !possible.contains(state)) {
-            return Err(Problem::field("query.state", format!("{state} jobs cannot be changed in this way")));
-        }
-        self.queue.bulk().check(&action).map_err(|error| refused(&self.queue, error))?;
-        let states = Some(&self.criteria.states[..]).filter(|states| !states.is_empty());
-        let selected = self.queue.bulk().select(action, self.criteria.filter.clone(), states).await;
-        selected.map_err(|error| target::redis("the jobs could not be selected", &self.queue, &error))
-    }
 }
 
-fn refused(queue: &Queue, error: BulkError) -> Problem {
-    let BulkError::Redis(error) = error else { return Problem::field("body.to", error.to_string()) };
-    target::redis("the jobs were not changed", queue, &error)
-}
-
-/// The action that an address names. A move needs a queue.
-fn action(name: &str, to: &str) -> Result<BulkAction, Problem> {
+/// The change that an address names. A move needs a queue.
+fn change(site: &Site, name: &str, to: &str) -> Result<Change, Problem> {
     match name {
-        "cancel" => Ok(BulkAction::Cancel),
-        "run-now" => Ok(BulkAction::RunNow),
+        "cancel" => Ok(Change::Cancel),
+        "run-now" => Ok(Change::RunNow),
         "move" => {
-            let to: QueueName =
-                to.trim().parse().map_err(|error| Problem::field("body.to", format!("{error}")))?;
-            Ok(BulkAction::Move(to))
+            let to = to.trim().parse::<QueueName>();
+            Ok(Change::Move(site.queue(to.map_err(|error| Problem::field("body.to", error.to_string()))?)))
         }
         _ => Err(Problem::not_found("there is no such action")),
     }
@@ -123,55 +107,58 @@ pub(super) async fn ask(
     Path((name, action_name)): Path<(String, String)>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let task = Task::read(&site, &frame, (&name, &action_name), query)?;
+    let Task { queue, criteria, here, back } = Task::read(&site, &frame, (&name, &action_name), query)?;
     // Which queue gets the jobs does not change which jobs are meant.
-    let planned_as = if action_name == "move" { BulkAction::Cancel } else { action(&action_name, "")? };
-    let mut selection = task.select(planned_as).await?;
-    if action_name == "move" {
-        selection.states.retain(|state| *state != State::Running);
+    let is_move = action_name == "move";
+    let change = if is_move { Change::Cancel } else { change(&site, &action_name, "")? };
+    let mut states = criteria.states;
+    if is_move && states.is_empty() {
+        states = vec![State::Waiting, State::Retrying, State::Scheduled];
     }
-    let bulk = task.queue.bulk();
+    let input = bounded(change, criteria.filter, queue.name(), site.effective());
+    let input = Bulk { all: true, states, ..input };
     let _permit = site.desk().begin(Work::Search)?;
-    let mut read = 0;
-    let plan = timeout(COUNTING, bulk.plan(&selection, |looked| read = looked)).await;
-    let plan = match plan {
-        Ok(plan) => {
-            Some(plan.map_err(|error| target::redis("the jobs could not be counted", &task.queue, &error))?)
-        }
-        Err(_) => None,
+    let (stop, read) = (Shutdown::new(), AtomicU64::new(0));
+    let progress = |looked: u64| read.store(looked, Ordering::Relaxed);
+    let planning = bulk::plan(&queue, &input, Control { stop: &stop, progress: &progress });
+    let plan = match within(COUNTING, (&stop, site.stopping()), planning).await {
+        Ok(planned) => Some(planned.report),
+        Err(Error::Stopped) => None,
+        Err(error) => return Err(error.into()),
     };
     let [title, line, button] = words(&action_name);
     let count = match &plan {
-        Some(plan) => frame.number_of("bulk.jobs", plan.jobs),
-        None => frame.fill("bulk.uncounted", &[("read", &grouped(read))]),
+        Some(plan) => frame.number_of("bulk.jobs", plan.planned),
+        None => frame.fill("bulk.uncounted", &[("read", &grouped(read.into_inner()))]),
     };
-    let filter = selection.filter.to_string();
+    let filter = input.filter.to_string();
     let filter = if filter.is_empty() {
         frame.t("bulk.all").to_owned()
     } else {
         frame.fill("plan.filter", &[("filter", &filter)])
     };
-    let mut form = Form::new(&frame, frame.fill(title, &[("queue", &name)]), (&task.here, &task.back))
+    let mut form = Form::new(&frame, frame.fill(title, &[("queue", &name)]), (&here, &back))
         .line(count)
         .line(filter)
         .line(frame.t(line));
     if let Some(plan) = &plan {
         form = form.table(sample(&frame, &name, plan));
     }
-    if action_name == "move" {
+    if is_move {
         form = form.field(Field::line(&frame, "to", "bulk.to").required());
     }
     Ok(form.field(Field::reason(&frame)).button(button).drastic().page(Section::Jobs))
 }
 
-fn sample(frame: &Frame, queue: &str, plan: &BulkPlan) -> Table {
+fn sample(frame: &Frame, queue: &str, plan: &BulkReport) -> Table {
     let columns = [("column.job", ""), ("column.type", ""), ("column.state", "short")];
     let mut table = Table::new(frame, "bulk.sample", &columns).or(frame.t("found.none"));
     for job in &plan.sample {
+        let state = job.state.parse::<State>();
         table.add([
             Cell::id(&job.id, &Link::job(queue, &job.id)),
             Cell::text(&job.job_type),
-            Cell::state(frame, job.state),
+            state.map_or_else(|()| Cell::text(job.state), |state| Cell::state(frame, state)),
         ]);
     }
     table
@@ -186,91 +173,49 @@ pub(super) async fn act(
     Query(query): Query<Vec<(String, String)>>,
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
-    let task = Task::read(&site, &frame, (&name, &action_name), query)?;
-    let what = action(&action_name, &order.to)?;
-    if let BulkAction::Move(to) = &what {
+    let Task { queue, criteria, back, .. } = Task::read(&site, &frame, (&name, &action_name), query)?;
+    let change = change(&site, &action_name, &order.to)?;
+    if let Change::Move(to) = &change {
         // The path names only the queue that loses the jobs.
-        person.check(Role::Operator, Some(to))?;
+        person.check(Role::Operator, Some(to.name()))?;
     }
     let _permit = site.desk().begin(Work::Change)?;
-    let selection = task.select(what).await?;
-    let note = Action::new(action_name.as_str(), person.name())
-        .why(reason(&order.reason))
-        .target(target_of(&selection, &order.to));
-    let unnoted = noted(&task.queue, &note).await;
-    let retention = site.effective().config.fleet_config().worker.retention_of(task.queue.name());
-    let max_depth = match &selection.action {
-        BulkAction::Move(to) => bulk::max_depth(site.effective(), to),
-        BulkAction::Cancel | BulkAction::RunNow | BulkAction::Drop | BulkAction::Purge => None,
-    };
-    let terms = BulkTerms::new(person.name()).retention(retention).max_depth(max_depth);
-    let (tally, is_complete, error) = walk(&task.queue, &selection, &terms).await;
-    let outcome = match (&error, is_complete) {
-        (Some(_), _) => "ended early",
-        (None, false) => "interrupted",
-        (None, true) => "done",
-    };
-    let noted_end = note.count(tally.changed + tally.requested).outcome(outcome);
-    let unnoted = noted(&task.queue, &noted_end).await.or(unnoted);
-    let mut text = summary(&frame, &tally);
-    if let Some(error) = &error {
-        text.push_str(&format!("\n{error}"));
-    } else if !is_complete {
-        text.push_str(&format!("\n{}", frame.t("plan.more")));
-    }
-    let is_good = error.is_none() && is_complete && tally.failed == 0 && tally.unread.is_empty();
-    let done = if is_good { Done::new(text) } else { Done::not(text) };
-    Ok(lead_to(&task.back, &done.unnoted(&frame, unnoted).message()))
-}
-
-fn target_of(selection: &BulkSelection, to: &str) -> String {
-    let filter = selection.filter.to_string();
-    let filter = if filter.is_empty() { "--all".to_owned() } else { filter };
-    let states: Vec<&str> = selection.states.iter().map(|state| state.as_str()).collect();
-    let to = if to.trim().is_empty() { String::new() } else { format!("--to {} ", to.trim()) };
-    format!("{to}--state {} {filter}", states.join(","))
-}
-
-/// Changes jobs until none is left or the time is over. Returns what became of them, whether these were all, and an error.
-async fn walk(
-    queue: &Queue,
-    selection: &BulkSelection,
-    terms: &BulkTerms,
-) -> (BulkTally, bool, Option<String>) {
-    let end = Instant::now() + CHANGING;
-    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
-    while let Some(from) = next {
-        if Instant::now() >= end {
-            return (tally, false, None);
-        }
-        match queue.bulk().advance(selection, terms, from).await {
-            Ok(page) => {
-                tally.add(page.tally);
-                next = page.next;
-            }
-            Err(error) => return (tally, false, Some(error.to_string())),
-        }
-    }
-    (tally, true, None)
+    let input = bounded(change, criteria.filter, queue.name(), site.effective());
+    let input = Bulk { all: true, states: criteria.states, is_sure: true, ..input };
+    let planned = bulk::select(&queue, &input).await?;
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    let (stop, progress) = (Shutdown::new(), |_: u64| ());
+    let control = Control { stop: &stop, progress: &progress };
+    let changing = bulk::change(&queue, &actor, &input, planned, control);
+    let Noted { value: report, unnoted, .. } = within(CHANGING, (&stop, site.stopping()), changing).await?;
+    let text = summary(&frame, &report);
+    let done = if report.is_complete() { Done::new(text) } else { Done::not(text) };
+    Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
 }
 
 /// What became of the jobs, in words.
-fn summary(frame: &Frame, tally: &BulkTally) -> String {
-    let mut parts = vec![frame.number_of("bulk.changed", tally.changed)];
+fn summary(frame: &Frame, report: &BulkReport) -> String {
+    let mut parts = vec![frame.number_of("bulk.changed", report.changed)];
     let counts = [
-        (tally.requested, "bulk.requested"),
-        (tally.gone, "bulk.gone"),
-        (tally.failed, "bulk.failed"),
-        (tally.undecided, "found.unreadable"),
+        (report.requested, "bulk.requested"),
+        (report.gone, "bulk.gone"),
+        (report.failed, "bulk.failed"),
+        (report.undecided, "found.unreadable"),
     ];
     parts.extend(
         counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, key)| frame.number_of(key, count)),
     );
     parts.extend(
-        tally.kept.iter().map(|(why, count)| {
-            frame.fill("bulk.kept", &[("count", &grouped(*count)), ("why", why.as_str())])
-        }),
+        report
+            .kept
+            .iter()
+            .map(|(why, count)| frame.fill("bulk.kept", &[("count", &grouped(*count)), ("why", why)])),
     );
-    parts.extend(tally.errors.iter().chain(&tally.unread).cloned());
+    parts.extend(report.errors.iter().chain(&report.unread).cloned());
+    if let Some(failure) = &report.failure {
+        parts.push(failure.to_string());
+        parts.extend(failure.source().map(ToString::to_string));
+    }
+    parts.extend(report.interrupted.then(|| frame.t("plan.more").to_owned()));
     parts.join("\n")
 }

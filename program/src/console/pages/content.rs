@@ -5,6 +5,7 @@ use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::job::{Encoding, Envelope};
 use streamfleet_engine::admin::Status;
+use streamfleet_operations::jobs::encoding;
 
 use super::commands;
 use super::excerpt::{self, html_bytes};
@@ -145,14 +146,6 @@ pub(super) fn copies(
     let commands = order.commands();
     let bytes: usize = commands.iter().map(|(_, text)| html_bytes(text)).sum();
     if bytes > MAX_COMMANDS { Vec::new() } else { commands }
-}
-
-/// The encoding that a job's fields name.
-pub(super) fn encoding(fields: &Envelope) -> Option<Encoding> {
-    match fields.get(b"encoding") {
-        None => Some(Encoding::default()),
-        Some(name) => std::str::from_utf8(name).ok().and_then(Encoding::parse),
-    }
 }
 
 /// The headers that a page has room for, and whether that is not all of them.

@@ -22,7 +22,7 @@ use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::times::rfc3339;
-use crate::{status, unserved};
+use streamfleet_operations::{jobs, unserved};
 
 /// The most log lines of a page, and the most bytes that they take in it.
 const MAX_LINES: usize = 100;
@@ -115,21 +115,10 @@ pub(super) async fn show(
 /// [`Problem`] if the queue does not know it.
 pub(super) async fn find(queue: &Queue, id: &str) -> Result<Status, Problem> {
     let id = target::job(id)?;
-    let found = status::find(queue, &id).await.map_err(|error| {
-        tracing::warn!(error = format!("{error:#}"), "a job could not be looked up");
-        Problem::new(
-            axum::http::StatusCode::SERVICE_UNAVAILABLE,
-            "redis did not answer as hoped",
-            format!("{error:#}"),
-        )
-    })?;
-    found.ok_or_else(|| {
-        Problem::not_found(format!(
-            "the queue {} has no record of the job {id}, and none of its newest entries has this id; a plain job that \
-             succeeded leaves no record",
-            queue.name()
-        ))
-    })
+    match jobs::find(queue, &id).await? {
+        Some(status) => Ok(status),
+        None => Err(jobs::unknown(queue, &id).await.into()),
+    }
 }
 
 fn page<'a>(

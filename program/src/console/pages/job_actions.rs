@@ -4,16 +4,20 @@ use axum::Form as Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use serde::Deserialize;
-use streamfleet::job::{Encoding, State as JobState};
-use streamfleet::{Producer, Queue, SubmitError};
-use streamfleet_engine::admin::{Action, Amended, Cancellation, DelayedEdit, DelayedJob, Due, Status};
+use streamfleet::Queue;
+use streamfleet::job::{Encoding, JobId, State as JobState};
+use streamfleet_engine::admin::{DelayedEdit, Due, Noted};
+use streamfleet_operations::jobs::delayed::{self, Changed, Edit};
+use streamfleet_operations::jobs::{self, CancelOutcome, Cancelled};
+use streamfleet_operations::{Actor, Error};
 
-use super::action::{Done, noted};
+use super::action::Done;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to, utc};
 use super::section::Section;
 use super::table::state_key;
-use super::{content, job, submit, target};
+use super::{job, submit, target};
+use crate::cancel::retention;
 use crate::console::access::Person;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
@@ -69,8 +73,7 @@ pub(super) async fn ask(
                 .button("action.reschedule")
         }
         "edit" => {
-            let job = delayed(&queue, &status).await?;
-            let job = job.ok_or_else(|| Problem::conflict(frame.t("act.too_late")))?;
+            let job = delayed::read(&queue, &status.id).await?;
             let (text, _) = text_of(&frame, &site, &job.fields)?;
             form("act.edit")
                 .line(frame.t("act.edit_line"))
@@ -81,12 +84,6 @@ pub(super) async fn ask(
         _ => return Err(Problem::not_found("no job has such an action")),
     };
     Ok(form.field(Field::reason(&frame)).page(Section::Jobs))
-}
-
-/// Reads a job of the delayed set.
-async fn delayed(queue: &Queue, status: &Status) -> Result<Option<DelayedJob>, Problem> {
-    let job = queue.delayed().get(&status.id).await;
-    job.map_err(|error| target::redis("the job could not be read", queue, &error))
 }
 
 /// A payload as a form edits it. What is hidden, is not text or is too large is not edited here.
@@ -100,7 +97,7 @@ pub(super) fn text_of(
         return Err(Problem::new(axum::http::StatusCode::FORBIDDEN, "not allowed", why));
     }
     let payload = fields.get(b"payload").unwrap_or_default();
-    let encoding = content::encoding(fields).unwrap_or(Encoding::Raw);
+    let encoding = jobs::encoding(fields).unwrap_or(Encoding::Raw);
     let text = match encoding {
         Encoding::Msgpack => super::payload::value(payload, Encoding::Msgpack).map(|value| value.to_string()),
         Encoding::Json | Encoding::Raw => std::str::from_utf8(payload).ok().map(str::to_owned),
@@ -119,78 +116,73 @@ pub(super) async fn act(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let status = job::find(&queue, &id).await?;
-    let back = Link::job(&name, &status.id.to_string());
-    let producer = site.producer(queue.clone());
-    let (command, done) = match action.as_str() {
-        "cancel" => ("cancel", cancel(&frame, &site, &person, (&queue, &status)).await?),
-        "run-now" => {
-            let due = producer.reschedule(&status.id, Due::Now).await;
-            ("delayed run", changed(&frame, &queue, due.map(|due| due.map(utc)))?)
+    let id = job::find(&queue, &id).await?.id;
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    let done = match action.as_str() {
+        "cancel" => {
+            let retention = retention(queue.name(), site.effective());
+            cancelled(&frame, jobs::cancel(&queue, &actor, &id, retention).await?)
         }
-        "reschedule" => {
-            let due = due(&order.due)?;
-            let due = producer.reschedule(&status.id, due).await;
-            ("delayed reschedule", changed(&frame, &queue, due.map(|due| due.map(utc)))?)
+        "run-now" | "reschedule" | "edit" => {
+            let changed = change(&frame, &site, (&queue, &id), (&actor, action.as_str()), &order).await?;
+            words(&frame, changed)?
         }
-        "edit" => ("delayed edit", edit(&frame, &site, (&queue, &producer), &status, &order).await?),
         _ => return Err(Problem::not_found("no job has such an action")),
     };
-    if !done.is_good() {
-        return Ok(lead_to(&back, &done.message()));
-    }
-    let action = Action::new(command, person.name()).why(reason(&order.reason));
-    let unnoted = noted(&queue, &action.target(status.id.to_string()).count(1_u64)).await;
-    Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
+    Ok(lead_to(&Link::job(&name, &id.to_string()), &done.message()))
 }
 
-async fn cancel(
-    frame: &Frame,
-    site: &Site,
-    person: &Person,
-    (queue, status): (&Queue, &Status),
-) -> Result<Done, Problem> {
-    let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
-    let cancelled = queue.cancel(&status.id, person.name(), retention).await;
-    let cancelled = cancelled.map_err(|error| target::redis("the job was not cancelled", queue, &error))?;
-    Ok(match cancelled {
-        Cancellation::Done => Done::new(frame.t("act.cancelled")),
-        Cancellation::Requested => Done::new(frame.t("act.cancelling")),
-        Cancellation::Ended(state) => {
-            Done::not(frame.fill("act.ended", &[("state", frame.t(state_key(state)))]))
-        }
-        Cancellation::Unknown => Done::not(frame.t("act.unknown")),
-    })
+/// What became of a job that somebody wants to cancel, in words.
+fn cancelled(frame: &Frame, Noted { value, unnoted, .. }: Noted<Cancelled>) -> Done {
+    let done = match value.outcome {
+        CancelOutcome::Done => Done::new(frame.t("act.cancelled")),
+        CancelOutcome::Requested => Done::new(frame.t("act.cancelling")),
+        CancelOutcome::Repeated => Done::new(ended(frame, JobState::Cancelled)),
+        CancelOutcome::Ended(state) => Done::not(ended(frame, state)),
+        CancelOutcome::Moved(to) => Done::not(frame.fill("act.moved", &[("queue", &to)])),
+    };
+    done.unnoted(frame, unnoted)
 }
 
-/// Replaces the payload, if the job is still what the form shows.
-async fn edit(
+fn ended(frame: &Frame, state: JobState) -> String {
+    frame.fill("act.ended", &[("state", frame.t(state_key(state)))])
+}
+
+/// Changes a delayed job, if it is still what the form shows. The outer error is one of the form.
+async fn change(
     frame: &Frame,
     site: &Site,
-    (queue, producer): (&Queue, &Producer),
-    status: &Status,
+    (queue, id): (&Queue, &JobId),
+    (actor, action): (&Actor, &str),
     order: &Order,
-) -> Result<Done, Problem> {
-    let Some(job) = delayed(queue, status).await? else { return changed(frame, queue, Ok(None)) };
-    if site.gatekeeper().revision(&job.revision()) != order.revision {
-        return Ok(Done::not(frame.t("act.other_edit")));
-    }
-    let (_, encoding) = text_of(frame, site, &job.fields)?;
-    let edit = DelayedEdit::default().payload(submit::encoded(site, &order.payload, encoding)?, encoding);
-    match producer.amend(&job, &edit).await {
-        Ok(Amended::Done(due)) => changed(frame, queue, Ok(Some(utc(due)))),
-        Ok(Amended::Gone) => changed(frame, queue, Ok(None)),
-        Ok(Amended::Changed) => Ok(Done::not(frame.t("act.other_edit"))),
-        Err(error) => changed(frame, queue, Err(error)),
-    }
+) -> Result<Result<Noted<Changed>, Error>, Problem> {
+    let job = match delayed::read(queue, id).await {
+        Ok(job) => job,
+        Err(error) => return Ok(Err(error)),
+    };
+    let changes = match action {
+        "run-now" => return Ok(delayed::run_now(queue, actor, &job).await),
+        "reschedule" => DelayedEdit::default().due(due(&order.due)?),
+        _ if site.gatekeeper().revision(&job.revision()) != order.revision => return Ok(Err(Error::Changed)),
+        _ => {
+            let (_, encoding) = text_of(frame, site, &job.fields)?;
+            DelayedEdit::default().payload(submit::encoded(site, &order.payload, encoding)?, encoding)
+        }
+    };
+    let producer = site.producer(queue.clone());
+    Ok(delayed::edit(queue, actor, &Edit { job: &job, changes: &changes, producer: &producer }).await)
 }
 
-/// What became of a change of a delayed job.
-fn changed(frame: &Frame, queue: &Queue, due: Result<Option<String>, SubmitError>) -> Result<Done, Problem> {
-    match due {
-        Ok(Some(time)) => Ok(Done::new(frame.fill("act.changed", &[("time", &time)]))),
-        Ok(None) => Ok(Done::not(frame.t("act.too_late"))),
-        Err(error) => Err(submit::refused(queue, error)),
+/// What became of a change of a delayed job, in words.
+fn words(frame: &Frame, changed: Result<Noted<Changed>, Error>) -> Result<Done, Problem> {
+    match changed {
+        Ok(Noted { value, unnoted, .. }) => {
+            let text = frame.fill("act.changed", &[("time", &utc(value.due_time))]);
+            Ok(Done::new(text).unnoted(frame, unnoted))
+        }
+        Err(Error::Conflict(_)) => Ok(Done::not(frame.t("act.too_late"))),
+        Err(Error::Changed) => Ok(Done::not(frame.t("act.other_edit"))),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 use streamfleet::job::Encoding;
 use streamfleet_engine::admin::unpacked;
+use streamfleet_operations::jobs::results;
 
 use super::excerpt::end_within;
 
@@ -140,14 +140,7 @@ pub(super) fn value(bytes: &[u8], encoding: Encoding) -> Option<Value> {
 
 /// The bytes of a result: handlers keep bytes that are not text as `{"encoding": "base64", "data": "…"}`.
 pub(super) fn result(text: &str) -> Vec<u8> {
-    let packed = || -> Option<Vec<u8>> {
-        let value: Value = serde_json::from_str(text).ok()?;
-        let object = value.as_object().filter(|object| object.len() == 2)?;
-        let data =
-            object.get("data")?.as_str().filter(|_| object.get("encoding") == Some(&"base64".into()))?;
-        BASE64_STANDARD.decode(data).ok()
-    };
-    packed().unwrap_or_else(|| text.as_bytes().to_vec())
+    results::bytes(text).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
 fn cut(text: &str, is_other: bool) -> Shown {

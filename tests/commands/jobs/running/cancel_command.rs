@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use harness::assert_output;
 use harness::desk::{json, sf};
 use harness::process::Launch;
@@ -57,6 +59,11 @@ fn a_job_is_cancelled_wherever_it_is_unless_it_has_finished() {
     assert_eq!(json(&server, &["status", &done])["state"], "done");
     let output = sf(&server, &["cancel", "nobody"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(4), ""), "{output:?}");
+    let audit = json(&server, &["audit"]);
+    let noted = |note: &Value| [note["target"].clone(), note["outcome"].clone()];
+    let noted: Vec<_> = audit["items"].as_array().unwrap().iter().map(noted).collect();
+    let done = [running.as_str(), "asked to stop", waiting.as_str(), "done"].map(Value::from);
+    assert_eq!(noted.concat(), done, "only what was done is noted");
 }
 
 #[test]

@@ -159,11 +159,17 @@ async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
     assert_eq!((&plan["planned"], &plan["changed"]), (&json!(2), &json!(0)));
     let done = console.post(path, &json!({"filter": filter, "reason": "the customer left"})).await.ok(200);
     assert_eq!((&done["changed"], &done["interrupted"]), (&json!(2), &json!(false)));
-    let moved = console.post("queues/default/bulk/move", &json!({"to": "other", "all": true})).await.ok(200);
+    let unknown = json!({"to": "other", "all": true});
+    console.post("queues/default/bulk/move", &unknown).await.problem(409);
+    let plan = json!({"to": "other", "all": true, "dry_run": true});
+    let plan = console.post("queues/default/bulk/move", &plan).await.ok(200);
+    assert!(plan["remarks"][0].as_str().unwrap().contains("no worker serves the queue other"), "{plan}");
+    let moving = json!({"to": "other", "all": true, "confirm": true});
+    let moved = console.post("queues/default/bulk/move", &moving).await.ok(200);
     assert_eq!((&moved["changed"], &moved["to"]), (&json!(1), &json!("other")));
     assert_eq!(console.get("queues/other").await.ok(200)["waiting"], 1);
     let audit = console.get("queues/default/audit").await.ok(200);
-    assert_eq!(values(&audit, "what"), ["move", "move", "cancel", "cancel"]);
+    assert_eq!(values(&audit, "what"), ["move", "cancel"]);
     assert_eq!(audit["items"][0]["who"], "admin");
     assert_eq!(console.post(path, &json!({})).await.wrong(422), "/filter");
     let wrong = json!({"filter": {"where": ["payload."]}});
@@ -171,6 +177,8 @@ async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
     assert_eq!(console.post(path, &json!({"all": true, "state": ["bored"]})).await.wrong(422), "/state");
     let same = json!({"to": "default", "all": true});
     assert_eq!(console.post("queues/default/bulk/move", &same).await.wrong(422), "/to");
+    let elsewhere = json!({"to": "other", "all": true});
+    assert_eq!(console.post(path, &elsewhere).await.wrong(422), "/to", "only a move has a target");
     let foreign = console.ask_as("limited", Method::POST, "queues/mail/bulk/move");
     send(foreign.json(&json!({"to": "default", "all": true}))).await.problem(403);
     let due = json!({"type": "test", "delay": "1h", "id": "later"});

@@ -5,6 +5,7 @@ mod alerts;
 mod cron;
 mod dead;
 mod gates;
+mod jobs;
 mod steps;
 
 use std::collections::BTreeSet;
@@ -58,6 +59,10 @@ enum Prepare {
     Nothing,
     /// The operations of these cases, by the command line.
     Commands(&'static [&'static [&'static str]]),
+    /// What this command makes of this input.
+    Input(&'static [&'static str], &'static str),
+    /// What these commands write to Redis.
+    Redis(&'static [&'static [&'static str]]),
     /// One dead letter, [`LETTER`].
     Letter,
     /// An open incident about the queue. `{id}` is its id.
@@ -70,7 +75,7 @@ enum Prepare {
 const LETTER: &str = "1700000000000-0";
 
 fn cases() -> Vec<Case> {
-    let all = [alerts::cases(), cron::cases(), dead::cases(), gates::cases(), steps::cases()];
+    let all = [alerts::cases(), cron::cases(), dead::cases(), gates::cases(), jobs::cases(), steps::cases()];
     all.into_iter().flatten().collect()
 }
 
@@ -87,6 +92,18 @@ impl Doors {
             Prepare::Commands(commands) => {
                 for command in commands {
                     self.command(command, queue);
+                }
+            }
+            Prepare::Input(command, input) => {
+                let words = all_filled(command, queue);
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let output = desk::sf_with(&self.server, &words, input.as_bytes());
+                assert_eq!(output.code, Some(0), "{output:?}");
+            }
+            Prepare::Redis(commands) => {
+                for command in commands {
+                    let words = all_filled(command, queue);
+                    self.server.cmd(&words.iter().map(String::as_str).collect::<Vec<_>>());
                 }
             }
             Prepare::Letter => {
@@ -117,7 +134,7 @@ impl Doors {
 
     /// Goes through the command line, and returns the report.
     fn command(&self, words: &[&str], queue: &str) -> Value {
-        let words: Vec<String> = words.iter().map(|word| filled(word, queue)).collect();
+        let words = all_filled(words, queue);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         desk::json(&self.server, &words)
     }
@@ -126,7 +143,8 @@ impl Doors {
     async fn request(&self, case: &Case, queue: &str) -> Value {
         let path = filled(case.path, queue);
         let request = self.console.ask(case.method.clone(), &path);
-        let request = if case.body.is_null() { request } else { request.json(&case.body) };
+        let request =
+            if case.body.is_null() { request } else { request.json(&body_filled(&case.body, queue)) };
         let answer = send(request).await;
         assert!((200..300).contains(&answer.status), "{}: {answer:?}", case.operation.name);
         answer.json()
@@ -146,7 +164,10 @@ impl Doors {
         let mut state = serde_json::Map::new();
         for path in STATE {
             let answer = self.console.get(&path.replace("{queue}", queue)).await;
-            state.insert(path.to_owned(), if answer.status == 404 { Value::Null } else { answer.ok(200) });
+            let page = if answer.status == 404 { Value::Null } else { answer.ok(200) };
+            // A console that has not listed the queues lately says that there is no such queue.
+            let is_empty = page["items"].as_array().is_none_or(Vec::is_empty);
+            state.insert(path.to_owned(), if is_empty { Value::Null } else { page });
         }
         state.insert(ALERTS_AUDIT.to_owned(), self.acknowledgments(queue));
         Value::Object(state)
@@ -164,11 +185,33 @@ fn filled(text: &str, queue: &str) -> String {
     text.replace("{queue}", queue).replace("{id}", &incident_of(queue))
 }
 
+/// The words of a command, for this queue.
+fn all_filled(words: &[&str], queue: &str) -> Vec<String> {
+    words.iter().map(|word| filled(word, queue)).collect()
+}
+
+/// A body, for this queue.
+fn body_filled(body: &Value, queue: &str) -> Value {
+    serde_json::from_str(&filled(&body.to_string(), queue)).unwrap()
+}
+
 /// Replaces what differs between two queues although nothing else does: their names, entries, ids and times. A list of all queues
 /// keeps only what is about this one.
 fn comparable(value: Value, queue: &str) -> Value {
-    const FLEETING: [&str; 9] =
-        ["_ms", "_since", "until", "at", "entry", "fingerprint", "created", "handled", "letter"];
+    const ENDS: [&str; 2] = ["_ms", "_since"];
+    const NAMES: [&str; 11] = [
+        "until",
+        "at",
+        "since",
+        "created",
+        "due",
+        "age",
+        "entry",
+        "fingerprint",
+        "handled",
+        "letter",
+        "expires_at",
+    ];
     // Older programs read this key, which only the command line has beside `items`.
     const FORMER: &str = "letters";
     match value {
@@ -183,8 +226,9 @@ fn comparable(value: Value, queue: &str) -> Value {
         }
         Value::Object(fields) => {
             let fields = fields.into_iter().filter(|(name, _)| name != FORMER).map(|(name, value)| {
-                let is_fleeting = FLEETING.iter().any(|end| name.ends_with(end)) && !value.is_null();
-                let value = if is_fleeting { json!("…") } else { comparable(value, queue) };
+                let is_fleeting = ENDS.iter().any(|end| name.ends_with(end)) || NAMES.contains(&&*name);
+                let is_shown = value.is_null() || !is_fleeting;
+                let value = if is_shown { comparable(value, queue) } else { json!("…") };
                 (name, value)
             });
             Value::Object(fields.collect())

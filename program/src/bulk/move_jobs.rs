@@ -1,9 +1,9 @@
 //! `streamfleet move`: moves jobs that wait or are due later to another queue.
 
 use streamfleet::job::QueueName;
-use streamfleet_engine::admin::BulkAction;
+use streamfleet_operations::jobs::bulk::Change;
 
-use super::{BulkArgs, Order};
+use super::BulkArgs;
 use crate::Context;
 use crate::exit::Exit;
 
@@ -29,22 +29,13 @@ pub(crate) struct Args {
     /// The queue that gets them, in the same namespace. In a cluster, it must be in the same slot.
     #[arg(long, value_name = "QUEUE")]
     to: QueueName,
-    /// Who does this, for the audit. Default: the user of this machine, such as ann@ops-1.
-    #[arg(long = "as", value_name = "NAME", visible_alias = "by")]
-    name: Option<String>,
     #[command(flatten)]
     bulk: BulkArgs,
 }
 
 /// Moves the jobs.
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let Args { queue, to, name, bulk } = args;
-    let broker = tokio::select! {
-        biased;
-        () = context.shutdown.requested() => return Ok(Exit::Failed),
-        broker = context.broker() => broker?,
-    };
-    let queue = broker.queue(queue);
-    let order = Order { action: BulkAction::Move(to), command: "move", args: &bulk, name };
-    super::run(order, &broker, &queue, context).await
+pub(crate) async fn run(Args { queue, to, bulk }: Args, context: &Context) -> anyhow::Result<Exit> {
+    let Some(broker) = super::connect(context).await? else { return Ok(Exit::Failed) };
+    let change = Change::Move(broker.queue(to));
+    super::run(change, &bulk, (&broker, &broker.queue(queue)), context).await
 }

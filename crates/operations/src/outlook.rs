@@ -1,4 +1,4 @@
-//! When a queue is empty, and why its jobs wait, for JSON output and for people.
+//! When a queue is empty, and why its jobs wait.
 
 use std::time::Duration;
 
@@ -8,65 +8,67 @@ use streamfleet_engine::admin::{Cause, HeldJobs, Hold, QueueSnapshot, TimeToEmpt
 
 use crate::times::short;
 
-/// When a queue is empty, for JSON output.
+/// When a queue is empty.
 #[derive(Debug, Clone, Copy, Serialize, utoipa::ToSchema)]
-pub(crate) struct EmptyIn {
+#[non_exhaustive]
+pub struct EmptyIn {
     /// `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if at least as many jobs
     /// arrive as end, `unsteady` if the pace has changed, `unknown` if not enough was measured yet.
-    state: &'static str,
+    pub state: &'static str,
     /// After how long, if that is known.
-    ms: Option<u64>,
+    pub ms: Option<u64>,
     /// How far back the pace is measured.
-    window_ms: u64,
+    pub window_ms: u64,
     #[serde(skip)]
     time: TimeToEmpty,
 }
 
-/// Why the jobs of a queue wait, for JSON output. Which of the facts there are depends on the kind.
+/// Why the jobs of a queue wait. Which of the facts there are depends on the kind.
 #[derive(Debug, Clone, Default, Serialize, utoipa::ToSchema)]
 #[schema(as = Cause)]
-pub(crate) struct CauseReport {
+#[non_exhaustive]
+pub struct CauseReport {
     /// `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, or `busy`.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// The cause in one line.
-    pub(crate) text: String,
+    pub text: String,
     /// How many jobs wait because of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    jobs: Option<u64>,
+    pub jobs: Option<u64>,
     /// The gate that holds them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    gate: Option<String>,
+    pub gate: Option<String>,
     /// How many of them start in a period, as in `2/s`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    rate: Option<String>,
+    pub rate: Option<String>,
     /// How long they take at this rate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lasts_ms: Option<u64>,
-    /// Who has paused the queue or the gate, and why.
+    pub lasts_ms: Option<u64>,
+    /// Who has paused the queue or the gate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<String>,
+    pub by: Option<String>,
+    /// Why they have.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    pub reason: Option<String>,
     /// The type that no worker serves.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    job_type: Option<String>,
-    /// The pool that cannot start, a worker that has it, and the last words of its program.
+    pub job_type: Option<String>,
+    /// The pool that cannot start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pool: Option<String>,
+    pub pool: Option<String>,
+    /// A worker that has this pool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<String>,
+    pub worker: Option<String>,
+    /// The last words of its program.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub error: Option<String>,
     /// The types that wait for the pool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    types: Vec<String>,
+    pub types: Vec<String>,
 }
 
 /// Returns when a queue is empty, and the worst cause for which its jobs wait. What cannot be read is not known.
-pub(crate) async fn outlook(
-    queue: &Queue,
-    snapshot: &QueueSnapshot,
-) -> (Option<EmptyIn>, Option<CauseReport>) {
+pub async fn outlook(queue: &Queue, snapshot: &QueueSnapshot) -> (Option<EmptyIn>, Option<CauseReport>) {
     match queue.backlog(snapshot).await {
         Ok(known) => {
             let cause = known.causes().into_iter().next().map(CauseReport::from);
@@ -81,7 +83,7 @@ pub(crate) async fn outlook(
 
 impl EmptyIn {
     /// When the queue is empty, in words.
-    pub(crate) fn shown(self) -> String {
+    pub fn shown(self) -> String {
         match self.time {
             TimeToEmpty::After(time) if time.is_zero() => "empty".to_owned(),
             TimeToEmpty::After(time) => short(time),

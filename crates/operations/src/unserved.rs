@@ -1,4 +1,4 @@
-//! What commands say about types that no live worker knows, and about queues that none serves.
+//! What to say about types that no live worker knows, and about queues that none serves.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,20 +6,23 @@ use std::time::Duration;
 use serde::Serialize;
 use streamfleet::job::{JobType, QueueName};
 use streamfleet::{Broker, Queue, RedisError};
+use streamfleet_domain::job::nearest::nearest;
 use streamfleet_engine::PoolDown;
-use streamfleet_service::config::{Effective, nearest};
 
-/// How long a command waits for a remark.
+/// How long an operation waits for a remark.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// A pool whose programs cannot start or keep failing, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
+/// A pool whose programs cannot start or keep failing.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = PoolDown)]
-pub(super) struct PoolReport {
-    pool: String,
-    worker: String,
+#[non_exhaustive]
+pub struct PoolReport {
+    /// The pool.
+    pub pool: String,
+    /// The worker whose pool it is.
+    pub worker: String,
     /// Why, with the last lines of the program.
-    error: String,
+    pub error: String,
 }
 
 impl From<PoolDown> for PoolReport {
@@ -36,7 +39,7 @@ impl fmt::Display for PoolReport {
 }
 
 /// Returns a remark on a type that no live worker of the queue knows; `None` if one does, or if that is not known.
-pub(super) async fn remark(queue: &Queue, job_type: &JobType) -> Option<String> {
+pub async fn remark(queue: &Queue, job_type: &JobType) -> Option<String> {
     remarks(queue, [job_type]).await.pop()
 }
 
@@ -53,28 +56,29 @@ async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobType>) -> Ve
 }
 
 /// Returns the pool whose programs cannot start, and because of which no live worker can run jobs of this type.
-pub(super) async fn pool_down(queue: &Queue, job_type: &JobType) -> Option<PoolReport> {
+pub async fn pool_down(queue: &Queue, job_type: &JobType) -> Option<PoolReport> {
     let found = tokio::time::timeout(LONGEST, queue.pool_down(job_type)).await;
     found.ok()?.ok()?.map(PoolReport::from)
 }
 
-/// Returns remarks on what keeps jobs of these types from running: no live worker knows the type, or serves the queue.
-pub(super) async fn remarks_on_wait(
-    (broker, effective): (&Broker, &Effective),
+/// Returns remarks on what keeps jobs of these types from running: no live worker knows the type, or serves the queue. `configured`
+/// are the queues of the configuration.
+pub async fn remarks_on_wait(
+    (broker, configured): (&Broker, &[QueueName]),
     queue: &Queue,
     types: impl IntoIterator<Item = &JobType>,
 ) -> Vec<String> {
     let mut remarks = remarks(queue, types).await;
     if remarks.is_empty() {
-        remarks.extend(remark_on_queue(broker, queue, effective).await);
+        remarks.extend(remark_on_queue(broker, queue, configured).await);
     }
     remarks
 }
 
 /// Returns a remark on a queue that no worker has ever joined, if another queue of the configuration has live workers: the name is
 /// probably misspelled. Nobody needs to list the queues or the workers for this, which some logins may not.
-async fn remark_on_queue(broker: &Broker, queue: &Queue, effective: &Effective) -> Option<String> {
-    let served = tokio::time::timeout(LONGEST, served_instead(broker, queue, effective)).await.ok()?.ok()?;
+async fn remark_on_queue(broker: &Broker, queue: &Queue, configured: &[QueueName]) -> Option<String> {
+    let served = tokio::time::timeout(LONGEST, served_instead(broker, queue, configured)).await.ok()?.ok()?;
     if served.is_empty() {
         return None;
     }
@@ -87,17 +91,15 @@ async fn remark_on_queue(broker: &Broker, queue: &Queue, effective: &Effective) 
 async fn served_instead(
     broker: &Broker,
     queue: &Queue,
-    effective: &Effective,
+    configured: &[QueueName],
 ) -> Result<Vec<QueueName>, RedisError> {
     let mut served = Vec::new();
     if queue.was_joined().await? {
         return Ok(served);
     }
-    let others = effective.config.queues.keys().filter(|name| *name != queue.name());
-    let others: Vec<Queue> = others.map(|name| broker.queue(name.clone())).collect();
-    for other in others {
-        if other.known_types().await?.is_some() {
-            served.push(other.name().clone());
+    for name in configured {
+        if name != queue.name() && broker.queue(name.clone()).known_types().await?.is_some() {
+            served.push(name.clone());
         }
     }
     Ok(served)

@@ -1,4 +1,4 @@
-//! The results of jobs and steps: as values for JSON output, and short for people. Results are JSON; handlers keep bytes
+//! The results of jobs and steps: as values, and short for people. Results are JSON; handlers keep bytes
 //! that are not text as `{"encoding": "base64", "data": "…"}`.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -16,20 +16,23 @@ struct Bytes {
     data: String,
 }
 
-/// Converts a result for JSON output. Nothing is lost, whatever somebody has stored.
-pub(crate) fn value(result: &[u8]) -> Value {
+/// Converts a result to a value. Nothing is lost, whatever somebody has stored.
+pub fn value(result: &[u8]) -> Value {
     match std::str::from_utf8(result) {
         Ok(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
         Err(_) => json!({ "encoding": "base64", "data": BASE64_STANDARD.encode(result) }),
     }
 }
 
+/// Returns the bytes of a result that is not text.
+pub fn bytes(result: &str) -> Option<Vec<u8>> {
+    let packed = serde_json::from_str::<Bytes>(result).ok().filter(|packed| packed.encoding == "base64")?;
+    BASE64_STANDARD.decode(packed.data).ok()
+}
+
 /// Returns a result as people read it: as it is, or the first bytes in hexadecimal if it is not text.
-pub(crate) fn shown(result: &str) -> String {
-    let packed = serde_json::from_str::<Bytes>(result).ok().filter(|packed| packed.encoding == "base64");
-    let Some(bytes) = packed.and_then(|packed| BASE64_STANDARD.decode(packed.data).ok()) else {
-        return result.to_owned();
-    };
+pub fn shown(result: &str) -> String {
+    let Some(bytes) = bytes(result) else { return result.to_owned() };
     let first: Vec<String> = bytes.iter().take(SHOWN_BYTES).map(|byte| format!("{byte:02x}")).collect();
     let more = if bytes.len() > SHOWN_BYTES { " …" } else { "" };
     format!("{} bytes: {}{more}", bytes.len(), first.join(" "))

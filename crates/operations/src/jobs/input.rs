@@ -8,35 +8,39 @@ use serde_json::{Value, json};
 use streamfleet::job::{Encoding, Envelope};
 use streamfleet_engine::admin::unpacked;
 
-use super::output::{self, View};
 use super::results;
 
-/// The most bytes of a payload that people see without `--full` …
+/// The most bytes of a payload that people see unless they want all of it …
 const SHOWN_BYTES: usize = 4096;
 
-/// … and the most that JSON output has.
+/// … and the most that its value has.
 const JSON_BYTES: usize = 64 * 1024;
 
-/// What a job got, for JSON output.
+/// What a job got.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = JobInput)]
-pub(crate) struct Input {
-    /// Null if it is too large.
-    payload: Value,
-    payload_bytes: usize,
+#[non_exhaustive]
+pub struct Input {
+    /// The payload; null if it is too large.
+    pub payload: Value,
+    /// How many bytes the payload has.
+    pub payload_bytes: usize,
     /// True if the payload is too large to be shown without `--full`.
-    payload_cut: bool,
-    encoding: String,
-    headers: BTreeMap<String, String>,
+    pub payload_cut: bool,
+    /// How the payload is encoded, as the job says it.
+    pub encoding: String,
+    /// The headers.
+    pub headers: BTreeMap<String, String>,
     /// The job whose end submitted this one.
-    parent: Option<String>,
+    pub parent: Option<String>,
+    /// The payload as people read it; `None` if it is empty.
     #[serde(skip)]
-    shown: Option<String>,
+    pub shown: Option<String>,
 }
 
 impl Input {
     /// Reads it from a job's fields; `is_full` shows a large payload too.
-    pub(crate) fn of(fields: &Envelope, is_full: bool) -> Self {
+    pub(super) fn of(fields: &Envelope, is_full: bool) -> Self {
         let text = |name: &str| Some(String::from_utf8_lossy(fields.get(name.as_bytes())?).into_owned());
         let payload = fields.get(b"payload").unwrap_or_default();
         let named = text("encoding").unwrap_or_else(|| Encoding::default().as_str().to_owned());
@@ -45,7 +49,7 @@ impl Input {
             let name = name.strip_prefix(b"h.")?;
             Some((owned(name), owned(value)))
         });
-        let encoding = Encoding::parse(&named);
+        let encoding = encoding(fields);
         let is_cut = payload.len() > JSON_BYTES && !is_full;
         let shown = shown(payload, encoding, if is_full { usize::MAX } else { SHOWN_BYTES }, is_cut);
         Self {
@@ -58,19 +62,12 @@ impl Input {
             shown: Some(shown).filter(|_| !payload.is_empty()),
         }
     }
+}
 
-    /// Shows it to people.
-    pub(crate) fn view(&self) -> View {
-        let headers = self.headers.iter().map(|(name, value)| format!("{name}={value}"));
-        let headers = headers.collect::<Vec<_>>().join("\n");
-        let is_usual = self.encoding == Encoding::default().as_str();
-        output::facts(&[
-            ("submitted by", self.parent.clone()),
-            ("headers", Some(headers).filter(|headers| !headers.is_empty())),
-            ("encoding", Some(self.encoding.clone()).filter(|_| !is_usual)),
-            ("payload", self.shown.clone()),
-        ])
-    }
+/// How a job's payload is encoded; `None` if no worker knows such an encoding.
+pub fn encoding(fields: &Envelope) -> Option<Encoding> {
+    let named = |name| std::str::from_utf8(name).ok().and_then(Encoding::parse);
+    fields.get(b"encoding").map_or(Some(Encoding::default()), named)
 }
 
 /// The payload as a value. Nothing is lost, whatever it contains.

@@ -1,0 +1,255 @@
+//! Cancelling all jobs that a filter matches, making them due, or moving them: first a plan, then page by page, so that it can be
+//! stopped between two pages. Done again, it goes on.
+
+mod report;
+
+use std::time::Duration;
+
+use streamfleet::Queue;
+use streamfleet::job::{JobType, State};
+use streamfleet_engine::admin::{
+    Action, BulkAction, BulkCursor, BulkError, BulkSelection, BulkTally, BulkTerms, Filter, Noted,
+};
+
+pub use self::report::{BulkCount, BulkReport, BulkSample};
+use crate::{Actor, CANCEL, Control, Error, MOVE, Operation, RUN_NOW, unserved};
+
+/// The most types about which the workers of another queue are asked.
+const MAX_ASKED: usize = 20;
+
+/// What is done to jobs.
+#[derive(Clone)]
+pub enum Change {
+    /// They are cancelled. Running ones are asked to stop.
+    Cancel,
+    /// Delayed ones are made due.
+    RunNow,
+    /// Those that wait or are delayed go to this queue.
+    Move(Queue),
+}
+
+/// Which jobs are changed, and how.
+#[derive(Clone)]
+pub struct Bulk {
+    /// What is done to them.
+    pub change: Change,
+    /// Which jobs.
+    pub filter: Filter,
+    /// Whether an empty filter means all jobs of the queue.
+    pub all: bool,
+    /// Only jobs in these states; empty: in all that can be changed in this way.
+    pub states: Vec<State>,
+    /// How long the records of cancelled jobs are kept.
+    pub retention: Duration,
+    /// The most jobs that the queue may have to which jobs are moved, by the configuration.
+    pub max_depth: Option<u64>,
+    /// Whether to move jobs to a queue that nobody seems to have.
+    pub is_sure: bool,
+}
+
+/// The jobs that are meant, and what is known about them beforehand.
+pub struct Planned {
+    selection: BulkSelection,
+    /// Why it is probably a mistake.
+    doubt: Option<String>,
+    /// The plan. Without one, it has no jobs.
+    pub report: BulkReport,
+}
+
+impl Change {
+    /// The operation.
+    fn operation(&self) -> &'static Operation {
+        match self {
+            Self::Cancel => &CANCEL,
+            Self::RunNow => &RUN_NOW,
+            Self::Move(_) => &MOVE,
+        }
+    }
+
+    fn action(&self) -> BulkAction {
+        match self {
+            Self::Cancel => BulkAction::Cancel,
+            Self::RunNow => BulkAction::RunNow,
+            Self::Move(to) => BulkAction::Move(to.name().clone()),
+        }
+    }
+}
+
+/// Selects the jobs that exist now, and counts none of them.
+///
+/// # Errors
+///
+/// [`Error::Invalid`] if nothing or the wrong states are selected, or the jobs are in that queue already; [`Error::Conflict`] if
+/// no job can be moved there; [`Error::Redis`].
+pub async fn select(queue: &Queue, input: &Bulk) -> Result<Planned, Error> {
+    let action = input.change.action();
+    check(queue, input, &action)?;
+    let states = Some(&input.states[..]).filter(|states| !states.is_empty());
+    let selected = queue.bulk().select(action, input.filter.clone(), states).await;
+    let selection = selected.map_err(Error::redis("failed to read the clock of Redis"))?;
+    let doubt = match &input.change {
+        Change::Move(to) => doubt(to).await?,
+        Change::Cancel | Change::RunNow => None,
+    };
+    let report = BulkReport::new(queue, &selection);
+    Ok(Planned { selection, doubt, report })
+}
+
+/// Selects the jobs that exist now, and counts them: what would happen.
+///
+/// # Errors
+///
+/// As [`select`]; [`Error::Stopped`] if it was stopped before all jobs were counted.
+pub async fn plan(queue: &Queue, input: &Bulk, control: Control<'_>) -> Result<Planned, Error> {
+    let mut planned = select(queue, input).await?;
+    let plan = tokio::select! {
+        biased;
+        () = control.stop.requested() => return Err(Error::Stopped),
+        plan = queue.bulk().plan(&planned.selection, control.progress) => plan,
+    };
+    planned.report.plan(&plan.map_err(Error::redis("failed to read the jobs"))?);
+    if let Change::Move(to) = &input.change {
+        let remarks = remarks(queue, to, input.max_depth, &planned.report).await;
+        planned.report.remarks = planned.doubt.iter().cloned().chain(remarks).collect();
+    }
+    Ok(planned)
+}
+
+/// Changes the jobs of a selection, until there are none or it is stopped. If something ends it early, the report says what was
+/// done, and why it ended.
+///
+/// # Errors
+///
+/// [`Error::Doubtful`] if jobs are to be moved to a queue that nobody seems to have.
+pub async fn change(
+    queue: &Queue,
+    actor: &Actor,
+    input: &Bulk,
+    planned: Planned,
+    control: Control<'_>,
+) -> Result<Noted<BulkReport>, Error> {
+    if let Some(doubt) = planned.doubt.as_ref().filter(|_| !input.is_sure) {
+        return Err(Error::Doubtful(doubt.clone()));
+    }
+    let action = target(actor.action(input.change.operation()), input, &planned.selection);
+    let report = walk(queue, actor, input, planned, control).await;
+    let count = report.changed + report.requested;
+    if count == 0 {
+        return Ok(Noted::of_nothing(report));
+    }
+    let action = action.count(count).outcome(report.outcome());
+    Ok(queue.audit().noted(&action, report).await)
+}
+
+/// Changes the jobs of a selection page by page, and notes nothing: for operations that change jobs among other things. The progress
+/// is how many were changed or are gone.
+pub async fn walk(
+    queue: &Queue,
+    actor: &Actor,
+    input: &Bulk,
+    Planned { selection, mut report, .. }: Planned,
+    control: Control<'_>,
+) -> BulkReport {
+    let terms = BulkTerms::new(actor.name()).retention(input.retention).max_depth(input.max_depth);
+    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
+    while let Some(from) = next {
+        if control.stop.is_requested() {
+            report.interrupted = true;
+            break;
+        }
+        match queue.bulk().advance(&selection, &terms, from).await {
+            Ok(page) => {
+                tally.add(page.tally);
+                (control.progress)(tally.changed + tally.requested + tally.gone);
+                next = page.next;
+            }
+            Err(error) => {
+                let done = tally.changed + tally.requested;
+                report.failure = Some(refused(error, format!("stopped after {done} jobs")));
+                break;
+            }
+        }
+    }
+    report.take(tally);
+    report
+}
+
+/// Refuses what nobody can have meant.
+fn check(queue: &Queue, input: &Bulk, action: &BulkAction) -> Result<(), Error> {
+    if input.filter.is_empty() && !input.all {
+        let why = "select jobs by a filter, or say `all` for all jobs of the queue";
+        return Err(Error::invalid("filter", why));
+    }
+    let possible = action.states();
+    if let Some(state) = input.states.iter().find(|state| !possible.contains(state)) {
+        let names: Vec<&str> = possible.iter().map(|state| state.as_str()).collect();
+        return Err(Error::invalid("state", format!("it cannot be {state} here, only {}", names.join(", "))));
+    }
+    queue.bulk().check(action).map_err(|error| refused(error, "the jobs were not changed".to_owned()))
+}
+
+fn refused(error: BulkError, what: String) -> Error {
+    let why = error.to_string();
+    let is_input = matches!(error, BulkError::SameQueue(_));
+    if let BulkError::Redis(error) = error {
+        return Error::redis(what)(error);
+    }
+    if is_input { Error::invalid("to", why) } else { Error::Conflict(why) }
+}
+
+/// Why a move to this queue is probably a mistake: no worker has ever joined it, and it has no jobs.
+async fn doubt(to: &Queue) -> Result<Option<String>, Error> {
+    let failed = || Error::redis("failed to look at the queue that gets the jobs");
+    if to.was_joined().await.map_err(failed())? {
+        return Ok(None);
+    }
+    let snapshot = to.snapshot().await.map_err(failed())?;
+    let jobs = snapshot.waiting() + snapshot.running() + snapshot.delayed + snapshot.dead;
+    Ok((jobs == 0).then(|| format!("no worker serves the queue {}, and it has no jobs", to.name())))
+}
+
+/// Remarks on what keeps the jobs from getting to the other queue, or from running there: too many jobs, and types that no live
+/// worker of it knows.
+async fn remarks(queue: &Queue, to: &Queue, max_depth: Option<u64>, report: &BulkReport) -> Vec<String> {
+    let name = to.name();
+    let mut remarks = Vec::new();
+    match queue.bulk().room_in(name, max_depth).await {
+        Ok(Some(left)) if left < report.planned => remarks.push(format!(
+            "the queue {name} accepts {} at the moment (max_depth); the rest stay",
+            further(left)
+        )),
+        Ok(_) => {}
+        Err(error) => remarks.push(format!("the limit of the queue {name} is unknown: {error}")),
+    }
+    for count in report.types.iter().take(MAX_ASKED) {
+        if let Ok(job_type) = count.name.parse::<JobType>() {
+            remarks.extend(unserved::remark(to, &job_type).await);
+        }
+    }
+    remarks
+}
+
+/// A number of further jobs.
+fn further(count: u64) -> String {
+    match count {
+        0 => "no further jobs".to_owned(),
+        1 => "1 further job".to_owned(),
+        _ => format!("{count} further jobs"),
+    }
+}
+
+/// Adds to an action which jobs it is about, as the command names them.
+fn target(action: Action, input: &Bulk, selection: &BulkSelection) -> Action {
+    let mut target = selection.filter.to_string();
+    if target.is_empty() {
+        "--all".clone_into(&mut target);
+    }
+    if !input.states.is_empty() {
+        let states: Vec<&str> = selection.states.iter().map(|state| state.as_str()).collect();
+        target = format!("--state {} {target}", states.join(","));
+    }
+    if let Change::Move(to) = &input.change {
+        target = format!("--to {} {target}", to.name());
+    }
+    action.target(target)
+}
