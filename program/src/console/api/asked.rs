@@ -6,18 +6,13 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use streamfleet::job::QueueName;
 use streamfleet_service::config::nearest;
 
+pub(super) use super::query::wrong;
+use super::query::{USUAL, page_size};
 use crate::console::problem::Problem;
 use crate::filter::{FilterArgs, LetterArgs};
 use crate::times;
-
-/// The most items of a page …
-const MOST: u64 = 500;
-
-/// … and how many it has if nobody says so.
-const USUAL: u64 = 50;
 
 /// The most parameters of a query.
 const MAX_PARAMETERS: usize = 100;
@@ -98,11 +93,7 @@ impl Asked {
     ///
     /// [`Problem`] that names the parameter.
     pub(super) fn limit(&mut self) -> Result<u64, Problem> {
-        let limit = self.one("limit", |value| {
-            let limit = value.parse::<u64>().ok().filter(|limit| (1..=MOST).contains(limit));
-            limit.ok_or_else(|| format!("it must be a number from 1 to {MOST}"))
-        });
-        Ok(limit?.unwrap_or(USUAL))
+        Ok(self.one("limit", page_size)?.unwrap_or(USUAL))
     }
 
     /// A duration, at most this long.
@@ -120,16 +111,6 @@ impl Asked {
             let seconds = longest.as_secs();
             if duration > longest { Err(format!("it must be at most {seconds}s")) } else { Ok(duration) }
         })
-    }
-
-    /// Queues, each in a parameter of its own.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem`] that names the parameter.
-    pub(super) fn queues(&mut self) -> Result<Vec<QueueName>, Problem> {
-        let names = self.many("queue").into_iter();
-        names.map(|name| name.parse::<QueueName>().map_err(|error| wrong("queue", error))).collect()
     }
 
     /// The conditions that select jobs.
@@ -163,11 +144,6 @@ impl Asked {
         let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
         Err(wrong(name, format!("this request has no such parameter{hint}")))
     }
-}
-
-/// A parameter is wrong.
-pub(super) fn wrong(name: &str, why: impl Display) -> Problem {
-    Problem::field(format!("query.{name}"), why.to_string())
 }
 
 impl<S: Sync> FromRequestParts<S> for Asked {

@@ -10,12 +10,12 @@ use serde_json::Value;
 use streamfleet::job::{BatchId, EntryId, QueueName};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::failure::failed;
 use super::jobs::PageParams;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::QueryParams;
 use crate::audit;
 use crate::batch;
 use crate::console::access::{Needs, Person, Role};
@@ -40,12 +40,7 @@ pub(super) fn routes() -> Routes {
 /// A worker is listed if it serves a queue that you may see.
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
     responses((status = 200, description = "The workers", body = workers::Report)))]
-async fn list_workers(
-    State(site): State<Site>,
-    person: Person,
-    asked: Asked,
-) -> Result<Json<Value>, Problem> {
-    asked.end()?;
+async fn list_workers(State(site): State<Site>, person: Person) -> Result<Json<Value>, Problem> {
     let (mut report, missing) = workers::page(site.broker()).await.map_err(failed)?;
     for server in missing {
         tracing::warn!(%server, "some workers are not listed");
@@ -64,12 +59,10 @@ async fn list_audit(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(wanted): QueryParams<PageParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, limit) = (place.queue(&site)?, asked.limit()?);
-    let after = asked.one("after", str::parse::<EntryId>)?;
-    asked.end()?;
-    let page = audit::of_queue(&queue, after, limit).await.map_err(failed)?;
+    let (queue, after) = (place.queue(&site)?, wanted.after::<EntryId>()?);
+    let page = audit::of_queue(&queue, after, wanted.limit).await.map_err(failed)?;
     if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
@@ -83,9 +76,7 @@ async fn get_batch(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, name) = (place.queue(&site)?, place.get::<BatchId>("batch")?);
     let batch = batch::look_up(&queue, &name).await.map_err(failed)?;
     let none = || {

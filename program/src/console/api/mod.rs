@@ -27,6 +27,7 @@ mod names;
 mod pauses;
 mod place;
 mod privacy;
+mod query;
 mod queues;
 mod recurring;
 mod revision;
@@ -42,6 +43,7 @@ use std::time::Duration;
 use axum::http::Method;
 
 pub(super) use self::desk::{Desk, Work, asked_by, within};
+pub(super) use self::query::only_described;
 pub(super) use self::sent::announced;
 pub(super) use self::submit::check_own_id;
 pub(super) use self::weight::hold_decoded;
