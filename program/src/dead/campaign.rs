@@ -5,9 +5,10 @@ use serde::Serialize;
 use streamfleet::job::QueueName;
 use streamfleet_engine::admin::{CampaignError, CampaignRules};
 use streamfleet_operations::DEAD_REPLAY;
+use streamfleet_operations::dead::Sweep;
 
 use super::plan;
-use super::sweep::{Args, SweepAction};
+use super::sweep::Args;
 use crate::exit::Exit;
 use crate::{Context, Wrong, actor, output};
 
@@ -86,7 +87,7 @@ pub(super) async fn start(
     context: &Context,
 ) -> anyhow::Result<Exit> {
     let filter = args.letters.filter(&context.clock)?;
-    args.check(&filter, SweepAction::Replay)?;
+    args.check(&filter, Sweep::Replay)?;
     if !args.ids.is_empty() {
         return Err(
             Wrong("a campaign selects dead letters by a filter or --all, not by ids".to_owned()).into()

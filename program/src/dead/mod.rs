@@ -17,6 +17,7 @@ pub(crate) use campaign::Report as CampaignBegun;
 use streamfleet::job::{DeadReason, JobId, QueueName};
 use streamfleet_engine::admin::{Filter, LetterLimits};
 use streamfleet_operations::Actor;
+use streamfleet_operations::dead::Sweep;
 use streamfleet_service::config::Effective;
 
 use super::actor::ActorArgs;
@@ -141,7 +142,7 @@ pub(crate) async fn run(Args { queue, action }: Args, context: &Context) -> anyh
         Action::Show { id } => show::run(&id, &connect(queue).await?, context).await,
         Action::Export(export) => export::run(*export, &connect(queue).await?, context).await,
         Action::Replay(replay) => replay.run(queue, context).await,
-        Action::Drop(sweep) => sweep::run(*sweep, sweep::SweepAction::Drop, queue, context).await,
+        Action::Drop(sweep) => sweep::run(*sweep, Sweep::Drop, queue, context).await,
         Action::Edit(edit) => edit::run(*edit, &connect(queue).await?, context).await,
     }
 }

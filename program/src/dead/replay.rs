@@ -1,9 +1,10 @@
 //! `dead replay`: at once, or by a campaign.
 
 use streamfleet::job::QueueName;
+use streamfleet_operations::dead::Sweep;
 
 use super::campaign::{self, CampaignArgs};
-use super::sweep::{self, Args, SweepAction};
+use super::sweep::{self, Args};
 use crate::exit::Exit;
 use crate::{Context, Wrong};
 
@@ -32,13 +33,13 @@ enum Which {
 impl Replay {
     /// Replays the letters, or begins a campaign that does.
     pub(super) async fn run(self, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
-        let action = match self.steps {
-            Which::Failed => SweepAction::Replay,
-            Which::All => SweepAction::StartOver,
+        let way = match self.steps {
+            Which::Failed => Sweep::Replay,
+            Which::All => Sweep::ReplayAllSteps,
         };
         match self.campaign.rules() {
-            None => sweep::run(self.args, action, queue, context).await,
-            Some(_) if action == SweepAction::StartOver => {
+            None => sweep::run(self.args, way, queue, context).await,
+            Some(_) if way == Sweep::ReplayAllSteps => {
                 Err(Wrong("--steps all does not work with a campaign".to_owned()).into())
             }
             Some(_) if self.args.limit.is_some() => Err(Wrong(

@@ -7,7 +7,7 @@ use streamfleet::Queue;
 use streamfleet::job::{JobId, QueueName};
 use streamfleet_engine::admin::Filter;
 use streamfleet_operations::Control;
-use streamfleet_operations::dead::{self, Replay, Swept};
+use streamfleet_operations::dead::{self, Sweep, Swept};
 
 use super::{Letters, plan};
 use crate::actor::{ActorArgs, told};
@@ -36,39 +36,21 @@ pub(super) struct Args {
     pub(super) letters: Letters,
 }
 
-/// What is done to each letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SweepAction {
-    /// Back to its lane.
-    Replay,
-    /// Back to its lane, with all its steps to run again.
-    StartOver,
-    /// Deleted for good.
-    Drop,
-}
-
-impl SweepAction {
-    /// The question that is asked beforehand.
-    fn question(self) -> &'static str {
-        match self {
-            Self::Replay => "Replay",
-            Self::StartOver => "Run all steps again, including those of the kind `once`, of",
-            Self::Drop => "Delete",
-        }
+/// The question that is asked beforehand.
+fn question(way: Sweep) -> &'static str {
+    match way {
+        Sweep::Replay => "Replay",
+        Sweep::ReplayAllSteps => "Run all steps again, including those of the kind `once`, of",
+        Sweep::Drop => "Delete",
     }
 }
 
 /// Replays or drops.
-pub(super) async fn run(
-    args: Args,
-    action: SweepAction,
-    queue: QueueName,
-    context: &Context,
-) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: Args, way: Sweep, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
     let filter = args.letters.filter(&context.clock)?;
-    args.check(&filter, action)?;
+    args.check(&filter, way)?;
     let actor = super::actor(&args.actor)?;
-    if action == SweepAction::StartOver {
+    if way == Sweep::ReplayAllSteps {
         output::print_stderr(
             "the states of all steps are discarded: steps of the kind `once` that are done run again",
         );
@@ -79,7 +61,7 @@ pub(super) async fn run(
         broker = context.broker() => broker?,
     };
     let queue = broker.queue(queue);
-    let letters = args.chosen(filter, action, &queue, context).await?;
+    let letters = args.chosen(filter, way, &queue, context).await?;
     let bar = match &letters {
         dead::Letters::Named(_) => ProgressBar::hidden(),
         dead::Letters::Selected { selection, .. } => {
@@ -88,28 +70,18 @@ pub(super) async fn run(
     };
     let progress = |read: u64| bar.set_position(read);
     let control = Control { stop: &context.shutdown, progress: &progress };
-    let swept = if action == SweepAction::Drop {
-        dead::drop_letters(&queue, &actor, &letters, control).await
-    } else {
-        let replay = Replay { letters, all_steps: action == SweepAction::StartOver };
-        dead::replay(&queue, &actor, &replay, control).await
-    };
+    let swept = dead::sweep(&queue, &actor, way, &letters, control).await;
     bar.finish_and_clear();
-    report(told(swept), action, !args.ids.is_empty(), context)
+    report(told(swept), way, !args.ids.is_empty(), context)
 }
 
 /// Prints what became of the letters.
-fn report(
-    mut swept: Swept,
-    action: SweepAction,
-    is_named: bool,
-    context: &Context,
-) -> anyhow::Result<Exit> {
+fn report(mut swept: Swept, way: Sweep, is_named: bool, context: &Context) -> anyhow::Result<Exit> {
     swept.errors.iter().chain(&swept.remarks).for_each(|line| output::print_stderr(line));
     if let Some(failure) = swept.failure.take() {
         return Err(failure.into());
     }
-    context.output.print(&swept, |swept| show(swept, action))?;
+    context.output.print(&swept, |swept| show(swept, way))?;
     Ok(match (swept.failed, swept.done() + swept.gone) {
         (0, _) if swept.interrupted => Exit::Failed,
         (0, _) if swept.gone > 0 && is_named => Exit::NotFound,
@@ -124,14 +96,14 @@ impl Args {
     async fn chosen(
         &self,
         filter: Filter,
-        action: SweepAction,
+        way: Sweep,
         queue: &Queue,
         context: &Context,
     ) -> anyhow::Result<dead::Letters> {
         if !self.ids.is_empty() {
             // A person who names a letter means it, but may not know which of its steps are done.
-            if action == SweepAction::StartOver && !self.yes {
-                plan::confirm(action.question(), self.ids.len() as u64, queue, context).await?;
+            if way == Sweep::ReplayAllSteps && !self.yes {
+                plan::confirm(question(way), self.ids.len() as u64, queue, context).await?;
             }
             return Ok(dead::Letters::Named(self.ids.clone()));
         }
@@ -141,20 +113,20 @@ impl Args {
             let planned = plan::show(queue, &selection, context).await?;
             let planned = planned.min(self.limit.unwrap_or(u64::MAX));
             if planned > 0 {
-                plan::confirm(action.question(), planned, queue, context).await?;
+                plan::confirm(question(way), planned, queue, context).await?;
             }
         }
         Ok(dead::Letters::Selected { selection, limit: self.limit })
     }
 
     /// Refuses what nobody can have meant.
-    pub(super) fn check(&self, filter: &Filter, action: SweepAction) -> Result<(), Wrong> {
+    pub(super) fn check(&self, filter: &Filter, way: Sweep) -> Result<(), Wrong> {
         if !self.ids.is_empty() {
             if !filter.is_empty() {
                 let why = "a filter selects dead letters by itself: it does not work with ids";
                 return Err(Wrong(why.to_owned()));
             }
-            if action != SweepAction::StartOver {
+            if way != Sweep::ReplayAllSteps {
                 return Ok(());
             }
         } else if filter.is_empty() && !self.all {
@@ -165,24 +137,24 @@ impl Args {
         if self.yes || confirm::can_ask() {
             return Ok(());
         }
-        Err(Wrong(match action {
-            SweepAction::Replay => return confirm::must_be_possible(self.yes),
-            SweepAction::StartOver => {
+        Err(Wrong(match way {
+            Sweep::Replay => return confirm::must_be_possible(self.yes),
+            Sweep::ReplayAllSteps => {
                 "--steps all also repeats steps of the kind `once`: add --yes if stdin is not a terminal"
                     .to_owned()
             }
-            SweepAction::Drop => {
+            Sweep::Drop => {
                 "dropping dead letters deletes jobs for good: add --yes if stdin is not a terminal".to_owned()
             }
         }))
     }
 }
 
-fn show(swept: &Swept, action: SweepAction) -> String {
-    let done = match action {
-        SweepAction::Replay => format!("{} replayed", swept.replayed),
-        SweepAction::StartOver => format!("{} replayed with all their steps", swept.replayed),
-        SweepAction::Drop => format!("{} dropped", swept.dropped),
+fn show(swept: &Swept, way: Sweep) -> String {
+    let done = match way {
+        Sweep::Replay => format!("{} replayed", swept.replayed),
+        Sweep::ReplayAllSteps => format!("{} replayed with all their steps", swept.replayed),
+        Sweep::Drop => format!("{} dropped", swept.dropped),
     };
     let gone = if swept.gone > 0 { format!(", {} gone or unknown", swept.gone) } else { String::new() };
     let undecided = match swept.undecided {

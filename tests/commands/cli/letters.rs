@@ -75,9 +75,13 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
         (&last["what"], &last["target"], &last["outcome"]),
         (&"dead replay".into(), &"--type report".into(), &"done".into())
     );
-    assert_eq!(noted["items"][1]["outcome"], "");
-    let rest = json(&server, &["audit", "--after", noted["next"].as_str().unwrap()]);
-    assert_eq!(rest["items"].as_array().unwrap().len(), 2);
+    let first = &noted["items"][1];
+    assert_eq!(
+        (&first["what"], &first["count"], &first["outcome"]),
+        (&"dead drop".into(), &1000.into(), &"done".into())
+    );
+    let all = json(&server, &["audit"]);
+    assert_eq!(all["items"].as_array().unwrap().len(), 2, "each is noted once");
 }
 
 /// Writes a letter by hand for a job of its own, and returns the letter's id.
@@ -147,6 +151,28 @@ fn a_sweep_ends_where_redis_refuses_a_whole_page_and_counts_what_it_did() {
 }
 
 #[test]
+fn a_signal_stops_a_sweep_between_two_pages_and_what_was_done_is_noted() {
+    const LETTERS: u64 = 10_000;
+    let server = RedisServer::start();
+    let add = "for nth = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
+    server.cmd(&["EVAL", add, "1", DEAD, &LETTERS.to_string()]);
+    let left = || redis::from_redis_value::<u64>(server.cmd(&["XLEN", DEAD])).unwrap();
+    let command = launch(&server, &["dead", "drop", "--all", "--yes", "--json"]).start();
+    until("the first letters to be dropped", SOON, || left() < LETTERS);
+    command.term();
+    let status = command.wait_exit(SOON);
+    let swept: Value = serde_json::from_str(&command.stdout()).unwrap();
+    let dropped = swept["dropped"].as_u64().unwrap();
+    assert_eq!((status.code(), &swept["interrupted"]), (Some(1), &true.into()), "{}", command.stderr());
+    assert_eq!(dropped + left(), LETTERS, "{swept}");
+    let audit = json(&server, &["audit"])["items"].clone();
+    assert_eq!(
+        (audit.as_array().map(Vec::len), &audit[0]["count"], &audit[0]["outcome"]),
+        (Some(1), &dropped.into(), &"interrupted".into())
+    );
+}
+
+#[test]
 fn the_pages_of_a_list_count_each_unreadable_letter_once() {
     let server = RedisServer::start();
     for payload in ["1", "{", "{\"a\":1}", "{", "{", "{\"a\":1}", "{"] {
@@ -190,6 +216,37 @@ fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
     }
     assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(2));
     assert_eq!(json(&server, &["dead", "replay", "--type", "other", "--yes"])["replayed"], 0);
+}
+
+#[test]
+fn a_reason_that_once_was_a_filter_is_refused_with_a_hint() {
+    let server = RedisServer::start();
+    write(&server, &[("mail", 2)]);
+    for args in [
+        &["replay", "--all", "--yes", "--reason", "fatal"][..],
+        &["drop", "--all", "--yes", "--reason", "exhausted"],
+        &["replay", "--all", "--rate", "1/h", "--yes", "--reason", "lost"],
+        &["edit", "1-1", "--set", "h.tenant=9", "--reason", "invalid"],
+    ] {
+        let refused = sf(&server, &[&["dead"], args].concat());
+        assert!(refused.code == Some(2) && refused.stderr.contains("use --dead-reason"), "{refused:?}");
+    }
+    assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(2));
+    let dropped = json(&server, &["dead", "drop", "--all", "--yes", "--reason", "a fatal mistake"]);
+    assert_eq!(dropped["dropped"], 2);
+}
+
+#[test]
+fn a_letter_that_redis_refuses_does_not_keep_a_queue_from_being_purged() {
+    let server = RedisServer::start();
+    let letters: Vec<String> = (0..5).map(|nth| write_one(&server, &format!("D{nth}"), "normal")).collect();
+    // The script stumbles over the last of these fields.
+    let fields = ["state", "dead", "dead_id", &letters[1], "holds", "x"];
+    server.cmd(&[&["HSET", "sf:{default}:job:D1"], &fields[..]].concat());
+    let output = sf(&server, &["queues", "purge", "default", "--dead", "--confirm", "default", "--json"]);
+    let purged: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((output.code, &purged["dropped"], &purged["failed"]), (Some(1), &4.into(), &1.into()));
+    assert!(purged["errors"][0].as_str().unwrap().contains("D1"), "{purged}");
 }
 
 #[test]

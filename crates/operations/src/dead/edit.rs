@@ -58,10 +58,9 @@ fn check_schema(Edit { letter, changes, schemas }: &Edit<'_>) -> Result<(), Erro
     // Carrying out the edit reports what else is wrong with it.
     let Some(job) = changes.job(letter).ok().filter(|_| changes.changes_payload()) else { return Ok(()) };
     let refused = |invalid: InvalidPayload| {
-        Error::invalid(
-            "payload",
-            format!("the payload does not fit the schema of {}: {invalid}", job.job_type),
-        )
+        let pointer = invalid.problems.first().map_or("", |problem| &*problem.pointer);
+        let why = format!("the payload does not fit the schema of {}: {invalid}", job.job_type);
+        Error::invalid(format!("payload{pointer}"), why)
     };
     schemas.check(&job.job_type, &job.payload, job.encoding).map_err(refused)
 }

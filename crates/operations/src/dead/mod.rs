@@ -12,4 +12,4 @@ pub use export::{Export, export};
 pub use groups::{Group, GroupFacts, OTHER, groups};
 pub use letter::{Field, Kept, Letter, LetterFields, encoding, find};
 pub use list::{LetterFacts, Listing, list};
-pub use sweep::{Letters, Replay, Swept, drop_letters, drop_selected, replay};
+pub use sweep::{Letters, Sweep, Swept, drop_selected, sweep};

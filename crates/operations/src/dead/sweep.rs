@@ -37,13 +37,15 @@ pub enum Letters {
     },
 }
 
-/// Which letters to replay, and how.
-#[derive(Debug, Clone)]
-pub struct Replay {
-    /// Which letters.
-    pub letters: Letters,
-    /// Whether all steps of a job run again, also those that are done and those of the kind `once`.
-    pub all_steps: bool,
+/// What is done to each letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sweep {
+    /// Its job goes back to its lane, with its counters at zero.
+    Replay,
+    /// Its job goes back to its lane with all its steps to run again, also those that are done and those of the kind `once`.
+    ReplayAllSteps,
+    /// It and its job are deleted for good.
+    Drop,
 }
 
 /// What became of the letters.
@@ -85,6 +87,13 @@ impl Swept {
         self.done() + self.failed
     }
 
+    /// Whether a letter was replayed or dropped, or may have been: an answer may be lost.
+    fn has_changed(&self) -> bool {
+        let may_have_run =
+            |failure: &Error| matches!(failure, Error::Redis { error, .. } if error.may_have_run());
+        self.done() > 0 || self.failure.as_ref().is_some_and(may_have_run)
+    }
+
     /// How it ended, for the audit.
     fn outcome(&self) -> &'static str {
         match (&self.failure, self.interrupted) {
@@ -111,32 +120,30 @@ impl Swept {
     }
 }
 
-/// Replays letters: their jobs go back to their lanes, with their counters at zero. If something ends it early, the report says
-/// what was done, and why it ended.
-pub async fn replay(queue: &Queue, actor: &Actor, input: &Replay, control: Control<'_>) -> Noted<Swept> {
-    let Replay { letters, all_steps } = input;
-    let mut action = target(actor.action(&DEAD_REPLAY), letters);
-    if *all_steps {
-        action.target.insert_str(0, "--steps all ");
-    }
-    let way = if *all_steps { Way::StartOver } else { Way::Replay };
-    noted(queue, action, sweep(queue, way, letters, control).await).await
-}
-
-/// Deletes letters and their jobs for good. If something ends it early, the report says what was done, and why it ended.
-pub async fn drop_letters(
+/// Replays or drops letters, and notes what was done, if anything was. If something ends it early, the report says so.
+pub async fn sweep(
     queue: &Queue,
     actor: &Actor,
+    way: Sweep,
     letters: &Letters,
     control: Control<'_>,
 ) -> Noted<Swept> {
-    let action = target(actor.action(&DEAD_DROP), letters);
-    noted(queue, action, sweep(queue, Way::Drop, letters, control).await).await
+    let operation = if way == Sweep::Drop { &DEAD_DROP } else { &DEAD_REPLAY };
+    let mut action = target(actor.action(operation), letters);
+    if way == Sweep::ReplayAllSteps {
+        action.target.insert_str(0, "--steps all ");
+    }
+    let swept = carry_out(queue, way, letters, control).await;
+    if !swept.has_changed() {
+        return Noted::of_nothing(swept);
+    }
+    let action = action.count(swept.done()).outcome(swept.outcome());
+    queue.audit().noted(&action, swept).await
 }
 
 /// Deletes the letters of a selection, and notes nothing: for operations that drop letters among other things.
 pub async fn drop_selected(queue: &Queue, selection: Selection, control: Control<'_>) -> Swept {
-    sweep(queue, Way::Drop, &Letters::Selected { selection, limit: None }, control).await
+    carry_out(queue, Sweep::Drop, &Letters::Selected { selection, limit: None }, control).await
 }
 
 /// Adds to an action which letters it is about.
@@ -152,44 +159,26 @@ fn target(action: Action, letters: &Letters) -> Action {
     }
 }
 
-/// Notes what was done, if anything was.
-async fn noted(queue: &Queue, action: Action, swept: Swept) -> Noted<Swept> {
-    if swept.done() == 0 {
-        return Noted::of_nothing(swept);
-    }
-    let action = action.count(swept.done()).outcome(swept.outcome());
-    queue.audit().noted(&action, swept).await
-}
-
-/// What is done to each letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Back to its lane.
-    Replay,
-    /// Back to its lane, with all its steps to run again.
-    StartOver,
-    /// Deleted for good.
-    Drop,
-}
-
-async fn sweep(queue: &Queue, way: Way, letters: &Letters, control: Control<'_>) -> Swept {
+async fn carry_out(queue: &Queue, way: Sweep, letters: &Letters, control: Control<'_>) -> Swept {
     let swept = Swept { queue: queue.name().to_string(), ..Swept::default() };
-    let mut sweep = Sweep { queue, way, control, swept };
+    let mut sweeper = Sweeper { queue, way, control, swept };
     let done = match letters {
-        Letters::Named(ids) => sweep.named(ids).await,
-        Letters::Selected { selection, limit } => sweep.selected(selection, limit.unwrap_or(u64::MAX)).await,
+        Letters::Named(ids) => sweeper.named(ids).await,
+        Letters::Selected { selection, limit } => {
+            sweeper.selected(selection, limit.unwrap_or(u64::MAX)).await
+        }
     };
-    Swept { failure: done.err(), ..sweep.swept }
+    Swept { failure: done.err(), ..sweeper.swept }
 }
 
-struct Sweep<'a> {
+struct Sweeper<'a> {
     queue: &'a Queue,
-    way: Way,
+    way: Sweep,
     control: Control<'a>,
     swept: Swept,
 }
 
-impl Sweep<'_> {
+impl Sweeper<'_> {
     async fn named(&mut self, ids: &[JobId]) -> Result<(), Error> {
         for (nth, id) in ids.iter().enumerate() {
             if self.is_stopped() {
@@ -208,7 +197,7 @@ impl Sweep<'_> {
 
     /// A letter that was named is not there. Dropping it takes back what it held if somebody deleted it by hand.
     async fn missing(&mut self, id: &JobId) -> Result<(), RedisError> {
-        if self.way == Way::Drop
+        if self.way == Sweep::Drop
             && let Some(letter) = self.queue.status(id).await?.and_then(|status| status.dead)
             && self.queue.dead_letters().forget(letter, id).await?
         {
@@ -259,7 +248,7 @@ impl Sweep<'_> {
             let Some((letter, done)) = running.next().await else { break };
             match done {
                 Ok(Some(remark)) => self.swept.miss(remark),
-                Ok(None) if way == Way::Drop => self.swept.dropped += 1,
+                Ok(None) if way == Sweep::Drop => self.swept.dropped += 1,
                 Ok(None) => self.swept.replayed += 1,
                 Err(error) => {
                     let named = format!("the dead letter {} of the job {}", letter.entry, letter.job());
@@ -288,12 +277,12 @@ fn is_of_one(error: &RedisError) -> bool {
 }
 
 /// Does it. Returns what became of the letter if it no longer existed.
-async fn apply(queue: &Queue, way: Way, letter: &DeadLetter) -> Result<Option<String>, RedisError> {
+async fn apply(queue: &Queue, way: Sweep, letter: &DeadLetter) -> Result<Option<String>, RedisError> {
     let (dead, entry, job) = (queue.dead_letters(), letter.entry, letter.job());
     let replayed = match way {
-        Way::Replay => dead.replay(entry, &job).await?,
-        Way::StartOver => dead.replay_all_steps(entry, &job).await?,
-        Way::Drop => {
+        Sweep::Replay => dead.replay(entry, &job).await?,
+        Sweep::ReplayAllSteps => dead.replay_all_steps(entry, &job).await?,
+        Sweep::Drop => {
             let is_dropped = dead.drop(entry, &job).await?;
             let remark =
                 || format!("somebody else replayed, edited or dropped the dead letter {entry} meanwhile");

@@ -134,7 +134,7 @@ fn refused(error: Error, view: &View<'_>) -> Problem {
         return gone(why);
     }
     if let Error::Invalid { field, .. } = &error
-        && matches!(&**field, "body" | "payload")
+        && (field == "body" || field.starts_with("payload"))
         && !view.sees_all()
     {
         // The error quotes what the letter has.

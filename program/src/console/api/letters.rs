@@ -7,9 +7,9 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use streamfleet::job::{Encoding, EntryId, JobId};
 use streamfleet::{Queue, Shutdown};
-use streamfleet_engine::admin::{DeadLetter, Noted};
+use streamfleet_engine::admin::DeadLetter;
 use streamfleet_operations::dead::{
-    self, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Replay, Swept,
+    self, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Sweep, Swept,
 };
 use streamfleet_operations::{self as operations, Actor, Control, List};
 use utoipa_axum::routes;
@@ -199,22 +199,28 @@ async fn replay_letter(
     mut asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let all = asked.one("steps", |value| match value {
-        "failed" => Ok(false),
-        "all" => Ok(true),
+    let way = asked.one("steps", |value| match value {
+        "failed" => Ok(Sweep::Replay),
+        "all" => Ok(Sweep::ReplayAllSteps),
         _ => Err("it must be failed or all"),
     });
-    let all = all?.unwrap_or(false);
+    let way = way?.unwrap_or(Sweep::Replay);
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let input = Replay { letters: Letters::Named(vec![id]), all_steps: all };
-    let (actor, stop) = (Actor::new(person.name(), &reason), Shutdown::new());
-    let replayed = dead::replay(&queue, &actor, &input, Control { stop: &stop, progress: &|_| {} }).await;
-    View::of(&person, &site).json(&one(replayed)?)
+    sweep(&site, &person, &place, way, &reason).await
 }
 
-/// What became of the one letter that a request names, if it was replayed or dropped.
-fn one(swept: Noted<Swept>) -> Result<Swept, Problem> {
+/// Replays or drops the one letter that a request names.
+async fn sweep(
+    site: &Site,
+    person: &Person,
+    place: &Place,
+    way: Sweep,
+    reason: &str,
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = (place.queue(site)?, place.get::<JobId>("letter")?);
+    let (actor, stop) = (Actor::new(person.name(), reason), Shutdown::new());
+    let control = Control { stop: &stop, progress: &|_| {} };
+    let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![id]), control).await;
     let mut swept = done(Ok(swept))?;
     if let Some(failure) = swept.failure.take() {
         return Err(failure.into());
@@ -224,7 +230,7 @@ fn one(swept: Noted<Swept>) -> Result<Swept, Problem> {
     }
     match swept.remarks.first() {
         Some(remark) => Err(Problem::not_found(remark)),
-        None => Ok(swept),
+        None => View::of(person, site).json(&swept),
     }
 }
 
@@ -239,9 +245,5 @@ async fn drop_letter(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let (actor, stop) = (Actor::new(person.name(), &reason), Shutdown::new());
-    let control = Control { stop: &stop, progress: &|_| {} };
-    let dropped = dead::drop_letters(&queue, &actor, &Letters::Named(vec![id]), control).await;
-    View::of(&person, &site).json(&one(dropped)?)
+    sweep(&site, &person, &place, Sweep::Drop, &reason).await
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use streamfleet::job::{JobId, JobType, Lane};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::{DeadLetter, LetterEdit, Noted};
-use streamfleet_operations::dead::{self, Kept, Letters, Replay};
+use streamfleet_operations::dead::{self, Kept, Letters, Sweep};
 use streamfleet_operations::{Actor, Control, Error};
 
 use super::action::Done;
@@ -177,22 +177,15 @@ pub(super) async fn act(
     let queue = target::queue(&site, &name)?;
     let letter = target::letter(&queue, &entry).await?;
     let actor = Actor::new(person.name(), &reason(&order.reason));
-    let named = Letters::Named(vec![JobId::derived(letter.entry, Lane::Normal)]);
-    let stop = Shutdown::new();
-    let control = Control { stop: &stop, progress: &|_| {} };
-    let (swept, text, to) = match action.as_str() {
-        "replay" => {
-            let replay = Replay { letters: named, all_steps: false };
-            let swept = dead::replay(&queue, &actor, &replay, control).await;
-            (swept, "letter.replayed", Link::job(&name, &letter.job().to_string()))
-        }
-        "drop" => {
-            let swept = dead::drop_letters(&queue, &actor, &named, control).await;
-            (swept, "letter.dropped", Link::queue(&name, &["dead"]))
-        }
+    let (way, text, to) = match action.as_str() {
+        "replay" => (Sweep::Replay, "letter.replayed", Link::job(&name, &letter.job().to_string())),
+        "drop" => (Sweep::Drop, "letter.dropped", Link::queue(&name, &["dead"])),
         "edit" => return edit(&frame, &site, (&queue, &letter), &order, &actor).await,
         _ => return Err(Problem::not_found("no dead letter has such an action")),
     };
+    let (named, stop) = (JobId::derived(letter.entry, Lane::Normal), Shutdown::new());
+    let control = Control { stop: &stop, progress: &|_| {} };
+    let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![named]), control).await;
     let Noted { value: mut swept, unnoted, .. } = swept;
     if let Some(failure) = swept.failure.take() {
         return Err(failure.into());

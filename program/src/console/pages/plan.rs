@@ -9,7 +9,7 @@ use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::{
     Action, CampaignError, CampaignRules, DeadGroup, Filter, Noted, Selection, SelectionPlan,
 };
-use streamfleet_operations::dead::{Letters, drop_letters};
+use streamfleet_operations::dead::{Letters, Sweep, sweep};
 use streamfleet_operations::{Actor, Control, DEAD_REPLAY};
 use tokio::time::timeout;
 
@@ -261,7 +261,7 @@ pub(super) async fn drop_all(
     let _permit = site.desk().begin(Work::Change)?;
     let (actor, stop) = (Actor::new(person.name(), &reason(&order.reason)), Shutdown::new());
     let control = Control { stop: &stop, progress: &|_| {} };
-    let dropping = drop_letters(&queue, &actor, &letters, control);
+    let dropping = sweep(&queue, &actor, Sweep::Drop, &letters, control);
     let Noted { value: swept, unnoted, .. } = within(DROPPING, (&stop, site.stopping()), dropping).await;
     let text = frame.number_of("plan.dropped", swept.dropped);
     let ended = swept.failure.as_ref().map(ToString::to_string);

@@ -114,6 +114,26 @@ async fn a_letter_is_replayed_or_dropped_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn letters_are_exported_as_lines() {
+    let server = RedisServer::start();
+    let console = with_letters(&server, 3).await;
+    let all = console.get(&format!("{PATH}/export?all=true")).await;
+    assert_eq!((all.status, all.header("content-type")), (200, Some("application/x-ndjson")), "{all:?}");
+    let lines: Vec<Value> = all.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let listed = console.get(&format!("{PATH}?oldest_first=true")).await.ok(200);
+    let letters: Vec<&str> = lines.iter().map(|line| line["letter"].as_str().unwrap()).collect();
+    assert_eq!(letters, values(&listed, "letter"));
+    for line in &lines {
+        let shown = console.get(&format!("{PATH}/{}", line["letter"].as_str().unwrap())).await.ok(200);
+        assert_eq!(line, &shown);
+    }
+    let some = console.get(&format!("{PATH}/export?where=payload.customer%3D2")).await;
+    assert_eq!(some.text.lines().count(), 1, "{some:?}");
+    assert_eq!(console.get(&format!("{PATH}/export")).await.wrong(422), "query");
+    console.get("queues/nowhere/dead/export?all=true").await.problem(404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_campaign_is_planned_begun_and_stopped() {
     let server = RedisServer::start();
     let console = with_letters(&server, 3).await;

@@ -233,6 +233,13 @@ async fn a_payload_that_does_not_fit_is_refused_and_its_fields_are_named() {
     let edited = send(console.ask(Method::PATCH, &format!("{PATH}/fits")).json(&edit)).await;
     assert_eq!(edited.wrong(422), "/payload/to");
     assert_eq!(console.get(&format!("{PATH}/fits")).await.ok(200)["payload"], fits["payload"]);
+    let letter = ["XADD", "sf:{default}:dead", "1-1", "type", "test", "payload", r#"{"to":7}"#];
+    server.cmd(&letter);
+    let correct = async |body: Value| {
+        send(console.ask(Method::PATCH, "queues/default/dead/1-1").json(&body)).await
+    };
+    assert_eq!(correct(json!({"payload": {"to": 8}})).await.wrong(422), "/payload/to");
+    correct(json!({"payload": {"to": "ann"}})).await.ok(200);
     let many = console.ask(Method::POST, PATH).header("content-type", "application/x-ndjson");
     let lines = format!("{unfit}\n{}\n", json!({"type": "test", "payload": {"to": "bob"}}));
     let answer = send(many.body(lines)).await;

@@ -150,6 +150,24 @@ fn letters_are_dropped_one_by_one_or_by_a_filter_with_the_name_of_the_queue() {
     assert_eq!(refused.status, 422);
     done(&mut browser, "/queues/mail/dead-drop?type=other", &[("queue", "mail")]);
     assert_eq!(json(&server, &["dead", "list", "--queue", "mail"])["total"], 0);
+    assert_eq!(audited(&server).iter().filter(|what| *what == "dead drop").count(), 2, "each is noted once");
+}
+
+#[test]
+fn a_letter_that_redis_refuses_does_not_keep_others_from_being_dropped() {
+    let server = server();
+    for nth in 2..5 {
+        let (entry, id) = (format!("170000000000{nth}-0"), format!("d-{nth}"));
+        super::scene::letter(&server, &entry, &[("id", &id), ("type", "other")]);
+    }
+    // The script stumbles over the last of these fields.
+    let fields = ["state", "dead", "dead_id", "1700000000003-0", "holds", "x"];
+    server.cmd(&[&["HSET", "sf:{mail}:job:d-3"], &fields[..]].concat());
+    let mut browser = Browser::open(&server);
+    let form = browser.get("/queues/mail/dead-drop?type=other");
+    let page = browser.send(&form, &[("queue", "mail"), ("reason", "x")]);
+    let told = page.text(".message.bad");
+    assert!(told.contains("2 dead letters were dropped") && told.contains("d-3"), "{}", page.text("main"));
 }
 
 #[test]

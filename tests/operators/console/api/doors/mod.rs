@@ -1,6 +1,7 @@
 //! Every operation comes through two doors, the command line and the HTTP API, and does the same: two queues that were prepared
 //! in the same way are then in the same state, their audits have the same notes, and the reports are equal.
 
+mod dead;
 mod gates;
 
 use std::collections::BTreeSet;
@@ -44,10 +45,15 @@ enum Prepare {
     Nothing,
     /// The operations of these cases, by the command line.
     Commands(&'static [&'static [&'static str]]),
+    /// One dead letter, [`LETTER`].
+    Letter,
 }
 
+/// A dead letter that somebody wrote by hand, of the job `order-7`.
+const LETTER: &str = "1700000000000-0";
+
 fn cases() -> Vec<Case> {
-    gates::cases()
+    [dead::cases(), gates::cases()].into_iter().flatten().collect()
 }
 
 impl Doors {
@@ -64,6 +70,11 @@ impl Doors {
                 for command in commands {
                     self.command(command, queue);
                 }
+            }
+            Prepare::Letter => {
+                let (key, letter) = (format!("sf:{{{queue}}}:dead"), ["type", "mail", "id", "order-7"]);
+                let more = ["payload", r#"{"to":"ann"}"#, "dead_reason", "fatal", "dead_error", "no"];
+                self.server.cmd(&[&["XADD", &key, LETTER], &letter[..], &more].concat());
             }
         }
     }
@@ -98,12 +109,15 @@ impl Doors {
 
 /// Replaces what differs between two queues although nothing else does: their names, entries, ids and times.
 fn comparable(value: Value, queue: &str) -> Value {
-    const FLEETING: [&str; 6] = ["_ms", "_since", "until", "at", "entry", "fingerprint"];
+    const FLEETING: [&str; 8] =
+        ["_ms", "_since", "until", "at", "entry", "fingerprint", "created", "letter"];
+    // Older programs read this key, which only the command line has beside `items`.
+    const FORMER: &str = "letters";
     match value {
         Value::String(text) => json!(text.replace(queue, "{queue}")),
         Value::Array(items) => items.into_iter().map(|item| comparable(item, queue)).collect(),
         Value::Object(fields) => {
-            let fields = fields.into_iter().map(|(name, value)| {
+            let fields = fields.into_iter().filter(|(name, _)| name != FORMER).map(|(name, value)| {
                 let is_fleeting = FLEETING.iter().any(|end| name.ends_with(end)) && !value.is_null();
                 let value = if is_fleeting { json!("…") } else { comparable(value, queue) };
                 (name, value)
