@@ -8,10 +8,13 @@ mod actor;
 mod control;
 pub mod dead;
 mod error;
+pub mod events;
 pub mod gates;
 mod list;
 mod operation;
+pub mod queues;
 mod role;
+pub mod stats;
 pub mod times;
 
 pub use actor::Actor;

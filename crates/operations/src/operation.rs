@@ -60,6 +60,14 @@ operations! {
     PAUSE = "pause", Operator, Change;
     /// Resumes what was paused.
     RESUME = "resume", Operator, Change;
+    /// Cancels the waiting and delayed jobs of a queue, and drops its dead letters.
+    QUEUES_PURGE = "queues purge", Admin, Long;
+    /// Deletes a queue with everything that it has.
+    QUEUES_DELETE = "queues delete", Admin, Long;
+    /// Shows what happened in a queue lately.
+    STATS = "stats", Viewer, None;
+    /// Lists past events of a queue.
+    EVENTS = "events", Viewer, None;
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use streamfleet::job::QueueName;
 use streamfleet_service::config::nearest;
 
 pub(super) use super::query::wrong;
@@ -111,6 +112,16 @@ impl Asked {
             let seconds = longest.as_secs();
             if duration > longest { Err(format!("it must be at most {seconds}s")) } else { Ok(duration) }
         })
+    }
+
+    /// Queues, each in a parameter of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] that names the parameter.
+    pub(super) fn queues(&mut self) -> Result<Vec<QueueName>, Problem> {
+        let names = self.many("queue").into_iter();
+        names.map(|name| name.parse::<QueueName>().map_err(|error| wrong("queue", error))).collect()
     }
 
     /// The conditions that select jobs.

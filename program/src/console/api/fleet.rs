@@ -11,11 +11,10 @@ use streamfleet::job::{BatchId, EntryId, QueueName};
 use utoipa_axum::routes;
 
 use super::failure::failed;
-use super::jobs::PageParams;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
-use super::query::QueryParams;
+use super::query::{PageParams, QueryParams};
 use crate::audit;
 use crate::batch;
 use crate::console::access::{Needs, Person, Role};
@@ -62,7 +61,7 @@ async fn list_audit(
     QueryParams(wanted): QueryParams<PageParams>,
 ) -> Result<Json<Value>, Problem> {
     let (queue, after) = (place.queue(&site)?, wanted.after::<EntryId>()?);
-    let page = audit::of_queue(&queue, after, wanted.limit).await.map_err(failed)?;
+    let page = audit::of_queue(&queue, after, wanted.limit()).await.map_err(failed)?;
     if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }

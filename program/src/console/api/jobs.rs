@@ -1,26 +1,23 @@
 //! Lists of jobs, with the filters of the command `jobs`.
 
-use std::fmt::Display;
-use std::str::FromStr;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use indicatif::ProgressBar;
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use streamfleet::Shutdown;
 use streamfleet::job::{QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
 use utoipa_axum::routes;
 
-use super::asked::Conditions;
+use super::asked::{Asked, Conditions, wrong};
 use super::desk::{Work, within};
 use super::failure::failed;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
-use super::query::{self, QueryParams, USUAL, page_size, wrong};
+pub(super) use super::query::PageParams;
 use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -38,17 +35,17 @@ pub(super) fn routes() -> Routes {
 }
 
 /// The conditions that select jobs.
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
-#[serde(default)]
+#[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
 pub(super) struct FilterParams {
     /// Only jobs of this type, or with `mail.*` of all types that begin like this.
     r#type: Option<String>,
     /// Only jobs whose payload or header fulfils a condition, such as `payload.customer=9`, `payload.total>100` or `h.tenant=9`.
     /// May be repeated.
-    r#where: Vec<String>,
+    r#where: Option<Vec<String>>,
     /// Only jobs with this header, such as `tenant=9`. May be repeated.
-    header: Vec<String>,
+    header: Option<Vec<String>>,
     /// Only jobs whose payload or error contains this text.
     text: Option<String>,
     /// Only jobs whose last error contains this text.
@@ -69,129 +66,43 @@ pub(super) struct FilterParams {
     group: Option<String>,
 }
 
-impl FilterParams {
-    /// Reads the conditions.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem`] that names the parameter.
-    pub(super) fn conditions(&self) -> Result<Conditions, Problem> {
-        let about_jobs = [
-            ("type", self.r#type.as_slice()),
-            ("where", self.r#where.as_slice()),
-            ("header", self.header.as_slice()),
-            ("text", self.text.as_slice()),
-            ("error", self.error.as_slice()),
-            ("id_prefix", self.id_prefix.as_slice()),
-            ("since", self.since.as_slice()),
-            ("until", self.until.as_slice()),
-            ("older_than", self.older_than.as_slice()),
-        ];
-        let about_letters = [
-            ("reason", self.reason.as_slice()),
-            ("kind", self.kind.as_slice()),
-            ("group", self.group.as_slice()),
-        ];
-        let mut conditions = Conditions::default();
-        for (name, values) in about_jobs {
-            for value in values {
-                conditions.jobs.set(name, value).map_err(|why| wrong(name, why))?;
-            }
-        }
-        for (name, values) in about_letters {
-            for value in values {
-                conditions.letters.set(name, value).map_err(|why| wrong(name, why))?;
-            }
-        }
-        Ok(conditions)
-    }
-}
-
-/// Which page of a list.
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(default)]
+#[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct PageParams {
-    /// The most items of the page: 50 unless told otherwise. Only a page of ended jobs, or of jobs in waiting lists
-    /// of gates, may have more: the scans that find them return portions of some hundred.
-    #[serde(deserialize_with = "limit")]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    pub(super) limit: u64,
-    /// The `next` of an earlier page.
-    after: Option<String>,
-}
-
-fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    query::by(from, page_size)
-}
-
-impl Default for PageParams {
-    fn default() -> Self {
-        Self { limit: USUAL, after: None }
-    }
-}
-
-impl PageParams {
-    /// Where the page begins.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem`] that names the parameter.
-    pub(super) fn after<T: FromStr<Err: Display>>(&self) -> Result<Option<T>, Problem> {
-        let after = self.after.as_deref().map(str::parse::<T>).transpose();
-        after.map_err(|error| wrong("after", error))
-    }
-}
-
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
-#[serde(default)]
-#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
 struct StateParams {
     /// Only jobs in these states, separated by commas: waiting, running, scheduled, retrying, dead, done, cancelled. Default: all
     /// but the last two. Of these, only jobs with a record are found, by a scan of all keys of the server.
     state: Option<String>,
     /// Only running jobs, the longest first.
-    running: bool,
+    running: Option<bool>,
 }
 
-/// Which queues a list is about.
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
-#[serde(default)]
+#[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct QueuesParams {
+#[expect(dead_code, reason = "it only describes parameters")]
+struct QueueParams {
     /// Only this queue; may be repeated.
-    #[serde(deserialize_with = "query::each_parsed")]
-    #[param(value_type = Vec<String>)]
-    queue: Vec<QueueName>,
+    queue: Option<Vec<String>>,
 }
-
-impl QueuesParams {
-    /// Whether the list is about this queue.
-    pub(super) fn has(&self, name: &QueueName) -> bool {
-        self.queue.is_empty() || self.queue.contains(name)
-    }
-}
-
-/// Which jobs a search is about.
-type SearchParams = (StateParams, FilterParams, PageParams);
 
 /// Finds jobs in all queues.
 ///
 /// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
-    params(QueuesParams, StateParams, FilterParams, PageParams),
+    params(QueueParams, StateParams, FilterParams, PageParams),
     responses((status = 200, description = "A page of jobs", body = Page)))]
 async fn list_jobs(
     State(site): State<Site>,
     person: Person,
-    QueryParams((wanted, params)): QueryParams<(QueuesParams, SearchParams)>,
+    mut asked: Asked,
 ) -> Result<Json<Value>, Problem> {
-    for queue in &wanted.queue {
+    let wanted = asked.queues()?;
+    for queue in &wanted {
         person.check(Role::Viewer, Some(queue))?;
     }
     let mut names = names::visible(&site, &person).await?.queues;
-    names.retain(|name| wanted.has(name));
-    search(&site, &person, params, names).await
+    names.retain(|name| wanted.is_empty() || wanted.contains(name));
+    search(&site, &person, asked, names).await
 }
 
 /// Finds jobs in one queue.
@@ -204,23 +115,26 @@ async fn list_queue_jobs(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    QueryParams(params): QueryParams<SearchParams>,
+    asked: Asked,
 ) -> Result<Json<Value>, Problem> {
     let queue = place.get::<QueueName>("queue")?;
     names::must_have(&site, &queue).await?;
-    search(&site, &person, params, vec![queue]).await
+    search(&site, &person, asked, vec![queue]).await
 }
 
 async fn search(
     site: &Site,
     person: &Person,
-    (StateParams { state, running }, filter, page): SearchParams,
+    mut asked: Asked,
     names: Vec<QueueName>,
 ) -> Result<Json<Value>, Problem> {
-    let after = page.after::<Start>()?;
-    let conditions = filter.conditions()?;
+    let (limit, running) = (asked.limit()?, asked.flag("running")?);
+    let after = asked.one("after", str::parse::<Start>)?;
+    let states = asked.many("state").join(",");
+    let conditions = asked.conditions()?;
+    asked.end()?;
     View::of(person, site).check(&conditions)?;
-    let states = states_of(state.as_deref().unwrap_or_default(), running, &conditions)?;
+    let states = states_of(&states, running, &conditions)?;
     let filter = filter_of(&conditions, site.mask(), "query")?;
     if running && after.is_some() {
         return Err(wrong("after", "the longest running jobs have only one page"));
@@ -228,7 +142,7 @@ async fn search(
     if let Some(start) = after.as_ref().filter(|start| !names.contains(&start.queue)) {
         return Err(wrong("after", format!("it names the queue {}, which is not listed", start.queue)));
     }
-    let search = Search { names, states, filter, running, limit: page.limit, after };
+    let search = Search { names, states, filter, running, limit, after };
     View::of(person, site).json(&found(site, &search).await?)
 }
 

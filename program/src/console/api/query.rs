@@ -14,6 +14,7 @@ use axum::routing::MethodRouter;
 use serde::de::value::{SeqDeserializer, StrDeserializer};
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use streamfleet::job::QueueName;
 use streamfleet_service::config::nearest;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{ParameterIn, PathItem};
@@ -42,6 +43,59 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         read(parts.uri.query().unwrap_or_default()).map(Self)
     }
+}
+
+/// Which queues a list is about.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct QueuesParams {
+    /// Only this queue; may be repeated.
+    #[serde(deserialize_with = "each_parsed")]
+    #[param(value_type = Vec<String>)]
+    queue: Vec<QueueName>,
+}
+
+impl QueuesParams {
+    /// Whether the list is about this queue.
+    pub(super) fn has(&self, name: &QueueName) -> bool {
+        self.queue.is_empty() || self.queue.contains(name)
+    }
+}
+
+/// Which page of a list.
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PageParams {
+    /// The most items of the page: 50 unless told otherwise. Only a page of ended jobs, or of jobs in waiting lists
+    /// of gates, may have more: the scans that find them return portions of some hundred.
+    #[serde(deserialize_with = "limit")]
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<u64>,
+    /// The `next` of an earlier page.
+    after: Option<String>,
+}
+
+impl PageParams {
+    /// How many items the page may have.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit.unwrap_or(USUAL)
+    }
+
+    /// Where the page begins.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] that names the parameter.
+    pub(super) fn after<T: FromStr<Err: Display>>(&self) -> Result<Option<T>, Problem> {
+        let after = self.after.as_deref().map(str::parse::<T>).transpose();
+        after.map_err(|error| wrong("after", error))
+    }
+}
+
+fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    by(from, page_size).map(Some)
 }
 
 /// Why a change is made whose request has no body.
@@ -80,15 +134,8 @@ pub(super) fn by<'de, D: Deserializer<'de>, T, E: Display>(
     rule(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
-/// Reads a parameter by the rule of its type.
-pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    from: D,
-) -> Result<Option<T>, D::Error> {
-    by(from, str::parse).map(Some)
-}
-
-/// Reads a parameter that may be given several times by the rule of its type.
-pub(super) fn each_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+/// Reads a parameter that may be given several times, by the rule of its type.
+fn each_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
@@ -101,7 +148,7 @@ pub(super) fn each_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
 ///
 /// Says what a valid text looks like.
 pub(super) fn page_size(text: &str) -> Result<u64, String> {
-    let size = text.parse().ok().filter(|size| (1..=MOST).contains(size));
+    let size = text.parse::<u64>().ok().filter(|size| (1..=MOST).contains(size));
     size.ok_or_else(|| format!("it must be a number from 1 to {MOST}"))
 }
 
@@ -272,33 +319,24 @@ impl<'de> Deserializer<'de> for Values<'_> {
 
 #[cfg(test)]
 mod tests {
-    use streamfleet::job::QueueName;
-
     use super::*;
 
     #[derive(Debug, Default, PartialEq, Deserialize)]
     #[serde(default)]
     struct Page {
-        #[serde(deserialize_with = "parsed")]
+        #[serde(deserialize_with = "limit")]
         limit: Option<u64>,
         all: bool,
         r#type: Option<String>,
     }
 
-    #[derive(Debug, Default, PartialEq, Deserialize)]
-    #[serde(default)]
-    struct Queues {
-        #[serde(deserialize_with = "each_parsed")]
-        queue: Vec<QueueName>,
-    }
-
     #[test]
     fn each_struct_takes_the_parameters_of_its_fields() {
         let query = "queue=mail&limit=7&all&queue=shop&type=a%2Fb";
-        let (page, queues): (Page, Queues) = read(query).unwrap();
+        let (page, queues): (Page, QueuesParams) = read(query).unwrap();
         assert_eq!(page, Page { limit: Some(7), all: true, r#type: Some("a/b".to_owned()) });
         assert_eq!(queues.queue, ["mail", "shop"].map(|name| name.parse::<QueueName>().unwrap()));
-        assert_eq!(read::<(Page, Queues)>("").unwrap(), <(Page, Queues)>::default());
+        assert_eq!(read::<Page>("").unwrap(), Page::default());
     }
 
     #[test]
@@ -310,7 +348,9 @@ mod tests {
         ] {
             assert!(read::<Page>(query).unwrap_err().detail().starts_with(at), "{query}");
         }
-        assert!(read::<Queues>("queue=a&queue=A").unwrap_err().detail().starts_with("query.queue: "));
+        let refused = read::<PageParams>("limit=501").unwrap_err();
+        assert!(refused.detail().starts_with("query.limit: it must be a number"), "{}", refused.detail());
+        assert!(read::<QueuesParams>("queue=a&queue=A").unwrap_err().detail().starts_with("query.queue: "));
     }
 
     #[test]

@@ -8,11 +8,10 @@ use utoipa_axum::routes;
 
 use super::desk::Work;
 use super::failure::redis;
-use super::jobs::QueuesParams;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
-use super::query::QueryParams;
+use super::query::{QueryParams, QueuesParams};
 use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
