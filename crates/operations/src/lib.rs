@@ -15,6 +15,7 @@ mod operation;
 pub mod queues;
 mod role;
 pub mod stats;
+pub mod submit;
 pub mod times;
 
 pub use actor::Actor;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use hyper::Method;
 use serde_json::{Value, json};
-use streamfleet_operations::{Effect, OPERATIONS, Operation};
+use streamfleet_operations::{OPERATIONS, Operation};
 
 use super::client::{Console, send, values};
 use harness::desk;
@@ -172,6 +172,6 @@ async fn both_doors_do_the_same() {
         let states = join_all(states).await;
         assert_eq!(states[0], states[1], "{name}: the state");
         let is_noted = noted(&states[0]).iter().any(|what| what == name);
-        assert_eq!(is_noted, case.operation.effect != Effect::None, "{name}: the audit");
+        assert_eq!(is_noted, case.operation.effect.is_noted(), "{name}: the audit");
     }
 }

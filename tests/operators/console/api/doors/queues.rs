@@ -1,8 +1,8 @@
-//! Queues as a whole through both doors: what happened in them, emptying and deleting them.
+//! Queues through both doors: submitting jobs to them, what happened in them, emptying and deleting them.
 
 use hyper::Method;
 use serde_json::{Value, json};
-use streamfleet_operations::{EVENTS, Operation, QUEUES_DELETE, QUEUES_PURGE, STATS};
+use streamfleet_operations::{ENQUEUE, EVENTS, Operation, QUEUES_DELETE, QUEUES_PURGE, STATS};
 
 use super::{Case, Prepare, WHO};
 
@@ -21,6 +21,14 @@ pub(super) fn cases() -> Vec<Case> {
         look(&STATS, &["stats", "{queue}"], "queues/{queue}/stats"),
         look(&STATS, &["stats", "{queue}", "--types"], "queues/{queue}/stats/types"),
         look(&EVENTS, &["events", "--queue", "{queue}"], "queues/{queue}/events/past"),
+        Case {
+            operation: &ENQUEUE,
+            prepare: Prepare::Nothing,
+            command: &["enqueue", "mail", r#"{"to":"ann"}"#, "--id", "one", "--queue", "{queue}"],
+            method: Method::POST,
+            path: "queues/{queue}/jobs",
+            body: json!({"type": "mail", "payload": {"to": "ann"}, "id": "one"}),
+        },
         Case {
             operation: &QUEUES_PURGE,
             prepare: Prepare::Commands(&[WAITING, DELAYED]),
