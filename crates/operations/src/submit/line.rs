@@ -180,11 +180,7 @@ impl Length {
 /// # Errors
 ///
 /// If the line is not a valid job; the error names the key.
-pub fn parse(
-    text: &[u8],
-    max_payload: usize,
-    now: Timestamp,
-) -> Result<(JobType, Submission), Invalid> {
+pub fn parse(text: &[u8], max_payload: usize, now: Timestamp) -> Result<(JobType, Submission), Invalid> {
     let draft = read_draft(text, now)?;
     let job_type = draft.job_type.parse().map_err(|error: InvalidName| Invalid::key("type", error))?;
     let submission = draft.submission(max_payload).map_err(|error| Invalid::job(&error))?;

@@ -71,11 +71,7 @@ async fn list_audit(
 /// Shows the progress of a batch, and what it waits for.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/batches/{batch}", tag = "jobs",
     responses((status = 200, description = "The batch", body = batch::Report)))]
-async fn get_batch(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-) -> Result<Json<Value>, Problem> {
+async fn get_batch(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
     let (queue, name) = (place.queue(&site)?, place.get::<BatchId>("batch")?);
     let batch = batch::look_up(&queue, &name).await.map_err(failed)?;
     let none = || {

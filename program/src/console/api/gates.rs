@@ -34,11 +34,7 @@ type GateList = List<Gate>;
 /// A rule for each value of a field is followed by those of its values for which jobs wait, at most 200.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/gates", tag = "gates",
     responses((status = 200, description = "The gates", body = GateList)))]
-async fn list_gates(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-) -> Result<Json<Value>, Problem> {
+async fn list_gates(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
     let queue = place.queue(&site)?;
     let (page, _) = gates::list(&queue).await?;
     if page.items.is_empty() {

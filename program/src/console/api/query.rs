@@ -135,9 +135,7 @@ pub(super) fn by<'de, D: Deserializer<'de>, T, E: Display>(
 }
 
 /// Reads a parameter that may be given several times, by the rule of its type.
-fn each_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    from: D,
-) -> Result<Vec<T>, D::Error> {
+fn each_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Result<Vec<T>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
     texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
 }

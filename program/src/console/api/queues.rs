@@ -104,11 +104,7 @@ async fn get_queue(
 /// Lists the types that the live workers of a queue know, and those that none of them knows.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/types", tag = "queues",
     responses((status = 200, description = "The types", body = TypeList)))]
-async fn list_types(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-) -> Result<Json<Value>, Problem> {
+async fn list_types(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
     let _permit = site.desk().begin(Work::Search)?;
     let queue = place.queue(&site)?;
     let known = queue.known_types().await.map_err(redis("failed to ask which types are known"))?;
