@@ -1,9 +1,12 @@
 //! Assembles a process of the fleet (handlers, worker, maintenance), runs it, and stops its parts in order.
 
+mod config;
 mod ending;
 mod name;
 mod origin;
 mod pools;
+mod reproduce;
+mod version;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +14,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+pub use self::config::Config;
 use self::pools::Pools;
+use self::version::warn_of_version;
 use crate::autoscale::Autoscale;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
@@ -21,7 +26,7 @@ use crate::health::Probe;
 use crate::hooks::{self, Dispatch, ErasedHook, Hook};
 #[cfg(feature = "testing")]
 use crate::job::QueueName;
-use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, type_of};
+use crate::job::{ConsumerName, InvalidName, Job, JobType, Policy, jittered, type_of};
 use crate::maintenance;
 use crate::recycle::Recycler;
 use crate::reload::Reload;
@@ -29,42 +34,6 @@ use crate::shutdown::Shutdown;
 use crate::statistics::{self, Counter};
 use crate::traces::Tracer;
 use crate::worker::{self, Handler, Middleware, Registry, Served, Steps, Worker};
-
-/// The configuration of one process of the fleet.
-///
-/// ```
-/// # fn example() -> Result<(), streamfleet::job::InvalidName> {
-/// use std::time::Duration;
-///
-/// use streamfleet::FleetConfig;
-/// use streamfleet::worker::{Config, QueueConfig};
-///
-/// let mail = QueueConfig::default().concurrency(8).max_depth(100_000);
-/// let worker = Config::default().lease(Duration::from_secs(30)).queues([("mail".parse()?, mail)]);
-/// let config = FleetConfig::default().redis("redis://redis.internal:6379").worker(worker);
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Config {
-    /// How to connect to Redis.
-    pub redis: broker::Config,
-    /// How the worker runs jobs.
-    pub worker: worker::Config,
-    /// Who is notified about jobs.
-    pub events: hooks::Config,
-}
-
-impl Config {
-    setters! {
-        /// Sets how to connect to Redis: to an address, such as `redis://127.0.0.1:6379`, or with a [`RedisConfig`](crate::RedisConfig).
-        redis: impl Into<broker::Config> => redis.into();
-        /// Sets how the worker runs jobs.
-        worker: worker::Config;
-        /// Sets who is notified about jobs.
-        events: hooks::Config;
-    }
-}
 
 /// Assembles a process of the fleet.
 ///
@@ -133,17 +102,18 @@ impl Fleet {
         &self.consumer
     }
 
-    /// Works until `shutdown` is requested or a bound of [`worker::Recycle`] is reached, then stops gracefully. If
-    /// Redis cannot be reached yet, waits for it, and says so in the log, or on standard error if there is no log.
+    /// Works until `shutdown` is requested, the worker has reached its `max_jobs`, `max_lifetime` or `max_rss`, or an operator ends
+    /// it; then stops gracefully. If Redis cannot be reached yet, waits for it, and says so in the log, or on standard error if
+    /// there is no log.
     ///
     /// # Errors
     ///
-    /// [`RedisError::Address`](crate::RedisError::Address) if the address or a bound is unusable, or the program of a pool
-    /// does not serve a type of the pool, because waiting cannot fix that.
+    /// [`RedisError::Address`](crate::RedisError::Address) if the address is unusable, a value of the configuration or of a policy
+    /// is out of its bounds, or the program of a pool does not serve a type of the pool, because waiting cannot fix that.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), broker::Error> {
-        // Before the first contact with Redis, so that an unusable bound is reported at once.
-        self.registry.check().map_err(broker::Error::Address)?;
-        let recycler = Recycler::new(self.config.worker.recycle).map_err(broker::Error::Address)?;
+        // Before the first contact with Redis, so that an unusable value is reported at once.
+        self.check()?;
+        let recycler = Recycler::new(&self.config.worker).map_err(broker::Error::Address)?;
         let (dispatch, events) =
             Dispatch::new(&self.config.events, &self.hooks, &self.events, &self.consumer);
         let counter = Counter::new(self.config.worker.queues.keys(), &self.registry.types());
@@ -154,7 +124,7 @@ impl Fleet {
             pools.stop().await;
             return Ok(());
         };
-        let recycler = recycler.with_quota(worker.quota());
+        let recycler = recycler.of_worker(worker.quota(), worker.duty());
         warn_of_version(&worker).await;
         self.probe.set_working(worker.broker(), worker.liveness().clone(), worker.queue_health());
         self.scale.started(worker.queues());
@@ -204,6 +174,13 @@ impl Fleet {
         refusal.map_or(Ok(()), |why| Err(broker::Error::Address(why)))
     }
 
+    /// Refuses values that are out of their bounds.
+    fn check(&self) -> Result<(), broker::Error> {
+        let wrong = self.config.check().into_iter().chain(self.registry.check());
+        let wrong: Vec<String> = wrong.map(|wrong| wrong.to_string()).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(broker::Error::Address(wrong.join("; "))) }
+    }
+
     /// Returns what the maintenance of a queue that this process has joined needs.
     fn maintenance(
         &self,
@@ -219,7 +196,7 @@ impl Fleet {
             tracking: config.queue(queue.name()).tracking,
             retention: config.retention_of(queue.name()),
             letters: config.letters_of(queue.name()),
-            archive: config.archive.as_ref().map(|archive| archive_of(archive, &queue)),
+            archive: archive_of(&config.archive, &queue),
             unroutable_after: config.unroutable_after,
             cron: own.cloned().collect(),
             broker: worker.broker().clone(),
@@ -272,7 +249,7 @@ impl Fleet {
                 self.warn_without_logs(&error);
             }
             tokio::select! {
-                () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+                () = tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random())) => {}
                 () = shutdown.requested() => return Ok(None),
             }
             pause = (pause * 2).min(Duration::from_secs(5));
@@ -302,25 +279,10 @@ impl Fleet {
     }
 }
 
-/// Logs an error if the server is older than the oldest supported version. A server that hides its version passes.
-async fn warn_of_version(worker: &Worker) {
-    let Some(queue) = worker.queues().into_iter().next() else { return };
-    let asked = tokio::time::timeout(Duration::from_secs(2), queue.server()).await;
-    let Ok(Ok(server)) = asked else { return };
-    if let (Some((name, version)), Some(least)) = (server.product(), server.least_version()) {
-        tracing::error!(
-            server = name,
-            version,
-            least,
-            "this server is too old: it does not report which pending entries were deleted or how many entries a stream has had, so lost jobs go unnoticed"
-        );
-    }
-}
-
-/// Returns where a queue's letters go.
-fn archive_of(archive: &worker::DeadArchive, queue: &broker::Queue) -> maintenance::Archive {
+/// Returns where a queue's letters go, if anywhere.
+fn archive_of(archive: &worker::DeadArchive, queue: &broker::Queue) -> Option<maintenance::Archive> {
     let rotation = (archive.rotate_size, archive.rotate_after);
-    maintenance::Archive::new(queue.name().clone(), archive.folder.clone(), rotation)
+    Some(maintenance::Archive::new(queue.name().clone(), archive.folder.clone()?, rotation))
 }
 
 /// Converts a connection's reading to an event.

@@ -18,14 +18,14 @@
 pub use streamfleet_domain::job::{
     Backoff, BatchId, Breaker, Burial, ChainedJob, Closed, ConsumerName, CronName, DeadReason, Decision,
     Deferral, Encoding, End, EntryId, Envelope, ErrorRules, Failure, FailureKind, FairShare, FollowUps,
-    Former, GateName, InvalidLimit, InvalidName, InvalidPayload, Job, JobId, JobSpec, JobType, KeyLimit,
-    Lane, Ledger, Life, Limits, Malformed, Namespace, Next, Outcome, Parking, PayloadProblem, Plan,
-    PlanError, PlannedStep, Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, RuleAction, Rules,
-    Settlement, SinkName, Standing, State, StepError, StepKind, StepLimits, StepName, StepRecord, StepState,
-    Timestamp, TraceContext, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
+    Former, GateName, InvalidLimit, InvalidName, InvalidPayload, Job, JobId, JobSpec, JobType, Lane, Ledger,
+    Life, Limits, Malformed, Namespace, Next, OutOfBounds, Outcome, Parking, PayloadProblem, Plan, PlanError,
+    PlannedStep, Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, RuleAction, Rules, Settlement,
+    SinkName, Standing, State, StepError, StepKind, StepLimits, StepName, StepRecord, StepState, Timestamp,
+    TraceContext, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
 };
 pub(crate) use streamfleet_domain::job::{
-    ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, campaign, cut, distribution,
-    duration, end_step, fingerprint, incident, nearest, number, payload, settle, settle_unserved, size,
-    type_of, weight,
+    ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, bounds, cut, distribution, duration,
+    end_step, fingerprint, incident, jittered, nearest, number, payload, settle, settle_unserved, size, task,
+    telling_line, type_of, weight, written_limits,
 };

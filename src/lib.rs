@@ -75,6 +75,9 @@
 extern crate streamfleet_domain;
 
 mod autoscale;
+mod batcher;
+#[doc(hidden)]
+pub mod chore;
 pub mod cron;
 pub mod dev_server;
 pub mod event;
@@ -86,6 +89,8 @@ pub mod hooks;
 #[doc(hidden)]
 pub mod http_client;
 pub mod job;
+#[doc(hidden)]
+pub mod leadership;
 mod maintenance;
 pub mod producer;
 mod recycle;

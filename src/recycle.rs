@@ -1,5 +1,6 @@
-//! Decides when a process is recycled: after a number of attempts, after a lifetime, or above an amount of memory. It
-//! never ends anything itself. The fleet stops as it does on a signal, and the process's supervisor starts a fresh one.
+//! Decides when a process is recycled: after a number of attempts, after a lifetime, above an amount of memory, or once it
+//! is drained, if an operator asked for that. It never ends anything itself. The fleet stops as it does on a signal, and the
+//! process's supervisor starts a fresh one.
 
 use std::fmt;
 use std::future::pending;
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::health::Probe;
-use crate::worker::{Quota, Recycle};
+use crate::job::jittered;
+use crate::worker::{Config, Duty, Quota};
 
 /// How often the process's memory is measured.
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -22,8 +24,10 @@ const JITTER: f64 = 0.1;
 
 /// Waits until this process is due for recycling.
 pub(crate) struct Recycler {
-    bounds: Recycle,
+    max_lifetime: Option<Duration>,
+    max_rss: Option<u64>,
     quota: Option<Arc<Quota>>,
+    duty: Option<Arc<Duty>>,
 }
 
 /// Why a process is recycled.
@@ -35,6 +39,8 @@ pub(crate) enum Reason {
     Lifetime(Duration),
     /// It uses `rss` bytes of memory and may use `most`.
     Memory { rss: u64, most: u64 },
+    /// An operator asked it to drain and end.
+    Drained,
 }
 
 impl fmt::Display for Reason {
@@ -52,6 +58,7 @@ impl fmt::Display for Reason {
                     mib(*most)
                 )
             }
+            Self::Drained => out.write_str("drained, as an operator asked"),
         }
     }
 }
@@ -62,8 +69,9 @@ impl Recycler {
     /// # Errors
     ///
     /// Returns the reason as text: the process's memory cannot be read, or exceeds its bound before the first job.
-    pub(crate) fn new(bounds: Recycle) -> Result<Self, String> {
-        if let Some(most) = bounds.max_rss {
+    pub(crate) fn new(config: &Config) -> Result<Self, String> {
+        let Config { max_lifetime, max_rss, .. } = *config;
+        if let Some(most) = max_rss {
             let rss = resident().map_err(|error| {
                 format!("worker.max_rss needs {STATM}, which only Linux provides: {error}")
             })?;
@@ -74,13 +82,13 @@ impl Recycler {
                 ));
             }
         }
-        Ok(Self { bounds, quota: None })
+        Ok(Self { max_lifetime, max_rss, quota: None, duty: None })
     }
 
-    /// Counts the attempts of a worker that has started. It may already use too much memory: then it is due, because it may
-    /// have taken jobs.
-    pub(crate) fn with_quota(self, quota: Option<Arc<Quota>>) -> Self {
-        Self { quota, ..self }
+    /// Counts the attempts of a worker that has started, and watches what people ask of it. It may already use too much
+    /// memory: then it is due, because it may have taken jobs.
+    pub(crate) fn of_worker(self, quota: Option<Arc<Quota>>, duty: Arc<Duty>) -> Self {
+        Self { quota, duty: Some(duty), ..self }
     }
 
     /// Waits until the process is due and in contact with Redis, so that the results of its jobs are not lost when it
@@ -89,8 +97,9 @@ impl Recycler {
         let reason = tokio::select! {
             biased;
             reason = spent(self.quota.as_deref()) => reason,
-            reason = aged(self.bounds.max_lifetime) => reason,
-            reason = grown(self.bounds.max_rss) => reason,
+            reason = drained(self.duty.as_deref()) => reason,
+            reason = aged(self.max_lifetime) => reason,
+            reason = grown(self.max_rss) => reason,
         };
         while !probe.in_touch() {
             tokio::time::sleep(IN_TOUCH_EVERY).await;
@@ -105,9 +114,15 @@ async fn spent(quota: Option<&Quota>) -> Reason {
     Reason::Jobs(quota.most())
 }
 
+async fn drained(duty: Option<&Duty>) -> Reason {
+    let Some(duty) = duty else { return pending().await };
+    duty.ended().await;
+    Reason::Drained
+}
+
 async fn aged(most: Option<Duration>) -> Reason {
     let Some(most) = most else { return pending().await };
-    let lifetime = shortened(most, rand::random());
+    let lifetime = jittered(most, 1.0 - JITTER..1.0, rand::random());
     tokio::time::sleep(lifetime).await;
     Reason::Lifetime(lifetime)
 }
@@ -122,11 +137,6 @@ async fn grown(most: Option<u64>) -> Reason {
             Err(error) => tracing::warn!(%error, "failed to read the memory of this process"),
         }
     }
-}
-
-/// Returns `lifetime` minus up to a tenth of it. `roll` is a random number in 0..1.
-fn shortened(lifetime: Duration, roll: f64) -> Duration {
-    lifetime.mul_f64(1.0 - JITTER * roll)
 }
 
 const STATM: &str = "/proc/self/statm";
@@ -150,7 +160,6 @@ fn mib(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn the_memory_of_this_process_is_read_in_bytes() {
@@ -162,25 +171,16 @@ mod tests {
 
     #[test]
     fn a_bound_that_is_exceeded_before_the_first_job_is_refused() {
-        let bounds = Recycle { max_rss: Some(1024 * 1024), ..Recycle::default() };
-        let error = Recycler::new(bounds).err().unwrap();
+        let error = Recycler::new(&Config::default().max_rss(1024 * 1024)).err().unwrap();
         assert!(error.starts_with("worker.max_rss is 1 MiB, but this process already uses "), "{error}");
-        assert!(Recycler::new(Recycle::default()).is_ok());
+        assert!(Recycler::new(&Config::default()).is_ok());
     }
 
     #[tokio::test]
     async fn without_bounds_a_process_is_never_due() {
-        let recycler = Recycler::new(Recycle::default()).unwrap();
+        let recycler = Recycler::new(&Config::default()).unwrap();
         let probe = Probe::default();
         let mut due = std::pin::pin!(recycler.due(&probe));
         assert!(futures_util::poll!(&mut due).is_pending());
-    }
-
-    proptest! {
-        #[test]
-        fn a_lifetime_loses_at_most_a_tenth_and_never_grows(ms in 1_u64..1_000_000_000, roll in 0.0_f64..1.0) {
-            let (whole, lived) = (Duration::from_millis(ms), shortened(Duration::from_millis(ms), roll));
-            prop_assert!(lived <= whole && lived >= whole.mul_f64(0.899), "{:?} of {:?}", lived, whole);
-        }
     }
 }

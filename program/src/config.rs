@@ -66,14 +66,17 @@ pub(super) fn check(
     without_pools: bool,
     output: Output,
 ) -> anyhow::Result<Exit> {
-    let (mut unused, mut strange) = (Vec::new(), Vec::new());
+    let (mut unused, mut other) = (Vec::new(), Vec::new());
     let (problems, remarks) = match read {
         Err(invalid) => (invalid.problems, Vec::new()),
         Ok(effective) => {
             let mut found = effective.fleet().err().map_or_else(Vec::new, |invalid| invalid.problems);
             found.extend(effective.alerts().err().into_iter().flat_map(|invalid| invalid.problems));
             found.extend(console::problem_with_accounts(&effective));
-            strange.extend(strange_types(&effective.config));
+            other.extend(strange_types(&effective.config));
+            if effective.config.types.is_empty() {
+                other.push("types: there are none: a worker would refuse to start".to_owned());
+            }
             let missing = effective.missing_programs();
             if missing.is_empty() && !without_pools && !effective.config.pool_names().is_empty() {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -88,7 +91,7 @@ pub(super) fn check(
     for remark in &remarks {
         print_stderr(&format!("{remark}: a worker would refuse to start"));
     }
-    for remark in &strange {
+    for remark in &other {
         print_stderr(remark);
     }
     for remark in &unused {

@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if effective.config.types.is_empty() {
         let mut demo = TypeSection::default();
         demo.handler = Some(handlers::Config::Noop);
-        demo.tracking = Some(Tracking::All);
+        demo.policy.tracking = Some(Tracking::All);
         effective.config.types.insert(DEMO.parse()?, demo);
     }
     // Nothing would restart the worker, and the server would stop with it.

@@ -1,4 +1,5 @@
-//! The arguments that select jobs and dead letters, for every command that has them.
+//! The conditions that select jobs and dead letters: as arguments of every command that has them, and by their names in requests and
+//! in the addresses of pages.
 
 use std::time::Duration;
 
@@ -68,25 +69,72 @@ const KINDS: [&str; 9] =
 /// What `set` answers about a condition that is given twice.
 const ONCE: &str = "it must be given only once";
 
-impl FilterArgs {
-    /// The names that [`FilterArgs::set`] knows.
-    pub(crate) const NAMES: [&str; 9] =
+/// The conditions of a request or of an address, each added by its name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Conditions {
+    pub(crate) jobs: FilterArgs,
+    pub(crate) letters: LetterArgs,
+}
+
+impl Conditions {
+    /// The names of conditions about jobs.
+    const OF_JOBS: [&str; 9] =
         ["type", "where", "header", "text", "error", "id_prefix", "since", "until", "older_than"];
 
-    /// Adds the condition of this name.
+    /// The names of conditions that only dead letters fulfil.
+    pub(crate) const OF_LETTERS: [&str; 3] = ["reason", "kind", "group"];
+
+    /// The names of conditions that tell what payloads, headers or errors contain.
+    pub(crate) const PRIVATE: [&str; 4] = ["where", "header", "text", "error"];
+
+    /// All names.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        Self::OF_JOBS.into_iter().chain(Self::OF_LETTERS)
+    }
+
+    /// Adds the condition of this name. Programs have no clock that shows times, so a time has a zone.
     ///
     /// # Errors
     ///
     /// Says what is wrong with the value.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if Self::OF_LETTERS.contains(&name) {
+            self.letters.set(name, value)
+        } else {
+            self.jobs.set(name, value)
+        }
+    }
+
+    /// The first of the conditions that tell what payloads, headers or errors contain, if there is one.
+    pub(crate) fn private(&self) -> Option<&'static str> {
+        let is_given = [
+            !self.jobs.conditions.is_empty(),
+            !self.jobs.headers.is_empty(),
+            self.jobs.text.is_some(),
+            self.jobs.error.is_some(),
+        ];
+        Self::PRIVATE.into_iter().zip(is_given).find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// Converts the conditions.
+    ///
+    /// # Errors
+    ///
+    /// [`Wrong`] if a condition is empty or not valid, or there are too many.
+    pub(crate) fn filter(&self) -> Result<Filter, Wrong> {
+        self.letters.add_to(self.jobs.filter(&Clock::utc())?)
+    }
+}
+
+impl FilterArgs {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "type" => put(&mut self.job_type, value.to_owned()),
             "text" => put(&mut self.text, value.to_owned()),
             "error" => put(&mut self.error, value.to_owned()),
             "id_prefix" => put(&mut self.id_prefix, value.to_owned()),
-            // Programs have no clock that shows times.
-            "since" => put(&mut self.since, Bound::At(Moment::At(times::instant(value)?))),
-            "until" => put(&mut self.until, Bound::At(Moment::At(times::instant(value)?))),
+            "since" => put(&mut self.since, zoned(value)?),
+            "until" => put(&mut self.until, zoned(value)?),
             "older_than" => put(&mut self.older_than, times::duration(value)?),
             "where" => {
                 self.conditions.push(value.to_owned());
@@ -98,17 +146,6 @@ impl FilterArgs {
             }
             _ => Err("there is no such condition".to_owned()),
         }
-    }
-
-    /// The condition that looks into payloads, headers or errors, if there is one.
-    pub(crate) fn prying(&self) -> Option<&'static str> {
-        let conditions = [
-            ("where", !self.conditions.is_empty()),
-            ("header", !self.headers.is_empty()),
-            ("text", self.text.is_some()),
-            ("error", self.error.is_some()),
-        ];
-        conditions.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
     /// Converts the arguments. Times without a zone are those of the clock.
@@ -162,16 +199,16 @@ fn put<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
     if place.replace(value).is_some() { Err(ONCE.to_owned()) } else { Ok(()) }
 }
 
-impl LetterArgs {
-    /// The names that [`LetterArgs::set`] knows.
-    pub(crate) const NAMES: [&str; 3] = ["reason", "kind", "group"];
+/// Reads an instant, or a duration ago.
+fn zoned(text: &str) -> Result<Bound, String> {
+    match times::duration(text) {
+        Ok(age) => Ok(Bound::Ago(age)),
+        Err(_) => times::instant(text).map(|instant| Bound::At(Moment::At(instant))),
+    }
+}
 
-    /// Adds the condition of this name.
-    ///
-    /// # Errors
-    ///
-    /// Says what is wrong with the value.
-    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+impl LetterArgs {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "reason" => put(&mut self.dead_reason, reason(value)?),
             "kind" if KINDS.contains(&value) => put(&mut self.kind, value.to_owned()),
@@ -258,33 +295,44 @@ mod tests {
 
     #[test]
     fn a_condition_set_by_its_name_is_that_of_the_argument() {
-        let (mut filter, mut letters) = (FilterArgs::default(), LetterArgs::default());
-        for name in FilterArgs::NAMES {
+        let mut conditions = Conditions::default();
+        for name in Conditions::names() {
             let value = match name {
-                "since" | "until" => "2026-12-01T10:00:00.000Z",
+                "since" => "2026-12-01T10:00:00.000Z",
+                "until" => "1d",
                 "older_than" => "2h",
                 "where" => "payload.a=1",
                 "header" => "tenant=9",
+                "reason" => "fatal",
+                "kind" => "panic",
                 _ => "mail",
             };
-            if matches!(name, "since" | "until") {
-                assert!(filter.set(name, "2026-12-01").is_err() && filter.set(name, "1d").is_err(), "{name}");
+            if matches!(name, "since" | "until" | "reason" | "kind") {
+                assert!(conditions.set(name, "2026-12-01").is_err(), "{name}");
             }
-            filter.set(name, value).unwrap();
-            assert_eq!(filter.set(name, value).is_ok(), matches!(name, "where" | "header"), "{name}");
+            conditions.set(name, value).unwrap();
+            assert_eq!(conditions.set(name, value).is_ok(), matches!(name, "where" | "header"), "{name}");
         }
-        letters.set("reason", "fatal").unwrap();
-        letters.set("kind", "panic").unwrap();
-        letters.set("group", "0123456789abcdef").unwrap();
-        assert!(letters.set("reason", "bored").is_err() && letters.set("kind", "bored").is_err());
-        let shown = letters.add_to(filter.filter(&Clock::utc()).unwrap()).unwrap().to_string();
+        assert!(conditions.set("size", "1").is_err());
+        let shown = conditions.filter().unwrap().to_string();
         let flags =
             ["--type mail", "--older-than 2h", "--where h.tenant=9", "--dead-reason fatal", "--kind panic"];
         for flag in flags {
             assert!(shown.contains(flag), "{flag} is not in {shown}");
         }
-        assert_eq!(filter.prying(), Some("where"));
-        assert_eq!(FilterArgs::default().prying(), None);
+    }
+
+    #[test]
+    fn a_condition_that_tells_what_jobs_contain_is_private() {
+        let private = |name: &str, value: &str| {
+            let mut conditions = Conditions::default();
+            conditions.set(name, value).unwrap();
+            conditions.private()
+        };
+        for name in Conditions::PRIVATE {
+            assert_eq!(private(name, "payload.a=1"), Some(name));
+        }
+        assert_eq!((private("type", "mail"), private("group", "none")), (None, None));
     }
 
     #[test]

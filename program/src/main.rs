@@ -31,6 +31,7 @@ mod output;
 mod pause;
 mod payload;
 mod queues;
+mod reproduce;
 mod results;
 mod stats;
 mod status;
@@ -79,7 +80,7 @@ Exit codes:
   3  Redis is unreachable, or refuses the request
   4  the requested object does not exist
   5  a check found errors
-  6  the wait timed out before the job ended; the job continues
+  6  the wait timed out before the job ended, or the worker was drained; the job, or the drain, continues
   7  the queue accepts no more jobs for now; only enqueue --bulk may have submitted some, and says which
   8  the job is accepted, but the requested durability is not confirmed
 
@@ -136,6 +137,8 @@ enum Command {
     Move(Box<bulk::MoveArgs>),
     /// Find jobs by state, type, payload, header, text or time. A signal ends the search, and shows what was found.
     Jobs(Box<jobs::Args>),
+    /// Run a job here once, with its payload, headers and steps, to find its mistake. Nothing in Redis changes.
+    Reproduce(Box<reproduce::Args>),
     /// Pause a queue, a type or a field's value: no further job starts, and running ones finish.
     Pause(pause::PauseArgs),
     /// Resume what was paused.
@@ -148,7 +151,7 @@ enum Command {
     Stats(stats::Args),
     /// Show the queues and the jobs that run longest, again and again.
     Top(top::Args),
-    /// List the workers.
+    /// List the workers, or keep one from taking jobs.
     Workers(workers::Args),
     /// List, group, show, export, replay, drop or edit dead letters.
     Dead(Box<dead::Args>),
@@ -156,7 +159,7 @@ enum Command {
     Campaigns(campaigns::Args),
     /// List incidents, silence their reminders, or send a test message.
     Alerts(alerts::Args),
-    /// Show what people did to a queue.
+    /// Show what people did: to queues, which queues they deleted, and about incidents.
     Audit(audit::Args),
     /// List or cancel jobs that are due later.
     Delayed(delayed::Args),
@@ -230,6 +233,7 @@ impl Command {
             Self::RunNow(args) => bulk::run_now(*args, context).await,
             Self::Move(args) => bulk::move_jobs(*args, context).await,
             Self::Jobs(args) => jobs::run(*args, context).await,
+            Self::Reproduce(args) => reproduce::run(*args, context).await,
             Self::Pause(args) => pause::pause(args, context).await,
             Self::Resume(args) => pause::resume(args, context).await,
             Self::Gates(args) => gates::run(args, context).await,

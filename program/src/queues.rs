@@ -1,7 +1,7 @@
 //! `streamfleet queues`: how many jobs each queue has, and in which state. `purge` empties one, `delete` deletes one.
 
 mod delete;
-mod pace;
+mod outlook;
 mod purge;
 mod unknown;
 mod unserved;
@@ -19,8 +19,8 @@ use streamfleet_engine::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unrea
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
-use super::times::{self, Clock, rfc3339, short};
-use pace::{Looks, Pace};
+use super::times::{Clock, rfc3339, short};
+pub(crate) use outlook::{CauseReport, EmptyIn, outlook};
 use unknown::report_unless_known;
 pub(crate) use unknown::{report_before_change, report_unknown};
 pub(crate) use unserved::{UnservedReport, unserved_types};
@@ -33,7 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   streamfleet queues
   streamfleet queues mail --watch=5s
-  streamfleet queues --rate --memory
+  streamfleet queues --memory
   streamfleet queues -o json | jq '.items[] | select(.dead > 0) | .queue'";
 
 /// The arguments of `queues`.
@@ -44,17 +44,9 @@ pub(crate) struct Args {
     what: Option<What>,
     /// Only these queues. Default: every queue of the namespace.
     names: Vec<QueueName>,
-    /// Measure for 2 s, or as --rate=DURATION says, how long the waiting jobs last at the present rate. --watch measures it
-    /// from one look to the next.
-    #[arg(
-        long,
-        value_name = "DURATION",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "2s",
-        value_parser = times::duration
-    )]
-    rate: Option<Duration>,
+    /// Scripts may still give it. When a queue is empty is always shown.
+    #[arg(long = "rate", hide = true, value_name = "DURATION", num_args = 0..=1, require_equals = true)]
+    _rate: Option<String>,
     /// Estimate how much memory the lanes, the delayed jobs and the dead letters take.
     #[arg(long)]
     memory: bool,
@@ -105,9 +97,12 @@ pub(crate) struct Report {
     oldest_waiting_age_ms: Option<u64>,
     consumers: Option<usize>,
     leader: Option<String>,
-    /// How fast it empties, if that was measured.
+    /// When it is empty; absent if that cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pace: Option<Pace>,
+    empty_in: Option<EmptyIn>,
+    /// The worst cause for which its jobs wait; absent if there is none, or if that cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<CauseReport>,
     /// How much memory it takes, if that was asked for and Redis tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
@@ -126,8 +121,6 @@ pub(crate) struct Report {
     error: Option<String>,
     #[serde(skip)]
     due: Option<(Timestamp, Timestamp)>,
-    #[serde(skip)]
-    now: Option<Timestamp>,
 }
 
 /// One lane, for JSON output.
@@ -155,51 +148,30 @@ pub(crate) async fn run(mut args: Args, context: &Context) -> anyhow::Result<Exi
         None => {}
     }
     let broker = context.broker().await?;
-    let looks = Looks::default();
-    if let Some(rate) = args.rate {
-        look_once(&broker, &args.names, &looks).await?;
-        tokio::time::sleep(rate).await;
-    }
-    args.repeat.run(context.output, async || list(&broker, &args, &looks, context).await).await
+    args.repeat.run(context.output, async || list(&broker, &args, context).await).await
 }
 
 /// Queues that are shown again and again.
-pub(crate) struct Watched {
-    args: Args,
-    looks: Looks,
-}
+pub(crate) struct Watched(Args);
 
 impl Watched {
     /// Watches these queues, or every queue of the namespace.
     pub(crate) fn new(names: Vec<QueueName>) -> Self {
-        let args = Args { what: None, names, rate: None, memory: false, repeat: Repeat::default() };
-        Self { args, looks: Looks::default() }
+        Self(Args { what: None, names, _rate: None, memory: false, repeat: Repeat::default() })
     }
 
     /// The names that were given.
     pub(crate) fn names(&self) -> &[QueueName] {
-        &self.args.names
+        &self.0.names
     }
 
-    /// Lists them, with how fast they have emptied since the last time.
+    /// Lists them.
     pub(crate) async fn list(&self, broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
-        list(broker, &self.args, &self.looks, context).await
+        list(broker, &self.0, context).await
     }
 }
 
-/// Looks at the queues for the first time, so that the next look shows how fast they empty.
-async fn look_once(broker: &Broker, named: &[QueueName], looks: &Looks) -> anyhow::Result<()> {
-    let names = match named {
-        [] => broker.queues().await.context("failed to list the queues")?.found,
-        named => named.to_vec(),
-    };
-    for report in &reports(broker, names, false).await {
-        report.pace(looks);
-    }
-    Ok(())
-}
-
-async fn list(broker: &Broker, args: &Args, looks: &Looks, context: &Context) -> anyhow::Result<Listing> {
+async fn list(broker: &Broker, args: &Args, context: &Context) -> anyhow::Result<Listing> {
     let named = &args.names[..];
     let listed = broker.queues().await.context("failed to list the queues")?;
     if named.iter().any(|name| report_unless_known(broker, name, &listed, context)) {
@@ -207,10 +179,7 @@ async fn list(broker: &Broker, args: &Args, looks: &Looks, context: &Context) ->
     }
     let Listed { found: known, missing } = listed;
     let names = if named.is_empty() { known } else { named.to_vec() };
-    let mut reports = reports(broker, names, args.memory).await;
-    for report in &mut reports {
-        report.pace = report.pace(looks);
-    }
+    let reports = reports(broker, names, args.memory).await;
     let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
     let names = |list: &List<Report>| list.items.iter().map(|report| report.queue.clone()).collect();
     let show = |list: &List<Report>| show(&list.items, broker, &context.clock);
@@ -231,7 +200,8 @@ pub(crate) async fn read_queue(queue: Queue, with_memory: bool) -> Report {
         let snapshot = queue.snapshot().await?;
         let consumers = consumers(&queue, &snapshot.unread).await?;
         let unserved_types = unserved_types(&queue).await;
-        Ok(Report { unserved_types, ..report(&queue, &snapshot, consumers.len()) })
+        let (empty_in, cause) = outlook(&queue, &snapshot).await;
+        Ok(Report { unserved_types, empty_in, cause, ..report(&queue, &snapshot, consumers.len()) })
     };
     let mut report = looking.await.unwrap_or_else(|error| unknown(&queue, &error));
     if with_memory && report.error.is_none() {
@@ -249,11 +219,6 @@ impl Report {
         let counts = [self.waiting, self.running, self.delayed, self.dead];
         counts.iter().all(|count| *count == Some(0)) && self.consumers == Some(0) && self.leader.is_none()
     }
-
-    /// Returns how fast the queue has emptied since the last look.
-    fn pace(&self, looks: &Looks) -> Option<Pace> {
-        looks.note(&self.queue, self.now?, self.waiting?)
-    }
 }
 
 /// The names of the members of a queue's groups.
@@ -268,8 +233,7 @@ async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>,
 
 fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
     let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
-    let (heads, age) = (snapshot.lanes.iter().map(|lane| lane.oldest_waiting), snapshot.oldest_waiting());
-    let oldest = heads.chain([snapshot.oldest_in_fair_rooms]).flatten().min().map(instant);
+    let (oldest, age) = (snapshot.oldest_entry().map(instant), snapshot.oldest_waiting());
     let is_known = |part: Part| !Unread::is_among(part, &snapshot.unread);
     let lane = |(lane, figures): (Lane, &LaneSnapshot)| {
         let known = Some(figures).filter(|_| is_known(Part::Lane(lane)));
@@ -300,14 +264,14 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         consumers: Some(consumers),
         leader: snapshot.leader.clone(),
-        pace: None,
+        empty_in: None,
+        cause: None,
         memory_bytes: None,
         memory_error: None,
         unserved_types: Vec::new(),
         unread: snapshot.unread.clone(),
         error: None,
         due: snapshot.next_due.map(|due| (due, snapshot.now)),
-        now: Some(snapshot.now),
     }
 }
 
@@ -333,14 +297,14 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         oldest_waiting_age_ms: None,
         consumers: None,
         leader: None,
-        pace: None,
+        empty_in: None,
+        cause: None,
         memory_bytes: None,
         memory_error: None,
         unserved_types: Vec::new(),
         unread: Vec::new(),
         error: Some(queue.with_keys(error)),
         due: None,
-        now: None,
     }
 }
 
@@ -349,7 +313,6 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
         let none = format!("the namespace {} at {} has no queues yet", broker.namespace(), broker.shown());
         return none.into();
     }
-    let has_pace = reports.iter().any(|report| report.pace.is_some());
     let has_memory =
         reports.iter().any(|report| report.memory_bytes.is_some() || report.memory_error.is_some());
     let mut columns = vec![
@@ -363,8 +326,8 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
         Column::from("dead"),
         Column::from("oldest"),
         Column::from("consumers"),
+        Column::from("empty in"),
     ];
-    columns.extend(has_pace.then(|| Column::from("empty in")));
     columns.extend(has_memory.then(|| Column::from("memory")));
     columns.push(Column::wide("leader"));
     let mut table = output::table(&columns);
@@ -385,17 +348,17 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
                 .oldest_waiting_age_ms
                 .map_or_else(|| "-".to_owned(), |age| short(Duration::from_millis(age))),
             figure(report.consumers.map(|count| count as u64)),
+            report.empty_in.map_or_else(|| "?".to_owned(), EmptyIn::shown),
         ];
-        cells.extend(has_pace.then(|| report.pace.map_or_else(|| "?".to_owned(), Pace::shown)));
         cells.extend(has_memory.then(|| report.memory_bytes.map_or_else(|| "?".to_owned(), size)));
         cells.push(report.leader.as_deref().map_or_else(|| "-".to_owned(), harmless));
         table.add_row(cells);
     }
-    remarks(View::from(table), reports, clock)
+    remarks(View::from(table), reports)
 }
 
 /// Adds what the table does not say.
-fn remarks(mut view: View, reports: &[Report], clock: &Clock) -> View {
+fn remarks(mut view: View, reports: &[Report]) -> View {
     for (queue, unserved) in
         reports.iter().flat_map(|report| report.unserved_types.iter().map(move |of| (&report.queue, of)))
     {
@@ -405,20 +368,10 @@ fn remarks(mut view: View, reports: &[Report], clock: &Clock) -> View {
         view = view
             .then(format!("{count} in the queue {queue}: no live worker knows the type {job_type}{hint}"));
     }
-    for report in reports {
-        if let Some(since) = report.paused_since_ms.and_then(Timestamp::from_ms) {
-            view = view.then(format!(
-                "{} is paused since {}; see `streamfleet gates list`",
-                report.queue,
-                clock.time(since)
-            ));
-        }
-        if let Some(jobs) = report.in_rooms.filter(|jobs| *jobs > 0) {
-            let queue = &report.queue;
-            view = view.then(format!(
-                "{queue}: waiting jobs that a gate does not let pass: {jobs}; see `streamfleet gates list`"
-            ));
-        }
+    // The lines above name the types that no worker serves.
+    let others = |report: &Report| report.cause.clone().filter(|cause| cause.kind != "unserved_type");
+    for (queue, cause) in reports.iter().filter_map(|report| Some((&report.queue, others(report)?))) {
+        view = view.then(format!("{queue}: {}", harmless(&cause.text)));
     }
     for (report, jobs) in reports.iter().filter_map(|report| Some((report, report.in_fair_rooms?))) {
         view = view.then(format!("{}: jobs that wait for the turn of their value: {jobs}", report.queue));

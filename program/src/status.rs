@@ -14,6 +14,7 @@ use streamfleet_service::config::Effective;
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
 use super::payload::Input;
+use super::queues::{CauseReport, outlook};
 use super::times::{Clock, rfc3339, short};
 use super::unserved::{self, PoolReport};
 use super::{Context, Wrong, results, steps, watch};
@@ -100,6 +101,10 @@ pub(crate) struct Report {
     /// The pool that cannot run it, because its programs cannot start; absent if there is none, or if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pool_down: Option<PoolReport>,
+    /// The worst cause for which the jobs of its queue wait; absent if there is none, if the job does not wait, or if that is not
+    /// known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_cause: Option<CauseReport>,
     /// What it got; absent if its fields are gone.
     #[serde(flatten)]
     input: Option<Input>,
@@ -160,7 +165,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let show = |report: &Report| {
         let view = show(&queue, &status, report.steps.clone(), &context.clock);
         let obstacle = report.pool_down.as_ref().map(ToString::to_string);
-        view.then(report.input.as_ref().map(Input::view)).then(report.unserved.clone().or(obstacle))
+        let of_queue = |cause: &CauseReport| format!("queue {}: {}", report.queue, harmless(&cause.text));
+        let view = view.then(report.input.as_ref().map(Input::view));
+        view.then(report.unserved.clone().or(obstacle).or(report.queue_cause.as_ref().map(of_queue)))
     };
     context.output.print_named(&report, |report| vec![report.id.clone()], show)?;
     Ok(Exit::Done)
@@ -180,8 +187,8 @@ pub(crate) async fn gather(
         Err(error) => (None, Some(format!("the job's payload cannot be read: {}", queue.with_keys(&error)))),
     };
     let input = fields.map(|fields| Input::of(&fields, is_full(&fields)));
-    let Obstacles { unserved, pool_down } = obstacles((broker, effective), queue, status).await;
-    Ok((Report { steps, unserved, pool_down, input, ..report(queue, status) }, remark))
+    let Obstacles { unserved, pool_down, queue_cause } = obstacles((broker, effective), queue, status).await;
+    Ok((Report { steps, unserved, pool_down, queue_cause, input, ..report(queue, status) }, remark))
 }
 
 /// Finds a job in the queue `default`, or else in any other queue. Without the right to list queues, it looks in the
@@ -285,9 +292,11 @@ async fn sought_in(queues: &[Queue], id: &JobId, mut bytes: u64) -> Vec<(Queue, 
 struct Obstacles {
     unserved: Option<String>,
     pool_down: Option<PoolReport>,
+    queue_cause: Option<CauseReport>,
 }
 
-/// Returns what keeps the job from running: no live worker knows its type, or serves its queue, or no program of its pool can start.
+/// Returns what keeps the job from running: no live worker knows its type, or serves its queue, no program of its pool can start, or
+/// the queue has a backlog.
 async fn obstacles((broker, effective): (&Broker, &Effective), queue: &Queue, status: &Status) -> Obstacles {
     let mut obstacles = Obstacles::default();
     let Ok(job_type) = status.job_type.parse::<JobType>() else { return obstacles };
@@ -298,6 +307,11 @@ async fn obstacles((broker, effective): (&Broker, &Effective), queue: &Queue, st
     let has_ended = matches!(status.state, State::Done | State::Dead | State::Cancelled);
     if !has_ended && obstacles.unserved.is_none() {
         obstacles.pool_down = unserved::pool_down(queue, &job_type).await;
+    }
+    if status.state == State::Waiting
+        && let Ok(snapshot) = queue.snapshot().await
+    {
+        obstacles.queue_cause = outlook(queue, &snapshot).await.1;
     }
     obstacles
 }
@@ -373,6 +387,7 @@ pub(crate) fn report(queue: &Queue, status: &Status) -> Report {
         steps: None,
         unserved: None,
         pool_down: None,
+        queue_cause: None,
         input: None,
     }
 }

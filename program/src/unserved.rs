@@ -12,7 +12,7 @@ use streamfleet_service::config::{Effective, nearest};
 /// How long a command waits for a remark.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// A pool whose programs cannot start, for JSON output.
+/// A pool whose programs cannot start or keep failing, for JSON output.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = PoolDown)]
 pub(super) struct PoolReport {
@@ -20,6 +20,12 @@ pub(super) struct PoolReport {
     worker: String,
     /// Why, with the last lines of the program.
     error: String,
+}
+
+impl From<PoolDown> for PoolReport {
+    fn from(PoolDown { worker, pool, why: error, .. }: PoolDown) -> Self {
+        Self { pool, worker, error }
+    }
 }
 
 impl fmt::Display for PoolReport {
@@ -49,8 +55,7 @@ async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobType>) -> Ve
 /// Returns the pool whose programs cannot start, and because of which no live worker can run jobs of this type.
 pub(super) async fn pool_down(queue: &Queue, job_type: &JobType) -> Option<PoolReport> {
     let found = tokio::time::timeout(LONGEST, queue.pool_down(job_type)).await;
-    let PoolDown { worker, pool, why: error, .. } = found.ok()?.ok()??;
-    Some(PoolReport { pool, worker, error })
+    found.ok()?.ok()?.map(PoolReport::from)
 }
 
 /// Returns remarks on what keeps jobs of these types from running: no live worker knows the type, or serves the queue.

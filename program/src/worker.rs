@@ -63,9 +63,10 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
         prepared = prepare(context, Port::Required) => prepared?,
         () = context.shutdown.requested() => return Ok(Exit::Done),
     };
+    let slots = config.queues.iter();
     let serving = Serving {
         redis: config.redis.shown(),
-        queues: config.queues.iter().map(|(name, queue)| (name.to_string(), queue.concurrency)).collect(),
+        queues: slots.map(|(name, queue)| (name.to_string(), queue.served.concurrency)).collect(),
         types: config.types.keys().map(ToString::to_string).collect(),
         metrics: process.metrics_url(),
     };

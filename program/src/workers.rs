@@ -1,5 +1,9 @@
 //! `streamfleet workers`: the live workers, as they report themselves, and consumers of earlier workers that still have
-//! entries.
+//! entries. `drain` keeps one from taking jobs, and `resume` lets it take them again.
+
+mod drain;
+
+pub(crate) use drain::{Asked, Changed, Order, ask, look_up, queues_of, too_old};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,13 +11,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::Broker;
-use streamfleet::job::Lane;
-use streamfleet_engine::admin::{Listed, Missing, WorkerInfo};
+use streamfleet::job::{Lane, Timestamp};
+use streamfleet_engine::admin::{Drain, Listed, Missing, WorkerInfo};
 
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
-use super::times::short;
+use super::times::{Clock, rfc3339, short};
+use super::unserved::PoolReport;
 
 /// The live workers, for JSON output.
 pub(crate) type Report = List<Live, Facts>;
@@ -48,6 +53,34 @@ pub(crate) struct Live {
     running: u64,
     slots: u64,
     version: String,
+    /// The same for workers with the same configuration; null if the worker does not say.
+    config: Option<String>,
+    /// When it started, as far as its last sign of life tells.
+    started: Option<String>,
+    started_ms: Option<u64>,
+    /// The request to drain that somebody has made; null if there is none.
+    drain: Option<Drained>,
+    #[serde(skip)]
+    started_at: Option<Timestamp>,
+}
+
+/// A request to a worker to take no further job.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = WorkerDrain)]
+pub(crate) struct Drained {
+    by: String,
+    why: String,
+    since: String,
+    since_ms: u64,
+    /// True if the process ends once it runs nothing.
+    exit: bool,
+    /// True if the worker has confirmed it.
+    heard: bool,
+    #[serde(skip)]
+    at: Timestamp,
+    /// Its pools of which no program can start or keeps running; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pools_down: Vec<PoolReport>,
 }
 
 /// A consumer that a group knows, but whose worker is not live.
@@ -64,20 +97,51 @@ struct Stale {
 const EXAMPLES: &str = "\
 Examples:
   streamfleet workers -o wide
-  streamfleet workers --watch";
+  streamfleet workers --watch
+  streamfleet workers drain web-3-4711-0b5ff109 --reason 'its disk is failing'";
+
+/// How `workers list` is used.
+const LIST_EXAMPLES: &str = "\
+Examples:
+  streamfleet workers list -o wide";
 
 /// The arguments of `workers`.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     #[command(flatten)]
     repeat: Repeat,
 }
 
-/// Lists the workers.
+/// What to do with workers.
+#[derive(clap::Subcommand)]
+enum What {
+    /// List the workers, as `workers` does.
+    #[command(after_help = LIST_EXAMPLES)]
+    List {
+        #[command(flatten)]
+        repeat: Repeat,
+    },
+    /// Keep a worker from taking jobs. It gives back what it has not started, and finishes what runs.
+    ///
+    /// The request is for the one process of this name: names are never reused, so a process that takes its place takes jobs.
+    Drain(drain::DrainArgs),
+    /// Let a worker that drains take jobs again.
+    Resume(drain::ResumeArgs),
+}
+
+/// Lists the workers, or drains or resumes one.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let repeat = match args.what {
+        Some(What::Drain(args)) => return drain::drain(args, context).await,
+        Some(What::Resume(args)) => return drain::resume(args, context).await,
+        Some(What::List { repeat }) => repeat,
+        None => args.repeat,
+    };
     let broker = context.broker().await?;
-    args.repeat.run(context.output, async || list(&broker, context).await).await
+    repeat.run(context.output, async || list(&broker, context).await).await
 }
 
 /// Reads the workers, and names the servers that could not be asked.
@@ -116,7 +180,8 @@ async fn list(broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
     let (report, missing) = page(broker).await?;
     let report = Report { former: Some("live"), ..report };
     let names = |report: &Report| report.items.iter().map(|worker| worker.consumer.clone()).collect();
-    Ok(Listing::new(context.output.rendered(&report, names, show)?).without(&missing))
+    let shown = context.output.rendered(&report, names, |report| show(report, &context.clock))?;
+    Ok(Listing::new(shown).without(&missing))
 }
 
 /// The consumers that the groups know.
@@ -170,11 +235,34 @@ fn live_report(worker: WorkerInfo) -> Live {
         running: count("running"),
         slots: count("slots"),
         version: fact("version"),
+        config: worker.facts.get("config").cloned(),
+        started: worker.started().map(rfc3339),
+        started_ms: worker.started().map(Timestamp::as_ms),
+        started_at: worker.started(),
+        drain: worker.drain().map(|drain| Drained::of(drain, worker.has_heard())),
+        pools_down: worker.pools_down().into_iter().map(PoolReport::from).collect(),
         consumer: worker.consumer,
     }
 }
 
-fn show(report: &Report) -> View {
+impl Drained {
+    fn of(drain: Drain, heard: bool) -> Self {
+        let (since, since_ms) = (rfc3339(drain.since), drain.since.as_ms());
+        Self { by: drain.by, why: drain.why, since, since_ms, exit: drain.exits, heard, at: drain.since }
+    }
+
+    /// The request to this worker in words.
+    fn line(&self, worker: &str, clock: &Clock) -> String {
+        let Self { by, why, exit, heard, at, .. } = self;
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        let then = if *exit { "; it ends when nothing runs" } else { "" };
+        let heard = if *heard { "" } else { "; it has not confirmed that yet" };
+        let text = format!("{worker} was asked to drain by {by} at {}{why}{then}{heard}", clock.time(*at));
+        harmless(&text)
+    }
+}
+
+fn show(report: &Report, clock: &Clock) -> View {
     let Facts { stale, unlisted } = &report.facts;
     let mut view: View = if report.items.is_empty() {
         "no live workers".to_owned().into()
@@ -186,6 +274,8 @@ fn show(report: &Report) -> View {
             Column::wide("types"),
             Column::from("running/slots"),
             Column::wide("version"),
+            Column::wide("config"),
+            Column::wide("started"),
         ]);
         for worker in &report.items {
             table.add_row([
@@ -195,10 +285,20 @@ fn show(report: &Report) -> View {
                 harmless(&worker.types.join(", ")),
                 format!("{}/{}", worker.running, worker.slots),
                 harmless(&worker.version),
+                harmless(worker.config.as_deref().unwrap_or_default()),
+                worker.started_at.map(|at| clock.time(at)).unwrap_or_default(),
             ]);
         }
         table.into()
     };
+    for worker in &report.items {
+        if let Some(drain) = &worker.drain {
+            view = view.then(drain.line(&worker.consumer, clock));
+        }
+    }
+    for pool in report.items.iter().flat_map(|worker| &worker.pools_down) {
+        view = view.then(pool.to_string());
+    }
     if !stale.is_empty() {
         let heading =
             "consumers without a live worker (other workers take over their pending jobs after the lease):";

@@ -279,6 +279,15 @@ pub enum Event<'a> {
         /// How many have died again since then, or wait for a person's decision.
         died: u64,
     },
+    /// A task cannot be carried out.
+    TaskFailed {
+        /// The queue.
+        queue: &'a QueueName,
+        /// The task.
+        task: &'a str,
+        /// Why.
+        why: &'a str,
+    },
     /// A campaign has stopped itself.
     CampaignStopped {
         /// The queue.

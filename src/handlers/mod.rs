@@ -6,6 +6,7 @@
 //! (`output`).
 
 mod attempt;
+mod excerpt;
 mod exec;
 #[cfg(test)]
 mod fixture;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::channel::{NotificationReceiver, NotificationSender, channel};
 use super::hook::ErasedHook;
 use super::invoker::Invoker;
 use super::notification::Notification;
 use super::publisher::Publisher;
-use super::{Config, Publish, length};
+use super::{Config, NotificationReceiver, NotificationSender, Publish, length};
+use crate::batcher::lossy_queue;
 use crate::broker::{Broker, Queue};
 use crate::event::{Ending, Event, Events};
 use crate::job::ConsumerName;
@@ -42,14 +42,14 @@ impl Dispatch {
     ) -> (Self, Events) {
         let (mut senders, mut callers) = (Vec::new(), Vec::new());
         for hook in hooks {
-            let (sender, receiver) = channel(HOOK_CAPACITY);
+            let (sender, receiver) = lossy_queue(HOOK_CAPACITY);
             let invoker =
                 Invoker { hook: Arc::clone(hook), limit: config.hook_timeout, events: events.clone() };
             senders.push(sender);
             callers.push((invoker, receiver));
         }
         let hooks: Arc<[NotificationSender]> = senders.into();
-        let (publish, (stream, receiver)) = (config.publish, channel(STREAM_CAPACITY));
+        let (publish, (stream, receiver)) = (config.publish, lossy_queue(STREAM_CAPACITY));
         let with_dispatch = if hooks.is_empty() && publish == Publish::None {
             events.clone()
         } else {

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::channel::NotificationReceiver;
+use super::NotificationReceiver;
 use super::hook::ErasedHook;
 use super::notification::Notification;
 use crate::event::{Event, Events, HookFailure, Recipient};
@@ -57,14 +57,14 @@ impl Invoker {
             let notification = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                notification = receiver.notifications.recv() => notification,
+                notification = receiver.items.recv() => notification,
             };
             let Some(notification) = notification else { break };
             self.call(notification, self.limit, &mut threads).await;
-            self.note_dropped(receiver.dropped());
+            self.note_dropped(receiver.dropped.take());
         }
         let deadline = Instant::now() + LAST_CALLS_TIMEOUT.min(self.limit);
-        while let Ok(notification) = receiver.notifications.try_recv() {
+        while let Ok(notification) = receiver.items.try_recv() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.note_dropped(1 + receiver.discard());
@@ -72,7 +72,7 @@ impl Invoker {
             }
             self.call(notification, left, &mut threads).await;
         }
-        self.note_dropped(receiver.dropped());
+        self.note_dropped(receiver.dropped.take());
     }
 
     async fn call(&self, notification: Arc<Notification>, limit: Duration, threads: &mut Threads) {

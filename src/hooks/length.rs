@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::channel::NotificationSender;
+use super::NotificationSender;
 use super::notification::{Notification, QueueLength};
 use crate::broker::{Extras, Queue, QueueSnapshot};
+use crate::chore::Chore;
 use crate::event::Events;
 
 /// Notifies the hooks behind these senders until stopped.
@@ -20,22 +21,15 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) {
     let extras = Extras { oldest: true, ..Extras::default() };
-    loop {
-        match queue.snapshot_with(extras).await {
-            Ok(snapshot) => {
-                for unread in &snapshot.unread {
-                    let error = unread.to_error("snapshot");
-                    events.redis_error(error.kind(), &error);
-                }
-                let notification = Arc::new(Notification::QueueLength(length(&queue, &snapshot)));
-                hooks.iter().for_each(|hook| hook.offer(Arc::clone(&notification)));
-            }
-            Err(error) => events.redis_error(error.kind(), &error),
+    let mut chore = Chore::every(every, &events, &stop).jitter(0.9..1.1);
+    while chore.tick().await {
+        let Some(snapshot) = chore.note(queue.snapshot_with(extras).await) else { continue };
+        for unread in &snapshot.unread {
+            let error = unread.to_error("snapshot");
+            events.redis_error(error.kind(), &error);
         }
-        tokio::select! {
-            () = tokio::time::sleep(every.mul_f64(0.9 + 0.2 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => return,
-        }
+        let notification = Arc::new(Notification::QueueLength(length(&queue, &snapshot)));
+        hooks.iter().for_each(|hook| hook.offer(Arc::clone(&notification)));
     }
 }
 

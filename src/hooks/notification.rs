@@ -132,6 +132,7 @@ impl Notification {
             | Event::ArchiveFailed { .. }
             | Event::Campaigns { .. }
             | Event::CampaignStopped { .. }
+            | Event::TaskFailed { .. }
             | Event::TypeUnserved { .. }
             | Event::UnservedTypes { .. }
             | Event::Surveyed { .. }

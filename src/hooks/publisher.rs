@@ -8,17 +8,16 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::channel::NotificationReceiver;
+use super::NotificationReceiver;
 use super::notification::Notification;
+use crate::batcher::{BatchLimits, finish};
 use crate::broker::{Broker, Error};
 use crate::event::{Event, Events, Recipient};
-use crate::job::QueueName;
+use crate::job::{QueueName, jittered};
 
-/// How long notifications are collected before they are sent.
-const GATHER: Duration = Duration::from_millis(250);
-
-/// The most notifications in one batch, over all queues.
-const BATCH: usize = 2000;
+/// What is sent together, over all queues. A flood is published no more often.
+const LIMITS: BatchLimits =
+    BatchLimits { most: 2000, linger: Duration::from_millis(250), lingers_full: true };
 
 /// The most events that one script appends.
 const SCRIPT: usize = 500;
@@ -37,59 +36,44 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes until stopped, and then what is still waiting.
+    /// Publishes until stopped, and then what is still waiting. What is not taken in time is lost with the process, and not counted.
     pub(super) async fn run(self, mut receiver: NotificationReceiver, stop: CancellationToken) {
+        finish(self.publish_all(&mut receiver, &stop), (&stop, LAST_PUBLISH_TIMEOUT)).await;
+    }
+
+    async fn publish_all(&self, receiver: &mut NotificationReceiver, stop: &CancellationToken) {
         let mut pause = PAUSES.0;
-        let mut batch = Vec::new();
         loop {
-            let open = tokio::select! {
-                biased;
-                () = stop.cancelled() => false,
-                count = receiver.notifications.recv_many(&mut batch, BATCH) => count > 0,
-            };
-            if !open {
-                break;
+            let batch = receiver.batch(LIMITS, stop).await;
+            self.note_dropped(receiver.dropped.take());
+            if batch.is_empty() {
+                return;
             }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                () = tokio::time::sleep(GATHER) => {}
-            }
-            if self.publish(&mut batch, &mut receiver).await {
+            if self.publish(&batch).await {
                 pause = PAUSES.0;
                 continue;
             }
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
-                () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+                () = stop.cancelled() => continue,
+                () = tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random())) => {}
             }
             pause = (2 * pause).min(PAUSES.1);
             // The time of an event is the time of its entry, so what is old by now would have the wrong time.
             self.note_dropped(receiver.discard());
         }
-        // What is not taken in time is lost with the process, and not counted.
-        drop(tokio::time::timeout(LAST_PUBLISH_TIMEOUT, self.publish(&mut batch, &mut receiver)).await);
     }
 
-    /// Publishes what is waiting. Returns false if Redis did not take all of it.
-    async fn publish(&self, batch: &mut Vec<Arc<Notification>>, receiver: &mut NotificationReceiver) -> bool {
-        while batch.len() < BATCH {
-            match receiver.notifications.try_recv() {
-                Ok(notification) => batch.push(notification),
-                Err(_) => break,
-            }
-        }
-        self.note_dropped(receiver.dropped());
+    /// Publishes a batch. Returns false if Redis did not take all of it.
+    async fn publish(&self, batch: &[Arc<Notification>]) -> bool {
         let mut queues: BTreeMap<&QueueName, Vec<&Notification>> = BTreeMap::new();
-        for notification in batch.iter() {
+        for notification in batch {
             queues.entry(notification.queue()).or_default().push(notification);
         }
         let scripts = queues.iter().flat_map(|(queue, notifications)| {
             notifications.chunks(SCRIPT).map(|notifications| (*queue, notifications))
         });
         let sent = join_all(scripts.map(|(queue, notifications)| self.send(queue, notifications))).await;
-        batch.clear();
         sent.into_iter().all(|sent| sent.is_ok())
     }
 

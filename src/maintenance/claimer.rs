@@ -7,8 +7,6 @@ mod retry;
 
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
 pub(super) use retry::retry;
 
 use super::Context;
@@ -28,18 +26,13 @@ const PAGES: u32 = 200;
 const SOMEWHERE: EntryId = EntryId { ms: 0, seq: 0 };
 
 /// Claims entries until stopped.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
+pub(super) async fn run(context: Context) {
     let context = Context { consumer: claimant(&context.consumer), ..context };
-    let mut claimer = Claimer::new(&context, &stop);
-    let every = claimer.lease.search_every();
-    loop {
-        if let Err(error) = claimer.pass().await {
-            context.events.redis_error(error.kind(), &error);
+    let mut claimer = Claimer::new(&context);
+    let mut chore = context.chore(claimer.lease.search_every()).jitter(0.8..1.0);
+    while chore.tick().await {
+        if chore.note(claimer.pass().await).is_none() {
             claimer.watch.fail(claimer.now());
-        }
-        tokio::select! {
-            () = tokio::time::sleep(every.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => break,
         }
     }
     if let Err(error) = context.queue.reap(context.queue.link(), context.consumer.as_str()).await {
@@ -57,8 +50,6 @@ pub(super) fn claimant(consumer: &ConsumerName) -> ConsumerName {
 /// because nobody could renew for a while.
 struct Claimer<'a> {
     context: &'a Context,
-    /// Once it is cancelled, nothing more is claimed, and what has been claimed is settled.
-    stop: &'a CancellationToken,
     lease: Lease,
     began: Instant,
     watch: ClockWatch,
@@ -71,13 +62,12 @@ struct Claimer<'a> {
 }
 
 impl<'a> Claimer<'a> {
-    fn new(context: &'a Context, stop: &'a CancellationToken) -> Self {
+    fn new(context: &'a Context) -> Self {
         let early = if sabotage::is(Sabotage::ClaimedEarly) { 6 } else { 1 };
         let lease = Lease::of(context.lease / early);
         // Entries may be dated wrong, because nobody knows what the server's clock did before.
         Self {
             context,
-            stop,
             lease,
             began: Instant::now(),
             watch: ClockWatch::new(lease),
@@ -144,7 +134,7 @@ impl<'a> Claimer<'a> {
     async fn take(&mut self, lane: Lane, first: EntryId, mut pages: u32) -> Result<Option<EntryId>, Error> {
         let (context, queue) = (self.context, self.context.queue.name());
         let mut next = Some(first);
-        while let Some(start) = next.filter(|_| pages > 0 && !self.stop.is_cancelled()) {
+        while let Some(start) = next.filter(|_| pages > 0 && !self.context.stop.is_cancelled()) {
             let (now, trusts) = (self.now(), sabotage::is(Sabotage::ClockTrusted));
             let silence = if trusts { Some(self.lease.stale_after()) } else { self.watch.silence(now) };
             let (Some(silence), Some(window)) = (silence, self.watch.window(now)) else {

@@ -24,7 +24,7 @@ use super::leader_view::LeaderView;
 use crate::broker::{CronState, Error, Kept, RESEND_WITHIN, drawn_call};
 use crate::cron::{Due, Entry, IN_TIME, Progress, in_time};
 use crate::event::Event;
-use crate::job::{CronName, Pacing, Timestamp};
+use crate::job::{CronName, Pacing, Timestamp, jittered};
 use crate::sabotage::{self, Sabotage};
 
 /// About this many processes ask about each tick.
@@ -296,12 +296,12 @@ impl CronRunner {
     /// Sleeps until a tick that this process asks about, a change of the entries, or the next regular read.
     async fn sleep(&mut self) {
         let live = self.table.live.max(1) as f64;
-        let refresh = Instant::now() + refresh_after(self.table.live).mul_f64(0.5 + rand::random::<f64>());
+        let refresh = Instant::now() + jittered(refresh_after(self.table.live), 0.5..1.5, rand::random());
         let (mut passed, mut after) = (self.table.now, None);
         let steps = self.steps;
         loop {
             let tick = self.table.next_after(passed);
-            let spread = if live > 1.0 { SPREAD.mul_f64(rand::random()) } else { Duration::ZERO };
+            let spread = if live > 1.0 { jittered(SPREAD, 0.0..1.0, rand::random()) } else { Duration::ZERO };
             let at = tick.map(|tick| Instant::now() + tick.since(self.table.estimated_now()) + spread);
             let ends = after.map_or(refresh, |after: Instant| after.min(refresh));
             let at = at.filter(|at| *at < ends);
@@ -315,8 +315,8 @@ impl CronRunner {
             match tick.filter(|_| at.is_some() && !is_asking) {
                 Some(tick) => {
                     passed = tick;
-                    let within = Pacing::of(self.table.live).tick_checked_within().mul_f64(rand::random());
-                    after.get_or_insert(Instant::now() + within);
+                    let within = Pacing::of(self.table.live).tick_checked_within();
+                    after.get_or_insert(Instant::now() + jittered(within, 0.0..1.0, rand::random()));
                 }
                 None => return,
             }
@@ -336,7 +336,7 @@ fn refresh_after(live: u64) -> Duration {
 async fn pause(context: &Context) {
     tokio::select! {
         () = context.stop.cancelled() => {}
-        () = tokio::time::sleep(PAUSE.mul_f64(rand::random())) => {}
+        () = tokio::time::sleep(jittered(PAUSE, 0.0..1.0, rand::random())) => {}
     }
 }
 

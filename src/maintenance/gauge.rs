@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::cron::UnhandledTick;
@@ -17,26 +16,19 @@ use crate::event::Event;
 pub(super) async fn run(
     context: Context,
     (unhandled, last): (Arc<UnhandledTick>, watch::Sender<LastSurvey>),
-    stop: CancellationToken,
 ) {
     let extras = Extras { oldest: true, ticks: false, survey: Some(context.lease) };
-    loop {
+    // Queues whose leaders started together are not surveyed together forever.
+    let mut chore = context.chore(context.gauge_every).jitter(0.9..1.1);
+    while chore.tick().await {
         let asked = Instant::now();
-        match context.queue.snapshot_with(extras).await {
-            Ok(snapshot) => {
-                for unread in &snapshot.unread {
-                    let error = unread.to_error("snapshot");
-                    context.events.redis_error(error.kind(), &error);
-                }
-                emit(&context, &snapshot, unhandled.overdue(snapshot.now), asked.elapsed());
-                last.send_replace(Some((asked, snapshot)));
-            }
-            Err(error) => context.events.redis_error(error.kind(), &error),
+        let Some(snapshot) = chore.note(context.queue.snapshot_with(extras).await) else { continue };
+        for unread in &snapshot.unread {
+            let error = unread.to_error("snapshot");
+            context.events.redis_error(error.kind(), &error);
         }
-        tokio::select! {
-            () = tokio::time::sleep(spread(context.gauge_every, rand::random())) => {}
-            () = stop.cancelled() => return,
-        }
+        emit(&context, &snapshot, unhandled.overdue(snapshot.now), asked.elapsed());
+        last.send_replace(Some((asked, snapshot)));
     }
 }
 
@@ -51,9 +43,4 @@ fn emit(context: &Context, snapshot: &QueueSnapshot, cron_overdue: Duration, too
         oldest_waiting: snapshot.oldest_waiting(),
     });
     context.events.emit(&Event::Surveyed { queue, snapshot, cron_overdue, took });
-}
-
-/// Varies the interval, so that queues whose leaders started together are not surveyed together forever.
-fn spread(every: Duration, roll: f64) -> Duration {
-    every.mul_f64(0.9 + 0.2 * roll)
 }

@@ -1,22 +1,21 @@
 //! Which process leads a queue, and so maintains it: the holder of a short lease in Redis. Candidates ask for the lease at a rate
 //! that does not depend on how many there are.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{
-    Context, campaigner, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper,
+    Context, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper, task_runner,
     trimmer, unserved, waker,
 };
 use crate::event::Event;
-use crate::job::{Pacing, Timestamp};
+use crate::job::{Pacing, Timestamp, jittered};
+use crate::leadership::{Leadership, Term};
 
 /// All candidates of a queue together ask about this often …
 const ASK_EVERY: Duration = Duration::from_millis(300);
@@ -58,10 +57,10 @@ fn pace(candidates: u64, lease: Duration) -> Duration {
 /// Returns how long a candidate waits after this many requests without success. Candidates that started together drift
 /// apart after a while.
 fn candidate_pause(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
-    let regular = pace.mul_f64(0.75 + roll / 4.0);
+    let regular = jittered(pace, 0.75..1.0, roll);
     match asked_in_vain {
         0..=2 => regular.min(FRESH * 3u32.pow(asked_in_vain)),
-        3 => pace.mul_f64(roll),
+        3 => jittered(pace, 0.0..1.0, roll),
         4.. => regular,
     }
 }
@@ -69,52 +68,76 @@ fn candidate_pause(asked_in_vain: u32, pace: Duration, roll: f64) -> Duration {
 /// Leads when it can, until stopped; then releases the lease. `unhandled` is what it reports about the recurring jobs.
 pub(super) async fn run(context: Context, view: watch::Sender<LeaderView>, unhandled: Arc<UnhandledTick>) {
     let tenure = tenure(context.lease);
-    let (mut term, mut asked_in_vain): (Option<Term>, u32) = (None, 0);
+    let (mut leadership, mut asked_in_vain) = (Leadership::new(tenure, &context.stop), 0_u32);
     let monitor = context.liveness.monitor("the leader election", Some(context.queue.name()));
-    let mut clock = ClockSeen::default();
-    loop {
+    let report = |leading| context.events.emit(&Event::Leading { queue: context.queue.name(), leading });
+    let (mut chore, mut clock) = (context.chore(tenure / 3).jitter(1.0..1.0), ClockSeen::default());
+    while chore.tick().await {
         let asked = Instant::now();
         let answer = monitor.ask(Duration::ZERO, context.queue.lead(&context.consumer, tenure)).await;
-        let mut pause = tenure / 3;
         if let Ok(answer) = &answer {
             let (revision, leads, pacing) = (answer.revision, answer.leading, Pacing::of(answer.consumers));
             (context.consumers)(answer.consumers);
             let back = clock.set_back([asked, Instant::now()], answer.now);
-            if back > REPORTED_FROM && (leads || term.is_some()) {
+            if back > REPORTED_FROM && (leads || leadership.is_held()) {
                 context.events.emit(&Event::ClockSetBack { queue: context.queue.name(), by: back });
             }
             let news = LeaderView { revision, leads, pacing, steps: clock.steps };
             view.send_if_modified(|known| std::mem::replace(known, news) != news);
         }
-        match answer {
-            Ok(answer) if answer.leading => {
-                if term.is_none() {
-                    context.events.emit(&Event::Leading { queue: context.queue.name(), leading: true });
+        let has_ended = match chore.note(answer) {
+            Some(answer) if answer.leading => {
+                if let Some(term) = leadership.granted(asked) {
+                    report(true);
+                    begin(&context, term, (&view, &unhandled));
                 }
-                term.get_or_insert_with(|| Term::begin(&context, (&view, &unhandled))).until = asked + tenure;
+                false
             }
-            Ok(answer) => {
-                Term::end(&mut term, &context).await;
-                pause = candidate_pause(asked_in_vain, pace(answer.consumers, context.lease), rand::random());
+            Some(answer) => {
+                let pace = pace(answer.consumers, context.lease);
+                chore.next_in(candidate_pause(asked_in_vain, pace, rand::random()));
                 asked_in_vain = asked_in_vain.saturating_add(1);
+                leadership.end().await
             }
-            Err(error) => {
-                context.events.redis_error(error.kind(), &error);
-                if term.as_ref().is_some_and(|term| Instant::now() > term.until) {
-                    Term::end(&mut term, &context).await;
-                }
-            }
-        }
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = context.stop.cancelled() => break,
+            None => leadership.unanswered().await,
+        };
+        if has_ended {
+            report(false);
         }
     }
-    let led = term.is_some();
-    Term::end(&mut term, &context).await;
-    if led && let Err(error) = context.queue.lead(&context.consumer, Duration::ZERO).await {
-        tracing::debug!(%error, "failed to release the leader's lease; it will expire");
+    if leadership.end().await {
+        report(false);
+        if let Err(error) = context.queue.lead(&context.consumer, Duration::ZERO).await {
+            tracing::debug!(%error, "failed to release the leader's lease; it will expire");
+        }
     }
+}
+
+/// Starts the tasks of a term.
+fn begin(
+    context: &Context,
+    term: &mut Term,
+    (view, unhandled): (&watch::Sender<LeaderView>, &Arc<UnhandledTick>),
+) {
+    let context = Context { stop: term.stop(), ..context.clone() };
+    let (last_survey, survey) = watch::channel(None);
+    let mut start = |what: &str, task: BoxFuture<'static, ()>| {
+        term.spawn(context.liveness.watch(format!("the {what} of {}", context.queue.name()), task));
+    };
+    let own = || context.clone();
+    start("promoter", Box::pin(promoter::run(own())));
+    start("claimer", Box::pin(claimer::run(own())));
+    start("search for orphans", Box::pin(orphans::run(own())));
+    start("reaper", Box::pin(reaper::run(own(), view.subscribe())));
+    start("waker", Box::pin(waker::run(own(), view.subscribe())));
+    start("sweeper", Box::pin(sweeper::run(own())));
+    start("task runner", Box::pin(task_runner::run(own())));
+    start("trimmer", Box::pin(trimmer::run(own())));
+    start("search for deleted dead letters", Box::pin(letters::run(own())));
+    start("waiting lists", Box::pin(rooms::run(own())));
+    start("watch over unserved types", Box::pin(unserved::run(own())));
+    start("gauge", Box::pin(gauge::run(own(), (Arc::clone(unhandled), last_survey))));
+    start("sampler", Box::pin(sampler::run(own(), survey)));
 }
 
 /// What a candidate has seen of the server's clock.
@@ -137,63 +160,6 @@ impl ClockSeen {
         }
         self.steps += 1;
         back
-    }
-}
-
-/// One of the leader's tasks.
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// The time during which this process leads.
-struct Term {
-    until: Instant,
-    stop: CancellationToken,
-    tasks: JoinSet<()>,
-}
-
-impl Term {
-    fn begin(
-        context: &Context,
-        (view, unhandled): (&watch::Sender<LeaderView>, &Arc<UnhandledTick>),
-    ) -> Self {
-        let stop = context.stop.child_token();
-        let mut tasks = JoinSet::new();
-        let watch = |what, task: Task| {
-            context.liveness.watch(format!("the {what} of {}", context.queue.name()), task)
-        };
-        let reaper = reaper::run(context.clone(), view.subscribe(), stop.clone());
-        let waker = waker::run(context.clone(), view.subscribe(), stop.clone());
-        let (last_survey, survey) = watch::channel(None);
-        tasks.spawn(watch("promoter", Box::pin(promoter::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch("claimer", Box::pin(claimer::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch("search for orphans", Box::pin(orphans::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch("reaper", Box::pin(reaper)));
-        tasks.spawn(watch("waker", Box::pin(waker)));
-        tasks.spawn(watch("sweeper", Box::pin(sweeper::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch("campaigner", Box::pin(campaigner::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch("trimmer", Box::pin(trimmer::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch(
-            "search for deleted dead letters",
-            Box::pin(letters::run(context.clone(), stop.clone())),
-        ));
-        tasks.spawn(watch("waiting lists", Box::pin(rooms::run(context.clone(), stop.clone()))));
-        tasks.spawn(watch(
-            "watch over unserved types",
-            Box::pin(unserved::run(context.clone(), stop.clone())),
-        ));
-        tasks.spawn(watch(
-            "gauge",
-            Box::pin(gauge::run(context.clone(), (Arc::clone(unhandled), last_survey), stop.clone())),
-        ));
-        tasks.spawn(watch("sampler", Box::pin(sampler::run(context.clone(), survey, stop.clone()))));
-        Self { until: Instant::now(), stop, tasks }
-    }
-
-    async fn end(term: &mut Option<Self>, context: &Context) {
-        if let Some(mut term) = term.take() {
-            term.stop.cancel();
-            while term.tasks.join_next().await.is_some() {}
-            context.events.emit(&Event::Leading { queue: context.queue.name(), leading: false });
-        }
     }
 }
 

@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::Context;
 
 /// The pause between two pages of the list, if no letter is known to be missing …
@@ -15,28 +13,19 @@ const EVERY: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Looks for such letters until stopped.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
-    let mut from: Option<String> = None;
-    loop {
-        let mut pause = EVERY;
+pub(super) async fn run(context: Context) {
+    let (mut chore, mut from) = (context.chore(EVERY), None::<String>);
+    while chore.tick().await {
         let dead = context.queue.dead_letters();
-        match dead.forget_gone(from.as_deref()).await {
-            Ok(page) => {
-                from = page.next;
-                if from.is_some() && page.missing > page.forgotten {
-                    pause = PAUSE;
-                }
-            }
-            Err(error) => context.events.redis_error(error.kind(), &error),
+        let mut are_missing = false;
+        if let Some(page) = chore.note(dead.forget_gone(from.as_deref()).await) {
+            from = page.next;
+            are_missing = from.is_some() && page.missing > page.forgotten;
         }
-        if pause == EVERY
-            && let Err(error) = dead.discard_copied().await
-        {
-            context.events.redis_error(error.kind(), &error);
-        }
-        tokio::select! {
-            () = tokio::time::sleep(pause.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => return,
+        if are_missing {
+            chore.next_about(PAUSE);
+        } else {
+            chore.note(dead.discard_copied().await);
         }
     }
 }

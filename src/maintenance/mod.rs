@@ -6,13 +6,12 @@
 //! holds), the [waker](waker) (standby workers), the [reaper](reaper) (consumers whose processes are gone), the
 //! [sweeper](sweeper) (cancellation requests that can no longer take effect), the search for deleted [letters](letters)
 //! (what dead letters held that somebody deleted by hand), the [trimmer](trimmer) (dead letters beyond the queue's limits,
-//! which go to the [archive](archive) first), the [campaigner](campaigner) (bulk replays), the [rooms](rooms) (jobs that
-//! wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker knows), the [gauge](gauge)
-//! (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need no leader: every
-//! process handles [them](cron).
+//! which go to the [archive](archive) first), the [task runner](task_runner) (what people do to many jobs at once), the
+//! [rooms](rooms) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker knows),
+//! the [gauge](gauge) (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need
+//! no leader: every process handles [them](cron).
 
 mod archive;
-mod campaigner;
 mod claimer;
 mod cron;
 mod gauge;
@@ -25,6 +24,7 @@ mod reaper;
 mod rooms;
 mod sampler;
 mod sweeper;
+mod task_runner;
 mod trimmer;
 mod unserved;
 mod waker;
@@ -37,6 +37,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::{Broker, LetterLimits, Queue};
+use crate::chore::Chore;
 use crate::cron::Entry;
 use crate::event::Events;
 use crate::health::Liveness;
@@ -69,7 +70,15 @@ pub(crate) struct Context {
     /// Receives the number of consumers in the group.
     pub(crate) consumers: Arc<dyn Fn(u64) + Send + Sync>,
     pub(crate) liveness: Liveness,
+    /// Stops the tasks: those of the leader when its term ends.
     pub(crate) stop: CancellationToken,
+}
+
+impl Context {
+    /// Returns the clock of a task that is due at once, and then after pauses of about this length.
+    fn chore(&self, every: Duration) -> Chore {
+        Chore::every(every, &self.events, &self.stop)
+    }
 }
 
 /// Maintains one queue whenever this process leads it, and handles its recurring jobs, until stopped.

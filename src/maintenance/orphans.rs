@@ -8,8 +8,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
 use super::{Context, claimer};
 use crate::broker::{Error, MAX_RECLAIMED};
 use crate::event::Event;
@@ -31,20 +29,15 @@ const MOST: usize = 10_000;
 const START: EntryId = EntryId { ms: 0, seq: 0 };
 
 /// Searches until stopped.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
+pub(super) async fn run(context: Context) {
     let mut search = Search::new(&context);
-    loop {
-        let pause = search.pause().mul_f64(1.0 + 0.2 * rand::random::<f64>());
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = stop.cancelled() => return,
-        }
+    let mut chore = context.chore(search.pause()).jitter(1.0..1.2).later();
+    while chore.tick().await {
         let mut count = 0;
         for lane in Lane::ALL {
-            if let Err(error) = search.pass(lane, &mut count, &stop).await {
-                context.events.redis_error(error.kind(), &error);
-            }
+            chore.note(search.pass(lane, &mut count).await);
         }
+        chore.next_about(search.pause());
         // Includes what was made pending before an error.
         if count > 0 {
             context.events.emit(&Event::OrphansReclaimed { queue: context.queue.name(), count });
@@ -86,7 +79,7 @@ impl<'a> Search<'a> {
     }
 
     /// Makes known orphans of a lane pending again, adds their number to `count`, and looks for others.
-    async fn pass(&mut self, lane: Lane, count: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
+    async fn pass(&mut self, lane: Lane, count: &mut u64) -> Result<(), Error> {
         let (queue, lease) = (&self.context.queue, self.context.lease);
         let searched = &mut self.lanes[lane as usize];
         let due = searched.suspects.due(self.began.elapsed(), lease);
@@ -97,7 +90,7 @@ impl<'a> Search<'a> {
             searched.suspects.forget(ids);
         }
         for _ in 0..PAGES {
-            if searched.suspects.is_full() || stop.is_cancelled() {
+            if searched.suspects.is_full() || self.context.stop.is_cancelled() {
                 break;
             }
             let page = queue.orphans(lane, searched.after.unwrap_or(START)).await?;

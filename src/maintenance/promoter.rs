@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::broker::{Error, Link, Promoted, Role};
 use crate::event::Event;
+use crate::job::jittered;
 
 /// The most jobs that one script moves. That takes Redis one to three milliseconds.
 const BATCH: u32 = 400;
@@ -28,32 +28,18 @@ const BLOCK: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Promotes until stopped.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
+pub(super) async fn run(context: Context) {
     let nudged = Arc::new(Notify::new());
     let mut listening = JoinSet::new();
-    let listen = listen(context.clone(), Arc::clone(&nudged), stop.clone());
+    let listen = listen(context.clone(), Arc::clone(&nudged));
     listening.spawn(context.liveness.watch(format!("the promoter of {}", context.queue.name()), listen));
-    let mut ahead = 1;
-    while !stop.is_cancelled() {
-        let sleep = match promote(&context, ahead).await {
-            Ok(promoted) => {
-                // Large jobs go one script at a time, so that others get their turn in between.
-                ahead = if promoted.more && promoted.moved >= u64::from(BATCH) { AHEAD } else { 1 };
-                if promoted.more {
-                    continue;
-                }
-                promoted.next_in.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
-            }
-            Err(error) => {
-                context.events.redis_error(error.kind(), &error);
-                PAUSE.mul_f64(0.5 + rand::random::<f64>())
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(sleep) => {}
-            () = nudged.notified() => {}
-            () = stop.cancelled() => {}
-        }
+    let (mut chore, mut ahead) = (context.chore(PAUSE).jitter(0.5..1.5), 1);
+    while chore.tick_or(nudged.notified()).await {
+        let Some(promoted) = chore.note(promote(&context, ahead).await) else { continue };
+        // Large jobs go one script at a time, so that others get their turn in between.
+        ahead = if promoted.more && promoted.moved >= u64::from(BATCH) { AHEAD } else { 1 };
+        let sleep = promoted.next_in.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
+        chore.next_in(if promoted.more { Duration::ZERO } else { sleep });
     }
     // A nudge carries nothing, so the blocked read may be dropped.
     listening.shutdown().await;
@@ -72,9 +58,9 @@ async fn promote(context: &Context, scripts: usize) -> Result<Promoted, Error> {
 }
 
 /// Passes on the nudges that scripts leave for the promoter.
-async fn listen(context: Context, nudged: Arc<Notify>, stop: CancellationToken) {
+async fn listen(context: Context, nudged: Arc<Notify>) {
     let mut link: Option<Link> = None;
-    while !stop.is_cancelled() {
+    while !context.stop.is_cancelled() {
         let waited = match &link {
             Some(link) => tokio::time::timeout(2 * BLOCK, context.queue.await_nudge(link, BLOCK)).await,
             None => match context.queue.open(Role::Blocking).await {
@@ -90,7 +76,7 @@ async fn listen(context: Context, nudged: Arc<Notify>, stop: CancellationToken) 
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {
                 tracing::debug!(%error, "failed to wait for nudges of the promoter");
-                tokio::time::sleep(PAUSE.mul_f64(0.5 + rand::random::<f64>())).await;
+                tokio::time::sleep(jittered(PAUSE, 0.5..1.5, rand::random())).await;
             }
             // The connection is half open, so open another one.
             Err(_) => link = None,

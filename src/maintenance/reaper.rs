@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::leader_view::LeaderView;
@@ -19,17 +18,11 @@ const LEASES: u32 = 10;
 const LEAST: Duration = Duration::from_secs(5);
 
 /// Reaps until stopped.
-pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>, stop: CancellationToken) {
-    let every = (context.lease * LEASES / 2).max(LEAST);
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(every.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => return,
-        }
+pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>) {
+    let mut chore = context.chore((context.lease * LEASES / 2).max(LEAST)).later();
+    while chore.tick().await {
         let pacing = view.borrow().pacing;
-        if let Err(error) = pass(&context, pacing).await {
-            context.events.redis_error(error.kind(), &error);
-        }
+        chore.note(pass(&context, pacing).await);
     }
 }
 

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::Context;
 use crate::broker::{Error, MAX_ROOMS};
 use crate::event::Event;
@@ -26,26 +24,18 @@ const PAGES: usize = 20;
 const SCRIPTS: usize = 100;
 
 /// Lets jobs out until stopped.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
-    let mut cursor = "0".to_owned();
-    while !stop.is_cancelled() {
-        let pause = match pass(&context, &mut cursor, &stop).await {
-            Ok(pause) => pause,
-            Err(error) => {
-                context.events.redis_error(error.kind(), &error);
-                cursor = "0".to_owned();
-                IDLE.mul_f64(0.5 + rand::random::<f64>())
-            }
-        };
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = stop.cancelled() => {}
+pub(super) async fn run(context: Context) {
+    let (mut chore, mut cursor) = (context.chore(IDLE).jitter(0.5..1.5), "0".to_owned());
+    while chore.tick().await {
+        match chore.note(pass(&context, &mut cursor).await) {
+            Some(pause) => chore.next_in(pause),
+            None => cursor = "0".to_owned(),
         }
     }
 }
 
 /// Looks at the rooms from the cursor on. Returns when to do so again.
-async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) -> Result<Duration, Error> {
+async fn pass(context: &Context, cursor: &mut String) -> Result<Duration, Error> {
     let mut again = IDLE;
     for _ in 0..PAGES {
         let page = context.queue.gates().rooms_page(cursor).await?;
@@ -54,14 +44,14 @@ async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) 
         let names = rooms.map(|room| room.name);
         let (fair, gates): (Vec<_>, Vec<_>) = names.partition(|name| name.starts_with(FairShare::ROOM));
         for rooms in gates.chunks(MAX_ROOMS) {
-            again = again.min(drain(context, rooms, stop).await?);
+            again = again.min(drain(context, rooms).await?);
         }
         for rooms in fair.chunks(MAX_ROOMS) {
-            again = again.min(empty_unshared(context, rooms, stop).await?);
+            again = again.min(empty_unshared(context, rooms).await?);
         }
         let is_last = page.next.is_none();
         *cursor = page.next.unwrap_or_else(|| "0".to_owned());
-        if is_last || stop.is_cancelled() {
+        if is_last || context.stop.is_cancelled() {
             break;
         }
     }
@@ -69,7 +59,7 @@ async fn pass(context: &Context, cursor: &mut String, stop: &CancellationToken) 
 }
 
 /// Lets out of these rooms all that their gates let pass now. Returns when they may let pass more.
-async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) -> Result<Duration, Error> {
+async fn drain(context: &Context, rooms: &[String]) -> Result<Duration, Error> {
     // Each room comes first now and then: the first one may have more jobs than one script lets out, and may keep
     // it from all others if Redis refuses to move many of them.
     let mut rooms = rooms.to_vec();
@@ -83,7 +73,7 @@ async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) ->
         if let Some(error) = &drained.failed {
             context.events.redis_error(error.kind(), error);
         }
-        if !drained.more || drained.left == 0 || stop.is_cancelled() {
+        if !drained.more || drained.left == 0 || context.stop.is_cancelled() {
             return Ok(drained.next_in.unwrap_or(EVERY).clamp(LEAST, EVERY));
         }
         rooms.rotate_left(1);
@@ -93,11 +83,7 @@ async fn drain(context: &Context, rooms: &[String], stop: &CancellationToken) ->
 
 /// Lets jobs out of these rooms if the queue is not shared any more. If it is, workers let them out in turn. Returns when to do
 /// so again.
-async fn empty_unshared(
-    context: &Context,
-    rooms: &[String],
-    stop: &CancellationToken,
-) -> Result<Duration, Error> {
+async fn empty_unshared(context: &Context, rooms: &[String]) -> Result<Duration, Error> {
     for _ in 0..SCRIPTS {
         let shared = match context.queue.share(None, rooms).await {
             // A ring of another type keeps no gate from letting jobs out.
@@ -113,7 +99,7 @@ async fn empty_unshared(
         if let Some(error) = &shared.failed {
             context.events.redis_error(error.kind(), error);
         }
-        if !shared.more || shared.left == 0 || stop.is_cancelled() {
+        if !shared.more || shared.left == 0 || context.stop.is_cancelled() {
             return Ok(IDLE);
         }
     }

@@ -4,11 +4,10 @@
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::broker::{Error, Extras, Part, QueueSnapshot};
-use crate::job::Timestamp;
+use crate::job::{Timestamp, jittered};
 
 /// Older figures of the gauge are not used. By default, the gauge reads them every 10 s.
 const FRESH: Duration = Duration::from_secs(15);
@@ -22,9 +21,9 @@ const SPREAD: Duration = Duration::from_secs(3);
 pub(super) type LastSurvey = Option<(Instant, QueueSnapshot)>;
 
 /// Takes samples until stopped.
-pub(super) async fn run(context: Context, survey: watch::Receiver<LastSurvey>, stop: CancellationToken) {
-    let mut failing = None;
-    loop {
+pub(super) async fn run(context: Context, survey: watch::Receiver<LastSurvey>) {
+    let (mut chore, mut failing) = (context.chore(MINUTE), None);
+    while chore.tick().await {
         let pause = match sample(&context, &survey).await {
             Ok(now) => {
                 failing = None;
@@ -39,10 +38,7 @@ pub(super) async fn run(context: Context, survey: watch::Receiver<LastSurvey>, s
                 MINUTE
             }
         };
-        tokio::select! {
-            () = tokio::time::sleep(pause + SPREAD.mul_f64(rand::random())) => {}
-            () = stop.cancelled() => return,
-        }
+        chore.next_in(pause + jittered(SPREAD, 0.0..1.0, rand::random()));
     }
 }
 

@@ -4,8 +4,6 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::Context;
 use crate::broker::Error;
 use crate::event::{Event, Finished};
@@ -17,18 +15,11 @@ const EVERY: Duration = Duration::from_secs(5);
 const PASS: u64 = 20_000;
 
 /// Sweeps until stopped.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
-    let mut skip = 0;
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => return,
-        }
-        for swept in [emit_endings(&context).await, pass(&context, &mut skip, &stop).await] {
-            if let Err(error) = swept {
-                context.events.redis_error(error.kind(), &error);
-            }
-        }
+pub(super) async fn run(context: Context) {
+    let (mut chore, mut skip) = (context.chore(EVERY).later(), 0);
+    while chore.tick().await {
+        chore.note(emit_endings(&context).await);
+        chore.note(pass(&context, &mut skip).await);
     }
 }
 
@@ -45,9 +36,9 @@ async fn emit_endings(context: &Context) -> Result<(), Error> {
     }
 }
 
-async fn pass(context: &Context, skip: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
+async fn pass(context: &Context, skip: &mut u64) -> Result<(), Error> {
     let end = *skip + PASS;
-    while *skip < end && !stop.is_cancelled() {
+    while *skip < end && !context.stop.is_cancelled() {
         let (kept, all) = context.queue.forget_cancel_requests(*skip).await?;
         *skip += kept;
         if *skip >= all {

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::{Archive, Context};
 use crate::broker::{DeadLetter, Error, Evicted, Extras, LetterLimits, QueueSnapshot};
 use crate::event::Event;
@@ -24,30 +22,26 @@ const BATCH: u64 = 1000;
 const PAGE: u64 = 20;
 
 /// Trims until stopped; does nothing if all letters are kept.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
+pub(super) async fn run(context: Context) {
     if context.letters.keep_all() {
-        return stop.cancelled().await;
+        return;
     }
-    loop {
+    let mut chore = context.chore(EVERY);
+    while chore.tick().await {
         let mut letters = 0;
-        let batch = batch(&context, &mut letters, &stop).await;
+        let batch = chore.note(batch(&context, &mut letters).await);
         // Includes what was dropped before an error.
         if letters > 0 {
             context.events.emit(&Event::Evicted { queue: context.queue.name(), letters });
         }
-        if let Err(error) = &batch {
-            context.events.redis_error(error.kind(), error);
-        }
-        let pause = if letters >= BATCH && batch.is_ok() { PAUSE } else { EVERY };
-        tokio::select! {
-            () = tokio::time::sleep(pause.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => return,
+        if letters >= BATCH && batch.is_some() {
+            chore.next_about(PAUSE);
         }
     }
 }
 
 /// Drops a lot of letters, and counts them.
-async fn batch(context: &Context, letters: &mut u64, stop: &CancellationToken) -> Result<(), Error> {
+async fn batch(context: &Context, letters: &mut u64) -> Result<(), Error> {
     // The first page is the oldest letter alone, because it usually stays.
     let mut count = 1;
     let dead = context.queue.dead_letters();
@@ -71,7 +65,7 @@ async fn batch(context: &Context, letters: &mut u64, stop: &CancellationToken) -
             }
         }
         // Only after a whole page: a letter that is archived is also dropped.
-        if *letters >= BATCH || stop.is_cancelled() {
+        if *letters >= BATCH || context.stop.is_cancelled() {
             return Ok(());
         }
         count = PAGE.min(BATCH - *letters);

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::claimer::{claimant, retry};
@@ -46,19 +45,12 @@ const MAX_REPORTED: usize = 100;
 const MAX_SEEN: usize = 20_000;
 
 /// Watches until stopped.
-pub(super) async fn run(context: Context, stop: CancellationToken) {
+pub(super) async fn run(context: Context) {
     let context = Context { consumer: claimant(&context.consumer), ..context };
-    let mut walk = Walk::default();
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => return,
-        }
-        for done in [walk.pass(&context, &stop).await, walk.ask(&context).await] {
-            if let Err(error) = done {
-                context.events.redis_error(error.kind(), &error);
-            }
-        }
+    let (mut chore, mut walk) = (context.chore(EVERY).later(), Walk::default());
+    while chore.tick().await {
+        chore.note(walk.pass(&context).await);
+        chore.note(walk.ask(&context).await);
     }
 }
 
@@ -80,7 +72,7 @@ struct Walk {
 }
 
 impl Walk {
-    async fn pass(&mut self, context: &Context, stop: &CancellationToken) -> Result<(), Error> {
+    async fn pass(&mut self, context: &Context) -> Result<(), Error> {
         let mut calls = CALLS;
         for _ in 0..PAGES {
             let page = context.queue.unknown_rooms(self.from.as_deref()).await?;
@@ -98,7 +90,7 @@ impl Walk {
                 let seen_for = self.seen.note(&unknown.job_type, Instant::now());
                 // A room that was emptied by hand is forgotten in the same way.
                 if unserved_for.min(seen_for) >= context.unroutable_after || unknown.jobs == 0 {
-                    let buried = bury(context, &unknown.job_type, (overdue, &mut calls), stop).await;
+                    let buried = bury(context, &unknown.job_type, (overdue, &mut calls)).await;
                     // A room that Redis refuses keeps no job of another type from its end.
                     if let Err(error) = buried {
                         if error.is_transient() {
@@ -113,7 +105,7 @@ impl Walk {
                 self.end(context);
                 return Ok(());
             }
-            if stop.is_cancelled() {
+            if context.stop.is_cancelled() {
                 return Ok(());
             }
         }
@@ -231,9 +223,8 @@ async fn bury(
     context: &Context,
     job_type: &JobType,
     (overdue, calls): (Overdue, &mut usize),
-    stop: &CancellationToken,
 ) -> Result<(), Error> {
-    while *calls > 0 && !stop.is_cancelled() {
+    while *calls > 0 && !context.stop.is_cancelled() {
         *calls -= 1;
         let (link, most) = (context.queue.link(), MAX_TAKEN);
         let taken = context.queue.take(link, &context.consumer, (job_type, most), Some(overdue)).await?;

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::leader_view::LeaderView;
@@ -13,16 +12,13 @@ use super::leader_view::LeaderView;
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Calls until stopped.
-pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(EVERY.mul_f64(0.8 + 0.2 * rand::random::<f64>())) => {}
-            () = stop.cancelled() => return,
-        }
+pub(super) async fn run(context: Context, view: watch::Receiver<LeaderView>) {
+    let mut chore = context.chore(EVERY).jitter(0.8..1.0).later();
+    while chore.tick().await {
         // In a small fleet, every worker waits on the streams.
         let is_large = view.borrow().pacing.is_large();
-        if is_large && let Err(error) = context.queue.call(0).await {
-            context.events.redis_error(error.kind(), &error);
+        if is_large {
+            chore.note(context.queue.call(0).await);
         }
     }
 }

@@ -32,7 +32,7 @@ pub use wait::{Ended, WaitError};
 use crate::broker::{
     self, Broker, Class, Due, JobWithId, NewJob, NotAccepted, Queue, RESEND_WITHIN, Row, Turn,
 };
-use crate::job::{JobId, TraceContext};
+use crate::job::{JobId, TraceContext, jittered};
 use crate::schema::Schemas;
 use crate::traces;
 
@@ -358,7 +358,7 @@ impl Producer {
             let pause = pauses.next().filter(|_| is_retryable(&error));
             let error = graver(before, error);
             let Some(pause) = pause else { return Err(error.into()) };
-            tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>() / 2.0)).await;
+            tokio::time::sleep(jittered(*pause, 0.5..1.0, rand::random())).await;
             // A process that was frozen for longer than the receipts are kept must not send again.
             if begun.elapsed() > RESEND_WITHIN {
                 return Err(error.into());

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{Counter, STOP_TIMEOUT};
+use crate::batcher::finish;
 use crate::broker::{Error, Queue, RESEND_WITHIN, Tallied, Tally, TallyReport, drawn_call};
+use crate::chore::Chore;
 use crate::event::Events;
 use crate::job::Timestamp;
 
@@ -55,15 +57,16 @@ impl Reporter {
         }
     }
 
-    /// Reports until stopped, and then what is left.
+    /// Reports until stopped, and then what is left. What Redis does not take in time is lost with the process.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let (mut pause, mut turn) = (EVERY, 0_u32);
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                () = tokio::time::sleep(pause.mul_f64(0.8 + 0.4 * rand::random::<f64>())) => {}
-            }
+        if !finish(self.report(&stop), (&stop, STOP_TIMEOUT)).await {
+            tracing::debug!("the last counts were not reported in time");
+        }
+    }
+
+    async fn report(&mut self, stop: &CancellationToken) {
+        let (mut chore, mut turn) = (Chore::every(EVERY, &self.events, stop).later(), 0_u32);
+        while chore.tick().await {
             turn = turn.wrapping_add(1);
             self.gather(turn.is_multiple_of(TYPES_EVERY));
             let is_sent = tokio::select! {
@@ -72,17 +75,13 @@ impl Reporter {
                 is_sent = self.send() => is_sent,
             };
             // A report whose answer was lost is sent again while Redis still recognizes it.
-            pause = if is_sent || self.unknown_since.is_some() { EVERY } else { PAUSE };
+            if !is_sent && self.unknown_since.is_none() {
+                chore.next_about(PAUSE);
+            }
         }
-        // What Redis does not take in time is lost with the process.
-        let last = async {
-            self.send().await;
-            self.gather(true);
-            self.send().await
-        };
-        if tokio::time::timeout(STOP_TIMEOUT, last).await.is_err() {
-            tracing::debug!("the last counts were not reported in time");
-        }
+        self.send().await;
+        self.gather(true);
+        self.send().await;
     }
 
     /// Takes what was counted since the last time, unless that is not sent yet: so no more than one report waits.

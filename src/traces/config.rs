@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::export;
+use crate::job::number::number;
 
 /// Where spans are exported to, and for which jobs.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -19,10 +20,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers_file: Option<PathBuf>,
     /// The fraction, from 0 to 1, of the jobs submitted without a trace context that get spans. For the other jobs, the
-    /// sampled flag of their trace context decides.
-    #[serde(deserialize_with = "number")]
+    /// sampled flag of their trace context decides. By default 1.
+    #[serde(deserialize_with = "fraction")]
     pub ratio: f64,
-    /// The name of this process's service: the resource's `service.name`.
+    /// The name of this process's service, the resource's `service.name`: 1 to 255 bytes, by default `streamfleet`.
     pub service_name: String,
 }
 
@@ -34,13 +35,9 @@ impl Default for Config {
 
 impl Config {
     setters! {
-        /// Sets the collector's OTLP/HTTP address, to which `/v1/traces` is added; with `off`, there are no spans.
         endpoint: impl Into<String> => Some(endpoint.into());
-        /// Sets a file with additional headers for the collector, one `name: value` per line.
         headers_file: impl Into<PathBuf> => Some(headers_file.into());
-        /// Sets the fraction of the jobs submitted without a trace context that get spans: 0 to 1, by default 1.
         ratio: f64;
-        /// Sets the name of this process's service: 1 to 255 bytes, by default `streamfleet`.
         service_name: impl Into<String> => service_name.into();
     }
 
@@ -72,20 +69,6 @@ impl Config {
 #[error("telemetry.traces.{0}")]
 pub struct Error(pub(super) String);
 
-/// Reads a number, or a string with a number, as variables have it.
-fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Number(f64),
-        Text(String),
-    }
-    match Written::deserialize(from) {
-        Ok(Written::Number(number)) => Ok(number),
-        Ok(Written::Text(text)) => {
-            let wrong = || serde::de::Error::custom(format!("expected a number such as 0.1, not {text:?}"));
-            text.trim().parse().map_err(|_| wrong())
-        }
-        Err(_) => Err(serde::de::Error::custom("expected a number such as 0.1")),
-    }
+fn fraction<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    number(from, "a number such as 0.1")
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::broker::Error;
+use crate::job::jittered;
 
 /// The pauses between tries of one operation.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl RedisBackoff {
         let doubled = Self::FIRST.saturating_mul(1 << self.tries.min(10)).min(Self::LONGEST);
         self.tries += 1;
         let base = if error.is_transient() { doubled } else { Self::CONFIGURATION };
-        base.mul_f64(0.5 + roll)
+        jittered(base, 0.5..1.5, roll)
     }
 }
 

@@ -210,7 +210,6 @@ impl JobContext {
     }
 
     /// Creates the context of a job that was not delivered.
-    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn undelivered(
         job: JobSpec,
         envelope: crate::job::Envelope,
@@ -229,14 +228,12 @@ impl JobContext {
     }
 
     /// Returns what was reported so far: the progress and the log lines.
-    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn reported(&self) -> (Option<(u8, String)>, Vec<String>) {
         let Some(unsent) = self.delivery.report.unsent(self.job()) else { return (None, Vec::new()) };
         let lines = unsent.lines.into_iter().map(|line| line.text).collect();
         (unsent.progress.map(|(_, percent, note)| (percent, note)), lines)
     }
 
-    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn held_lease(&self) -> &super::lease::HeldLease {
         &self.delivery.held_lease
     }

@@ -1,4 +1,4 @@
-//! Keeps the leases of what this process holds, cancels jobs on request, and reports that the process is alive. It has
+//! Keeps the leases of what this process holds, cancels jobs and drains on request, and reports that the process is alive. It has
 //! its own thread, runtime and connection, so that a handler that blocks the worker's threads cannot starve it.
 
 use std::collections::{HashMap, HashSet};
@@ -11,18 +11,16 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::admission::Admission;
 use super::clock::ServerClock;
-use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
-use super::dispatcher::Dispatcher;
-use super::held_leases::HeldLeases;
+use super::delivery::Delivery;
+use super::duty::Duty;
+use super::joined_queue::{JoinedQueue, JoinedQueues};
 use super::lease::EntryKey;
-use super::outbox::Outbox;
-use super::rooms::{Question, Rooms};
-use crate::broker::{Broker, Error, Link, Queue, Role, RunningAttempt, attempts_text};
+use super::rooms::Question;
+use crate::broker::{Broker, Error, Link, Requested, Role, RunningAttempt, attempts_text};
 use crate::event::{Event, Events};
-use crate::health::{Liveness, Monitor, QueueHealth};
-use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing};
+use crate::health::{Liveness, Monitor};
+use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing, jittered};
 use crate::sabotage::{self, Sabotage};
 
 /// How often a worker checks whether there is something to report: that it is alive, or what it is running.
@@ -33,23 +31,6 @@ const CANCEL_EVERY: Duration = Duration::from_millis(400);
 
 /// The least time to wait for an answer, however short the lease.
 const MIN_TIMEOUT: Duration = Duration::from_millis(250);
-
-/// A queue that has been joined: what the heartbeat needs to serve it.
-pub(crate) struct JoinedQueue {
-    pub(crate) queue: Queue,
-    pub(crate) held_leases: Arc<HeldLeases>,
-    pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) outbox: Arc<Outbox>,
-    pub(crate) rooms: Arc<Rooms>,
-    pub(crate) admission: Arc<Admission>,
-    pub(crate) health: Arc<QueueHealth>,
-    pub(crate) monitor: Monitor,
-    pub(crate) slots: usize,
-    pub(crate) lease: Duration,
-}
-
-/// All queues that have been joined.
-pub(crate) type JoinedQueues = Vec<Arc<JoinedQueue>>;
 
 /// When the heartbeat last did each of its tasks.
 #[derive(Debug, Default)]
@@ -107,6 +88,7 @@ pub(crate) struct Heartbeat {
     pub(crate) clock: Arc<ServerClock>,
     pub(crate) events: Events,
     pub(crate) describe: Box<DescribeWorker>,
+    pub(crate) duty: Arc<Duty>,
     pub(crate) started: Instant,
     pub(crate) monitor: Monitor,
     pub(crate) liveness: Liveness,
@@ -242,15 +224,24 @@ impl Heartbeat {
             join_all(queues.iter().map(|joined| self.cancel_requested(link, joined))).await;
         }
         join_all(queues.iter().map(|joined| self.find_rooms(link, joined))).await;
+        let (mut check_every, mut report_after) = (REPORT_EVERY, last.report_again_after);
+        if self.duty.is_draining() {
+            queues.iter().for_each(|joined| joined.withdraw(|_| true, &Outcome::Interrupted));
+            // Somebody waits for what it says, and may resume it.
+            (check_every, report_after) = (CANCEL_EVERY, report_after.min(REPORT_EVERY));
+        }
         let pacing = all.iter().map(|joined| joined.health.pacing()).max().unwrap_or(Pacing::of(1));
         self.liveness.expect_answers_within(pacing.max_answer_gap());
-        let due = link.is_broken() || last.reported.is_none_or(|at| at.elapsed() >= last.report_again_after);
+        let due = link.is_broken() || last.reported.is_none_or(|at| at.elapsed() >= report_after);
         if std::mem::replace(&mut last.queues, all.len()) != all.len() {
             last.report_checked = None;
         }
-        let checks = is_due(&mut last.report_checked, REPORT_EVERY);
+        let checks = is_due(&mut last.report_checked, check_every);
         if of.reports() && (due || checks) {
             self.report(link, all, last, (pacing, due)).await;
+        }
+        if of.reports() && all.iter().all(|joined| joined.held_leases.is_empty()) {
+            self.duty.note_idle();
         }
         if checks {
             join_all(queues.iter().map(|joined| probe(link, joined))).await;
@@ -277,15 +268,18 @@ impl Heartbeat {
         all.push(("up_ms", reported.duration_since(self.started).as_millis().to_string()));
         let sent = self.broker.beat(link, &self.consumer, alive_for, &all);
         match self.monitor.ask(Duration::ZERO, sent).await {
-            Ok(now) => {
+            Ok((now, requested)) => {
                 self.clock.update(now);
                 self.events.emit(&Event::Contact { alive: true });
                 // Workers that started together, and have learned how many they are, drift apart from here on.
-                let roll = rand::random::<f64>();
-                let part = if alive_for > last.alive_for { roll } else { 0.7 + roll / 5.0 };
-                last.report_again_after =
-                    pacing.report_every().mul_f64(part).max(REPORT_EVERY / 2).min(alive_for / 2);
+                let factors = if alive_for > last.alive_for { 0.0..1.0 } else { 0.7..0.9 };
+                let again_after = jittered(pacing.report_every(), factors, rand::random());
+                last.report_again_after = again_after.max(REPORT_EVERY / 2).min(alive_for / 2);
                 (last.reported, last.facts, last.alive_for) = (Some(reported), facts, alive_for);
+                if self.obey(requested).await {
+                    // Who has asked waits until the worker says that it does so.
+                    last.report_checked = None;
+                }
             }
             Err(error) => {
                 last.reported = None;
@@ -293,6 +287,25 @@ impl Heartbeat {
                 self.report_error(&error);
             }
         }
+    }
+
+    /// Does what people ask of this worker. If its key was lost, and with it a request to drain, notes that there again: only
+    /// people end it. Returns true if something is new.
+    async fn obey(&self, requested: Requested) -> bool {
+        let drain = match requested {
+            Requested::Drain(drain) => Some(drain),
+            Requested::Work => None,
+            Requested::Nothing => {
+                let lost = self.duty.drain();
+                if let Some(drain) = &lost
+                    && let Err(error) = self.broker.keep_drain(&self.consumer, drain).await
+                {
+                    self.report_error(&error);
+                }
+                return false;
+            }
+        };
+        self.duty.follow(drain)
     }
 
     /// Ends attempts of jobs that somebody wants cancelled. What has not started goes straight to the settler.
@@ -319,11 +332,7 @@ impl Heartbeat {
                 tracing::info!(queue = %joined.queue.name(), job = %job.id, "cancelling a job");
             }
         }
-        for delivery in joined.dispatcher.withdraw(|delivery| delivery.held_lease.is_cancelled()) {
-            joined
-                .outbox
-                .push_now(SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Cancelled)));
-        }
+        joined.withdraw(|delivery| delivery.held_lease.is_cancelled(), &Outcome::Cancelled);
     }
 
     /// Finds the rooms with jobs of types that this process knows. A process that runs something asks as often as it asks

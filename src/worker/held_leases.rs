@@ -28,6 +28,11 @@ impl HeldLeases {
         }
     }
 
+    /// Returns true if nothing is held now.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Returns the deliveries that are held now.
     pub(crate) fn snapshot(&self) -> Vec<(EntryKey, Arc<Delivery>)> {
         let table = self.lock();

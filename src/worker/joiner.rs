@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::QueueConfig;
 use super::backoff::RedisBackoff;
-use super::heartbeat::JoinedQueues;
+use super::joined_queue::JoinedQueues;
 use super::queue_worker::{QueueWorker, Shared};
 use crate::broker::{Error, Joined, Queue};
 use crate::event::Event;

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::delivery::Delivery;
 use super::turns::Turns;
-use crate::job::{JobType, KeyLimit, Lane, Policy};
+use crate::job::{JobType, Lane, Policy};
 
 /// A job that may not start is put off for at least this long …
 const SHORTEST: Duration = Duration::from_millis(20);
@@ -52,7 +52,8 @@ struct TypeLimit {
     /// Stands for the type.
     nth: usize,
     concurrency: Option<usize>,
-    per_key: Option<KeyLimit>,
+    /// The field that has a job's key, and how many attempts with the same key may run at once.
+    per_key: Option<(String, usize)>,
     /// The gate of the places that it shares with other types.
     shared: Option<Bound>,
 }
@@ -133,13 +134,13 @@ impl Limits {
         shared: &SharedPlaces,
     ) -> Option<Self> {
         let is_limited = |(job_type, policy): &(&JobType, &Policy)| {
-            let own = policy.concurrency.is_some() || policy.concurrency_per_key.is_some();
+            let own = policy.concurrency.is_some() || policy.key_limit().is_some();
             own || shared.bound(job_type).is_some()
         };
         let limit = |(nth, (job_type, policy)): (usize, (&JobType, &Policy))| {
-            let Policy { concurrency, concurrency_per_key, .. } = policy;
-            let (concurrency, per_key) = (*concurrency, concurrency_per_key.clone());
-            let limit = TypeLimit { nth, concurrency, per_key, shared: shared.bound(job_type) };
+            let per_key = policy.key_limit().map(|(field, most)| (field.to_owned(), most));
+            let limit =
+                TypeLimit { nth, concurrency: policy.concurrency, per_key, shared: shared.bound(job_type) };
             (job_type.clone(), limit)
         };
         let types: FxHashMap<_, _> = policies.filter(is_limited).enumerate().map(limit).collect();
@@ -173,9 +174,9 @@ impl Limits {
         let TypeLimit { nth, concurrency, per_key, shared } = self.types.get(&delivery.job.job_type)?;
         let bound = |key, most: usize| Bound { gate: Gate { nth: *nth, key }, most: most.max(1) };
         let of_type = concurrency.map(|most| bound(None, most));
-        let of_key = per_key.as_ref().and_then(|KeyLimit { field, concurrency, .. }| {
+        let of_key = per_key.as_ref().and_then(|(field, most)| {
             let key = delivery.envelope.get(field.as_bytes())?;
-            Some(bound(Some(self.hasher.hash_one(key)), *concurrency))
+            Some(bound(Some(self.hasher.hash_one(key)), *most))
         });
         let bounds = [of_type, of_key, *shared];
         bounds.iter().any(Option::is_some).then_some(Place(bounds))

@@ -11,12 +11,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Config;
 use super::clock::ServerClock;
-use super::heartbeat::{DescribeWorker, Heartbeat, JoinedQueues};
+use super::duty::Duty;
+use super::heartbeat::{DescribeWorker, Heartbeat};
+use super::joined_queue::JoinedQueues;
 use super::joiner::{Joiner, OnJoined, QueueWorkers, Served};
 use super::queue_worker::{LEAVES_WITHIN, Shared};
 use super::quota::Quota;
 use super::registry::Registry;
-use crate::broker::{Broker, Error, MAX_TYPES, PoolDown, Queue};
+use crate::broker::{Broker, CAN_DRAIN, CAPABILITIES, Error, MAX_TYPES, PoolDown, Queue};
 use crate::event::Events;
 use crate::health::{Liveness, QueueHealth};
 use crate::job::{ConsumerName, Timestamp};
@@ -53,12 +55,21 @@ impl Worker {
         tracer: Option<Tracer>,
     ) -> Result<Self, Error> {
         let liveness = Liveness::new(broker.is_clustered());
-        let quota = config.recycle.max_jobs.map(|most| Arc::new(Quota::new(most)));
-        let (clock, config) = (Arc::new(ServerClock::default()), config.clone());
+        let quota = config.max_jobs.map(|most| Arc::new(Quota::new(most)));
         let limits = registry.limits().map(Arc::new);
-        let shared =
-            Shared { broker, consumer, config, registry, events, clock, quota, limits, liveness, tracer };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared {
+            broker,
+            consumer,
+            config: config.clone(),
+            registry,
+            events,
+            clock: Arc::new(ServerClock::default()),
+            duty: Arc::new(Duty::new()),
+            quota,
+            limits,
+            liveness,
+            tracer,
+        });
         let (queues, stop_joining) = (watch::Sender::new(JoinedQueues::new()), CancellationToken::new());
         let heartbeat_stop = CancellationToken::new();
         let heartbeat = heartbeat(&shared, queues.subscribe(), &stop_joining, &heartbeat_stop)
@@ -131,6 +142,11 @@ impl Worker {
         self.shared.quota.clone()
     }
 
+    /// Returns what people have asked of it.
+    pub(crate) fn duty(&self) -> Arc<Duty> {
+        Arc::clone(&self.shared.duty)
+    }
+
     /// Returns the signs of life of its loops.
     pub(crate) fn liveness(&self) -> &Liveness {
         &self.shared.liveness
@@ -173,7 +189,7 @@ impl Worker {
 fn heartbeat(
     shared: &Arc<Shared>,
     queues: watch::Receiver<JoinedQueues>,
-    draining: &CancellationToken,
+    stopping: &CancellationToken,
     stop: &CancellationToken,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
     let heartbeat = Heartbeat {
@@ -182,7 +198,8 @@ fn heartbeat(
         queues,
         clock: Arc::clone(&shared.clock),
         events: shared.events.clone(),
-        describe: describe_worker(&shared.registry, draining.clone()),
+        describe: describe_worker(&shared.registry, Arc::clone(&shared.duty), stopping.clone()),
+        duty: Arc::clone(&shared.duty),
         started: Instant::now(),
         monitor: shared.liveness.monitor("the heartbeat", None),
         liveness: shared.liveness.clone(),
@@ -191,7 +208,7 @@ fn heartbeat(
     heartbeat.start()
 }
 
-fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<DescribeWorker> {
+fn describe_worker(registry: &Registry, duty: Arc<Duty>, stopping: CancellationToken) -> Box<DescribeWorker> {
     let all = registry.types();
     let types: Vec<_> = all.iter().take(MAX_TYPES).map(ToString::to_string).collect();
     let left_out = all.len() - types.len();
@@ -202,7 +219,8 @@ fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<Desc
         names.sort_unstable();
         let slots: usize = queues.iter().map(|joined| joined.slots).sum();
         let running: usize = queues.iter().map(|joined| joined.dispatcher.running()).sum();
-        let state = if draining.is_cancelled() { "draining" } else { "running" };
+        let is_busy = queues.iter().any(|joined| !joined.held_leases.is_empty());
+        let state = if stopping.is_cancelled() { "draining" } else { duty.state(is_busy) };
         let mut facts = vec![
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
             ("queues", names.join(",")),
@@ -211,6 +229,7 @@ fn describe_worker(registry: &Registry, draining: CancellationToken) -> Box<Desc
             ("running", running.to_string()),
             ("state", state.to_owned()),
             ("pid", std::process::id().to_string()),
+            (CAPABILITIES, CAN_DRAIN.to_owned()),
         ];
         facts.extend(config.clone().map(|digest| ("config", digest)));
         facts.extend(pools_down.as_ref().map(|pools_down| PoolDown::fact(pools_down().into_iter())));

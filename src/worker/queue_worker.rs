@@ -13,9 +13,10 @@ use super::beginner::{self, Beginner};
 use super::clock::ServerClock;
 use super::delivery::{FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
+use super::duty::Duty;
 use super::executor::Executor;
-use super::heartbeat::JoinedQueue;
 use super::held_leases::HeldLeases;
+use super::joined_queue::JoinedQueue;
 use super::limits::Limits;
 use super::outbox::Outbox;
 use super::quota::Quota;
@@ -74,6 +75,7 @@ pub(super) struct Shared {
     pub(super) registry: Arc<Registry>,
     pub(super) events: Events,
     pub(super) clock: Arc<ServerClock>,
+    pub(super) duty: Arc<Duty>,
     pub(super) quota: Option<Arc<Quota>>,
     /// How many attempts of a type or key may run at once, if that is limited.
     pub(super) limits: Option<Arc<Limits>>,
@@ -214,7 +216,8 @@ impl Parts {
         settling: &Queue,
         (own, health): (&QueueConfig, &Arc<QueueHealth>),
     ) -> Result<Self, Error> {
-        let rules = (shared.gate_limits(own), own.fair.clone());
+        // A share that cannot be was refused before the start.
+        let rules = (shared.gate_limits(own), own.share().unwrap_or_default());
         let admission = Admission::new(settling.clone(), shared.events.clone(), rules);
         admission.begin().await?;
         let (prefetch, room) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);
@@ -303,6 +306,7 @@ impl QueueWorker {
                 outbox: Arc::clone(&parts.outbox),
                 rooms: Arc::clone(&parts.rooms),
                 admission: Arc::clone(&parts.admission),
+                duty: Arc::clone(&shared.duty),
                 health: Arc::clone(&parts.health),
                 monitor: liveness.monitor(who, Some(&name)),
                 events: shared.events.clone(),

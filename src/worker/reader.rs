@@ -17,6 +17,7 @@ use super::admission::{Admission, FRESH_FOR};
 use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::{Dispatcher, Pushed};
+use super::duty::Duty;
 use super::held_leases::HeldLeases;
 use super::lease::HeldLease;
 use super::outbox::Outbox;
@@ -98,6 +99,7 @@ pub(crate) struct Reader {
     /// The rooms of unknown types that the first reader takes jobs from.
     pub(crate) rooms: Arc<Rooms>,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) duty: Arc<Duty>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,
     pub(crate) events: Events,
@@ -209,12 +211,12 @@ impl Reader {
         }
     }
 
-    /// Waits while the queue is closed. Returns false if the reader is stopped.
+    /// Waits while the queue is closed, or the process drains. Returns false if the reader is stopped.
     async fn is_open(&self) -> bool {
         if self.admission.is_crowded() {
             self.admission.refresh(self.queue.link()).await;
         }
-        while self.admission.is_closed() {
+        while self.takes_nothing() {
             // Many workers ask less often each.
             let members = u32::try_from(self.health.pacing().members() / 64).unwrap_or(u32::MAX);
             let pause = FRESH_FOR.saturating_mul(members.clamp(1, MOST_RARELY));
@@ -228,6 +230,11 @@ impl Reader {
             self.note(answered.then_some(0));
         }
         true
+    }
+
+    /// Returns true while what is read goes back.
+    fn takes_nothing(&self) -> bool {
+        self.admission.is_closed() || self.duty.is_draining()
     }
 
     /// Waits for room, then a little longer for more of it: a few large reads cost Redis less than many small ones.
@@ -309,13 +316,13 @@ impl Reader {
         let (asked, deadline) = (Instant::now(), longest.max(LATE) + LATE);
         let mut clock = ReadClock::new(asked, self.lease);
         let (mut unblocked, mut due) = (false, asked + deadline);
-        // Only a read that waits is ended for a room.
+        // Only a read that waits is ended for a room, or because the process drains.
         let (waits, mut has_room) = (!self.helps && !longest.is_zero(), false);
+        let ends = |has_room: bool| self.stop.is_cancelled() || has_room || waits && self.duty.is_draining();
         loop {
             let rest = due.saturating_duration_since(Instant::now());
             // A waiting reader checks often enough to know roughly when it was given something.
-            let ends = self.stop.is_cancelled() || has_room;
-            let pause = if ends { Duration::from_millis(100) } else { clock.pause() };
+            let pause = if ends(has_room) { Duration::from_millis(100) } else { clock.pause() };
             tokio::select! {
                 biased;
                 result = &mut read => {
@@ -324,10 +331,11 @@ impl Reader {
                 }
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
                 () = self.rooms.arrived(), if waits && !has_room => has_room = self.rooms.have_any(),
+                () = self.duty.draining(), if waits && !self.duty.is_draining() => {}
                 () = tokio::time::sleep(pause.min(rest)) => {}
             }
             clock.observe(Instant::now());
-            if self.stop.is_cancelled() || has_room {
+            if ends(has_room) {
                 self.link.unblock().await;
             }
             if asked.elapsed() >= deadline + REPLACED_WITHIN {
@@ -404,8 +412,8 @@ impl Reader {
     async fn accept(&self, ReadBatch { entries, since }: ReadBatch, room: usize) -> usize {
         let mut deliveries = Vec::with_capacity(entries.len());
         let (mut held, mut aside) = (Vec::with_capacity(entries.len()), Vec::new());
-        // What was read while somebody closed the queue goes back.
-        let room = if self.admission.is_closed() { 0 } else { room };
+        // What was read while somebody closed the queue, or drained the process, goes back.
+        let room = if self.takes_nothing() { 0 } else { room };
         for entry in entries {
             let key = (entry.lane, entry.id);
             match parse(entry) {

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
+use crate::job::jittered;
+
 /// Jobs of a room are put off for this time after Redis has refused one, and each of them for up to twice as long.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
@@ -30,7 +32,7 @@ impl RefusedRooms {
     pub(crate) fn put_off(&self, room: &str) -> Option<Duration> {
         let refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_refused = refused.get(room).is_some_and(|since| since.elapsed() < REFUSED_FOR);
-        is_refused.then(|| REFUSED_FOR.mul_f64(1.0 + rand::random::<f64>()))
+        is_refused.then(|| jittered(REFUSED_FOR, 1.0..2.0, rand::random()))
     }
 }
 

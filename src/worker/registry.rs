@@ -16,7 +16,7 @@ use super::limits::{Limits, SharedPlaces};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::broker::PoolDown;
-use crate::job::{Failure, FailureKind, JobType, KeyLimit, Outcome, Policies, Policy, Retry, StepRecord};
+use crate::job::{Failure, FailureKind, JobType, OutOfBounds, Outcome, Policies, Policy, Retry, StepRecord};
 use crate::schema::Schemas;
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
@@ -186,19 +186,20 @@ impl Registry {
         Limits::of(policies, &self.shared_places)
     }
 
-    /// Checks what the policies of the types say about fields of jobs.
-    ///
-    /// # Errors
-    ///
-    /// Why a limit would never apply.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Returns what the policies of the types and the limits of their steps have out of bounds, by type.
+    pub(crate) fn check(&self) -> Vec<OutOfBounds> {
+        let mut wrong = Vec::new();
         for (job_type, registered) in &self.handlers {
-            let Some(KeyLimit { field, .. }) = &registered.policy.concurrency_per_key else { continue };
-            if let Some(problem) = KeyLimit::problem_of(field) {
-                return Err(format!("the policy of {job_type} limits by the key {field:?}: {problem}"));
-            }
+            let Registered { policy, work } = &**registered;
+            let of_steps = match work {
+                Runner::Whole(_) => Vec::new(),
+                Runner::Steps(steps) => steps.check(policy.timeout),
+            };
+            let all = policy.check().into_iter().chain(of_steps);
+            wrong.extend(all.map(|wrong| wrong.below(&["types", job_type.as_str()])));
         }
-        Ok(())
+        wrong.sort();
+        wrong
     }
 
     /// Returns how many slots a queue with this concurrency has: no more than all types together may use. With more, the process
@@ -357,10 +358,11 @@ mod tests {
             registry.add("a".parse().unwrap(), Policy::default().concurrency_per_key(field, 1), Nothing);
             registry.check()
         };
-        assert_eq!((check("h.tenant"), check("payload_kind")), (Ok(()), Ok(())));
+        assert!(check("h.tenant").is_empty() && check("payload_kind").is_empty());
         for field in ["payload", "payload.tenant"] {
-            let error = check(field).unwrap_err();
-            assert!(error.contains(field) && error.contains("send the value as a header"), "{error}");
+            let error = check(field)[0].to_string();
+            assert!(error.starts_with("types.a.limit_key: ") && error.contains(field), "{error}");
+            assert!(error.contains("send the value as a header"), "{error}");
         }
     }
 

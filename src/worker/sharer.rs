@@ -10,6 +10,7 @@ use super::backoff::RedisBackoff;
 use crate::broker::{Error, Queue};
 use crate::event::{Event, Events};
 use crate::health::QueueHealth;
+use crate::job::jittered;
 
 /// How many jobs wait in a lane for each slot of the fleet.
 const WINDOW_PER_SLOT: usize = 2;
@@ -91,7 +92,7 @@ fn window(slots: usize, members: u64) -> usize {
 /// Returns a pause that keeps the rate of all workers together about the same, drawn at random, so that they take turns.
 fn spread((each, longest): (Duration, Duration), members: u64) -> Duration {
     let members = u32::try_from(members).unwrap_or(u32::MAX);
-    each.saturating_mul(members).min(longest).mul_f64(0.5 + rand::random::<f64>())
+    jittered(each.saturating_mul(members).min(longest), 0.5..1.5, rand::random())
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Handler for Tenants {
 fn config(scene: &Scene, fair: Option<FairShare>) -> FleetConfig {
     let mut config = harness::fleet::config(&scene.server.url());
     for queue in config.worker.queues.values_mut() {
-        (queue.concurrency, queue.fair) = (SLOTS, fair.clone());
+        *queue = queue.clone().concurrency(SLOTS).fair(fair.clone());
     }
     config
 }

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources fails")]
 
 mod dependencies;
+mod keys;
 mod packages;
+mod scripts;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -265,46 +267,6 @@ fn a_banned_phrase_is_found_in_names_and_across_lines() {
     assert_eq!(banned_phrases(spoiled), [(2, "told of"), (0, "cannot be had"), (2, "whoever")]);
     let sound = "/// The job that a hook was told about cannot be lost. It had a lease.\n";
     assert!(banned_phrases(sound).is_empty());
-}
-
-#[test]
-fn every_script_states_its_contract_and_is_used_by_a_neighbor() {
-    let mut scripts = Vec::new();
-    files(&root().join("crates/engine/src"), "lua", &mut scripts);
-    let mut findings = Vec::new();
-    for path in scripts {
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let text = fs::read_to_string(&path).unwrap();
-        if !text.starts_with(&format!("-- {name}: ")) {
-            findings.push(format!("{name}.lua does not begin with its name and purpose"));
-        }
-        if name == "prelude" {
-            continue;
-        }
-        for part in ["KEYS", "-- returns {"] {
-            if !text.contains(part) {
-                findings.push(format!("{name}.lua does not contain {part:?}"));
-            }
-        }
-        // The reports of `ask` name keys by their numbers.
-        if !text.contains("ask(") && text.lines().any(uses_a_number) {
-            findings.push(format!("{name}.lua uses a key or an argument that it has not named at its top"));
-        }
-        let mut neighbors = Vec::new();
-        files(path.parent().unwrap(), "rs", &mut neighbors);
-        let entry = format!("{} \"{name}\"", name.to_uppercase());
-        if !neighbors.iter().any(|file| fs::read_to_string(file).unwrap().contains(&entry)) {
-            findings.push(format!("no Rust file in the folder of {name}.lua uses it"));
-        }
-    }
-    assert_none(findings);
-}
-
-/// Whether this line of a script uses a key or an argument by its number, other than to name it.
-fn uses_a_number(line: &str) -> bool {
-    let is_number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
-    let is_code = !line.starts_with("--") && !line.starts_with("local ");
-    is_code && ["KEYS[", "ARGV["].into_iter().any(|list| line.split(list).skip(1).any(is_number))
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod concurrency;
 #[cfg(test)]
 mod dead;
 #[cfg(test)]
+mod drain;
+#[cfg(test)]
 mod gates;
 #[cfg(test)]
 mod running;

@@ -5,6 +5,8 @@
 //! about versions.
 
 #[macro_use]
+mod as_text;
+#[macro_use]
 mod setters;
 
 pub mod cron;

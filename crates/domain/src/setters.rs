@@ -2,16 +2,28 @@
 //! it can get more fields: users begin with its `new` or its default, and set what they want to be different.
 
 /// Declares setters, each named like its field. `field: Type;` takes the value itself. `field: Type => value;` takes
-/// something else, which `value` converts.
+/// something else, which `value` converts. A setter of a public field needs no documentation: that of the field has the
+/// bounds and the default.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setters {
-    ($($(#[$doc:meta])+ $field:ident: $type:ty $(=> $value:expr)?;)+) => {$(
+    (@one [] $field:ident: $type:ty $(=> $value:expr)?) => {
+        #[doc = concat!("Sets the field `", stringify!($field), "`.")]
+        #[must_use]
+        pub fn $field(self, $field: $type) -> Self {
+            $(let $field = $value;)?
+            Self { $field, ..self }
+        }
+    };
+    (@one [$(#[$doc:meta])+] $field:ident: $type:ty $(=> $value:expr)?) => {
         $(#[$doc])+
         #[must_use]
         pub fn $field(self, $field: $type) -> Self {
             $(let $field = $value;)?
             Self { $field, ..self }
         }
+    };
+    ($($(#[$doc:meta])* $field:ident: $type:ty $(=> $value:expr)?;)+) => {$(
+        $crate::setters! { @one [$(#[$doc])*] $field: $type $(=> $value)? }
     )+};
 }

@@ -8,10 +8,10 @@
 //! |---|---|
 //! | [`Queue::dead_letters`](crate::Queue::dead_letters) | [`DeadLetters`]: list, replay and drop the letters of exhausted jobs |
 //! | [`Queue::audit`](crate::Queue::audit) | [`AuditLog`]: note what people do to the queue, and read it |
-//! | [`Queue::campaigns`](crate::Queue::campaigns) | [`Campaigns`]: bulk replays that the fleet carries out |
+//! | [`Queue::tasks`](crate::Queue::tasks) | [`Tasks`]: what the fleet does to many jobs or dead letters, page by page |
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
 //! | [`Queue::bulk`](crate::Queue::bulk) | [`BulkJobs`]: cancel, hasten or move the jobs that a filter matches |
-//! | [`Queue::find_jobs`](crate::Queue::find_jobs) | [`JobSearch`]: find jobs by state, type, payload, header or age |
+//! | [`Queue::walk_jobs`](crate::Queue::walk_jobs) | [`JobWalk`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
 //! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
 //! | [`Queue::samples`](crate::Queue::samples), [`Queue::type_stats`](crate::Queue::type_stats) | [`Sample`], [`TypeStats`]: what happened lately, for charts |
@@ -36,22 +36,29 @@
 //! # }
 //! ```
 
-pub use crate::job::campaign::{CampaignCounts, CampaignRules, CampaignState};
+pub use crate::job::backlog::{Backlog, Cause, GateStanding, HeldJobs, Hold, TimeToEmpty};
 pub use crate::job::distribution::Distribution;
+pub use crate::job::duration::short;
 pub use crate::job::filter::{Candidate, Filter, FilterError, Match};
 pub use crate::job::incident::delivery::Delivery;
 pub use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKind, IncidentState};
+pub use crate::job::number::grouped;
 pub use crate::job::patch::{Patch, PatchError};
 pub use crate::job::payload::{read_msgpack, unpacked};
+pub use crate::job::task::TaskState as CampaignState;
+pub use crate::job::task::{ReplayCounts as CampaignCounts, ReplayRules as CampaignRules};
+pub use crate::job::task::{ReplayCounts, ReplayRules, TaskState};
 pub use crate::{
-    Acknowledgment, Action, Amended, Attempt, AuditLog, Awaited, Batch, BulkAction, BulkCursor, BulkError,
-    BulkJobs, BulkPage, BulkPlan, BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns,
-    Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters,
-    DecideError, Decided, Delayed, DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Due, EditError,
-    EventStream, Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage,
-    JobSearch, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits,
+    Acknowledgment, Action, Advance, Amended, Attempt, AuditCursor, AuditLog, AuditPage, AuditSearch,
+    AuditSource, Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs, BulkPage, BulkPlan,
+    BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns, Cancellation, Consumer, Cron,
+    CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided, Delayed,
+    DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Drain, DrainOutcome, Due, EditError, EventStream,
+    Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch,
+    JobWalk, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits,
     LetterSearch, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction,
     PastEvent, PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample,
-    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, TypeFigures,
-    TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, Task, TaskAction,
+    TaskCounts, TaskCursor, TaskError, TaskPage, Tasks, TypeFigures, TypeStats, UnknownType, Unread,
+    Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
 };

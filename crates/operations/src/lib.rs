@@ -5,16 +5,20 @@
 //! each needs. What goes wrong is one [`Error`], which each door words in its own way.
 
 mod actor;
+pub mod alerts;
 mod control;
+pub mod cron;
 pub mod dead;
 mod error;
 pub mod events;
 pub mod gates;
 mod list;
+mod lookup;
 mod operation;
 pub mod queues;
 mod role;
 pub mod stats;
+pub mod steps;
 pub mod submit;
 pub mod times;
 

@@ -45,6 +45,22 @@ macro_rules! operations {
 }
 
 operations! {
+    /// Lists the incidents.
+    ALERTS_LIST = "alerts list", Viewer, None;
+    /// Sends no reminders of an incident for a time.
+    ALERTS_ACK = "alerts ack", Operator, Change;
+    /// Lists the recurring jobs of a queue.
+    CRON_LIST = "cron list", Viewer, None;
+    /// Adds a recurring job, or replaces one.
+    CRON_ADD = "cron add", Operator, Change;
+    /// Pauses a recurring job.
+    CRON_PAUSE = "cron pause", Operator, Change;
+    /// Resumes a recurring job.
+    CRON_RESUME = "cron resume", Operator, Change;
+    /// Submits a job of a recurring job now.
+    CRON_RUN = "cron run", Operator, Change;
+    /// Removes a recurring job.
+    CRON_REMOVE = "cron remove", Operator, Change;
     /// Lists dead letters.
     DEAD_LIST = "dead list", Viewer, None;
     /// Counts dead letters by what killed their jobs.
@@ -79,6 +95,8 @@ operations! {
     STATS = "stats", Viewer, None;
     /// Lists past events of a queue.
     EVENTS = "events", Viewer, None;
+    /// Decides about a step that failed, or that may or may not have done its work.
+    STEPS_DECIDE = "steps decide", Operator, Change;
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use streamfleet::job::{Timestamp, parse_duration};
+pub use streamfleet_engine::admin::short;
 
 /// The first year whose times nothing precedes in any zone.
 const FIRST_YEAR: i16 = 1971;
@@ -73,23 +74,6 @@ impl Clock {
     fn formatted(&self, time: Timestamp, format: &str) -> String {
         let zoned = instant_of(time).to_zoned(self.zone.clone());
         format!("{}{}", zoned.strftime(format), self.mark)
-    }
-}
-
-/// A duration in its two largest units: `3d 4h`, `1m 5s`, `1.2s`, `35ms`.
-pub fn short(duration: Duration) -> String {
-    let ms = duration.as_millis();
-    let (seconds, minutes, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
-    let two = |great: u128, unit: &str, small: u128, part: &str| {
-        if small == 0 { format!("{great}{unit}") } else { format!("{great}{unit} {small}{part}") }
-    };
-    match () {
-        () if hours >= 24 => two(hours / 24, "d", hours % 24, "h"),
-        () if minutes >= 60 => two(hours, "h", minutes % 60, "m"),
-        () if seconds >= 60 => two(minutes, "m", seconds % 60, "s"),
-        () if seconds >= 10 || (ms % 1000 < 100 && ms >= 1000) => format!("{seconds}s"),
-        () if ms >= 1000 => format!("{seconds}.{}s", ms % 1000 / 100),
-        () => format!("{ms}ms"),
     }
 }
 
@@ -165,13 +149,6 @@ pub fn instant(text: &str) -> Result<Timestamp, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_shown_in_at_most_two_units() {
-        let shown = [0, 35, 1_000, 1_250, 61_000, 3_600_000, 5_400_000, 100_800_000, 172_800_000]
-            .map(|ms| short(Duration::from_millis(ms)));
-        assert_eq!(shown, ["0ms", "35ms", "1s", "1.2s", "1m 1s", "1h", "1h 30m", "1d 4h", "2d"]);
-    }
 
     #[test]
     fn a_duration_needs_a_unit() {

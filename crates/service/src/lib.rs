@@ -119,8 +119,8 @@ impl Process {
         };
         let queues = effective.config.queues.iter().map(|(name, queue)| ServedQueue {
             name,
-            slots: builder.slots(queue.concurrency),
-            objectives: (&queue.objectives).into(),
+            slots: builder.slots(queue.served.concurrency),
+            objectives: queue.objectives,
         });
         let sinks: Vec<SinkName> =
             effective.config.alerts.iter().flat_map(|alerts| alerts.sinks.keys().cloned()).collect();

@@ -4,8 +4,6 @@ mod ack;
 mod list;
 mod probe;
 
-pub(crate) use ack::{Report as Ack, acknowledge};
-pub(crate) use list::{Found, Page, Wanted, find};
 pub(crate) use probe::{Report as Test, send};
 
 use super::Context;
@@ -30,7 +28,8 @@ pub(crate) struct Args {
 enum Action {
     /// List the open incidents, or with --all also those that are resolved.
     List(list::Args),
-    /// Send no reminders of an incident for a time. The message that it is resolved is sent all the same.
+    /// Send no reminders of an incident for a time, and say why with --reason. The message that it is resolved is sent all the
+    /// same.
     Ack(ack::Args),
     /// Send a test message to a configured sink, and print what it answers. Exit code 0: it has taken the message. 1: it has not.
     Test(probe::Args),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use streamfleet::dev_server::DevServer;
 use streamfleet::event::Events;
-use streamfleet::job::{Backoff, FairShare, JobType, Limits, Policy};
+use streamfleet::job::{Backoff, JobType, Limits, Policy};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
 use streamfleet_service::telemetry::{Metrics, ServedQueue};
@@ -170,8 +170,9 @@ impl Running {
         launch.start(
             |config| {
                 if handler.behavior == Behavior::Share {
-                    let fair = FairShare::new("h.tenant")?;
-                    config.worker.queues.values_mut().for_each(|queue| queue.fair = Some(fair.clone()));
+                    for queue in config.worker.queues.values_mut() {
+                        queue.fair_by = Some("h.tenant".to_owned());
+                    }
                 }
                 if handler.behavior == Behavior::PassGate {
                     let limits = Limits::default().concurrency(UNREACHED);

@@ -182,7 +182,7 @@ pub(crate) async fn walk(
     let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
     let max_depth = match &selection.action {
         BulkAction::Move(to) => max_depth(&context.effective, to),
-        BulkAction::Cancel | BulkAction::RunNow => None,
+        BulkAction::Cancel | BulkAction::RunNow | BulkAction::Drop | BulkAction::Purge => None,
     };
     let terms = BulkTerms::new(by).retention(retention).max_depth(max_depth);
     let (mut tally, mut next, mut result) = (BulkTally::default(), Some(BulkCursor::default()), Ok(()));
@@ -205,7 +205,7 @@ pub(crate) async fn walk(
 
 /// The most jobs that a queue accepts by the configuration.
 pub(crate) fn max_depth(effective: &Effective, queue: &QueueName) -> Option<u64> {
-    effective.config.queues.get(queue).and_then(|queue| queue.max_depth)
+    effective.config.queues.get(queue).and_then(|queue| queue.served.max_depth)
 }
 
 /// Describes the order for the audit.

@@ -73,7 +73,7 @@ impl Report {
     pub(crate) fn new(queue: &Queue, selection: &BulkSelection, plan: &BulkPlan, dry_run: bool) -> Self {
         let to = match &selection.action {
             BulkAction::Move(to) => Some(to.to_string()),
-            BulkAction::Cancel | BulkAction::RunNow => None,
+            BulkAction::Cancel | BulkAction::RunNow | BulkAction::Drop | BulkAction::Purge => None,
         };
         let sample = plan.sample.iter().map(|job| Sample {
             id: job.id.clone(),
@@ -151,6 +151,8 @@ impl Report {
             BulkAction::Cancel => "cancelled",
             BulkAction::RunNow => "made due now",
             BulkAction::Move(_) => "moved",
+            BulkAction::Drop => "dropped",
+            BulkAction::Purge => "cancelled or dropped",
         }
     }
 }
@@ -204,7 +206,7 @@ fn effect(report: &Report) -> Option<&'static str> {
     match report.action {
         BulkAction::Cancel => Some("running jobs are asked to stop"),
         BulkAction::Move(_) => Some("jobs that a worker takes meanwhile stay"),
-        BulkAction::RunNow => None,
+        BulkAction::RunNow | BulkAction::Drop | BulkAction::Purge => None,
     }
 }
 

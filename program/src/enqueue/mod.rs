@@ -76,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = times::moment)]
     at: Option<Moment>,
     /// After how many failures the job becomes a dead letter, instead of its type's limit.
-    #[arg(long)]
+    #[arg(long, value_parser = attempts)]
     max_attempts: Option<NonZeroU32>,
     /// How long one attempt may run, instead of its type's limit.
     #[arg(long, value_parser = timeout)]
@@ -224,9 +224,9 @@ fn max_payload(queue: &QueueName, effective: &Effective) -> usize {
 
 /// Creates a producer with the configured limits of its queue.
 pub(crate) fn producer(queue: Queue, effective: &Effective) -> Producer {
-    let QueueSection { max_depth, max_payload, .. } = limits(queue.name(), effective);
+    let QueueSection { served, max_payload, .. } = limits(queue.name(), effective);
     let producer = Producer::new(queue).max_payload(max_payload);
-    match max_depth {
+    match served.max_depth {
         Some(jobs) => producer.max_depth(jobs),
         None => producer,
     }
@@ -337,6 +337,10 @@ fn read(payload: String) -> anyhow::Result<Vec<u8>> {
 /// Returns the encoding of this name.
 pub(super) fn encoding(name: &str) -> Result<Encoding, String> {
     Encoding::parse(name).ok_or_else(|| "an encoding must be json, msgpack or raw".to_owned())
+}
+
+fn attempts(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "expected a number of at least 1".to_owned())
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {

@@ -1,14 +1,13 @@
-//! Reads pages of jobs from one queue after the other, until there are enough.
+//! Finds jobs until there are enough.
 
 use anyhow::Context as _;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use indicatif::ProgressBar;
+use indicatif::{HumanCount, ProgressBar};
 use streamfleet::job::{QueueName, State};
-use streamfleet::{Broker, Queue, Shutdown};
-use streamfleet_engine::admin::{Filter, FoundJob, Holdings, JobCursor, JobPage, JobSearch, Listed, Missing};
+use streamfleet::{Broker, Shutdown};
+use streamfleet_engine::admin::{Filter, Holdings, JobSearch, Listed, Missing};
 
-use super::{Facts, Row, Start};
-use crate::Wrong;
+use super::{Facts, Row, Start, Walk};
 
 /// The most running jobs that are compared to find the longest.
 const MAX_COMPARED: usize = 10_000;
@@ -40,41 +39,64 @@ pub(crate) struct Found {
     pub(super) missing: Vec<Missing>,
 }
 
+impl Search {
+    /// Begins to look for the jobs in these queues.
+    ///
+    /// # Errors
+    ///
+    /// If Redis does not answer, or the page begins in another queue.
+    pub(crate) async fn walk(&self, broker: &Broker, names: Vec<QueueName>) -> anyhow::Result<Walk> {
+        let mut sought = JobSearch::new()
+            .states(self.states.clone())
+            .filter(self.filter.clone())
+            .only_places(self.reads_places());
+        if self.states.contains(&State::Running) {
+            let workers = broker.workers().await.context("failed to list the workers")?;
+            sought = sought.holdings(Holdings::of(&workers.found));
+        }
+        let queues = names.into_iter().map(|name| broker.queue(name)).collect();
+        Ok(Walk::new(queues, sought, self.after.as_ref())?)
+    }
+
+    /// To find the longest, nobody needs what all the others got.
+    fn reads_places(&self) -> bool {
+        self.running && self.filter.is_empty()
+    }
+}
+
 /// Finds jobs. When the shutdown is requested, it returns what it has found so far.
 pub(crate) async fn find(
     search: &Search,
     broker: &Broker,
     (stop, bar): (&Shutdown, &ProgressBar),
 ) -> anyhow::Result<Found> {
-    let Search { names, states, filter, running, limit, after } = search;
-    let mut listed = match &names[..] {
+    let Listed { found: names, missing } = match &search.names[..] {
         [] => broker.queues().await.context("failed to list the queues")?,
         names => Listed { found: names.to_vec(), missing: Vec::new() },
     };
-    listed.found.sort();
-    listed.found.dedup();
-    if let Some(start) = after {
-        listed.found.retain(|name| *name >= start.queue);
-        if listed.found.first() != Some(&start.queue) {
-            return Err(Wrong(format!("--after names the queue {}, which is not listed", start.queue)).into());
-        }
+    let mut walk = search.walk(broker, names).await?;
+    let limit = usize::try_from(search.limit).unwrap_or(usize::MAX);
+    let most = if search.running { MAX_COMPARED } else { limit };
+    let (mut rows, mut interrupted) = (Vec::new(), false);
+    while rows.len() < most {
+        let page = tokio::select! {
+            biased;
+            () = stop.requested() => {
+                interrupted = true;
+                break;
+            }
+            page = next_rows(&mut walk, most - rows.len()) => page?,
+        };
+        let Some(page) = page else { break };
+        rows.extend(page);
+        show_progress(&mut walk, rows.len(), bar).await;
     }
-    // To find the longest, nobody needs what all the others got.
-    let only_places = *running && filter.is_empty();
-    let mut sought = JobSearch::new().states(states.clone()).filter(filter.clone()).only_places(only_places);
-    if states.contains(&State::Running) {
-        let workers = broker.workers().await.context("failed to list the workers")?;
-        sought = sought.holdings(Holdings::of(&workers.found));
-    }
-    let limit = usize::try_from(*limit).unwrap_or(usize::MAX);
-    let most = if *running { MAX_COMPARED } else { limit };
-    let mut walk = Walk { search: sought, most, rows: Vec::new(), next: None, facts: Facts::default() };
-    let from = after.as_ref().and_then(|start| start.cursor);
-    walk.all(broker, &listed.found, from, (stop, bar)).await?;
-    let Walk { mut rows, mut next, facts, .. } = walk;
+    let mut next = walk.next().map(ToString::to_string);
+    let mut facts = Facts { interrupted, ..walk.facts().await };
+    facts.complete &= missing.is_empty();
     let mut remarks = Vec::new();
-    if *running {
-        if next.take().is_some() {
+    if search.running {
+        if next.take().is_some() && !interrupted {
             remarks.push(format!(
                 "only {MAX_COMPARED} running jobs were compared; others may have run for longer"
             ));
@@ -82,10 +104,31 @@ pub(crate) async fn find(
         rows.sort_by_key(|row| std::cmp::Reverse(row.age));
         rows.truncate(limit);
     }
-    if only_places {
+    if search.reads_places() {
         rows = read(rows, broker).await?;
     }
-    Ok(Found { jobs: rows, next, facts, remarks, missing: listed.missing })
+    Ok(Found { jobs: rows, next, facts, remarks, missing })
+}
+
+/// Returns the jobs of the next page; `None` if the walk has looked at everything.
+pub(crate) async fn next_rows(walk: &mut Walk, most: usize) -> anyhow::Result<Option<Vec<Row>>> {
+    let name = walk.next().map(|start| start.queue.clone());
+    let page = walk.page(most).await.with_context(|| match name {
+        Some(name) => format!("failed to read the jobs of the queue {name}"),
+        None => "failed to read the jobs".to_owned(),
+    })?;
+    Ok(page.map(|(name, page)| page.jobs.into_iter().map(|job| Row::new(&name, job, page.now)).collect()))
+}
+
+/// Shows how far the walk is, if somebody sees it.
+async fn show_progress(walk: &mut Walk, found: usize, bar: &ProgressBar) {
+    if bar.is_hidden() {
+        return;
+    }
+    let facts = walk.facts().await;
+    let of = facts.of.map_or_else(String::new, |of| format!("of {} ", HumanCount(of)));
+    bar.set_position(facts.looked_at);
+    bar.set_message(format!("{of}jobs looked at, {} found", HumanCount(found as u64)));
 }
 
 /// Reads the entries of these jobs. Those that have ended since are left out.
@@ -93,71 +136,4 @@ async fn read(rows: Vec<Row>, broker: &Broker) -> anyhow::Result<Vec<Row>> {
     let reading: Vec<_> = rows.into_iter().map(|row| row.read(broker.clone())).collect();
     let read: Vec<Option<Row>> = stream::iter(reading).buffered(READ_AT_ONCE).try_collect().await?;
     Ok(read.into_iter().flatten().collect())
-}
-
-/// A walk over the queues.
-struct Walk {
-    search: JobSearch,
-    most: usize,
-    rows: Vec<Row>,
-    /// Where the next page begins.
-    next: Option<String>,
-    facts: Facts,
-}
-
-impl Walk {
-    /// Reads pages until there are enough jobs, or somebody interrupts.
-    async fn all(
-        &mut self,
-        broker: &Broker,
-        names: &[QueueName],
-        mut from: Option<JobCursor>,
-        (stop, bar): (&Shutdown, &ProgressBar),
-    ) -> anyhow::Result<()> {
-        for (at, name) in names.iter().enumerate() {
-            let queue = broker.queue(name.clone());
-            loop {
-                let page = tokio::select! {
-                    biased;
-                    () = stop.requested() => {
-                        self.facts.interrupted = true;
-                        self.next = Some(start(name, from));
-                        return Ok(());
-                    }
-                    page = queue.find_jobs(&self.search, from) => page,
-                };
-                let page = page.with_context(|| format!("failed to read the jobs of the queue {name}"))?;
-                bar.inc(page.read);
-                from = self.take(&queue, page);
-                if self.rows.len() >= self.most {
-                    let here = from.map(|_| start(name, from));
-                    self.next = here.or_else(|| names.get(at + 1).map(|name| start(name, None)));
-                    return Ok(());
-                }
-                if from.is_none() {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes the jobs of a page, and returns where the next page begins.
-    fn take(&mut self, queue: &Queue, page: JobPage) -> Option<JobCursor> {
-        let page = page.cut(self.most.saturating_sub(self.rows.len()).max(1));
-        self.facts.read += page.read;
-        self.facts.too_large += page.too_large;
-        self.facts.unreadable += page.unreadable;
-        let unread =
-            page.unread.map(|error| format!("a part of the queue {} is not shown: {error}", queue.name()));
-        self.facts.unread.extend(unread);
-        let row = |job: FoundJob| Row::new(queue.name(), job, page.now);
-        self.rows.extend(page.jobs.into_iter().map(row));
-        page.next
-    }
-}
-
-/// The value of `--after` for a page that begins there.
-fn start(name: &QueueName, from: Option<JobCursor>) -> String {
-    from.map_or_else(|| format!("{name}/"), |from| format!("{name}/{from}"))
 }

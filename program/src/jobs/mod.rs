@@ -2,17 +2,16 @@
 
 mod find;
 mod row;
-
-use std::str::FromStr;
+mod walk;
 
 use indicatif::ProgressBar;
-use serde::Serialize;
 use streamfleet::Broker;
 use streamfleet::job::{QueueName, State};
-use streamfleet_engine::admin::{Filter, JobCursor};
+use streamfleet_engine::admin::Filter;
 
-pub(crate) use self::find::{Found, Search, find};
+pub(crate) use self::find::{Found, Search, find, next_rows};
 pub(crate) use self::row::Row;
+pub(crate) use self::walk::{Facts, Start, Walk};
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
 use super::output::{self, List, Listing, Repeat};
@@ -40,11 +39,11 @@ pub(crate) struct Args {
     /// Only running jobs, the longest first.
     #[arg(long, conflicts_with_all = ["state", "after"])]
     running: bool,
-    /// The maximum number of jobs. Ended jobs, and those in waiting lists of gates, come in portions of some hundred, so
-    /// there may be more of them.
+    /// The maximum number of jobs. They come queue by queue, by name: first those that run, then those that wait, are delayed or
+    /// dead, and in each place the oldest or the next due first. Ended jobs come in no order.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     limit: u64,
-    /// Start where an earlier page ended, with its `next`.
+    /// Go on where an earlier page ended, with its `next`.
     #[arg(long, value_name = "NEXT")]
     after: Option<Start>,
     #[command(flatten)]
@@ -55,48 +54,12 @@ pub(crate) struct Args {
     repeat: Repeat,
 }
 
-/// Where a page begins: a queue, and a place in it.
-#[derive(Debug, Clone)]
-pub(crate) struct Start {
-    pub(crate) queue: QueueName,
-    /// Nothing for its beginning.
-    cursor: Option<JobCursor>,
-}
-
-impl FromStr for Start {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let rule = || "it must be the `next` of an earlier page".to_owned();
-        let (queue, cursor) = text.split_once('/').ok_or_else(rule)?;
-        let cursor = Some(cursor).filter(|cursor| !cursor.is_empty()).map(str::parse::<JobCursor>);
-        Ok(Self { queue: queue.parse().map_err(|_| rule())?, cursor: cursor.transpose()? })
-    }
-}
-
 /// The states to look at if none is named.
 pub(crate) const USUAL_STATES: [State; 5] =
     [State::Running, State::Waiting, State::Retrying, State::Scheduled, State::Dead];
 
 /// A page of jobs, for JSON output. `next` is the value of `--after` for the next page.
 pub(crate) type Page = List<Row, Facts>;
-
-/// What is known about the search as a whole, for JSON output.
-#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
-#[schema(as = JobSearchFacts)]
-pub(crate) struct Facts {
-    /// How many jobs were looked at.
-    read: u64,
-    /// How many could not be decided because their payload is too large.
-    too_large: u64,
-    /// How many could not be decided because their payload or their record cannot be read.
-    unreadable: u64,
-    /// Parts of queues that cannot be read, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unread: Vec<String>,
-    /// True if the search was interrupted.
-    interrupted: bool,
-}
 
 /// Finds the jobs.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
@@ -210,7 +173,9 @@ impl Found {
             ));
         }
         if facts.interrupted {
-            remarks.push(format!("interrupted after {} jobs were looked at", facts.read));
+            let go_on =
+                self.next.as_ref().map_or_else(String::new, |next| format!("; to go on: --after {next}"));
+            remarks.push(format!("interrupted after {} jobs were looked at{go_on}", facts.looked_at_text()));
         }
         remarks
     }
@@ -244,13 +209,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_begins_at_the_next_of_an_earlier_one() {
-        let start: Start = "mail/waiting-high:1700000000000-0".parse().unwrap();
-        assert_eq!(start.queue.as_str(), "mail");
-        assert_eq!(start.cursor.unwrap().to_string(), "waiting-high:1700000000000-0");
-        assert!("mail/".parse::<Start>().unwrap().cursor.is_none());
-        for text in ["", "mail", "mail/dead", "mail/dead:x", "Mail/dead:"] {
-            assert!(text.parse::<Start>().is_err(), "{text}");
-        }
+    fn an_interrupted_search_says_how_far_it_looked_and_where_to_go_on() {
+        let facts = Facts { looked_at: 62, of: Some(1200), interrupted: true, ..Facts::default() };
+        let (next, missing) = (Some("mail/dead:1-0".to_owned()), Vec::new());
+        let found = Found { jobs: Vec::new(), next, facts, remarks: Vec::new(), missing };
+        let told = "interrupted after 62 of about 1200 jobs were looked at; to go on: --after mail/dead:1-0";
+        assert_eq!(found.remarks(), [told]);
     }
 }

@@ -128,17 +128,24 @@ impl Row {
 }
 
 pub(super) fn show(page: &Page, search: &Search, clock: &Clock) -> View {
-    let read = page.facts.read;
+    let more = page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --after {next}"));
+    let looked_at = page.facts.looked_at_text();
     if page.items.is_empty() {
         let filter = &search.filter;
         let which = if filter.is_empty() { String::new() } else { format!(" match {filter}") };
+        if !page.facts.complete {
+            return format!("no jobs{which} so far; {looked_at} were looked at{more}").into();
+        }
+        if search.after.is_some() {
+            return format!("no more jobs{which}; {looked_at} were looked at from there on").into();
+        }
         // Somebody who looks for a job that has succeeded would think that it was lost.
         let rest = if search.states == USUAL_STATES {
             ", none of them done or cancelled; for those: --state done,cancelled"
         } else {
             ""
         };
-        return format!("no jobs{which}; {read} were looked at{rest}").into();
+        return format!("no jobs{which}; {looked_at} were looked at{rest}").into();
     }
     let mut table = output::table(&[
         Column::from("queue"),
@@ -166,6 +173,5 @@ pub(super) fn show(page: &Page, search: &Search, clock: &Clock) -> View {
             harmless(row.error.as_deref().unwrap_or_default()),
         ]);
     }
-    let more = page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --after {next}"));
-    View::from(table).then(format!("{} jobs; {read} were looked at{more}", page.items.len()))
+    View::from(table).then(format!("{} jobs; {looked_at} were looked at{more}", page.items.len()))
 }

@@ -34,6 +34,8 @@ pub(crate) enum Format {
     Wide,
     /// JSON.
     Json,
+    /// JSON, one line for each item of a list.
+    Jsonl,
     /// Only identifiers, one per line. What has none is printed as a table.
     Name,
 }
@@ -53,7 +55,12 @@ impl Output {
 
     /// Returns true if JSON is printed.
     pub(crate) fn is_json(self) -> bool {
-        self.format == Format::Json
+        matches!(self.format, Format::Json | Format::Jsonl)
+    }
+
+    /// Returns true if the items of lists are printed without what is known about the lists.
+    pub(crate) fn is_items_only(self) -> bool {
+        self.format == Format::Jsonl
     }
 
     /// Returns true if a person reads a terminal.
@@ -68,7 +75,7 @@ impl Output {
         show: impl FnOnce(&T) -> V,
     ) -> anyhow::Result<()> {
         if self.is_json() {
-            return self.line(&escaped(&serde_json::to_string_pretty(value)?));
+            return self.block(&self.json(value)?).map(drop);
         }
         self.line(&self.shown(show(value)))
     }
@@ -92,9 +99,21 @@ impl Output {
     ) -> anyhow::Result<String> {
         match self.format {
             Format::Table | Format::Wide => Ok(self.shown(show(value))),
-            Format::Json => Ok(escaped(&serde_json::to_string_pretty(value)?)),
+            Format::Json | Format::Jsonl => self.json(value),
             Format::Name => Ok(names(value).iter().map(|name| harmless(name)).collect::<Vec<_>>().join("\n")),
         }
+    }
+
+    fn json(self, value: &impl Serialize) -> anyhow::Result<String> {
+        if !self.is_items_only() {
+            return Ok(escaped(&serde_json::to_string_pretty(value)?));
+        }
+        let value = serde_json::to_value(value)?;
+        let Some(items) = value.get("items").and_then(serde_json::Value::as_array) else {
+            return json_line(&value);
+        };
+        let lines: anyhow::Result<Vec<_>> = items.iter().map(json_line).collect();
+        Ok(lines?.join("\n"))
     }
 
     fn shown(self, view: impl Into<View>) -> String {

@@ -3,7 +3,6 @@
 mod decide;
 
 use anyhow::Context as _;
-pub(crate) use decide::{Order, Report as Decision, decide};
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::job::{JobId, Plan, QueueName, Standing, StepKind, StepRecord, StepState};
@@ -139,7 +138,7 @@ fn report(queue: &Queue, id: &JobId, (steps, plan): (&StepsStatus, &Plan)) -> Re
 }
 
 /// Finds the ledger of a job by the job's id, or by the entry id that XADD returned.
-pub(crate) async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, StepsStatus)>> {
+async fn find(queue: &Queue, id: &JobId) -> anyhow::Result<Option<(JobId, StepsStatus)>> {
     const FAILED: &str = "failed to read the steps";
     if let Some(steps) = queue.steps().of(id).await.context(FAILED)? {
         return Ok(Some((id.clone(), steps)));

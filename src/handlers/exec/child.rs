@@ -15,11 +15,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::input;
+use crate::handlers::excerpt::Excerpt;
 use crate::handlers::process::{Invocation, Leader, on_the_thread};
 use crate::worker::MAX_RESULT_BYTES;
 
-/// How many of the last bytes of standard error go into an error.
-pub(super) const STDERR_BYTES: usize = 2048;
 /// How long a program's descendants may hold its pipes after it has exited on its own.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -35,8 +34,8 @@ pub(super) struct End {
     pub(super) cut: Option<&'static str>,
     /// The first [`MAX_RESULT_BYTES`] of standard output.
     pub(super) stdout: Vec<u8>,
-    /// The last bytes of standard error, as many as requested.
-    pub(super) stderr: Vec<u8>,
+    /// What it wrote on standard error: the beginning, and as many of the last bytes as requested.
+    pub(super) stderr: Excerpt,
 }
 
 impl Child {
@@ -73,7 +72,7 @@ impl Child {
         };
         let (cut, ()) = tokio::join!(ending, pipes.pump(exit, on_stderr));
         let status = self.leader.reap().await?;
-        Ok(End { status, cut, stdout: pipes.head, stderr: pipes.tail })
+        Ok(End { status, cut, stdout: pipes.head, stderr: pipes.stderr })
     }
 
     /// Waits until the program has exited, and kills it if necessary. Returns why it was cut, and until when its
@@ -102,14 +101,12 @@ impl Child {
 struct Pipes {
     ends: Option<(ChildStdout, ChildStderr)>,
     head: Vec<u8>,
-    tail: Vec<u8>,
-    /// The largest size of `tail`.
-    kept: usize,
+    stderr: Excerpt,
 }
 
 impl Pipes {
     fn of(leader: &mut Leader, kept: usize) -> Self {
-        Self { ends: leader.take_outputs(), head: Vec::new(), tail: Vec::new(), kept }
+        Self { ends: leader.take_outputs(), head: Vec::new(), stderr: Excerpt::new(kept) }
     }
 
     /// Reads both outputs until they are closed, or until the instant that arrives through `exit`.
@@ -121,8 +118,7 @@ impl Pipes {
         };
         let tail = |chunk: &[u8]| {
             on_stderr(chunk);
-            self.tail.extend_from_slice(chunk);
-            self.tail.drain(..self.tail.len().saturating_sub(self.kept));
+            self.stderr.push(chunk);
         };
         let pumped = async { tokio::join!(drain(stdout, head), drain(stderr, tail)) };
         let given_up = async {

@@ -55,7 +55,8 @@ pub struct ExecConfig {
     /// After what pause a job runs again if its program exited with 75; default 30 s, greater than zero.
     #[serde(with = "duration")]
     pub snooze: Duration,
-    /// Rules that map exit codes and error output to outcomes, before the built-in meanings; default: none.
+    /// Rules that map exit codes and error output to outcomes, before the built-in meanings: at most 100, default none. The first
+    /// one that matches applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
 }
@@ -83,22 +84,14 @@ impl ExecConfig {
     }
 
     setters! {
-        /// Sets the program's working directory; by default, the worker's.
         directory: impl Into<PathBuf> => Some(directory.into());
-        /// Sets the variables that the program gets from the worker's environment, besides `PATH`, `HOME` and the like.
         pass_env: impl IntoIterator<Item = impl Into<String>> => pass_env.into_iter().map(Into::into).collect();
-        /// Sets variables with fixed values, which override the worker's.
         env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
             env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        /// Sets the user as whom the program runs, by name or number; by default, the worker's.
         user: impl Into<String> => Some(user.into());
-        /// Sets the group in place of that user's own, by name or number.
         group: impl Into<String> => Some(group.into());
-        /// Sets how long the program may take to end after SIGTERM, before SIGKILL: at most 1 h, by default 5 s.
         grace: Duration;
-        /// Sets after what pause a job runs again if its program exited with 75: above zero, by default 30 s.
         snooze: Duration;
-        /// Sets the rules for exit codes and error output: at most 100. The first one that matches applies.
         rules: impl IntoIterator<Item = Rule> => rules.into_iter().collect();
     }
 

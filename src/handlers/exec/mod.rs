@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use self::child::{Child, End, STDERR_BYTES};
+use self::child::{Child, End};
 use self::progress::ProgressReader;
+use super::excerpt::{Excerpt, error_text, stopped_text};
 use super::process::{Invocation, Setting};
 use super::rule::Kind;
 use super::verdict::{Answer, TEXT_BYTES, Verdicts};
@@ -56,7 +57,8 @@ const TIME_UP: &str = "it ran out of time";
 ///
 /// [`ExecConfig::rules`] are applied first. They can give exit codes and the text on standard error other meanings.
 ///
-/// The error consists of the exit code and the end of standard error, with its line breaks. A program that cannot be started is an ordinary
+/// The error consists of the line of standard error that says most, its first 768 and last 1280 bytes with their line breaks, and the
+/// exit code. A program that cannot be started is an ordinary
 /// failure, unless the worker lacked the resources: then the job is snoozed. A start that takes 10 s is killed, and unknown.
 ///
 /// A line `::progress 40 rendering` on standard error reports the job's progress. All other lines go to the job's log
@@ -119,13 +121,12 @@ impl Exec {
 
     fn outcome(&self, end: End) -> Result<Value, JobError> {
         if let Some(why) = end.cut {
-            return Err(JobError::unknown(error_text(
-                &format!("stopped because {why} ({})", end.status),
-                &end.stderr,
-            )));
+            let why = format!("stopped because {why} ({})", end.status);
+            return Err(JobError::unknown(stopped_text(&why, &words(&end))));
         }
         let code = end.status.code();
-        let answer = Answer { code: code.map(i64::from), succeeded: code == Some(0), text: &end.stderr };
+        let answer =
+            Answer { code: code.map(i64::from), succeeded: code == Some(0), text: end.stderr.tail() };
         let then = self.verdicts.verdict(answer).unwrap_or(match code {
             Some(0) => RuleAction::Done,
             Some(EX_DATAERR) => RuleAction::Fatal,
@@ -133,13 +134,13 @@ impl Exec {
             Some(KILLED_MIN..=KILLED_MAX) | None => RuleAction::Unknown,
             Some(_) => RuleAction::Retry,
         });
-        let error = then.error(|| error_text(&end.status.to_string(), &end.stderr));
+        let error = then.error(|| error_text(&end.status.to_string(), &words(&end)));
         error.map_or_else(|| Ok(output::result(&end.stdout)), Err)
     }
 
     /// Returns how much of standard error to keep. Rules may match text further up than an error message shows.
     fn kept(&self) -> usize {
-        if self.verdicts.read_text() { TEXT_BYTES } else { STDERR_BYTES }
+        if self.verdicts.read_text() { TEXT_BYTES } else { Excerpt::BYTES }
     }
 }
 
@@ -190,12 +191,9 @@ async fn cut_short(context: &JobContext) -> &'static str {
     if context.time_left().is_zero() { TIME_UP } else { "the attempt was cut short" }
 }
 
-/// Builds an error text: how the program ended, and the end of its output.
-fn error_text(how: &str, stderr: &[u8]) -> String {
-    match output::tail(&progress::without_progress(stderr), STDERR_BYTES).as_str() {
-        "" => how.to_owned(),
-        words => format!("{how}: {words}"),
-    }
+/// What a program wrote, without the lines that report progress.
+fn words(end: &End) -> String {
+    end.stderr.text(progress::without_progress)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ async fn the_exit_code_decides() {
     for (code, retry) in [(1, Retry::Policy), (65, Retry::Never), (66, Retry::Policy), (255, Retry::Policy)] {
         let failed = failure(run(&sh(&format!("echo boom >&2; exit {code}")), b"", context(&[])).await);
         assert_eq!((failed.kind, failed.retry), (FailureKind::Error, retry), "{code}");
-        assert_eq!(failed.error, format!("exit status: {code}: boom"));
+        assert_eq!(failed.error, format!("boom\nexit status: {code}"));
     }
     let as_a_shell_says = failure(run(&sh("exit 137"), b"", context(&[])).await);
     assert_eq!((as_a_shell_says.kind, as_a_shell_says.retry), (FailureKind::Unknown, Retry::Policy));
@@ -92,7 +92,7 @@ async fn rules_decide_by_exit_code_and_output() {
     assert_eq!(judged(75, "x", &rules).await, Err(Outcome::Snoozed(Duration::from_secs(30))), "the built-in");
     assert_eq!(
         judged(1, "Duplicate order 7", &rules).await,
-        Err(Outcome::Dropped("exit status: 1: Duplicate order 7".to_owned()))
+        Err(Outcome::Dropped("Duplicate order 7\nexit status: 1".to_owned()))
     );
     assert_eq!(judged(4, "nothing to do", &rules).await, Ok(json!("half")));
     assert_eq!(judged(0, "a duplicate order", &rules).await, Ok(json!("half")), "a success is left alone");
@@ -105,7 +105,7 @@ async fn rules_decide_by_exit_code_and_output() {
     ];
     for (code, words, retry) in want {
         let failed = failure(judged(code, words, &rules).await);
-        assert_eq!((failed.retry, failed.error), (retry, format!("exit status: {code}: {words}")));
+        assert_eq!((failed.retry, failed.error), (retry, format!("{words}\nexit status: {code}")));
     }
 }
 
@@ -115,7 +115,8 @@ async fn rules_see_output_before_the_last_lines() {
     let rules = json!([{ "matches": "^InvalidArgument", "then": "fatal" }]);
     let failed = failure(run(&ruled(trace, rules), b"", context(&[])).await);
     assert_eq!(failed.retry, Retry::Never);
-    assert!(failed.error.len() < 2 * STDERR_BYTES && failed.error.ends_with("3000"), "{}", failed.error);
+    assert!(failed.error.len() < 2 * Excerpt::BYTES, "{}", failed.error);
+    assert!(failed.error.ends_with("\n3000\nexit status: 1"), "{}", failed.error);
 }
 
 #[tokio::test]
@@ -188,7 +189,7 @@ async fn a_program_that_ended_before_the_cut_keeps_its_exit_code() {
             std::thread::yield_now();
         }
         let cut = std::future::ready("the attempt was cut short");
-        let end = soon(child.run(cut, Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}))).await.unwrap();
+        let end = soon(child.run(cut, Duration::ZERO, (Excerpt::BYTES, |_: &[u8]| {}))).await.unwrap();
         assert_eq!((end.cut, end.status.code()), (None, Some(code)));
         assert_eq!(end.ending(), want.unwrap_or(ChildEnding::Exited));
     }
@@ -254,12 +255,13 @@ async fn ten_megabytes_pass_through_a_program_that_answers_while_it_reads() {
 async fn endless_output_is_drained_and_not_kept() {
     let command = sh("yes out | head -c 50000000; yes err | head -c 50000000 >&2").invocation(&context(&[]));
     let child = soon(Child::start(command, Bytes::new())).await.unwrap();
-    let end =
-        soon(child.run(std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}))).await.unwrap();
+    let end = soon(child.run(std::future::pending(), Duration::ZERO, (Excerpt::BYTES, |_: &[u8]| {})))
+        .await
+        .unwrap();
     assert!(end.status.success(), "{}", end.status);
     assert_eq!(end.stdout, b"out\n".repeat(MAX_RESULT_BYTES / 4));
-    assert_eq!(end.stderr, b"err\n".repeat(STDERR_BYTES / 4));
-    let kept = end.stdout.capacity() + end.stderr.capacity();
+    assert_eq!(end.stderr.tail(), b"err\n".repeat(Excerpt::BYTES / 4));
+    let kept = end.stdout.capacity();
     assert!(kept < 3 * MAX_RESULT_BYTES, "{kept}");
 }
 
@@ -275,12 +277,12 @@ async fn endless_output_does_not_delay_the_deadline() {
 }
 
 #[tokio::test]
-async fn the_error_is_the_end_of_standard_error_with_its_line_breaks() {
+async fn the_error_is_the_beginning_and_the_end_of_standard_error_with_its_line_breaks() {
     let script = r"seq 1 5000 >&2; printf '\033[2Jlast \377 words\n' >&2; exit 1";
     let error = failure(run(&sh(script), b"", context(&[])).await).error;
-    assert!(error.starts_with("exit status: 1: "), "{error}");
-    assert!(error.ends_with("\n5000\n\\u{1b}[2Jlast \u{fffd} words"), "{error}");
-    assert!(error.len() < STDERR_BYTES + 50 && !error.contains("\n1000\n"), "{error}");
+    assert!(error.starts_with("\\u{1b}[2Jlast \u{fffd} words\n1\n2\n3\n"), "{error}");
+    assert!(error.ends_with("\n5000\n\\u{1b}[2Jlast \u{fffd} words\nexit status: 1"), "{error}");
+    assert!(error.len() < Excerpt::BYTES + 100 && !error.contains("\n1000\n"), "{error}");
 }
 
 /// Runs a script that writes its process id to the file `pid`, and then cancels its attempt.
@@ -463,7 +465,7 @@ fn a_program_outlives_the_thread_that_asked_for_it() {
     let start = || runtime.block_on(Child::start(waiting, alive));
     let started = std::thread::scope(|scope| scope.spawn(start).join());
     let child = started.unwrap().unwrap();
-    let answer = child.run(std::future::pending(), Duration::ZERO, (STDERR_BYTES, |_: &[u8]| {}));
+    let answer = child.run(std::future::pending(), Duration::ZERO, (Excerpt::BYTES, |_: &[u8]| {}));
     let end = runtime.block_on(soon(answer)).unwrap();
     assert_eq!((end.status.code(), end.stdout), (Some(0), b"alive\n".to_vec()));
 }

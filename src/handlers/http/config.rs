@@ -37,10 +37,11 @@ pub struct HttpConfig {
     /// timeout.
     #[serde(with = "duration")]
     pub connect_timeout: Duration,
-    /// A longer `Retry-After` is shortened to this; default 10 min.
+    /// A longer `Retry-After` is shortened to this; default 10 min. Zero ignores the header.
     #[serde(with = "duration")]
     pub max_retry_after: Duration,
-    /// Rules that map statuses and bodies to outcomes, before the built-in meanings; default: none.
+    /// Rules that map statuses and bodies to outcomes, before the built-in meanings: at most 100, default none. The first one that
+    /// matches applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
 }
@@ -65,16 +66,11 @@ impl HttpConfig {
     }
 
     setters! {
-        /// Sets headers with fixed values, sent with every job. Do not put secrets here.
         headers: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
             headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        /// Sets a file with the token for `Authorization: Bearer`; without it, no token is sent.
         bearer_file: impl Into<PathBuf> => Some(bearer_file.into());
-        /// Sets how long connecting may take: above zero, by default 5 s.
         connect_timeout: Duration;
-        /// Sets to what a longer `Retry-After` is shortened: by default 10 min; zero ignores the header.
         max_retry_after: Duration;
-        /// Sets the rules for statuses and bodies: at most 100. The first one that matches applies.
         rules: impl IntoIterator<Item = Rule> => rules.into_iter().collect();
     }
 

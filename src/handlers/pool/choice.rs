@@ -15,13 +15,9 @@ use crate::job::PoolName;
 #[serde(untagged)]
 pub enum PoolChoice {
     /// The pool of this name. Several types may share it.
-    Named(#[serde(serialize_with = "shown")] PoolName),
+    Named(PoolName),
     /// A pool of its own.
     Own(Box<PoolConfig>),
-}
-
-fn shown<S: serde::Serializer>(name: &PoolName, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(name.as_str())
 }
 
 impl<'de> Deserialize<'de> for PoolChoice {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::message::Ready;
 use crate::handlers::process::Template;
@@ -89,7 +89,7 @@ pub struct PoolConfig {
     #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     pub max_jobs: Option<u64>,
     /// After this time, minus up to a tenth at random, a program is replaced; 1 s to 365 d, default: never.
-    #[serde(with = "some_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
     pub max_lifetime: Option<Duration>,
     /// When a program has this many bytes in RAM, it is replaced; at least 1 MiB, default: never. Checked every second, and
     /// after a job, unless that was within the last 20 ms; its own children do not count.
@@ -106,7 +106,7 @@ pub struct PoolConfig {
     #[serde(skip_serializing_if = "ErrorRules::is_empty")]
     pub errors: ErrorRules,
     /// The longest line that a program may write, in bytes; 1 KiB to 64 MiB, default 16 MiB.
-    #[serde(deserialize_with = "some_size", serialize_with = "shown_size")]
+    #[serde(with = "size::known")]
     pub max_line: u64,
 }
 
@@ -142,41 +142,23 @@ impl PoolConfig {
     }
 
     setters! {
-        /// Sets the programs' working directory; by default, the worker's.
         directory: impl Into<PathBuf> => Some(directory.into());
-        /// Sets the variables that the programs get from the worker's environment, besides `PATH`, `HOME` and the like.
         pass_env: impl IntoIterator<Item = impl Into<String>> => pass_env.into_iter().map(Into::into).collect();
-        /// Sets variables with fixed values, which override the worker's.
         env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
             env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        /// Sets the user as whom the program runs, by name or number; by default, the worker's.
         user: impl Into<String> => Some(user.into());
-        /// Sets the group in place of that user's own, by name or number.
         group: impl Into<String> => Some(group.into());
-        /// Sets how many programs run at most: 1 to 1000, by default 4.
         processes: usize;
-        /// Sets how many jobs a program gets at once, if it wants as many: 1 to 10,000, by default 1.
         inflight: usize;
-        /// Sets how many more jobs a program gets while it works on those: at most 1000, by default none. Meant for jobs of
-        /// less than a millisecond.
         ahead: usize;
-        /// Sets when programs start; by default, on demand.
         start: PoolStart;
-        /// Sets how long a program may take from its start to its `ready`: 100 ms to 10 min, by default 10 s.
         start_timeout: Duration;
-        /// Sets after how many jobs a program is replaced: at least 1, or `None` for never.
         max_jobs: impl Into<Option<u64>> => max_jobs.into();
-        /// Sets after how long a program is replaced: 1 s to 365 days, or `None` for never.
         max_lifetime: impl Into<Option<Duration>> => max_lifetime.into();
-        /// Sets at how many bytes in RAM a program is replaced: at least 1 MiB, or `None` for never.
         max_memory: impl Into<Option<u64>> => max_memory.into();
-        /// Sets after how long without a job a program ends: 1 s to 365 days, by default 10 min.
         idle: Duration;
-        /// Sets how long a program may take to end before SIGKILL: at most 1 h, by default 5 s.
         grace: Duration;
-        /// Sets what follows from errors, by the classes that the programs report; by default, nothing but retries.
         errors: ErrorRules;
-        /// Sets the longest line in bytes that a program may write: 1 KiB to 64 MiB, by default 16 MiB.
         max_line: u64;
     }
 
@@ -266,27 +248,6 @@ impl PoolConfig {
 fn reserved(name: &str) -> Option<String> {
     let own = ["STREAMFLEET_POOL", "STREAMFLEET_PROTOCOL"];
     own.contains(&name).then(|| format!("is reserved, as {} and {} are", own[0], own[1]))
-}
-
-fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    size::deserialize(from).map(Option::unwrap_or_default)
-}
-
-fn shown_size<S: Serializer>(bytes: &u64, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&size::shown(*bytes))
-}
-
-/// Durations that may be missing.
-mod some_duration {
-    use super::*;
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-        duration::deserialize(from).map(Some)
-    }
-
-    pub(super) fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-        value.map(format_duration).serialize(to)
-    }
 }
 
 #[cfg(test)]

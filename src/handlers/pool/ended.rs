@@ -4,10 +4,10 @@
 use std::process::ExitStatus;
 
 use super::jobs::Running;
-use super::program::error_text;
 use super::session::Session;
 use super::slots::Answer;
 use crate::event::PoolEnding;
+use crate::handlers::excerpt::{error_text, stopped_text};
 
 /// What stands in an error in place of the end of standard error if nobody knows which of several jobs it is about.
 pub(super) const MIXED: &str =
@@ -62,7 +62,8 @@ impl Session<'_> {
                 (None, Some(cut)) => format!("stopped because of {} ({shown})", cut.reason),
                 (None, None) => format!("the program ended without an answer ({shown})"),
             };
-            let error = error_text(&how, own);
+            let was_ended = self.nonsense.is_some() || !by_itself;
+            let error = if was_ended { stopped_text(&how, own) } else { error_text(&how, own) };
             request.answer.send(Answer::Ended { error, by_itself }).ok();
         }
         // What it wrote about the jobs before was logged then, and what it wrote about one that was cut short is in its error.
@@ -70,7 +71,7 @@ impl Session<'_> {
         let wrote = if ending == PoolEnding::Cut { "" } else { wrote };
         self.seat.set_memory(0);
         let why = self.nonsense.as_deref().map(|why| format!("nonsense: {why}")).unwrap_or(shown);
-        Ended { ending, why: error_text(&why, wrote), answered: self.answered }
+        Ended { ending, why: stopped_text(&why, wrote), answered: self.answered }
     }
 }
 

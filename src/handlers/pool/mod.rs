@@ -50,7 +50,7 @@ use super::process::Setting;
 use super::{Error, output};
 use crate::broker::PoolDown;
 use crate::event::{Event, Events};
-use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction};
+use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction, jittered};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use choice::PoolChoice;
@@ -114,8 +114,6 @@ pub(crate) struct Shared {
     runs: AtomicBool,
     /// Whether one of its programs has ever been ready.
     was_ready: AtomicBool,
-    /// Why the last program did not start, if none served then; `None` once one is ready.
-    fault: Mutex<Option<String>>,
 }
 
 impl Pool {
@@ -139,7 +137,6 @@ impl Pool {
             board: Board::default(),
             runs: AtomicBool::new(false),
             was_ready: AtomicBool::new(false),
-            fault: Mutex::default(),
             config,
         };
         let errors = Arc::new(shared.config.errors.clone());
@@ -171,12 +168,10 @@ impl Pool {
         self.shared.config.places()
     }
 
-    /// Says why no program serves, if the last one could not start.
+    /// Says why no program serves, if the last one could not start, or if programs keep failing.
     pub(crate) fn down(&self) -> Option<PoolDown> {
-        let why = lock(&self.shared.fault).clone()?;
-        if self.shared.board.serves() {
-            return None;
-        }
+        let serves = self.shared.board.serves();
+        let why = self.shared.restarts().fault(Instant::now().into_std(), serves)?;
         let (pool, types) = (self.shared.name.to_string(), self.shared.types());
         Some(PoolDown { pool, types, why, ..PoolDown::default() })
     }
@@ -304,7 +299,7 @@ impl Pool {
         context.ended_by_itself();
         let (pool, job) = (&self.shared.name, context.id());
         tracing::debug!(%pool, %job, "no program of the pool ran the job; it runs again later");
-        JobError::snooze(NO_PROGRAM.mul_f64(0.5 + rand::random::<f64>() / 2.0))
+        JobError::snooze(jittered(NO_PROGRAM, 0.5..1.0, rand::random()))
     }
 }
 
@@ -365,16 +360,26 @@ impl Shared {
 
     /// Notes that a program is ready. Returns true the first time.
     fn note_ready(&self) -> bool {
-        *lock(&self.fault) = None;
+        self.restarts().ready(Instant::now().into_std());
         !self.was_ready.swap(true, Ordering::AcqRel)
     }
 
-    /// Notes why a program did not start, unless another one serves: that one may end well later, and the next one may start.
+    /// Notes that a program did not start.
     fn note_fault(&self, why: &str) {
-        let mut fault = lock(&self.fault);
-        if !self.board.serves() {
-            *fault = Some(why.to_owned());
+        let serves = self.board.serves();
+        let mut restarts = self.restarts();
+        restarts.failed(Instant::now().into_std(), rand::random());
+        if !serves {
+            restarts.note_fault(why);
         }
+    }
+
+    /// Notes that a program failed after it was ready.
+    fn note_crash(&self, why: &str) {
+        let now = Instant::now().into_std();
+        let mut restarts = self.restarts();
+        restarts.failed(now, rand::random());
+        restarts.note_crash(why, now);
     }
 
     fn was_ready(&self) -> bool {

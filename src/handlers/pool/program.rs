@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Shared;
 use super::message::{self, Message, PROTOCOL, Ready, excerpt};
 use super::words::{LastWords, Words};
+use crate::handlers::excerpt::error_text;
 use crate::handlers::process::{Leader, on_the_thread};
 
 /// How much is read at once.
@@ -207,11 +208,6 @@ fn check(pool: &Shared, ready: Ready) -> Result<Ready, Fault> {
     }
     let why = format!("the program does not serve {}, only {}", missing.join(", "), served.join(", "));
     Err(Fault::Refused(excerpt(why.as_bytes())))
-}
-
-/// Builds an error text: what happened, and the end of standard error.
-pub(super) fn error_text(how: &str, words: &str) -> String {
-    if words.is_empty() { how.to_owned() } else { format!("{how}: {words}") }
 }
 
 /// The lines that a program writes.

@@ -4,7 +4,6 @@
 use std::future::{Future, pending};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -223,7 +222,6 @@ impl Seating {
     }
 
     fn not_started(&self, fault: &Fault) {
-        self.pool.restarts().failed(Instant::now(), rand::random());
         let why = fault.to_string();
         self.pool.note_fault(&why);
         self.report(PoolEnding::NotStarted, &why);
@@ -253,7 +251,7 @@ impl Seating {
             | PoolEnding::NotStarted => false,
         };
         if is_failure {
-            self.pool.restarts().failed(Instant::now(), rand::random());
+            self.pool.note_crash(&ended.why);
         }
         self.report(ended.ending, &ended.why);
     }

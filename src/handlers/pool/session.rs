@@ -21,6 +21,7 @@ use super::slots::{Answer, DOUBT_EVERY, Request, Taken};
 use super::taking::{Taking, Wish, taken};
 use super::{PoolStart, Shared, board::Seat, reached};
 use crate::event::PoolEnding;
+use crate::job::jittered;
 
 /// How often to look at the memory and the age of a program.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -81,7 +82,7 @@ impl<'a> Session<'a> {
     pub(super) fn new(pool: &'a Shared, seat: Arc<Seat>, program: Program, room: Room<'a>) -> Self {
         let now = Instant::now();
         // Programs that started together do not end together.
-        let lifetime = pool.config.max_lifetime.map(|most| most.mul_f64(1.0 - rand::random::<f64>() / 10.0));
+        let lifetime = pool.config.max_lifetime.map(|most| jittered(most, 0.9..1.0, rand::random()));
         Self {
             pool,
             seat,

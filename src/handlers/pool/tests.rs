@@ -120,9 +120,9 @@ for job in jobs():
     answer(job, result=what)",
     );
     for (what, why) in [
-        ("crash", "the program ended without an answer (exit status: 3): last words"),
-        ("kill", "the program ended without an answer (signal: 9 (SIGKILL)): last words"),
-        ("silence", "the program ended without an answer (exit status: 0): last words"),
+        ("crash", "last words\nthe program ended without an answer (exit status: 3)"),
+        ("kill", "last words\nthe program ended without an answer (signal: 9 (SIGKILL))"),
+        ("silence", "last words\nthe program ended without an answer (exit status: 0)"),
         (
             "nonsense",
             "the program was ended because it wrote nonsense (a line that is not JSON: Warning: x): last words",
@@ -159,7 +159,7 @@ async fn an_error_has_nothing_that_was_written_about_another_job() {
         assert_eq!(stage.run(&format!("\"{other}\"")).await, Ok(json!(other)));
     }
     let failed = failure(stage.run("\"kill\"").await);
-    let expected = "the program ended without an answer (signal: 9 (SIGKILL)): kill has card 4242";
+    let expected = "kill has card 4242\nthe program ended without an answer (signal: 9 (SIGKILL))";
     assert_eq!(failed.error, expected);
     stage.stop().await;
 }
@@ -331,7 +331,7 @@ async fn a_trial_says_what_is_wrong() {
     let why = tried("sys.stderr.write('no database')\nsys.exit(4)").await.unwrap_err();
     let hint = "hint: of the worker's environment, programs get only PATH, HOME, LANG, LC_ALL, TZ, TMPDIR and the variables \
                 that pass_env names";
-    assert_eq!(why, format!("the program ended before it was ready (exit status: 4): no database\n{hint}"));
+    assert_eq!(why, format!("no database\nthe program ended before it was ready (exit status: 4)\n{hint}"));
     let why = tried_for(Duration::from_secs(1), "time.sleep(100)").await.unwrap_err();
     let hint = "hint: start_timeout of the pool says how long it may take";
     assert_eq!(why, format!("the program was not ready within 1s\n{hint}"));
@@ -356,7 +356,7 @@ async fn a_program_that_ends_before_it_is_ready_is_reported_with_its_own_status(
         soon(pool.try_start()).await.unwrap_err()
     };
     let why = tried("time.sleep(0.05); sys.stderr.write('SyntaxError: no'); sys.exit(255)").await;
-    assert_eq!(why, "the program ended before it was ready (exit status: 255): SyntaxError: no");
+    assert_eq!(why, "SyntaxError: no\nthe program ended before it was ready (exit status: 255)");
     let why = tried("os._exit(0)").await;
     assert!(why.starts_with("the program ended before it was ready (exit status: 0)\nhint: "), "{why}");
     assert!(why.contains("run()") && !why.contains("pass_env"), "{why}");

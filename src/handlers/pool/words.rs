@@ -1,4 +1,4 @@
-//! What a program writes on standard error: logged line by line, and its end kept for errors.
+//! What a program writes on standard error: logged line by line, and its beginning and end kept for errors.
 
 use std::io;
 use std::sync::Mutex;
@@ -8,11 +8,9 @@ use tokio::process::ChildStderr;
 
 use super::lock;
 use crate::JobContext;
+use crate::handlers::excerpt::Excerpt;
 use crate::handlers::output;
 use crate::job::{JobId, JobType, PoolName};
-
-/// How many of the last bytes go into an error.
-const KEPT_BYTES: usize = 2048;
 
 /// How much of a line goes into the log.
 const LOGGED_BYTES: usize = 4096;
@@ -32,17 +30,17 @@ pub(super) struct Words {
 
 #[derive(Default)]
 struct Tail {
-    /// The last that the program wrote.
-    bytes: Vec<u8>,
-    /// How many of these bytes it wrote since it last began or ended a job.
-    own: usize,
+    /// What the program wrote.
+    all: Excerpt,
+    /// What it wrote since it last began or ended a job.
+    own: Excerpt,
     /// The beginning of a line for the log.
     line: Vec<u8>,
     /// What the line is about for the log, if the program has one job only.
     job: Option<(JobType, JobId)>,
 }
 
-/// The end of what a program wrote, as text.
+/// The beginning and the end of what a program wrote, as text.
 #[derive(Debug, Default)]
 pub(super) struct LastWords {
     /// Whichever job it was about.
@@ -68,7 +66,7 @@ impl Words {
         self.read(|chunk| Ok(rustix::io::read(&self.pipe, chunk)?));
         let mut tail = lock(&self.tail);
         tail.end_line(&self.pool);
-        tail.own = 0;
+        tail.own = Excerpt::default();
     }
 
     /// Notes which job the next lines are about, if the program has one job only.
@@ -81,8 +79,7 @@ impl Words {
     pub(super) fn last(&self) -> LastWords {
         let mut tail = lock(&self.tail);
         tail.end_line(&self.pool);
-        let own = &tail.bytes[tail.bytes.len() - tail.own..];
-        LastWords { all: output::tail(&tail.bytes, KEPT_BYTES), own: output::tail(own, KEPT_BYTES) }
+        LastWords { all: tail.all.text(<[u8]>::to_vec), own: tail.own.text(<[u8]>::to_vec) }
     }
 
     /// Reads what there is. Returns false at the end.
@@ -102,10 +99,8 @@ impl Words {
 
 impl Tail {
     fn add(&mut self, read: &[u8], pool: &PoolName) {
-        self.bytes.extend_from_slice(read);
-        let surplus = self.bytes.len().saturating_sub(KEPT_BYTES);
-        self.bytes.drain(..surplus);
-        self.own = (self.own + read.len()).min(self.bytes.len());
+        self.all.push(read);
+        self.own.push(read);
         if tracing::enabled!(tracing::Level::DEBUG) {
             self.log(read, pool);
         }

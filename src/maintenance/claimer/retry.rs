@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::broker::Error;
 use crate::event::Event;
-use crate::job::JobId;
+use crate::job::{JobId, jittered};
 use crate::maintenance::Context;
 
 /// The first and the longest pause between two tries. No try begins later than `LONGEST_TRY`.
@@ -48,7 +48,7 @@ pub(super) async fn until_answered<T, F: Future<Output = Result<T, Error>>>(
         if !error.is_transient() {
             return Err(error);
         }
-        tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
+        tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random())).await;
         pause = (2 * pause).min(LONGEST_PAUSE);
     }
 }

@@ -1,8 +1,6 @@
 //! Sends spans to the collector in batches. A batch that the collector does not accept is retried for a while, then
 //! dropped and counted. Meanwhile new spans wait in a bounded queue.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,17 +9,17 @@ use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::trace::SpanData;
 use prost::Message;
-use tokio::sync::mpsc::Receiver;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::destination::{Answer, Destination};
+use crate::batcher::{BatchLimits, Batcher, Dropped};
 use crate::event::{Event, Events, SpanLoss};
+use crate::job::jittered;
 
-/// The most spans per request.
-const BATCH: usize = 512;
+/// The spans of one request.
+const LIMITS: BatchLimits = BatchLimits { most: 512, linger: Duration::from_secs(1), lingers_full: false };
 
-/// The longest that a span waits for others to be sent with it.
+/// How often spans that were dropped from a full queue are reported.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The pauses before the retries of a batch.
@@ -32,8 +30,7 @@ const PAUSES: [Duration; 4] =
 pub(super) struct Exporter {
     pub(super) destination: Destination,
     pub(super) resource: ResourceAttributesWithSchema,
-    pub(super) spans: Receiver<SpanData>,
-    pub(super) overflow: Arc<AtomicU64>,
+    pub(super) spans: Batcher<SpanData>,
     pub(super) events: Events,
     /// The number of spans in the batch that is being sent.
     pub(super) under_way: u64,
@@ -42,42 +39,20 @@ pub(super) struct Exporter {
 impl Exporter {
     /// Sends spans until `stop`, and then the rest.
     pub(super) async fn run(&mut self, stop: &CancellationToken) {
-        let mut batch = Vec::with_capacity(BATCH);
-        while self.gather(&mut batch, stop).await {
-            self.send(std::mem::take(&mut batch), stop).await;
+        loop {
+            let batch = self.spans.batch(LIMITS, stop).await;
+            if batch.is_empty() {
+                return;
+            }
+            self.send(batch, stop).await;
         }
     }
 
     /// Reports the spans that are left if there was no time to send them.
-    pub(super) fn end(self) {
-        let left = self.under_way + self.spans.len() as u64;
+    pub(super) fn end(mut self) {
+        let left = self.under_way + self.spans.discard();
         report_lost(&self.events, left, SpanLoss::Unreachable, "the process stops");
-        overflowed(&self.overflow, &self.events);
-    }
-
-    /// Waits for spans, and a little longer for more of them. Returns false if no more will come.
-    async fn gather(&mut self, batch: &mut Vec<SpanData>, stop: &CancellationToken) -> bool {
-        let mut end = None;
-        while batch.len() < BATCH {
-            let room = BATCH - batch.len();
-            let lingered = async {
-                match end {
-                    Some(end) => tokio::time::sleep_until(end).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                // From here on, only the spans already in the queue are read.
-                () = stop.cancelled(), if !self.spans.is_closed() => self.spans.close(),
-                got = self.spans.recv_many(batch, room) => match got {
-                    0 => break,
-                    _ => { end.get_or_insert_with(|| Instant::now() + EVERY); }
-                },
-                () = lingered => break,
-            }
-        }
-        !batch.is_empty()
+        report_full(&self.spans.dropped, &self.events);
     }
 
     async fn send(&mut self, batch: Vec<SpanData>, stop: &CancellationToken) {
@@ -104,7 +79,7 @@ impl Exporter {
                 report_lost(&self.events, count, SpanLoss::Unreachable, &why);
                 break;
             };
-            let pause = own.unwrap_or(*pause).mul_f64(0.75 + rand::random::<f64>() / 2.0);
+            let pause = jittered(own.unwrap_or(*pause), 0.75..1.25, rand::random());
             tracing::debug!(why, ?pause, "resending spans");
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -116,16 +91,15 @@ impl Exporter {
 }
 
 /// Reports spans that were dropped from a full queue, however long the collector takes for the others.
-pub(super) async fn report_overflow(overflow: &AtomicU64, events: &Events) {
+pub(super) async fn report_dropped(dropped: &Dropped, events: &Events) {
     loop {
         tokio::time::sleep(EVERY).await;
-        overflowed(overflow, events);
+        report_full(dropped, events);
     }
 }
 
-fn overflowed(overflow: &AtomicU64, events: &Events) {
-    let spans = overflow.swap(0, Ordering::Relaxed);
-    report_lost(events, spans, SpanLoss::Full, "too many are waiting for the collector");
+fn report_full(dropped: &Dropped, events: &Events) {
+    report_lost(events, dropped.take(), SpanLoss::Full, "too many are waiting for the collector");
 }
 
 fn report_lost(events: &Events, spans: u64, loss: SpanLoss, why: &str) {

@@ -1,15 +1,14 @@
 //! Receives the spans that end. Those that fit into the queue go to the exporter; the rest are dropped and counted.
 //! Never waits.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use opentelemetry::trace::{Event, Status};
 use opentelemetry::{Array, Context, KeyValue, Value};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
-use tokio::sync::mpsc::Sender;
+
+use crate::batcher::LossySender;
 
 /// Longer texts of attributes and of a handler's log lines are cut.
 const TEXT_BYTES: usize = 1024;
@@ -17,9 +16,7 @@ const TEXT_BYTES: usize = 1024;
 /// The entrance for spans that have ended.
 #[derive(Debug)]
 pub(super) struct Funnel {
-    pub(super) spans: Sender<SpanData>,
-    /// How many spans were dropped because the queue was full, until the exporter reports them.
-    pub(super) overflow: Arc<AtomicU64>,
+    pub(super) spans: LossySender<SpanData>,
 }
 
 impl SpanProcessor for Funnel {
@@ -30,9 +27,7 @@ impl SpanProcessor for Funnel {
             return;
         }
         bound(&mut span);
-        if self.spans.try_send(span).is_err() {
-            self.overflow.fetch_add(1, Ordering::Relaxed);
-        }
+        self.spans.offer(span);
     }
 
     fn force_flush(&self) -> OTelSdkResult {

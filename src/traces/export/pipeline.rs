@@ -1,14 +1,11 @@
 //! The way of spans to a collector: how it is set up, started, and stopped within a time limit.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData};
-use tokio::sync::mpsc::{self, Receiver};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing_opentelemetry::OpenTelemetryLayer;
@@ -18,6 +15,7 @@ use tracing_subscriber::{Layer, Registry};
 use super::destination::Destination;
 use super::exporter::{self, Exporter};
 use super::funnel::Funnel;
+use crate::batcher::{Batcher, finish, lossy_queue};
 use crate::event::Events;
 use crate::traces::{Config, Error};
 
@@ -56,8 +54,7 @@ pub struct Traces {
     provider: SdkTracerProvider,
     resource: Resource,
     destination: Destination,
-    spans: Receiver<SpanData>,
-    overflow: Arc<AtomicU64>,
+    spans: Batcher<SpanData>,
 }
 
 /// A running export of spans to a collector.
@@ -80,19 +77,18 @@ impl Traces {
     pub fn configured(config: &Config) -> Result<Option<Self>, Error> {
         let Some(endpoint) = config.wanted() else { return Ok(None) };
         let destination = Destination::new(endpoint, config)?;
-        let (sender, spans) = mpsc::channel(WAITING_MAX);
-        let overflow = Arc::new(AtomicU64::new(0));
+        let (sender, spans) = lossy_queue(WAITING_MAX);
         let resource = resource(&config.service_name);
         let roots = Sampler::TraceIdRatioBased(config.ratio);
         let provider = SdkTracerProvider::builder()
-            .with_span_processor(Funnel { spans: sender, overflow: Arc::clone(&overflow) })
+            .with_span_processor(Funnel { spans: sender })
             .with_sampler(Sampler::ParentBased(Box::new(roots)))
             .with_max_events_per_span(EVENTS_MAX)
             .with_max_attributes_per_span(ATTRIBUTES_MAX)
             .with_max_attributes_per_event(ATTRIBUTES_MAX)
             .with_resource(resource.clone())
             .build();
-        Ok(Some(Self { provider, resource, destination, spans, overflow }))
+        Ok(Some(Self { provider, resource, destination, spans }))
     }
 
     /// Returns the layer that a subscriber needs to create spans, of level `info` and above. Add it directly to the
@@ -113,10 +109,10 @@ impl Traces {
     ///
     /// [`Error`] if the thread cannot be started.
     pub fn start(self, events: Events) -> Result<Exporting, Error> {
-        let Self { provider: _, resource, destination, spans, overflow } = self;
+        let Self { provider: _, resource, destination, spans } = self;
         let resource = (&resource).into();
-        let (lost, overflow_events) = (Arc::clone(&overflow), events.clone());
-        let mut exporter = Exporter { destination, resource, spans, overflow, events, under_way: 0 };
+        let (dropped, listening) = (spans.dropped.clone(), events.clone());
+        let mut exporter = Exporter { destination, resource, spans, events, under_way: 0 };
         let unable =
             |error: std::io::Error| Error(format!("endpoint: cannot start the export thread: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unable)?;
@@ -124,14 +120,9 @@ impl Traces {
         let stopped = stop.clone();
         let work = move || {
             runtime.block_on(async {
-                let given_up = async {
-                    stopped.cancelled().await;
-                    tokio::time::sleep(LAST_SEND_TIMEOUT).await;
-                };
                 tokio::select! {
-                    () = exporter.run(&stopped) => {}
-                    () = exporter::report_overflow(&lost, &overflow_events) => {}
-                    () = given_up => {}
+                    _ = finish(exporter.run(&stopped), (&stopped, LAST_SEND_TIMEOUT)) => {}
+                    () = exporter::report_dropped(&dropped, &listening) => {}
                 }
             });
             exporter.end();

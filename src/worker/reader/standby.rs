@@ -14,16 +14,21 @@ impl Reader {
         let longest = self.health.pacing().standby_time(rand::random());
         // Others waiting is a good reason not to read.
         self.monitor.idle();
-        let mut has_room = false;
+        // Set if it has a reason to end the wait other than a call.
+        let mut ends = false;
         let call = tokio::time::timeout(longest + LATE, self.queue.await_call(&self.link, longest));
         let mut call = std::pin::pin!(call);
         let called = loop {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ok(false),
-                called = &mut call => break called.map(|called| called.map(|called| called || has_room)),
-                () = self.rooms.arrived(), if !has_room => {
-                    has_room = true;
+                called = &mut call => break called.map(|called| called.map(|called| called || ends)),
+                () = self.rooms.arrived(), if !ends => {
+                    ends = true;
+                    self.link.unblock().await;
+                }
+                () = self.duty.draining(), if !ends => {
+                    ends = true;
                     self.link.unblock().await;
                 }
                 // Whatever watches the reader must not take it for stuck.

@@ -12,7 +12,7 @@ pub(super) use attempt::{Attempt, begin};
 use super::handler::Handler;
 use super::registry::{Erased, ErasedMiddleware};
 use crate::broker::StepRun;
-use crate::job::{Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
+use crate::job::{OutOfBounds, Plan, PlanError, PlannedStep, StepKind, StepLimits, StepName};
 
 /// How long writing the end of a step's run may take after its grace period.
 const RECORD_MARGIN: Duration = Duration::from_secs(2);
@@ -76,10 +76,26 @@ impl Steps {
         StepRun { step: name.clone(), kind: *kind, run: Arc::clone(run) }
     }
 
+    /// Returns what runs the step at this index, and for how long it may, if the type allows each step this long.
+    pub(super) fn handler(&self, at: usize, timeout: Duration) -> (&Erased, Duration) {
+        let Part { handler, limits } = &self.parts[at];
+        (handler, limits.timeout_within(timeout))
+    }
+
     /// Returns the steps that must be done before this one.
     fn after(&self, step: &StepName) -> Vec<StepName> {
         let planned = self.plan.steps().iter().find(|planned| planned.name == *step);
         planned.map(|planned| planned.after.clone()).unwrap_or_default()
+    }
+
+    /// Returns which limits of steps are out of their bounds, if the type allows each step this long.
+    pub(super) fn check(&self, timeout: Duration) -> Vec<OutOfBounds> {
+        let all = self.plan.steps().iter().zip(&self.parts);
+        let wrong = all.flat_map(|(PlannedStep { name, kind, .. }, part)| {
+            let wrong = part.limits.check(*kind, timeout).into_iter();
+            wrong.map(move |wrong| wrong.below(&["steps", name.as_str()]))
+        });
+        wrong.collect()
     }
 
     /// Returns the longest time of an attempt that runs every step once, if the type allows each step this long.

@@ -106,6 +106,7 @@ async fn all_jobs_of_a_customer_are_cancelled_wherever_they_are_and_no_others() 
     let entry = server.cmd(&[&["XADD", "sf:{default}:room:type:test", "*"][..], &parked].concat());
     let entry: String = redis::from_redis_value(entry).unwrap();
     server.cmd(&["HSET", "sf:{default}:rooms:places", "r-1", &format!("{entry} type:test")]);
+    server.cmd(&["HSET", "sf:{default}:rooms", "type:test", "1700000000000"]);
     let cancel = ["cancel", "--where", "payload.customer=9", "--yes", "--by", "ann", "--reason", "they left"];
     let done = json(&server, &cancel);
     assert_eq!(

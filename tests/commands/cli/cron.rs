@@ -98,6 +98,26 @@ fn a_taken_name_needs_replace_and_an_unknown_name_is_an_error() {
     }
 }
 
+#[test]
+fn each_change_is_noted_once_with_who_and_why() {
+    let server = RedisServer::start();
+    let why = ["--by", "ann", "--reason", "the reports are being rewritten"];
+    assert_eq!(add(&server, &why).0, Some(0));
+    assert_eq!(add(&server, &["--replace"]).0, Some(0));
+    for action in ["pause", "pause", "resume", "resume", "run", "remove"] {
+        json(&server, &[&["cron", action, "report.nightly"], &why[..]].concat());
+    }
+    assert_eq!(sf(&server, &["cron", "remove", "report.nightly"]).code, Some(4));
+    let audit = json(&server, &["audit"]);
+    let notes = audit["items"].as_array().unwrap();
+    let what: Vec<&str> = notes.iter().filter_map(|note| note["what"].as_str()).collect();
+    assert_eq!(what, ["cron remove", "cron run", "cron resume", "cron pause", "cron add"]);
+    for note in notes {
+        let told = ["who", "why", "target"].map(|key| note[key].as_str().unwrap());
+        assert_eq!(told, ["ann", "the reports are being rewritten", "report.nightly"], "{note}");
+    }
+}
+
 const CONFIG: &str = r#"
 [types.tick]
 handler = "noop"

@@ -98,7 +98,7 @@ fn a_priority_stands_for_a_lane() {
 #[test]
 fn an_invalid_command_line_is_explained_and_sends_nothing() {
     let server = RedisServer::start();
-    let wrong: [(&[&str], &str); 16] = [
+    let wrong: [(&[&str], &str); 17] = [
         (&["enqueue"], "<TYPE>"),
         (&["enqueue", "Mail"], "a type must match"),
         (&["enqueue", "a", "{oops"], "the payload is not JSON"),
@@ -111,6 +111,7 @@ fn an_invalid_command_line_is_explained_and_sends_nothing() {
         (&["enqueue", "a", "--at", "noon"], "a time must be as it is shown"),
         (&["enqueue", "a", "--delay", "1s", "--at", "2100-01-01T00:00:00Z"], "cannot be used with"),
         (&["enqueue", "a", "--timeout", "8d"], "between 1ms and 7d"),
+        (&["enqueue", "a", "--max-attempts", "0"], "expected a number of at least 1"),
         (&["enqueue", "a", "--header", "tenant"], "NAME=VALUE"),
         (&["enqueue", "a", "--queue", "A b"], "a queue name must match"),
         (&["enqueue", "a", "--prioriy", "high"], "unexpected argument"),

@@ -69,7 +69,7 @@ listen = "off"
     let args = ["--config", "{config}", "--redis", &server.url(), "worker"];
     let _worker = Launch::new(&args).config(config).start();
     assert_eq!(sf(&server, &["enqueue", "import", "--id", "order-7", "--track"]).code, Some(0));
-    let error = "exit status: 65: Traceback:\n  File import.py\nKeyError: id";
+    let error = "KeyError: id\nTraceback:\n  File import.py\nKeyError: id\nexit status: 65";
     until("the job to be dead", SOON, || json(&server, &["status", "order-7"])["error"] == error);
     // Each line of the error is a line of its own.
     for args in [&["status", "order-7"][..], &["dead", "show", "order-7"]] {

@@ -1,5 +1,6 @@
 //! The command line: what it prints, what it changes and how it exits.
 
+mod audit;
 mod bench;
 mod bulk;
 mod check;
@@ -22,7 +23,9 @@ mod on_call_page;
 mod pages;
 mod rehearsal;
 mod repeat;
+mod reproduce;
 mod secrets;
 mod stats;
 mod stopping;
 mod worker;
+mod workers;

@@ -120,8 +120,16 @@ async fn a_queue_is_paused_for_an_hour_and_others_go_on() {
     );
     let lasts = gate["until_ms"].as_u64().unwrap() - gate["paused_since_ms"].as_u64().unwrap();
     assert_eq!(lasts, 3_600_000, "{gate}");
-    assert!(json(&server, &["queues", "mail"])["items"][0]["paused_since"].is_string());
-    assert_eq!(json(&server, &["status", "mail-7"])["state"], "waiting");
+    assert_eq!(gate["waiting"], 1, "it waits behind the gate, though in no room");
+    let paused = json(&server, &["queues", "mail"])["items"][0].take();
+    assert!(paused["paused_since"].is_string());
+    assert_eq!(
+        (&paused["cause"]["kind"], &paused["empty_in"]["state"]),
+        (&"paused".into(), &"stopped".into())
+    );
+    assert_eq!(paused["cause"]["text"], "paused by ann: the relay is down");
+    let status = json(&server, &["status", "mail-7"]);
+    assert_eq!((&status["state"], &status["queue_cause"]), (&"waiting".into(), &paused["cause"]));
     assert_eq!(ran("mail-7"), 0);
     assert_eq!(json(&server, &["resume", "--queue", "mail"])["changed"], true);
     until_async("the job to run", SOON, async || ran("mail-7") == 1).await;

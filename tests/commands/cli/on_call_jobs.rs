@@ -156,10 +156,12 @@ async fn a_backlog_says_when_it_is_gone() {
     }
     server.try_pipe(&jobs).unwrap();
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
-    until("the backlog to shrink", SOON, || {
-        let pace = json(&server, &["queues", "default", "--rate=500ms"])["items"][0]["pace"].take();
-        let (speed, rest) = (pace["shrinks_per_second"].as_f64(), pace["empty_in_ms"].as_u64());
-        speed.is_some_and(|speed| speed > 0.0) && rest.is_some_and(|rest| rest > 0)
+    until("the backlog to say how long it lasts, and why", SOON, || {
+        let queue = json(&server, &["queues", "default"])["items"][0].take();
+        let lasts = queue["empty_in"]["ms"].as_u64().is_some_and(|rest| (1..=7_500).contains(&rest));
+        let (cause, waiting) = (&queue["cause"], queue["waiting"].as_u64().unwrap());
+        assert!(waiting > 0, "it was gone before anybody saw it");
+        lasts && cause["gate"] == "queue" && cause["rate"] == "400/s"
     });
     until_empty(&queue).await;
     fleet.stop().await;

@@ -23,7 +23,7 @@ const PLAIN: [&str; 8] =
     ["evalsha", "xreadgroup", "xack", "xdel", "xautoclaim", "xrevrange", "xinfo", "blpop"];
 
 /// All families of keys.
-const FAMILIES: [&str; 45] = [
+const FAMILIES: [&str; 47] = [
     "{*}:jobs",
     "{*}:jobs:high",
     "{*}:jobs:low",
@@ -35,6 +35,8 @@ const FAMILIES: [&str; 45] = [
     "{*}:audit",
     "{*}:campaigns",
     "{*}:campaign:*",
+    "{*}:tasks",
+    "{*}:task:*",
     "{*}:control",
     "{*}:leader",
     "{*}:cancels",

@@ -61,7 +61,7 @@ async fn exec_rules_map_exit_codes_and_stderr_to_outcomes() {
     let status = until_state(&queue, &fatal, State::Dead).await;
     let letter = queue.dead_letters().get(status.dead.unwrap()).await.unwrap().unwrap();
     let found = (letter.text("dead_reason"), letter.text("dead_error"));
-    assert_eq!(found, ("fatal".to_owned(), "exit status: 3: no such customer".to_owned()));
+    assert_eq!(found, ("fatal".to_owned(), "no such customer\nexit status: 3".to_owned()));
 
     until_state(&queue, &retried, State::Retrying).await;
     assert_eq!(due_in_minutes(&queue, &retried).await, 60, "as the policy says");
@@ -72,7 +72,7 @@ async fn exec_rules_map_exit_codes_and_stderr_to_outcomes() {
     assert_eq!((status.state, status.attempts.len()), (State::Scheduled, 0), "no attempt is spent");
 
     let status = until_state(&queue, &dropped, State::Cancelled).await;
-    assert_eq!(status.error.as_deref(), Some("exit status: 1: Duplicate order 7"));
+    assert_eq!(status.error.as_deref(), Some("Duplicate order 7\nexit status: 1"));
     until_async("all else to be done", Duration::from_secs(20), async || {
         let snapshot = queue.snapshot().await.unwrap();
         (snapshot.waiting() + snapshot.running(), snapshot.delayed, snapshot.dead) == (0, 3, 1)

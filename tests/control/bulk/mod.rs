@@ -2,3 +2,4 @@
 
 mod load;
 mod scripts;
+mod tasks;

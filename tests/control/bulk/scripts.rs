@@ -10,10 +10,14 @@ const TO_STREAM: &str = "sf:{r}:jobs";
 const TO_HIGH: &str = "sf:{r}:jobs:high";
 const RECORD: &str = "sf:{q}:job:j";
 const TO_RECORD: &str = "sf:{r}:job:j";
+const DELAYED: &str = "sf:{q}:delayed";
+const FIELDS: &str = "sf:{q}:delayed:fields";
 const LOCK: &str = "sf:{q}:unique:k";
 const TO_LOCK: &str = "sf:{r}:unique:k";
 const LIFE: &str = "1650000000000-0";
-const SHARED: [&str; 13] = [
+const MARK: &str = "00ff00ff";
+const TASK: &str = "sf:{q}:task:00ff00ff";
+const SHARED: [&str; 16] = [
     "sf:{q}:delayed",
     "sf:{q}:delayed:fields",
     "sf:{q}:rooms:places",
@@ -27,6 +31,9 @@ const SHARED: [&str; 13] = [
     TO_STREAM,
     "sf:{r}:jobs:low",
     "sf:{r}:control",
+    "sf:{q}:counts",
+    "sf:{r}:counts",
+    "sf:{q}:task:",
 ];
 
 /// The keys of a call about the job `j`, whose entry is in this stream.
@@ -38,7 +45,7 @@ fn keys(place: &'static str) -> Vec<&'static str> {
 
 /// The arguments of a call about the job `j`.
 fn args<'a>(lane: &'a str, entry: &'a str) -> Vec<&'a str> {
-    let head = ["ann", "r", "262144", "", "j", LIFE, lane, "", entry, "", "0", "6"];
+    let head = ["ann", "r", "262144", "", MARK, "", "j", LIFE, lane, "", entry, "", "0", "6"];
     [&head[..], &["type", "test", "id", "j", "life", LIFE]].concat()
 }
 
@@ -85,6 +92,9 @@ fn a_job_is_moved_once_however_often_that_is_sent() {
     assert_eq!(text(&scripts, &["HGET", TO_RECORD, "lane"]).as_deref(), Some("high"));
     assert_eq!([RECORD, LOCK].map(|key| scripts.int(&["EXISTS", key])), [0, 0]);
     assert_eq!(text(&scripts, &["GET", TO_LOCK]).as_deref(), Some("j"));
+    let counted = [["sf:{q}:counts", "moved_out"], ["sf:{r}:counts", "moved_in"]];
+    let counted = counted.map(|[key, name]| text(&scripts, &["HGET", key, name]));
+    assert_eq!(counted, [Some("1".to_owned()), Some("1".to_owned())], "counted once");
     scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
     assert_eq!(moved(&scripts, &entry), "taken", "it is there already");
     assert_eq!(scripts.int(&["XLEN", TO_HIGH]), 1);
@@ -123,7 +133,7 @@ fn a_delayed_job_is_moved_unless_another_life_took_its_place() {
         scripts.server.cmd(&["ZADD", "sf:{q}:delayed", "99999999999999", "j"]);
     };
     let told = || {
-        let head = ["ann", "r", "262144", "", "j", LIFE, "normal", "j", "", "", "0", "0"];
+        let head = ["ann", "r", "262144", "", MARK, "", "j", LIFE, "normal", "j", "", "", "0", "0"];
         let (_, rest) = scripts.call(source("relocate"), &keys("sf:{q}:delayed"), &head);
         scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
         redis::from_redis_value::<String>(rest[0].clone()).unwrap()
@@ -188,7 +198,7 @@ fn a_job_stays_where_somebody_else_counts_on_it() {
     assert_eq!(scripts.int(&["EXISTS", TO_RECORD]), 0);
     // Its caller has seen an entry of the same life.
     let mut seen = args("normal", &entry);
-    seen[10] = "1";
+    seen[12] = "1";
     let (_, rest) = scripts.call(source("relocate"), &keys(STREAM), &seen);
     assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), "taken");
     scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
@@ -233,16 +243,113 @@ fn an_id_that_its_producer_may_resend_leaves_a_trace_and_may_come_back() {
 #[test]
 fn a_delayed_job_is_hastened_once_however_often_that_is_sent() {
     let scripts = Scripts::start();
-    let keys = ["sf:{q}:delayed", "sf:{q}:wake", "sf:{q}:receipt:c", RECORD, "sf:{q}:steps:j"];
-    scripts.server.cmd(&["ZADD", keys[0], "99999999999999", "j"]);
+    let keys = hasten_keys("sf:{q}:task:");
+    scripts.server.cmd(&["ZADD", DELAYED, "99999999999999", "j"]);
     scripts.server.cmd(&["HSET", RECORD, "state", "scheduled", "life", LIFE]);
-    scripts.twice(source("hasten"), &keys, &["j", LIFE], [1, 1]);
-    let score: f64 = redis::from_redis_value(scripts.server.cmd(&["ZSCORE", keys[0], "j"])).unwrap();
+    scripts.twice(source("hasten"), &keys, &[MARK, "", "j", LIFE], [1, 1]);
+    let score: f64 = redis::from_redis_value(scripts.server.cmd(&["ZSCORE", DELAYED, "j"])).unwrap();
     assert!(score < 9e12, "{score}");
-    assert_eq!(scripts.int(&["LLEN", keys[1]]), 1, "the promoter is woken");
-    scripts.server.cmd(&["DEL", keys[2]]);
-    let (_, rest) = scripts.call(source("hasten"), &keys, &["j", LIFE]);
+    assert_eq!(scripts.int(&["LLEN", "sf:{q}:wake"]), 1, "the promoter is woken");
+    scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
+    let (_, rest) = scripts.call(source("hasten"), &keys, &[MARK, "", "j", LIFE]);
     assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), "gone");
+}
+
+/// The keys of a call that makes the job `j` due for a task.
+fn hasten_keys(task: &'static str) -> [&'static str; 7] {
+    [DELAYED, FIELDS, "sf:{q}:wake", "sf:{q}:receipt:c", task, RECORD, "sf:{q}:steps:j"]
+}
+
+/// A task that runs, is on its third page, and may change ten jobs a second.
+fn running_task(scripts: &Scripts) {
+    scripts.server.cmd(&["HSET", TASK, "state", "running", "page", "3", "step_ms", "100"]);
+}
+
+/// Puts the job `j` into the delayed set.
+fn delay(scripts: &Scripts, fields: &[(&str, &str)]) {
+    let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let pack = Envelope::new(fields).pack(Lane::Normal);
+    scripts.server.cmd(&[&b"HSET"[..], FIELDS.as_bytes(), b"j", &pack]);
+    scripts.server.cmd(&["ZADD", DELAYED, "99999999999999", "j"]);
+}
+
+/// The mark that the packed fields of the job `j` have here.
+fn mark_in(scripts: &Scripts, fields: &str) -> Option<String> {
+    let pack: Vec<u8> = redis::from_redis_value(scripts.server.cmd(&["HGET", fields, "j"])).unwrap();
+    let (fields, _) = Envelope::unpack(&pack).unwrap();
+    fields.get(b"by_task").map(|mark| String::from_utf8_lossy(mark).into_owned())
+}
+
+#[test]
+fn a_task_counts_a_job_that_is_made_due_once_and_only_on_its_page() {
+    let scripts = Scripts::start();
+    running_task(&scripts);
+    delay(&scripts, &[("life", LIFE), ("type", "test")]);
+    let keys = hasten_keys(TASK);
+    let told = |page: &str| scripts.call(source("hasten"), &keys, &[MARK, page, "j", LIFE]).0;
+    assert_eq!(told("2"), 0, "the task is further on");
+    scripts.server.cmd(&["HSET", TASK, "state", "paused"]);
+    assert_eq!(told("3"), 0);
+    assert_eq!(scripts.int(&["EXISTS", "sf:{q}:receipt:c"]), 0);
+    scripts.server.cmd(&["HSET", TASK, "state", "running"]);
+    // The second one gets the receipt.
+    assert_eq!([told("3"), told("3")], [1, 1]);
+    scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
+    assert_eq!(told("3"), 1, "another process finds it due");
+    assert_eq!(["done", "looked"].map(|count| scripts.int(&["HGET", TASK, count])), [1, 1]);
+    assert_eq!(mark_in(&scripts, FIELDS).as_deref(), Some(MARK));
+    let due: f64 = redis::from_redis_value(scripts.server.cmd(&["HGET", TASK, "due_ms"])).unwrap();
+    assert!(due > 1.6e12, "its rate counts");
+}
+
+#[test]
+fn a_job_that_cannot_be_marked_is_noted_by_the_task() {
+    let scripts = Scripts::start();
+    running_task(&scripts);
+    let keys = hasten_keys(TASK);
+    for (offloaded, told) in [("5-1-00ff 9", "done"), ("5-1-00ff 9", "gone")] {
+        delay(&scripts, &[("life", LIFE), ("offloaded", offloaded)]);
+        let (_, rest) = scripts.call(source("hasten"), &keys, &[MARK, "3", "j", LIFE]);
+        assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), told);
+        assert_eq!(mark_in(&scripts, FIELDS), None, "workers know how many bytes its fields have");
+        scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
+    }
+    assert_eq!(scripts.int(&["HGET", TASK, "done"]), 1);
+}
+
+#[test]
+fn a_moved_job_has_the_mark_of_the_task_that_counts_it() {
+    let scripts = Scripts::start();
+    running_task(&scripts);
+    delay(&scripts, &[("life", LIFE), ("type", "test"), ("by_task", "00000000")]);
+    let for_task = |place| keys(place).into_iter().map(|key| if key == "sf:{q}:task:" { TASK } else { key });
+    let own: Vec<&str> = for_task(DELAYED).collect();
+    let told = |page| {
+        let head = ["ann", "r", "262144", "", MARK, page, "j", LIFE, "normal", "j", "", "", "0", "0"];
+        scripts.call(source("relocate"), &own, &head).0
+    };
+    assert_eq!(told("4"), 0);
+    assert_eq!(scripts.int(&["ZCARD", DELAYED]), 1);
+    assert_eq!([told("3"), told("3")], [1, 1]);
+    assert_eq!(mark_in(&scripts, "sf:{r}:delayed:fields").as_deref(), Some(MARK));
+    assert_eq!(["done", "looked"].map(|count| scripts.int(&["HGET", TASK, count])), [1, 1]);
+}
+
+#[test]
+fn a_page_ends_once_and_only_while_its_task_runs() {
+    let scripts = Scripts::start();
+    running_task(&scripts);
+    let args = ["3", "0", "1 rooms:", "", "looked", "7", "kept:taken", "2"];
+    scripts.server.cmd(&["HSET", TASK, "done", "5"]);
+    assert_eq!(scripts.call(source("task_turn"), &[TASK], &args).0, 0, "another process is on the page");
+    scripts.server.cmd(&["HDEL", TASK, "done"]);
+    scripts.twice(source("task_turn"), &[TASK], &args, [1, 0]);
+    let counted = ["page", "looked", "kept:taken"].map(|name| scripts.int(&["HGET", TASK, name]));
+    assert_eq!(counted, [4, 7, 2]);
+    assert_eq!(text(&scripts, &["HGET", TASK, "cursor"]).as_deref(), Some("1 rooms:"));
+    assert_eq!(scripts.int(&["HEXISTS", TASK, "error"]), 0);
+    scripts.server.cmd(&["HSET", TASK, "state", "paused"]);
+    assert_eq!(scripts.call(source("task_turn"), &[TASK], &["4", "0", "end", "no"]).0, 0);
 }
 
 #[test]
@@ -271,9 +378,10 @@ fn jobs_with_very_many_steps_are_left_for_another_call() {
     }
     let (mut waiting, mut calls) = ((0..JOBS).collect::<Vec<_>>(), 0);
     while !waiting.is_empty() {
-        let mut keys = vec!["sf:{q}:delayed", "sf:{q}:wake", "sf:{q}:receipt:c"];
+        let mut keys = hasten_keys("sf:{q}:task:")[..5].to_vec();
         keys.extend(waiting.iter().flat_map(|nth| own[*nth].each_ref().map(String::as_str)));
-        let args: Vec<&str> = waiting.iter().flat_map(|nth| [names[*nth].as_str(), LIFE]).collect();
+        let jobs = waiting.iter().flat_map(|nth| [names[*nth].as_str(), LIFE]);
+        let args: Vec<&str> = [MARK, ""].into_iter().chain(jobs).collect();
         let (_, rest) = scripts.call(source("hasten"), &keys, &args);
         scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
         let told: Vec<String> = rest.into_iter().map(|told| redis::from_redis_value(told).unwrap()).collect();

@@ -185,14 +185,15 @@ fn a_replay_that_is_sent_twice_or_late_replays_nothing_again() {
     scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0"]);
     let lanes = ["sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
     let keys = [&[campaign, "sf:{q}:dead"][..], &lanes, &["sf:{q}:job:a", "sf:{q}:job:b"]].concat();
-    let args = ["c", "running", "0-0", "2-0", "1", "9", "3", "1-0", "00ff", "2-0", "-"];
+    let args = ["c", "running", "0-0", "2-0", "1", "9", "3", "4", "1-0", "00ff", "2", "2-0", "-", "1"];
     // The rate allows one of them now.
-    scripts.twice(source("campaign_replay"), &keys, &args, [1, 0]);
+    scripts.twice(source("task_replay"), &keys, &args, [1, 0]);
     assert_eq!((scripts.int(&["XLEN", "sf:{q}:jobs"]), scripts.int(&["XLEN", "sf:{q}:dead"])), (1, 1));
     let entry = format!("{:?}", scripts.server.cmd(&["XRANGE", "sf:{q}:jobs", "-", "+"]));
     assert!(entry.contains("c 00ff 1"), "{entry}");
-    let paused = ["c", "paused", "1-0", "2-0", "1", "9", "3", "2-0", "-"];
-    assert_eq!(scripts.call(source("campaign_replay"), &keys[..6], &paused).0, 0);
+    assert_eq!(scripts.int(&["HGET", campaign, "looked"]), 2);
+    let paused = ["c", "paused", "1-0", "2-0", "1", "9", "3", "0", "2-0", "-", "1"];
+    assert_eq!(scripts.call(source("task_replay"), &keys[..6], &paused).0, 0);
 }
 
 #[test]
@@ -204,9 +205,9 @@ fn a_campaign_does_not_wait_for_a_clock_that_was_set_back() {
     scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0", "due_ms", "9000000000000"]);
     let keys = [campaign, DEAD_Q, "sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low", "sf:{q}:job:a"];
     // A letter's time is 0.1 ms here.
-    let args = ["c", "running", "0-0", "1-0", "10000", "9", "3", "1-0", "-"];
+    let args = ["c", "running", "0-0", "1-0", "10000", "9", "3", "0", "1-0", "-", "1"];
     until("the letter to be replayed", SOON, || {
-        scripts.call(source("campaign_replay"), &keys, &args);
+        scripts.call(source("task_replay"), &keys, &args);
         scripts.int(&["XLEN", DEAD_Q]) == 0
     });
 }
@@ -223,9 +224,10 @@ fn a_letter_whose_large_fields_are_gone_stays_a_letter() {
     scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0", "due_ms", "0"]);
     let lanes = ["sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low"];
     let keys = [&[campaign, DEAD_Q][..], &lanes, &["sf:{q}:job:a", "sf:{q}:job:a"]].concat();
-    let args = ["c", "running", "0-0", "2-0", "100", "9", "3", "1-0", "-", "2-0", "-"];
-    assert_eq!(scripts.call(source("campaign_replay"), &keys, &args).0, 1);
+    let args = ["c", "running", "0-0", "2-0", "100", "9", "3", "4", "1-0", "-", "2", "2-0", "-", "1"];
+    assert_eq!(scripts.call(source("task_replay"), &keys, &args).0, 1);
     assert_eq!((scripts.int(&["HGET", campaign, "skipped"]), scripts.int(&["XLEN", DEAD_Q])), (1, 1));
+    assert_eq!(scripts.int(&["HGET", campaign, "looked"]), 7);
     // What a producer made of the count does not make the tag unreadable.
     let entry = format!("{:?}", scripts.server.cmd(&["XRANGE", "sf:{q}:jobs", "-", "+"]));
     assert!(entry.contains("c - 1"), "{entry}");
@@ -238,11 +240,11 @@ fn letters_are_not_skipped_for_what_hits_all_of_them() {
     let campaign = "sf:{q}:campaign:c";
     scripts.server.cmd(&["HSET", campaign, "state", "running", "cursor", "0-0"]);
     let keys = [campaign, DEAD_Q, "sf:{q}:jobs:high", "sf:{q}:jobs", "sf:{q}:jobs:low", "sf:{q}:job:a"];
-    let args = ["c", "running", "0-0", "1-0", "1", "9", "3", "1-0", "-"];
+    let args = ["c", "running", "0-0", "1-0", "1", "9", "3", "0", "1-0", "-", "1"];
     scripts.server.cmd(&["DEL", "sf:{q}:jobs:low"]);
     scripts.server.cmd(&["SET", "sf:{q}:jobs:low", "a text"]);
     let before = scripts.int(&["XLEN", DEAD_Q]);
-    let sha = sha(&scripts.server, source("campaign_replay"));
+    let sha = sha(&scripts.server, source("task_replay"));
     let mut call = redis::cmd("EVALSHA");
     call.arg(sha).arg(keys.len()).arg(&keys[..]).arg(&args[..]);
     let refused = call.query::<Value>(&mut scripts.server.client()).unwrap_err();
@@ -251,7 +253,7 @@ fn letters_are_not_skipped_for_what_hits_all_of_them() {
     // One bad member is skipped.
     scripts.server.cmd(&["DEL", "sf:{q}:jobs:low"]);
     scripts.server.cmd(&["SET", "sf:{q}:job:a", "a text"]);
-    assert_eq!(scripts.call(source("campaign_replay"), &keys, &args).0, 1);
+    assert_eq!(scripts.call(source("task_replay"), &keys, &args).0, 1);
     assert_eq!(scripts.int(&["HGET", campaign, "skipped"]), 1);
 }
 

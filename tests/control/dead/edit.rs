@@ -59,8 +59,9 @@ async fn a_replay_runs_the_edited_job_and_the_old_letter_says_so() {
     assert!(dead.replay(new.entry, &new.job()).await.unwrap().is_done());
     let (handler, seen) = remembers();
     let fleet = Running::start(&server.url(), quick(1), handler);
-    until_state(&queue, &old.job(), State::Done).await;
+    let done = until_state(&queue, &old.job(), State::Done).await;
     fleet.stop().await;
+    assert_eq!(done.created, status.created, "it was accepted only once");
     assert_eq!(*seen.lock().unwrap(), [r#"{"to":"eve"}"#]);
     let noted = queue.audit().recent(None, 10).await.unwrap();
     let noted: Vec<_> =

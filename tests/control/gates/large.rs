@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::job::{FairShare, JobId, Limits, State};
+use streamfleet::job::{JobId, Limits, State};
 use streamfleet::{UniqueMode, UniqueScope};
 use streamfleet_engine::admin::Cancellation;
 
@@ -111,7 +111,7 @@ async fn a_malformed_job_that_waited_for_its_turn_keeps_its_identity() {
     let broken = add(&["timeout_ms", ""]);
     let mut config = scene.config(LONG);
     for queue in config.worker.queues.values_mut() {
-        (queue.concurrency, queue.fair) = (4, Some(FairShare::new("h.t").unwrap()));
+        (queue.concurrency, queue.fair_by) = (4, Some("h.t".to_owned()));
     }
     let fleet = Running::start_with(config, quick(1), Acts::well());
     until_async("it to be buried", SOON, async || scene.int(&["XLEN", "sf:{default}:dead"]) == 1).await;

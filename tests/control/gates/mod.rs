@@ -1,6 +1,7 @@
 //! Gates: pausing, limits over the whole fleet, shares of values, and the rooms of the jobs that wait.
 
 mod aside;
+mod found;
 mod large;
 mod limits;
 mod pause;

@@ -212,9 +212,9 @@ fn the_search_for_deleted_letters_reads_none_of_those_that_exist() {
 fn every_script_that_reads_entries_is_known() {
     // Before a script writes an entry to a room, or a letter, large fields get a key of their own.
     let rooms = ["drain", "park", "rooms", "take"];
-    let letters = ["begin", "bury", "campaign_replay", "decide", "drop", "edit", "recount", "replay"];
+    let letters = ["begin", "bury", "decide", "drop", "edit", "recount", "replay", "task_replay"];
     // Notes in the audit, and samples of the queue.
-    let notes = ["audit", "campaign_put", "campaign_set", "incident_ack", "sample"];
+    let notes = ["audit", "incident_ack", "sample", "task_put", "task_set"];
     // The caller has seen that these are small; the holder of a lock was submitted by a script.
     let lanes = ["share", "submit"];
     let known = rooms.into_iter().chain(letters).chain(notes).chain(lanes).collect::<BTreeSet<_>>();

@@ -25,6 +25,6 @@ async fn a_program_reports_progress_and_log_lines_on_standard_error() {
     assert_eq!(lines, ["reading", "no\\tspace"]);
     let progress = status.progress.unwrap();
     assert_eq!((progress.percent, progress.note.as_str()), (60, "nearly"));
-    assert_eq!(status.error.as_deref(), Some("exit status: 65: reading\nno\\tspace"));
+    assert_eq!(status.error.as_deref(), Some("no\\tspace\nreading\nno\\tspace\nexit status: 65"));
     fleet.stop().await;
 }

@@ -5,7 +5,7 @@ use redis::Value;
 use harness::redis_server::RedisServer;
 use harness::scripts::attempts::{Attempt, BEGIN_KEYS, BURY_KEYS, CANCELLED_KEYS, DEFER_KEYS, RELEASE_KEYS};
 use harness::scripts::keys::NOTHING;
-use harness::scripts::{answers, jobs_args, only_answer, reply, source};
+use harness::scripts::{answers, as_sent, jobs_args, only_answer, reply, source};
 
 const STREAM: &str = "sf:{q}:jobs";
 const RECORD: &str = "sf:{q}:job:j";
@@ -272,8 +272,8 @@ fn a_cancellation_that_cannot_be_noted_deletes_no_entry() {
         let entry: String = redis::from_redis_value(added).unwrap();
         scripts.server.cmd(&["SET", key, "of another type"]);
         let before = scripts.digest();
-        let count = CANCEL_KEYS.len().to_string();
-        let head = [&["EVAL", source("cancel"), &count][..], &CANCEL_KEYS].concat();
+        let (script, count) = (as_sent(source("cancel")), CANCEL_KEYS.len().to_string());
+        let head = [&["EVAL", &script, &count][..], &CANCEL_KEYS].concat();
         let refused = scripts.server.try_cmd(&[&head[..], &cancel(&entry, "0")].concat());
         assert!(format!("{refused:?}").contains("WRONGTYPE"), "{key}: {refused:?}");
         assert_eq!(scripts.digest(), before, "{key}");

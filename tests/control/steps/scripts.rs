@@ -6,7 +6,7 @@ use redis::Value;
 use harness::scripts::Scripts;
 use harness::scripts::attempts::{Attempt, BURY_KEYS};
 use harness::scripts::keys::NOTHING;
-use harness::scripts::{jobs_args, sha, source};
+use harness::scripts::{as_sent, jobs_args, sha, source};
 
 const STREAM: &str = "sf:{q}:jobs";
 const LEDGER: &str = "sf:{q}:steps:j";
@@ -321,7 +321,8 @@ fn a_decision_changes_nothing_if_its_lane_has_the_wrong_type() {
         scripts.server.cmd(&["SET", STREAM, "x"]);
         let before = scripts.server.cmd(&["DEBUG", "DIGEST"]);
         let args = decide("2", &letter, "a", then);
-        let head = ["EVAL", source("decide"), "12"].into_iter().chain(DECIDE_KEYS);
+        let script = as_sent(source("decide"));
+        let head = ["EVAL", &script, "12"].into_iter().chain(DECIDE_KEYS);
         let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
         assert!(format!("{refused:?}").contains("WRONGTYPE"), "{refused:?}");
         assert_eq!(scripts.server.cmd(&["DEBUG", "DIGEST"]), before, "{then}");

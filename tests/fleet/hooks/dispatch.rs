@@ -101,11 +101,11 @@ impl Faults {
     }
 }
 
-/// Returns a configuration that reports queue lengths often and gives hooks little time.
+/// Returns a configuration that reports queue lengths as often as it can and gives hooks little time.
 pub(super) fn attentive(url: &str, publish: Publish) -> FleetConfig {
     let mut config = config(url);
     config.events.publish = publish;
-    config.events.queue_length_every = Duration::from_millis(100);
+    config.events.queue_length_every = Duration::from_secs(1);
     config.events.hook_timeout = Duration::from_millis(200);
     config
 }

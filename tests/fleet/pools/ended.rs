@@ -15,7 +15,7 @@ fn a_program_that_fails_costs_its_job_one_attempt_and_nothing_else() {
     let stage = Stage::acting("processes = 1\ngrace = \"200ms\"", "max_attempts = 1\ntimeout = \"2s\"");
     let worker = stage.start();
     for (what, why) in [
-        ("crash", "the program ended without an answer (exit status: 3): out of luck"),
+        ("crash", "out of luck\\nthe program ended without an answer (exit status: 3)"),
         ("nonsense", "wrote nonsense"),
         ("flood", "longer than its timeout"),
         ("hang", "longer than its timeout"),
@@ -225,6 +225,11 @@ fn a_job_whose_program_cannot_start_says_so_until_one_can() {
     assert_eq!(down["pool"], "py", "{status}");
     let shown = sf(&stage.server, &["status", "waits"]).stdout;
     assert!(shown.contains("no program of the pool py can start on "), "{shown}");
+    let queue = json(&stage.server, &["queues"])["items"][0].take();
+    assert_eq!(queue["cause"]["kind"], "pool_down", "{queue}");
+    assert!(queue["cause"]["text"].as_str().unwrap().contains("DB_HOST is not set"), "{queue}");
+    let worker = json(&stage.server, &["workers"])["items"][0].take();
+    assert_eq!(worker["pools_down"][0]["pool"], "py", "{worker}");
     fs::write(&path, good).unwrap();
     assert_eq!(stage.until_over("waits"), "done");
     until("the worker to report that its pool works", SOON, || {

@@ -122,7 +122,7 @@ impl Swells {
     fn run(self) {
         let mut config = FleetConfig::default();
         config.redis.url = self.url.as_str().into();
-        config.worker.recycle.max_rss = Some(120 << 20);
+        config.worker.max_rss = Some(120 << 20);
         let fleet = Fleet::builder(config).handler_for("test", Acts::well()).unwrap().build();
         let probe = fleet.probe();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

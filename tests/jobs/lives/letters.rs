@@ -126,7 +126,7 @@ async fn the_end_of_one_life_keeps_what_another_lifes_letter_needs() {
     let id = job.to_string();
     scene.server.cmd(&[&head[..], &[&id]].concat());
     let mut short = config(&scene.server.url());
-    short.worker.retention = Duration::from_millis(1);
+    short.worker.retention = Duration::from_secs(1);
     let fleet = Scene::fleet_with(short, quick(3), steps(&handler));
     until_async("both lives to have ended", SOON, async || {
         scene.queue.snapshot().await.unwrap().waiting() + scene.queue.snapshot().await.unwrap().running() == 0
@@ -189,7 +189,7 @@ async fn a_job_dropped_by_a_once_step_is_cancelled_though_its_worker_died() {
     fleet.stop().await;
 }
 
-/// One life of an id is done and its data expires at once; the other has charged and waits for its mail.
+/// One life of an id is done and its data expires soon; the other has charged and waits for its mail.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
     let scene = Scene::new().await;
@@ -199,7 +199,7 @@ async fn a_ledger_stays_while_a_life_with_a_started_step_is_alive() {
         _ => Ok(step.into()),
     });
     let mut short = config(&scene.server.url());
-    short.worker.retention = Duration::from_millis(1);
+    short.worker.retention = Duration::from_secs(1);
     let fleet = Scene::fleet_with(short, quick(3), steps(&handler));
     let head = ["XADD", "sf:{default}:jobs", "*", "type", "gift", "id", "j"];
     scene.server.cmd(&head);

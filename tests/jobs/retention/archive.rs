@@ -18,7 +18,7 @@ use harness::wait::until_async;
 /// Returns a configuration with an archive in this folder.
 fn archiving(server: &RedisServer, folder: &Path) -> streamfleet::FleetConfig {
     let mut config = config(&server.url());
-    config.worker.archive = Some(DeadArchive::new(folder));
+    config.worker.archive = DeadArchive::new(folder);
     config
 }
 

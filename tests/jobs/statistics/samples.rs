@@ -100,7 +100,7 @@ fn ends_that_workers_report_late_do_not_count_as_arrivals() {
     count(&scripts, &[("done", 105)]);
     assert!(take(&scripts, START + 2 * MINUTE, [0; 4]));
     assert_eq!(last(&scripts, ["arrived", "done"]), [5, 105]);
-    // Jobs that somebody moved away are forgotten after a minute.
+    // Jobs that somebody deleted are forgotten after a minute.
     assert!(take(&scripts, START + 3 * MINUTE, [1000, 0, 0, 0]));
     assert!(take(&scripts, START + 4 * MINUTE, [0; 4]));
     for (nth, want) in [(5, 0), (6, 10)] {
@@ -108,6 +108,21 @@ fn ends_that_workers_report_late_do_not_count_as_arrivals() {
         assert!(take(&scripts, START + nth * MINUTE, [0; 4]));
         assert_eq!(last(&scripts, ["arrived", "done"]), [want, 10]);
     }
+}
+
+#[test]
+fn jobs_that_were_moved_neither_arrive_nor_end() {
+    let scripts = Scripts::start();
+    assert!(take(&scripts, START, [100, 0, 0, 0]));
+    count(&scripts, &[("done", 10), ("moved_out", 60)]);
+    assert!(take(&scripts, START + MINUTE, [35, 0, 0, 0]));
+    assert_eq!(last(&scripts, ["arrived", "done"]), [5, 10]);
+    count(&scripts, &[("done", 10), ("moved_in", 500)]);
+    assert!(take(&scripts, START + 2 * MINUTE, [525, 0, 0, 0]));
+    assert_eq!(last(&scripts, ["arrived", "done"]), [0, 10]);
+    count(&scripts, &[("done", 10)]);
+    assert!(take(&scripts, START + 3 * MINUTE, [515, 0, 0, 0]));
+    assert_eq!(last(&scripts, ["arrived", "done"]), [0, 10], "they are counted once");
 }
 
 #[test]

@@ -117,7 +117,7 @@ async fn a_window_lock_counts_from_submission_and_outlasts_its_job() {
     let scene = Scene::new().await;
     let producer = scene.producer().await;
     let mut config = scene.config(LONG);
-    config.worker.retention = Duration::from_millis(100);
+    config.worker.retention = Duration::from_secs(1);
     let fleet = Running::start_with(config, quick(1), Acts::well());
     let window = UniqueScope::Window(Duration::from_secs(6));
     let first = offer(&producer, unique("{}", window, UniqueMode::Reject)).await.id;

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use harness::scripts::Scripts;
-use harness::scripts::source;
+use harness::scripts::{as_sent, source};
 
 const ROOM: &str = "sf:{q}:room:unknown:test";
 const ROOMS: &str = "sf:{q}:rooms";
@@ -170,8 +170,8 @@ fn a_room_is_emptied_on_a_full_server_and_refused_if_no_stream() {
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     scripts.server.cmd(&["SET", ROOM, "not a stream"]);
     let keys = take_keys("q");
-    let count = keys.len().to_string();
-    let head = ["EVAL", source("take"), &count].into_iter().chain(keys.iter().map(String::as_str));
+    let (script, count) = (as_sent(source("take")), keys.len().to_string());
+    let head = ["EVAL", &script, &count].into_iter().chain(keys.iter().map(String::as_str));
     let command: Vec<&str> = head.chain(["unknown:test", "me", "1", "1", "", "", ""]).collect();
     let refused = format!("{:?}", scripts.server.try_cmd(&command));
     assert!(refused.contains("WRONGTYPE"), "{refused}");

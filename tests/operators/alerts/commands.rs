@@ -46,6 +46,8 @@ async fn incidents_are_listed_and_acknowledged() {
         (Some("ann"), Some(&*format!("incident {id}")))
     );
     assert_eq!(sf(&server, &["alerts", "ack", "00000000", "--for", "1h", "--reason", "x"]).code, Some(4));
+    let silent = sf(&server, &["alerts", "ack", &id, "--for", "1h"]);
+    assert!(silent.code == Some(2) && silent.stderr.contains("say why"), "{silent:?}");
     assert_eq!(sf(&server, &["alerts", "ack", "nonsense", "--for", "1h", "--reason", "x"]).code, Some(2));
 }
 

@@ -282,6 +282,11 @@ mod long {
         flood(&server, STORM);
         until_dead(&queue, STORM as u64).await;
         fleet.stop().await;
+        until_async("all deaths to be counted", SOON, async || {
+            open(&broker).await.iter().any(|known| known.incident.count == STORM as u64)
+        })
+        .await;
+        remove_letters(&server, &broker).await;
         until_over(&broker).await;
         alerts.stop().await;
         let taken = robot.taken();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use streamfleet::job::{QueueName, Verdict};
+use streamfleet::job::{Limits, QueueName, Rate, Verdict};
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
 use streamfleet_engine::admin::{Action, CampaignRules, Filter, IncidentKind, IncidentState};
 use streamfleet_service::alerts::Watched;
@@ -80,6 +80,42 @@ async fn a_backlog_beyond_the_objective_is_an_incident() {
     assert!(known.incident.detail.contains("the objective is 500ms"), "{known:?}");
     alerts.stop().await;
     fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_at_a_gate_is_an_incident() {
+    let server = RedisServer::start();
+    let (queue, broker) = (queue(&server).await, broker(&server).await);
+    let limits = Limits::default().rate("1/h".parse::<Rate>().unwrap());
+    queue.gates().set(&"type:test".parse().unwrap(), &limits).await.unwrap();
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    for nth in 0..3 {
+        submit(&queue, &nth.to_string()).await;
+    }
+    until_async("two jobs to wait", SOON, async || queue.snapshot().await.unwrap().in_rooms == 2).await;
+    let latency = Watched::new(HOUR).latencies([(QUEUE.parse().unwrap(), Duration::from_millis(500))]);
+    let alerts = start_watching(&server, config(), latency);
+    let known = until_open(&broker, IncidentKind::Backlog).await;
+    assert_eq!(known.incident.count, 2, "{known:?}");
+    alerts.stop().await;
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_need_a_person_until_somebody_has_acknowledged_them() {
+    let server = RedisServer::start();
+    let broker = broker(&server).await;
+    let alerts = start(&server, config().quiet_after(Duration::from_secs(1)));
+    bury_one(&server, &broker, "00aa").await;
+    let known = until_open(&broker, IncidentKind::DeadGroup).await;
+    // Longer than it takes until nobody has died for long, and an incident without a cause is over.
+    let quiet = server.now_ms() + 3_000;
+    until_async("the quiet time", SOON, async || server.now_ms() > quiet).await;
+    assert_eq!(open(&broker).await.len(), 1);
+    let ann = Action::new("alerts ack", "ann");
+    broker.incidents().acknowledge(&known.incident.id, HOUR, &ann).await.unwrap().unwrap();
+    until_over(&broker).await;
+    alerts.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,6 +32,11 @@ pub(super) fn incidents(server: &RedisServer) {
     server.cmd(&["XADD", "sf:alerts:{alerts}:past", "*", "incident", &over]);
 }
 
+/// Writes an open incident about a queue.
+pub(super) fn open(server: &RedisServer, id: &str, queue: &str) {
+    put(server, &incident(id, "queue_paused", &json!({"queue": queue})));
+}
+
 fn put(server: &RedisServer, incident: &Value) {
     let id = incident["id"].as_str().unwrap();
     server.cmd(&["HSET", "sf:alerts:{alerts}:open", id, &incident.to_string()]);

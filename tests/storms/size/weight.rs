@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use streamfleet::job::FairShare;
 use streamfleet::{Broker, Producer, Queue, Submission};
 use streamfleet_engine::admin::{BulkAction, BulkCursor, BulkTally, BulkTerms, Filter};
 
@@ -72,7 +71,7 @@ async fn every_way() -> Verdict {
     let mut config = config(&scene.server.url());
     for queue in config.worker.queues.values_mut() {
         // The window has 16 jobs.
-        (queue.concurrency, queue.fair) = (4, Some(FairShare::new("type").unwrap()));
+        (queue.concurrency, queue.fair_by) = (4, Some("type".to_owned()));
     }
     let handler = Acts::well();
     let fleet = Running::start_with(config, quick(3), handler.clone());

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Schedule;
 use crate::job::Timestamp;
 
@@ -22,7 +24,8 @@ const SUBMITTED_WITHIN: Duration = Duration::from_secs(8);
 pub const MAX_CATCH_UP: usize = 1000;
 
 /// What to do about missed ticks: those that are [`LATE`], and those that a later one has overtaken and that are not [`IN_TIME`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Missed {
     /// Nothing. The next tick is on time again.
     #[default]

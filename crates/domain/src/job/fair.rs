@@ -85,6 +85,11 @@ impl FairShare {
         &self.by
     }
 
+    /// Returns the weights that were set, by value.
+    pub fn weights(&self) -> &BTreeMap<String, u32> {
+        &self.weights
+    }
+
     /// Returns the weight of a value.
     pub fn weight_of(&self, value: &str) -> u32 {
         self.weights.get(value).copied().unwrap_or(1)

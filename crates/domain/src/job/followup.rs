@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::campaign::CampaignTag;
+use super::task::CampaignTag;
 use super::{DeadReason, Envelope, InvalidName, JobSpec, JobType, Malformed, Policy};
 
 /// Defines a text that the producer chooses.

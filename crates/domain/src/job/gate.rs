@@ -1,6 +1,8 @@
 //! Gates: what a job must pass before it may start. A gate stands before a whole queue, a type, or a value of a field; its
 //! rule may close it, limit how many jobs run or start, or open a breaker after failures. Scripts keep the state.
 
+pub mod written_limits;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::duration::parse_duration;
-use super::{InvalidName, JobType, Timestamp, format_duration};
+use super::{InvalidName, JobType, OutOfBounds, Timestamp, format_duration};
 
 /// The name of a gate: `queue`, `type:mail.send`, `key:h.tenant=9`, or `key:h.tenant` for each value of a field.
 ///
@@ -315,30 +317,33 @@ impl fmt::Display for Breaker {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many jobs may run at once in the whole fleet, at least 1.
+    /// How many jobs may run at once in the whole fleet, at least 1; `None` for any number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// How many jobs may start in a period.
+    /// How many jobs may start in a period; `None` for any number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// When failures close the gate for a while.
+    /// When failures close the gate for a while; `None` for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<Breaker>,
 }
 
 impl Limits {
     setters! {
-        /// Sets how many jobs may run at once: at least 1, or `None` for any number.
         concurrency: impl Into<Option<u32>> => concurrency.into();
-        /// Sets how many jobs may start in a period, or `None` for any number.
         rate: impl Into<Option<Rate>> => rate.into();
-        /// Sets when failures close the gate for a while, or `None` for never.
         breaker: impl Into<Option<Breaker>> => breaker.into();
     }
 
     /// Returns true if nothing is limited.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns what is out of its bounds. A rate and a breaker never are.
+    pub fn check(&self) -> Option<OutOfBounds> {
+        let reason = "is 0, but must be at least 1; to stop all jobs, pause them";
+        (self.concurrency == Some(0)).then(|| OutOfBounds::new("concurrency", reason))
     }
 }
 

@@ -106,6 +106,8 @@ impl FromStr for Lane {
     }
 }
 
+as_text!(Lane);
+
 /// A job's identity: chosen by the producer, or derived from the entry that first carried the job.
 ///
 /// A derived id in the normal lane is the text that `XADD` returned. The other lanes append their name
@@ -221,6 +223,8 @@ macro_rules! name {
                 Ok(Self(text.into()))
             }
         }
+
+        as_text!($name);
     };
 }
 

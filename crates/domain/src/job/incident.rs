@@ -34,6 +34,8 @@ pub enum IncidentKind {
     NoWorker,
     /// Jobs wait, and no live worker knows their type. The key is the type.
     UnservedType,
+    /// No program of a pool can start or keeps running, so some types run nowhere. The key is the pool.
+    PoolDown,
     /// Dead jobs wait for a person's decision about one of their steps.
     NeedsDecision,
     /// A campaign stopped itself. The key is the campaign.
@@ -46,13 +48,14 @@ pub enum IncidentKind {
 
 impl IncidentKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DeadGroup,
         Self::DeadRate,
         Self::DeadJob,
         Self::Backlog,
         Self::NoWorker,
         Self::UnservedType,
+        Self::PoolDown,
         Self::NeedsDecision,
         Self::CampaignStopped,
         Self::QueuePaused,
@@ -68,6 +71,7 @@ impl IncidentKind {
             Self::Backlog => "backlog",
             Self::NoWorker => "no_worker",
             Self::UnservedType => "unserved_type",
+            Self::PoolDown => "pool_down",
             Self::NeedsDecision => "needs_decision",
             Self::CampaignStopped => "campaign_stopped",
             Self::QueuePaused => "queue_paused",
@@ -84,6 +88,7 @@ impl IncidentKind {
             Self::Backlog => "jobs wait too long",
             Self::NoWorker => "no worker is live",
             Self::UnservedType => "no worker knows a type",
+            Self::PoolDown => "a pool cannot start",
             Self::NeedsDecision => "jobs need a decision",
             Self::CampaignStopped => "a campaign stopped itself",
             Self::QueuePaused => "a queue is still paused",
@@ -223,7 +228,7 @@ impl Incident {
             IncidentKind::DeadJob => format!("streamfleet dead list{queue}"),
             IncidentKind::NeedsDecision => format!("streamfleet dead list{queue} --reason needs_decision"),
             IncidentKind::Backlog | IncidentKind::UnservedType => "streamfleet queues -o wide".to_owned(),
-            IncidentKind::NoWorker => "streamfleet workers".to_owned(),
+            IncidentKind::NoWorker | IncidentKind::PoolDown => "streamfleet workers".to_owned(),
             IncidentKind::CampaignStopped if has_key => {
                 format!("streamfleet campaigns show {}{queue}", self.key)
             }

@@ -15,7 +15,9 @@
 //!                        └───── ack ──────► done
 //! ```
 
-pub mod campaign;
+#[doc(hidden)]
+pub mod backlog;
+pub mod bounds;
 pub mod distribution;
 pub mod duration;
 mod envelope;
@@ -28,6 +30,7 @@ mod gate;
 mod id;
 pub mod incident;
 mod invalid_payload;
+mod jitter;
 mod job_error;
 mod lease;
 mod ledger;
@@ -50,11 +53,14 @@ mod settlement;
 pub mod size;
 mod state;
 mod step;
+pub mod task;
+mod telling;
 mod time;
 mod trace;
 mod typed;
 mod weight;
 
+pub use bounds::OutOfBounds;
 pub use duration::{format_duration, parse_duration};
 pub use envelope::pack_texts;
 pub use envelope::{Envelope, Malformed};
@@ -63,12 +69,14 @@ pub use fair::FairShare;
 pub use fingerprint::fingerprint;
 pub use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
+pub use gate::written_limits;
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
     SinkName, StepName,
 };
 pub use invalid_payload::{InvalidPayload, PayloadProblem};
+pub use jitter::jittered;
 pub use job_error::JobError;
 pub use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};
@@ -83,7 +91,7 @@ pub use portion::Portion;
 pub use priority::Priority;
 pub use record::{Encoding, Former, JobSpec};
 pub use retry::Policies;
-pub use retry::{Backoff, KeyLimit, Policy, Tracking};
+pub use retry::{Backoff, Policy, Tracking};
 pub use rule_action::RuleAction;
 pub use rules::{Rule, Rules};
 pub use settlement::{Burial, Deferral, Settlement};
@@ -91,6 +99,7 @@ pub use settlement::{settle, settle_unserved};
 pub use state::State;
 pub use step::{StepEnd, end_step, judge};
 pub use step::{StepKind, StepLimits, StepState, Undecidable, Verdict};
+pub use telling::telling_line;
 pub use time::Timestamp;
 pub use trace::TraceContext;
 pub use typed::Job;

@@ -1,7 +1,10 @@
 //! How many workers a queue has, and how often each may query Redis, so that together they cost little while the queue
 //! is idle: the more workers there are, the less often each one asks.
 
+use std::ops::Range;
 use std::time::Duration;
+
+use super::jittered;
 
 /// Up to this many workers all wait on the streams. More would make every XADD expensive: since Redis 7.2, each XADD
 /// runs every waiting read again.
@@ -44,6 +47,9 @@ const TOUCHED_EACH: Duration = Duration::from_millis(600);
 const TICK_CHECKED: Duration = Duration::from_secs(2);
 const TICK_CHECKED_EACH: Duration = Duration::from_millis(50);
 
+/// By how much the times of workers vary that started together.
+const SPREAD: Range<f64> = 0.75..1.25;
+
 /// How many workers a queue has: the consumers of its group, some of which may be dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pacing(u64);
@@ -79,15 +85,15 @@ impl Pacing {
     /// Returns how long a read waits for the first entry.
     pub fn read_wait(self, roll: f64) -> Duration {
         let waiting = if self.is_large() { f64::INFINITY } else { self.0 as f64 };
-        spread(share(waiting, READS, READ_WAIT), roll)
+        jittered(share(waiting, READS, READ_WAIT), SPREAD, roll)
     }
 
     /// Returns how long a standby worker waits for a call.
     pub fn standby_time(self, roll: f64) -> Duration {
-        spread(share(self.0 as f64, CALLS_AWAITED, [READ_WAIT[0], LONGEST]), roll)
+        jittered(share(self.0 as f64, CALLS_AWAITED, [READ_WAIT[0], LONGEST]), SPREAD, roll)
     }
 
-    /// Returns how long a live worker may go without touching the group; see `lives` in the scripts' prelude.
+    /// Returns how long a live worker may go without touching the group.
     pub fn max_silence(self) -> Duration {
         Duration::from_millis(self.0.saturating_mul(600))
     }
@@ -136,11 +142,6 @@ impl Pacing {
 
 fn share(workers: f64, per_second: f64, [least, longest]: [Duration; 2]) -> Duration {
     Duration::from_secs_f64((workers / per_second).clamp(least.as_secs_f64(), longest.as_secs_f64()))
-}
-
-/// Varies a time by up to a quarter, so that workers that started together do not stay in step.
-fn spread(time: Duration, roll: f64) -> Duration {
-    time.mul_f64(0.75 + roll / 2.0)
 }
 
 #[cfg(test)]

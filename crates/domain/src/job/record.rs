@@ -4,15 +4,17 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
-use super::campaign::CampaignTag;
 use super::followup::chain;
+use super::task::CampaignTag;
 use super::{
     EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Malformed, Policy, Timestamp, Tracking,
 };
 
 /// How a payload is encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Encoding {
     /// JSON, the default of the wire contract.
     #[default]

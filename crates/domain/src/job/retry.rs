@@ -1,34 +1,49 @@
 //! When a failed job runs again, and when it has failed too often. Pure: randomness comes in as `roll`.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::gate::{IN_PAYLOAD, is_in_payload};
-use super::{ErrorRules, JobType};
+use super::number::{count, fraction, some_count};
+use super::{ErrorRules, JobSpec, JobType, OutOfBounds, bounds, duration, jittered};
 
 /// How the delay before a retry grows with the number of failures.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
     /// Always the same delay.
-    Fixed(Duration),
+    Fixed(#[serde(with = "duration")] Duration),
     /// One delay per failure; the last one repeats.
-    List(Vec<Duration>),
+    List(#[serde(with = "duration::list")] Vec<Duration>),
     /// `step`, 2 x `step`, 3 x `step`, … up to `max`.
     Linear {
         /// What each failure adds.
+        #[serde(with = "duration")]
         step: Duration,
         /// The longest delay.
+        #[serde(with = "duration")]
         max: Duration,
     },
     /// `base`, `base` x `factor`, `base` x `factor`², … up to `max`.
     Exponential {
         /// The first delay.
+        #[serde(with = "duration")]
         base: Duration,
-        /// What each further failure multiplies the delay by; at least 1.
+        /// What each further failure multiplies the delay by; at least 1. In a configuration, 2 is the default.
+        #[serde(default = "doubling", deserialize_with = "fraction")]
         factor: f64,
         /// The longest delay.
+        #[serde(with = "duration")]
         max: Duration,
     },
+}
+
+fn doubling() -> f64 {
+    2.0
 }
 
 impl Backoff {
@@ -54,8 +69,9 @@ impl Backoff {
                 (base.as_secs_f64() * factor.powi(exponent)).min(max.as_secs_f64())
             }
         };
-        let spread = 1.0 + jitter.clamp(0.0, 1.0) * (2.0 * roll - 1.0);
-        Duration::from_secs_f64((base * spread).clamp(0.0, Self::LONGEST.as_secs_f64()))
+        let base = Duration::from_secs_f64(base.clamp(0.0, Self::LONGEST.as_secs_f64()));
+        let jitter = jitter.clamp(0.0, 1.0);
+        jittered(base, 1.0 - jitter..1.0 + jitter, roll).min(Self::LONGEST)
     }
 
     /// Checks these numbers.
@@ -94,82 +110,71 @@ impl Backoff {
 ///
 /// let hourly = Policy::default().max_attempts(24).backoff(Backoff::Fixed(Duration::from_secs(3600)));
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Policy {
-    /// How long one attempt may run.
+    /// How long one attempt may run; 1 ms to 7 days, by default 5 min.
+    #[serde(with = "duration")]
     pub timeout: Duration,
-    /// The number of failures that bury a job; at least 1.
+    /// The number of failures that bury a job; at least 1, by default 4.
+    #[serde(deserialize_with = "count")]
     pub max_attempts: u32,
-    /// The number of lost workers that bury a job; at least 1.
+    /// The number of lost workers that bury a job; at least 1, by default 3.
+    #[serde(deserialize_with = "count")]
     pub max_losses: u32,
-    /// The delay before a retry.
+    /// The delay before a retry; by default 10 s, then 30 s, and 60 s from then on.
     pub backoff: Backoff,
-    /// How much of a delay randomness may add or take away, 0 to 1.
+    /// How much of a delay randomness may add or take away; 0 to 1, by default 0.2.
+    #[serde(deserialize_with = "fraction")]
     pub jitter: f64,
     /// Which jobs leave a record; `None` for the queue's setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tracking: Option<Tracking>,
-    /// The type of the job that follows each success of a job that names none itself.
+    /// The type of the job that follows each success of a job that names none itself; by default, none. It is submitted for each life, so also
+    /// for each replay that succeeds. A type that names itself is ignored, because its jobs would never end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub on_success: Option<JobType>,
-    /// The type of the job that follows each death of a job that names none itself.
+    /// The type of the job that follows each death of a job that names none itself; by default, none. It is submitted for each life, so a
+    /// replayed job that dies again is followed again. A type that names itself is ignored, because its jobs would never end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<JobType>,
-    /// What follows from the errors of its jobs, by the classes that the programs of a pool report; before the pool's rules.
+    /// What follows from the errors of its jobs, by the classes that the programs of a pool report: these rules come before those of the pool
+    /// with the same names. Other handlers report no classes.
+    #[serde(skip_serializing_if = "ErrorRules::is_empty")]
     pub errors: ErrorRules,
-    /// How many attempts of the type may run at once in one process; `None` for as many as there are slots.
+    /// How many attempts of the type may run at once in one process, over all its queues: 1 to 100,000, or `None`, the default, for as many
+    /// as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
+    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<usize>,
-    /// How many attempts of the type with the same key may run at once in one process.
-    pub concurrency_per_key: Option<KeyLimit>,
-}
-
-/// How many jobs of a type with the same key may run at once in one process; see [`Policy::concurrency_per_key`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KeyLimit {
-    /// The field of a job that has its key, such as `h.tenant` for the header `tenant`. Jobs without it are not limited.
-    pub field: String,
-    /// How many attempts may run at once; at least 1.
-    pub concurrency: usize,
-}
-
-impl KeyLimit {
-    /// Returns why no job has this field, if it names the payload or something in it.
-    #[doc(hidden)]
-    pub fn problem_of(field: &str) -> Option<&'static str> {
-        is_in_payload(field).then_some(IN_PAYLOAD)
-    }
+    /// The field of a job that has its key, such as `h.tenant` for the header `tenant`. Jobs without it have no key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_key: Option<String>,
+    /// How many attempts of the type with the same key may run at once in one process, 1 to 100,000.
+    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+    pub concurrency_per_key: Option<usize>,
 }
 
 impl Policy {
+    pub(super) const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=JobSpec::LONGEST_TIMEOUT;
+    const CONCURRENCY: RangeInclusive<usize> = 1..=100_000;
+    /// `h.` and the longest name of a header.
+    const LIMIT_KEY_BYTES: usize = 130;
+
     setters! {
-        /// Sets how long one attempt may run: 1 ms to 7 days, by default 5 min.
         timeout: Duration;
-        /// Sets how many failures bury a job: at least 1, by default 4.
         max_attempts: u32;
-        /// Sets how many lost workers bury a job: at least 1, by default 3.
         max_losses: u32;
-        /// Sets the delay before a retry; by default 10 s, then 30 s, and 60 s from then on.
         backoff: Backoff;
-        /// Sets how much of a delay randomness may add or take away: 0 to 1, by default 0.2.
         jitter: f64;
-        /// Sets which jobs leave a record; `None`, the default, for the queue's setting.
         tracking: impl Into<Option<Tracking>> => tracking.into();
-        /// Sets the type of the job that follows the success of each job of this type; by default, none. It is submitted for
-        /// each life, so also for each replay that succeeds. A job's own `on_success` takes precedence. A type that names
-        /// itself is ignored, because its jobs would never end.
         on_success: impl Into<Option<JobType>> => on_success.into();
-        /// Sets the type of the job that follows the death of each job of this type; by default, none. It is submitted for
-        /// each life, so a replayed job that dies again is followed again. A job's own `on_failure` takes precedence. A type
-        /// that names itself is ignored, because its jobs would never end.
         on_failure: impl Into<Option<JobType>> => on_failure.into();
-        /// Sets what follows from the errors of its jobs, by the classes that the programs of a pool report: these rules come
-        /// before those of the pool with the same names. Other handlers report no classes.
         errors: ErrorRules;
-        /// Sets how many attempts of the type may run at once in one process, over all its queues: at least 1, or `None`, the
-        /// default, for as many as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
         concurrency: impl Into<Option<usize>> => concurrency.into();
     }
 
-    /// Sets how many attempts of the type may run at once in one process with the same value of this field: at least 1. The
+    /// Sets how many attempts of the type may run at once in one process with the same value of this field: 1 to 100,000. The
     /// field is one of the job's, such as `h.tenant` for the header `tenant`. Jobs without it are not limited. Nothing looks
     /// into payloads: a fleet with a policy by `payload.…` does not start.
     ///
@@ -181,8 +186,56 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn concurrency_per_key(self, field: impl Into<String>, concurrency: usize) -> Self {
-        let limit = KeyLimit { field: field.into(), concurrency };
-        Self { concurrency_per_key: Some(limit), ..self }
+        Self { limit_key: Some(field.into()), concurrency_per_key: Some(concurrency), ..self }
+    }
+
+    /// Returns the field that has the key of a job, and how many attempts with the same key may run at once.
+    #[doc(hidden)]
+    pub fn key_limit(&self) -> Option<(&str, usize)> {
+        Some((self.limit_key.as_deref()?, self.concurrency_per_key?))
+    }
+
+    /// Returns everything that is out of its bounds.
+    pub fn check(&self) -> Vec<OutOfBounds> {
+        let key_concurrency = self.concurrency_per_key;
+        let jitter = format!("is {}, but must be between 0 and 1", self.jitter);
+        let one_by_one = [
+            bounds::time("timeout", self.timeout, &Self::TIMEOUT),
+            bounds::at_least_one("max_attempts", self.max_attempts),
+            bounds::at_least_one("max_losses", self.max_losses),
+            (!(0.0..=1.0).contains(&self.jitter)).then(|| OutOfBounds::new("jitter", jitter)),
+            self.backoff.validate().err().map(|reason| OutOfBounds::new("backoff", reason)),
+            self.concurrency.and_then(|most| bounds::number("concurrency", most, &Self::CONCURRENCY)),
+            key_concurrency.and_then(|most| bounds::number("concurrency_per_key", most, &Self::CONCURRENCY)),
+        ];
+        let errors = self.errors.validate().into_iter();
+        let errors = errors.map(|(class, reason)| OutOfBounds::new(&class, reason).below(&["errors"]));
+        one_by_one.into_iter().flatten().chain(self.wrong_key()).chain(errors).collect()
+    }
+
+    /// Returns what is wrong with the key of a limit: it goes with a number, and its field must be one that jobs can have.
+    fn wrong_key(&self) -> Vec<OutOfBounds> {
+        let alone = match (&self.limit_key, self.concurrency_per_key) {
+            (Some(_), None) => Some(OutOfBounds::new(
+                "limit_key",
+                "has no effect without concurrency_per_key, the most attempts per key",
+            )),
+            (None, Some(_)) => Some(OutOfBounds::new(
+                "concurrency_per_key",
+                "needs limit_key, the field that has the key, such as \"h.tenant\" for a header",
+            )),
+            (Some(_), Some(_)) | (None, None) => None,
+        };
+        let field = self.limit_key.as_ref().and_then(|field| {
+            let most = Self::LIMIT_KEY_BYTES;
+            let why = match field.len() {
+                _ if is_in_payload(field) => IN_PAYLOAD.to_owned(),
+                bytes if (1..=most).contains(&bytes) => return None,
+                _ => format!("must be a field of 1 to {most} bytes"),
+            };
+            Some(OutOfBounds::new("limit_key", format!("is {field:?}, but {why}")))
+        });
+        alone.into_iter().chain(field).collect()
     }
 }
 
@@ -199,6 +252,7 @@ impl Default for Policy {
             on_failure: None,
             errors: ErrorRules::default(),
             concurrency: None,
+            limit_key: None,
             concurrency_per_key: None,
         }
     }
@@ -249,6 +303,20 @@ impl Tracking {
     /// Returns the tracking with this name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::None, Self::Failures, Self::All].into_iter().find(|tracking| tracking.as_str() == name)
+    }
+}
+
+impl Serialize for Tracking {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Tracking {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        let wrong = || D::Error::custom(format!("expected \"none\", \"failures\" or \"all\", not {value}"));
+        value.as_str().and_then(Self::parse).ok_or_else(wrong)
     }
 }
 

@@ -20,6 +20,21 @@ pub fn serialize<S: Serializer>(value: &Option<u64>, to: S) -> Result<S::Ok, S::
     value.map(shown).serialize(to)
 }
 
+/// Sizes that are never missing.
+pub mod known {
+    use super::*;
+
+    /// Reads a size.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+        super::deserialize(from).map(Option::unwrap_or_default)
+    }
+
+    /// Writes a size.
+    pub fn serialize<S: Serializer>(value: &u64, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&shown(*value))
+    }
+}
+
 /// Reads a size such as `64 KiB`; `None` if it is none.
 pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
@@ -35,4 +50,29 @@ pub fn shown(bytes: u64) -> String {
         .iter()
         .find(fits)
         .map_or_else(|| bytes.to_string(), |(unit, size)| format!("{}{unit}", bytes / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_read_in_binary_units() {
+        let want =
+            [("512MiB", Some(512 << 20)), ("2 GiB", Some(2 << 30)), ("10KiB", Some(10_240)), ("7", Some(7))];
+        for (text, bytes) in want {
+            assert_eq!(parse(text), bytes, "{text}");
+        }
+        for text in ["", "MiB", "5MB", "1.5GiB", "-1", "99999999999GiB"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_size_survives_being_shown_and_read(bytes: u64) {
+            prop_assert_eq!(parse(&shown(bytes)), Some(bytes));
+        }
+    }
 }

@@ -19,8 +19,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
-use super::{Backoff, Failure, FailureKind, Outcome, Policy, Retry};
+use super::number::some_count;
+use super::{
+    Backoff, Failure, FailureKind, OutOfBounds, Outcome, Policy, Retry, bounds, duration, format_duration,
+};
 
 /// How often a step may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +62,8 @@ impl FromStr for StepKind {
         known.ok_or_else(|| "a step's kind must be auto or once".to_owned())
     }
 }
+
+as_text!(StepKind);
 
 /// Where a step is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -141,25 +147,45 @@ impl FromStr for StepState {
 }
 
 /// The limits of a step. A limit that is not set is that of the job's type.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StepLimits {
-    /// The number of failures that exhaust an `auto` step; at least 1. A job's smaller limit wins.
+    /// The number of failures that exhaust an `auto` step; at least 1, by default that of the type. A job's smaller limit wins.
+    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// The delay before an `auto` step is retried.
+    /// The delay before an `auto` step is retried; by default that of the type.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
-    /// How long one run may take. A job's or a type's shorter timeout wins.
+    /// How long one run may take: 1 ms to 7 days, and at most the type's timeout, which is also the default. A job's shorter timeout wins.
+    #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
 
 impl StepLimits {
     setters! {
-        /// Sets how many failures exhaust an `auto` step: at least 1, or `None` for the limit of the job's type.
         max_attempts: impl Into<Option<u32>> => max_attempts.into();
-        /// Sets the delay before an `auto` step is retried; `None` for that of the job's type.
         backoff: impl Into<Option<Backoff>> => backoff.into();
-        /// Sets how long one run may take: 1 ms to 7 days, or `None` for the timeout of the job's type.
         timeout: impl Into<Option<Duration>> => timeout.into();
+    }
+
+    /// Returns everything that is out of its bounds for a step of this kind, whose type has this timeout.
+    pub fn check(&self, kind: StepKind, longest: Duration) -> Vec<OutOfBounds> {
+        let Self { max_attempts, backoff, timeout } = self;
+        let useless = match (kind, max_attempts, backoff) {
+            (StepKind::Once, Some(_), _) => Some("max_attempts"),
+            (StepKind::Once, None, Some(_)) => Some("backoff"),
+            (StepKind::Once, None, None) | (StepKind::Auto, _, _) => None,
+        };
+        let reason = "has no effect on a once step, which never runs again automatically";
+        let pause = backoff.as_ref().and_then(|backoff| backoff.validate().err());
+        let problems = [
+            useless.map(|key| OutOfBounds::new(key, reason)),
+            max_attempts.and_then(|most| bounds::at_least_one("max_attempts", most)),
+            pause.map(|reason| OutOfBounds::new("backoff", reason)),
+            timeout.and_then(|timeout| wrong_timeout(timeout, longest)),
+        ];
+        problems.into_iter().flatten().collect()
     }
 
     /// Returns the number of failures that exhaust an `auto` step, in a job that allows `by_job` and a type that allows
@@ -174,6 +200,15 @@ impl StepLimits {
     pub fn timeout_within(&self, attempt: Duration) -> Duration {
         self.timeout.map_or(attempt, |timeout| timeout.min(attempt))
     }
+}
+
+fn wrong_timeout(timeout: Duration, longest: Duration) -> Option<OutOfBounds> {
+    let shorter = || {
+        let (own, types) = (format_duration(timeout), format_duration(longest));
+        OutOfBounds::new("timeout", format!("is {own}, but the type's timeout is shorter: {types}"))
+    };
+    let wrong = bounds::time("timeout", timeout, &Policy::TIMEOUT);
+    wrong.or_else(|| (timeout > longest).then(shorter))
 }
 
 /// What the end of one run means for its step.

@@ -11,7 +11,7 @@ use super::stored;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
 use crate::client::keys::AlertKeys;
-use crate::client::script::{Answer, Script, scripts};
+use crate::client::script::{Answer, Script, args, scripts};
 use crate::inspect::audit::{Action, Noted, PastAction, call_name, recent};
 use crate::job::incident::delivery::Delivery;
 use crate::job::incident::{Incident, IncidentId, IncidentState};
@@ -199,13 +199,13 @@ impl Incidents {
             By { who: cut(action.who.clone(), MAX_BY_BYTES), why: cut(action.why.clone(), MAX_BY_BYTES) };
         let by = serde_json::to_vec(&by).expect("two texts are valid JSON");
         let note = action.clone().target(format!("incident {id}"));
-        let args = vec![
-            id.as_str().into(),
-            millis(length.min(LONGEST_ACK)),
-            bytes(&by),
-            call_name(),
-            Value::Bytes(note.pack().into()),
-        ];
+        let args = Vec::from(args![INCIDENT_ACK;
+            id = id.as_str(),
+            for_ms = millis(length.min(LONGEST_ACK)),
+            by = bytes(&by),
+            call = call_name(),
+            action = Value::Bytes(note.pack().into()),
+        ]);
         let answer = self.run_named(&INCIDENT_ACK, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {
             (0, _) => Ok(None),
@@ -226,7 +226,7 @@ impl Incidents {
     /// Takes or renews the lease of the process that sends; zero gives it up. Returns whether this process has it.
     #[doc(hidden)]
     pub async fn lead(&self, own: &str, lease: Duration) -> Result<bool, Error> {
-        let args = vec![own.into(), millis(lease)];
+        let args = Vec::from(args![ALERT_LEAD; own, lease_ms = millis(lease)]);
         let answer = self.link.run(&ALERT_LEAD, vec![self.keys.sender.clone()], args).await?;
         Ok(answer.status == 1)
     }
@@ -238,7 +238,7 @@ impl Incidents {
         let keys = [&keys.sender, &keys.open, &keys.past, &keys.told, &keys.acks, &keys.seen];
         let mut left_out = 0;
         for some in changes.chunks(CHANGES_PER_CALL) {
-            let mut args = vec![own.into(), MAX_OPEN.into(), KEPT.into()];
+            let mut args = Vec::from(args![INCIDENT_PUT; own, most = MAX_OPEN, keep = KEPT]);
             args.extend(some.iter().flat_map(fields));
             let answer = self.run_named(&INCIDENT_PUT, keys.map(Clone::clone).to_vec(), args).await?;
             match (answer.status, answer.rest.first().and_then(decode::number)) {
@@ -260,10 +260,8 @@ impl Incidents {
         let keys = [&self.keys.open, &self.keys.told];
         for some in deliveries.chunks(CHANGES_PER_CALL) {
             let args = some.iter().flat_map(|(id, delivery)| {
-                let numbers =
-                    [delivery.handed, delivery.given_up].map(|number| Value::from(i64::from(number)));
-                let [handed, given_up] = numbers;
-                [Value::from(format!("{id} {sink}")), handed, given_up]
+                let (handed, given_up) = (i64::from(delivery.handed), i64::from(delivery.given_up));
+                args![INCIDENT_TOLD; field = format!("{id} {sink}"), handed, given_up]
             });
             self.run_named(&INCIDENT_TOLD, keys.map(Clone::clone).to_vec(), args.collect()).await?;
         }
@@ -299,7 +297,7 @@ fn fields(change: &IncidentChange) -> [Value; 3] {
         IncidentChange::Forget(id) => ("end", id.as_str().to_owned(), String::new()),
         IncidentChange::Seen(queue, seen) => ("seen", queue.to_string(), seen.clone().unwrap_or_default()),
     };
-    [what.into(), name.into(), value.into()]
+    args![INCIDENT_PUT; what, name, value]
 }
 
 fn read(answer: &Answer) -> Option<OpenIncidents> {

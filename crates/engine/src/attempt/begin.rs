@@ -6,7 +6,7 @@ use crate::attempt::args::{created, flag, letter_of, text, time};
 use crate::attempt::call::JobsCall;
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, FollowUps, JobSpec, Lane};
 use crate::{Answer, Queue};
 
@@ -55,18 +55,18 @@ impl Queue {
             let lock = job.follow_ups.as_deref().and_then(FollowUps::freed_at_start);
             let [letter_life, letter_ms] = letter_of(job);
             let letter_token = job.former.as_deref().and_then(|former| former.offloaded.as_deref());
-            let args = [
-                text(&job.id),
-                time(job.not_before),
-                time(job.expires_at),
-                flag(*keeps_record),
-                job.job_type.as_str().into(),
-                created(job),
-                flag(job.is_repeated()),
-                flag(lock.is_some()),
+            let args = args![BEGIN;
+                id = text(&job.id),
+                not_before_ms = time(job.not_before),
+                expires_at_ms = time(job.expires_at),
+                keeps = flag(*keeps_record),
+                job_type = job.job_type.as_str(),
+                created_ms = created(job),
+                is_repeated = flag(job.is_repeated()),
+                unlocks = flag(lock.is_some()),
                 letter_life,
                 letter_ms,
-                letter_token.unwrap_or_default().into(),
+                letter_token = letter_token.unwrap_or_default(),
             ];
             call.add((job.entry, &job.life), [self.keys.record(&job.id), self.keys.lock(lock)], args);
         }

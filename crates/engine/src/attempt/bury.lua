@@ -37,7 +37,7 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
   must_be_offloaded(kept)
   keep_offloaded(kept)
   if letter_life ~= '' or letter_ms ~= '' then
-    move_letter(dead, record, letter_life, letter_ms, string.match(offloaded, ':offloaded:(.+)$') or '')
+    move_letter(dead, record, letter_life, letter_ms, name_in(offloaded, 'offloaded') or '')
   end
   local is_owner, facts = owns(record, life)
   local first_failed = is_owner and facts.first_failed_ms or ms_text(now)

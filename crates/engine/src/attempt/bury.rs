@@ -8,8 +8,8 @@ use crate::attempt::call::{JobsCall, only};
 use crate::attempt::followup::FollowUpArgs;
 use crate::attempt::taken::{AttemptSummary, TakenJob, edited};
 use crate::client::error::Error;
-use crate::client::script::scripts;
-use crate::job::campaign::CampaignTag;
+use crate::client::script::{args, scripts};
+use crate::job::task::CampaignTag;
 use crate::job::{
     Burial, ConsumerName, DeadReason, End, EntryId, Envelope, JobId, Lane, Life, TraceContext, fingerprint,
 };
@@ -182,24 +182,26 @@ impl Queue {
             self.offload_large(letter.fields(), &letter.life).await?;
         let FollowUpArgs { keys: [lock, batch], ends } = letter.follow_up;
         let (record, ledger) = (self.keys.record(&letter.id), self.keys.ledger(&letter.id));
-        let mut args = vec![
-            text(&letter.id),
-            flag(is_repeated),
-            burial.reason.as_str().into(),
-            bytes(burial.error.as_bytes()),
-            i64::from(burial.attempts).into(),
-            millis(ran.elapsed),
-            ran.outcome.into(),
-            ran.worker.into(),
-            letter.job_type.into(),
-            Value::Integer(letter.created_ms.cast_signed()),
-            fingerprint(letter.job_type, burial.reason, &burial.error).into(),
+        let [letter_life, letter_ms] = letter.former;
+        let mut args = Vec::from(args![BURY;
+            id = text(&letter.id),
+            is_repeated = flag(is_repeated),
+            reason = burial.reason.as_str(),
+            error_text = bytes(burial.error.as_bytes()),
+            failures = i64::from(burial.attempts),
+            elapsed_ms = millis(ran.elapsed),
+            outcome = ran.outcome,
+            worker = ran.worker,
+            job_type = letter.job_type,
+            created_ms = letter.created_ms.cast_signed(),
+            fingerprint = fingerprint(letter.job_type, burial.reason, &burial.error),
             ends,
-            letter.root.as_ref().map_or_else(|| "".into(), text),
-        ];
-        args.extend(letter.former);
-        args.push(letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes));
-        args.push(letter.home.as_str().into());
+            root = letter.root.as_ref().map_or_else(|| "".into(), text),
+            letter_life,
+            letter_ms,
+            told_steps = letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes),
+            origin = letter.home.as_str(),
+        ]);
         flatten(&fields, &mut args);
         call.add(
             (letter.entry, &letter.life),

@@ -1,5 +1,5 @@
 //! Calls of scripts that handle several jobs at once. Each job has an answer of its own, and one that Redis refuses keeps
-//! no other from being handled. See `each_job` in `prelude.lua`.
+//! no other from being handled. See `each_job` in `prelude/calls.lua`.
 
 use fred::types::{Key, Value};
 

@@ -2,12 +2,14 @@
 -- checks for such requests twice a second, and no later attempt of it starts.
 -- stream: that of its lane. place: the stream that has its entry, which is its lane or a room. places: see note_place.
 -- entry, created_ms: '' if not known. insists: '1' to note the request even if its entry is not known. life: the life that
--- was found, or '' if its fields name none.
--- returns {1} cancelled, {2} the request is noted, {0} unknown job, {3, state} it has already ended, {4} it has moved
+-- was found, or '' if its fields name none. task, page: the task that asks, if one does; see is_on_page.
+-- returns {1} cancelled, {2, '1' or, if it was noted before, '0'} the request is noted, {0} unknown job, {3, state} it has already
+--   ended, {4} it has moved, {5} the task is not on this page
 local delayed, packs, record, cancels, stream, lock, batch, ledger, cancel_places, endings, offloaded, place,
-  places = unpack(KEYS)
-local id, entry, retention_ms, who, job_type, lane, created_ms, ends, insists, life = unpack(ARGV)
+  places, task = unpack(KEYS)
+local id, entry, retention_ms, who, job_type, lane, created_ms, ends, insists, life, page = unpack(ARGV)
 local now = now_ms()
+if not is_on_page(task, page) then return { 5 } end
 -- Nothing is written if one of these fails: no entry is deleted whose end cannot be noted. Redis allows the writes even when
 -- it is out of memory, and then admits the others.
 redis.call('ZREM', cancels, '')
@@ -28,13 +30,15 @@ local function cancelled()
   retire(record, ledger, life, is_owner, now, retention_ms, facts)
   drop_offloaded(offloaded, life, record)
   leave_word(endings, id, job_type, 'cancelled by ' .. who)
+  count_for_task(task, 'done', 1, now)
 end
 local function wished(spot)
-  redis.call('ZREM', cancels, life)
+  local is_new = redis.call('ZREM', cancels, life) == 0
   redis.call('ZADD', cancels, now, life)
+  if is_new then count_for_task(task, 'requested', 1, now) end
   if spot then redis.call('HSET', cancel_places, life, spot .. ' ' .. who) end
   if told[1] and (not told[2] or told[2] == life) then redis.call('HSET', record, 'cancelled_by', who) end
-  return { 2 }
+  return { 2, is_new and '1' or '0' }
 end
 -- True if an attempt of this life succeeded late, so that the job is done and what was found is its retry, which goes.
 local function was_done()

@@ -9,10 +9,12 @@ use fred::types::Value;
 use crate::attempt::args::text;
 use crate::attempt::followup::FollowUpArgs;
 use crate::attempt::taken::TakenJob;
+use crate::bulk::fence::Fence;
+use crate::bulk::terms::BulkTerms;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::link::Link;
-use crate::client::script::{Answer, scripts};
+use crate::client::script::{Answer, args, scripts};
 use crate::inspect::jobs::{FoundJob, Spot};
 use crate::job::{End, EntryId, Envelope, GateName, JobId, JobSpec, JobType, Lane, Life, State, cut};
 use crate::{Queue, bytes, millis};
@@ -77,45 +79,50 @@ impl Queue {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn cancel(&self, id: &JobId, by: &str, retention: Duration) -> Result<Cancellation, Error> {
-        let by = cut(by.to_owned(), MAX_NAME_BYTES);
+        let terms = BulkTerms::new(by).retention(retention);
+        let cancelled = self.cancel_wherever(id, &terms, &Fence::none(&self.keys)).await?;
+        Ok(cancelled.map_or(Cancellation::Unknown, |cancelled| cancelled.outcome))
+    }
+
+    /// Does the same for a task; `None` if it is not on this page any more.
+    async fn cancel_wherever(
+        &self,
+        id: &JobId,
+        terms: &BulkTerms,
+        fence: &Fence,
+    ) -> Result<Option<Cancelled>, Error> {
         for left in (0..TRIES).rev() {
             let found = self.find(id).await?;
             let known = found.is_some();
             let found = found.unwrap_or_default();
-            let answer = self.cancel_at(id, &found, (&by, left == 0), retention).await?;
-            match (answer.status, answer.rest.first().map(decode::text)) {
-                (1, _) => return Ok(Cancellation::Done),
-                (2, _) => return Ok(Cancellation::Requested),
-                (3, Some(state)) => {
-                    let state = state.parse().map_err(|()| Error::contract("cancel", state))?;
-                    return Ok(Cancellation::Ended(state));
-                }
-                (0, _) if !known => return Ok(Cancellation::Unknown),
+            let told = Told::read(self.cancel_at(id, &found, (terms, left == 0), fence).await?)?;
+            match told {
+                Told::Done(cancelled) => return Ok(Some(cancelled)),
+                Told::Passed => return Ok(None),
+                Told::Unknown if !known => break,
                 // It moved in the meantime, or ended without a record.
-                (0 | 4, _) => {}
-                _ => return Err(Error::contract("cancel", answer)),
+                Told::Unknown | Told::Moved => {}
             }
         }
-        Ok(Cancellation::Unknown)
+        Ok(Some(Cancelled::UNKNOWN))
     }
 
     /// Does the same to a job that a search found with these fields. It is searched for again only if it has moved since.
     pub(crate) async fn cancel_found(
         &self,
         (job, fields): (&FoundJob, Option<Envelope>),
-        by: &str,
-        retention: Duration,
-    ) -> Result<Cancellation, Error> {
+        terms: &BulkTerms,
+        fence: &Fence,
+    ) -> Result<Option<Cancelled>, Error> {
         // Beside another life of its id, the delayed set has it as `<id> <life>`.
         let (name, is_second) = job.id.split_once(' ').map_or((job.id.as_str(), false), |(id, _)| (id, true));
         // Such a text can be in the delayed set, but it is not the id of a job.
-        let Ok(id) = name.parse::<JobId>() else { return Ok(Cancellation::Unknown) };
-        let by = cut(by.to_owned(), MAX_NAME_BYTES);
+        let Ok(id) = name.parse::<JobId>() else { return Ok(Some(Cancelled::UNKNOWN)) };
         let mut envelope = fields.unwrap_or_default();
         // `<batch> batch` is no life of the job that has the id of the batch.
         let is_its = envelope.get(b"id") == Some(name.as_bytes()) && envelope.get(b"life").is_some();
         if is_second && !is_its {
-            return Ok(Cancellation::Unknown);
+            return Ok(Some(Cancelled::UNKNOWN));
         }
         self.restore_fields(&self.link, &mut envelope).await?;
         let lane = match job.spot() {
@@ -124,21 +131,18 @@ impl Queue {
         };
         let entry = job.entry.filter(|_| matches!(job.spot(), Spot::Lane(_) | Spot::Room));
         let found = Found { envelope, lane, entry, room: job.room.clone() };
-        let answer = self.cancel_at(&id, &found, (&by, false), retention).await?;
-        match (answer.status, answer.rest.first().map(decode::text)) {
-            (1, _) => Ok(Cancellation::Done),
-            (2, _) => Ok(Cancellation::Requested),
-            (3, Some(state)) => {
-                Ok(Cancellation::Ended(state.parse().map_err(|()| Error::contract("cancel", state))?))
+        match Told::read(self.cancel_at(&id, &found, (terms, false), fence).await?)? {
+            Told::Done(cancelled) => Ok(Some(cancelled)),
+            Told::Passed => Ok(None),
+            // It is elsewhere by now, or ended without a record. Nobody walks through the lanes for it: it is one of many. By the id
+            // of a second life, only the other one would be found.
+            Told::Unknown | Told::Moved => {
+                if !is_second && self.is_placed(&id, &found).await? {
+                    self.cancel_wherever(&id, terms, fence).await
+                } else {
+                    Ok(Some(Cancelled::UNKNOWN))
+                }
             }
-            // By its id, only the other life would be found.
-            (0 | 4, _) if is_second => Ok(Cancellation::Unknown),
-            // It is elsewhere by now, or ended without a record. Nobody walks through the lanes for it: it is one of many.
-            (0 | 4, _) => {
-                let is_placed = self.is_placed(&id, &found).await?;
-                if is_placed { self.cancel(&id, &by, retention).await } else { Ok(Cancellation::Unknown) }
-            }
-            _ => Err(Error::contract("cancel", answer)),
         }
     }
 
@@ -160,8 +164,8 @@ impl Queue {
         &self,
         id: &JobId,
         found: &Found,
-        (by, at_last): (&str, bool),
-        retention: Duration,
+        (terms, at_last): (&BulkTerms, bool),
+        fence: &Fence,
     ) -> Result<Answer, Error> {
         let job = found.job();
         let life = found.life(job.as_ref());
@@ -201,20 +205,23 @@ impl Queue {
             offloaded,
             self.keys.place(found.lane, found.room.as_deref()),
             self.keys.room_places.clone(),
+            fence.task.clone(),
         ];
+        let by = cut(terms.by.clone(), MAX_NAME_BYTES);
         let created = job.as_ref().map(|job| job.created.as_ms()).filter(|ms| *ms > 0);
-        let args = vec![
-            id.to_string().into(),
-            found.entry.map(|entry| entry.to_string()).unwrap_or_default().into(),
-            millis(retention),
-            bytes(by.as_bytes()),
-            job.as_ref().map_or("", |job| job.job_type.as_str()).into(),
-            found.lane.as_str().into(),
-            created.map(|ms| ms.to_string()).unwrap_or_default().into(),
+        let args = Vec::from(args![CANCEL;
+            id = id.to_string(),
+            entry = found.entry.map(|entry| entry.to_string()).unwrap_or_default(),
+            retention_ms = millis(terms.retention),
+            who = bytes(by.as_bytes()),
+            job_type = job.as_ref().map_or("", |job| job.job_type.as_str()),
+            lane = found.lane.as_str(),
+            created_ms = created.map(|ms| ms.to_string()).unwrap_or_default(),
             ends,
-            if at_last { "1" } else { "0" }.into(),
-            life.into(),
-        ];
+            insists = if at_last { "1" } else { "0" },
+            life,
+            page = fence.page(),
+        ]);
         self.run(&CANCEL, keys, args).await
     }
 
@@ -297,11 +304,50 @@ impl Queue {
     pub async fn forget_cancel_requests(&self, skip: u64) -> Result<(u64, u64), Error> {
         let mut keys = vec![self.keys.cancels.clone(), self.keys.cancel_places.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = vec![Value::Integer(skip.cast_signed()), Value::Integer(REQUESTS_PAGE)];
+        let args = Vec::from(args![WISHES; skip = skip.cast_signed(), most = REQUESTS_PAGE]);
         let answer = self.run(&WISHES, keys, args).await?;
         match (u64::try_from(answer.status), answer.rest.first().and_then(decode::number)) {
             (Ok(all), Some(kept)) => Ok((kept, all)),
             _ => Err(Error::contract("wishes", answer)),
+        }
+    }
+}
+
+/// What became of a job that a task cancels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cancelled {
+    pub(crate) outcome: Cancellation,
+    /// Whether somebody had asked its worker before.
+    pub(crate) was_asked: bool,
+}
+
+impl Cancelled {
+    const UNKNOWN: Self = Self { outcome: Cancellation::Unknown, was_asked: false };
+}
+
+/// What the script said.
+enum Told {
+    Done(Cancelled),
+    Unknown,
+    Moved,
+    /// The task is not on this page any more.
+    Passed,
+}
+
+impl Told {
+    fn read(answer: Answer) -> Result<Self, Error> {
+        let done = |outcome, was_asked| Ok(Self::Done(Cancelled { outcome, was_asked }));
+        match (answer.status, answer.rest.first().map(decode::text)) {
+            (0, _) => Ok(Self::Unknown),
+            (1, _) => done(Cancellation::Done, false),
+            (2, Some(is_new)) => done(Cancellation::Requested, is_new == "0"),
+            (3, Some(state)) => {
+                let state = state.parse().map_err(|()| Error::contract("cancel", state))?;
+                done(Cancellation::Ended(state), false)
+            }
+            (4, _) => Ok(Self::Moved),
+            (5, _) => Ok(Self::Passed),
+            _ => Err(Error::contract("cancel", answer)),
         }
     }
 }

@@ -28,8 +28,9 @@ if answer ~= 1 or is_restated then
   redis.call('XLEN', stream)
 end
 if is_restated then
-  local as, steps, before = { unpack(ARGV, FIRST_RESTATED, FIRST_RESTATED + 4) }, unpack(ARGV, FIRST_RESTATED + 5)
-  local others = { dead_reason = as[4], dead_steps = steps, dead_before = before }
+  local fingerprint, died_ms, job_type, death_reason, error_text, dead_steps, before = unpack(ARGV, FIRST_RESTATED)
+  local as = { fingerprint, died_ms, job_type, death_reason, error_text }
+  local others = { dead_reason = death_reason, dead_steps = dead_steps, dead_before = before }
   local fields = {}
   for at = 1, #letter[2], 2 do
     local name = letter[2][at]

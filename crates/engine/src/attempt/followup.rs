@@ -5,7 +5,7 @@ use fred::types::{Key, Value};
 
 use crate::attempt::taken::TakenJob;
 use crate::client::keys::Keys;
-use crate::job::campaign::CampaignTag;
+use crate::job::task::CampaignTag;
 use crate::job::{DeadReason, End, Envelope, FollowUps, Lane, Life, Policy, callback_of_type, fingerprint};
 
 /// The script's keys and arguments for what a job's end triggers.

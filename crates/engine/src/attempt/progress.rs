@@ -6,7 +6,7 @@ use fred::types::Value;
 
 use crate::attempt::args::{created, text};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, JobSpec};
 use crate::{Queue, bytes, millis};
 
@@ -48,21 +48,21 @@ impl Queue {
         keep: Duration,
     ) -> Result<(), Error> {
         let mut keys = Vec::with_capacity(2 * reports.len());
-        let mut args = vec![consumer.as_str().into(), millis(keep)];
+        let mut args = Vec::from(args![REPORT; consumer = consumer.as_str(), keep_ms = millis(keep)]);
         for UnsentReport { job, progress, lines } in reports {
             keys.extend([self.keys.stream(job.lane).clone(), self.keys.record(&job.id)]);
             let (nth, percent, note) =
                 progress.as_ref().map_or((0, 0, ""), |(nth, percent, note)| (*nth, *percent, note));
-            args.extend([
-                job.entry.to_string().into(),
-                created(job),
-                job.job_type.as_str().into(),
-                job.lane.as_str().into(),
-                text(&job.life),
-                Value::Integer(nth.cast_signed()),
-                i64::from(percent).into(),
-                bytes(note.as_bytes()),
-                Value::Integer(lines.len() as i64),
+            args.extend(args![REPORT;
+                entry = job.entry.to_string(),
+                created_ms = created(job),
+                job_type = job.job_type.as_str(),
+                lane = job.lane.as_str(),
+                life = text(&job.life),
+                nth = nth.cast_signed(),
+                percent = i64::from(percent),
+                remark = bytes(note.as_bytes()),
+                lines = lines.len() as i64,
             ]);
             for UnsentLine { nth, age, text } in lines {
                 args.extend([Value::Integer(nth.cast_signed()), millis(*age), bytes(text.as_bytes())]);

@@ -8,7 +8,7 @@ use fred::types::{ClusterHash, CustomCommand, Key, Value};
 use crate::client::decode::{self, Entry, Reply};
 use crate::client::error::{Class, Error};
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, EntryId, Lane};
 use crate::submit::enqueue::drawn_call;
 use crate::{GROUP, Queue, millis};
@@ -80,7 +80,8 @@ impl Queue {
         let mut keys = vec![self.keys.control.clone(), self.keys.receipt(call)];
         keys.extend(self.keys.streams().clone());
         let lease_ms = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
-        let args = vec![lease_ms.into(), i64::from(crate::WIRE_VERSION).into(), limit];
+        let wire = i64::from(crate::WIRE_VERSION);
+        let args = Vec::from(args![JOIN; lease_ms, wire, max_depth = limit]);
         let answer = match call {
             "" => self.run(&JOIN, keys, args).await?,
             _ => self.run_named(&JOIN, keys, args).await?,
@@ -210,7 +211,7 @@ impl Queue {
     ) -> Result<Vec<EntryId>, Error> {
         let mut lost = Vec::new();
         for batch in ids.chunks(KEEPALIVE_BATCH) {
-            let mut args: Vec<Value> = vec![consumer.as_str().into()];
+            let mut args = Vec::from(args![KEEPALIVE; consumer = consumer.as_str()]);
             args.extend(batch.iter().map(|id| Value::from(id.to_string())));
             let keys = vec![self.keys.stream(lane).clone()];
             let answer = link.run(&KEEPALIVE, keys, args).await?;

@@ -9,7 +9,7 @@ use crate::attempt::call::JobsCall;
 use crate::attempt::steps::StepLedgers;
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{
     ConsumerName, EntryId, JobSpec, Lane, StepEnd, StepKind, StepName, StepRecord, Timestamp, cut, weight,
 };
@@ -107,23 +107,23 @@ impl EndedRun {
         weight(error + result + self.dropped.as_ref().map_or(0, String::len), FIELDS)
     }
 
-    fn args(&self) -> Vec<Value> {
+    fn args(&self) -> [Value; 11] {
         let Self { run: StepRun { step, run, .. }, end, dropped, next } = self;
         let (kind, error) = end.error.as_ref().map_or(("", ""), |(kind, error)| (*kind, error.as_str()));
         let error = cut(error.to_owned(), StepRecord::MAX_ERROR_BYTES);
         let result = end.result.as_ref().filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
-        vec![
-            step.as_str().into(),
-            (&**run).into(),
-            end.state.as_str().into(),
-            i64::from(end.attempts).into(),
-            end.delay.map_or_else(|| Value::from(""), millis),
-            kind.into(),
-            bytes(error.as_bytes()),
-            result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
-            bytes(dropped.as_deref().unwrap_or_default().as_bytes()),
-            next.as_ref().map_or("", |next| next.step.as_str()).into(),
-            next.as_ref().map_or("", |next| next.kind.as_str()).into(),
+        args![STEP_END;
+            step = step.as_str(),
+            run = &**run,
+            new_state = end.state.as_str(),
+            attempts = i64::from(end.attempts),
+            due_in_ms = end.delay.map_or_else(|| Value::from(""), millis),
+            kind,
+            error_text = bytes(error.as_bytes()),
+            result = result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
+            dropped = bytes(dropped.as_deref().unwrap_or_default().as_bytes()),
+            other = next.as_ref().map_or("", |next| next.step.as_str()),
+            other_kind = next.as_ref().map_or("", |next| next.kind.as_str()),
         ]
     }
 }
@@ -140,12 +140,12 @@ impl StepLedgers<'_> {
     ) -> Result<Vec<Result<StepBegun, Error>>, Error> {
         let mut call = JobsCall::new(&STEP_BEGIN, (consumer, lane), &[self.queue.keys.stream(lane)]);
         for (job, NewRun { run: StepRun { step, kind, run }, plan, has_read }) in runs {
-            let args = [
-                (&**run).into(),
-                step.as_str().into(),
-                kind.as_str().into(),
-                (&**plan).into(),
-                flag(!has_read),
+            let args = args![STEP_BEGIN;
+                run = &**run,
+                step = step.as_str(),
+                kind = kind.as_str(),
+                plan = &**plan,
+                is_unread = flag(!has_read),
             ];
             call.add((job.entry, &job.life), [self.queue.keys.ledger(&job.id)], args);
         }

@@ -12,7 +12,7 @@ use crate::attempt::followup::FollowUpArgs;
 use crate::attempt::keep::KeepRecord;
 use crate::attempt::taken::{AttemptSummary, TakenJob, identified, next_attempt};
 use crate::client::error::Error;
-use crate::client::script::{Script, scripts};
+use crate::client::script::{Script, args, scripts};
 use crate::job::{ConsumerName, Deferral, End, JobId, Lane, Parking, Policy, Settlement};
 use crate::submit::offload::ScriptFields;
 use crate::{Answer, Queue, bytes, millis};
@@ -186,14 +186,14 @@ impl Queue {
             FollowUpArgs::of(&self.keys, *taken, Some(*policy), End::Done(keep.result));
         let keys =
             [self.keys.record(&job.id), lock, batch, self.keys.ledger(&job.id), self.offloaded_of(*taken)];
-        let args = [
-            text(&job.id),
-            millis(ran.elapsed),
-            keep.result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
-            millis(keep.retention),
-            job.job_type.as_str().into(),
-            created(job),
-            keep.mode().into(),
+        let args = args![COMPLETE;
+            id = text(&job.id),
+            elapsed_ms = millis(ran.elapsed),
+            result = keep.result.map_or_else(|| Value::from(""), |result| Value::Bytes(result.clone())),
+            retention_ms = millis(keep.retention),
+            job_type = job.job_type.as_str(),
+            created_ms = created(job),
+            keeps = keep.mode(),
             ends,
         ];
         call.add((job.entry, &job.life), keys, args);
@@ -209,21 +209,21 @@ impl Queue {
         let job = taken.job;
         let next = self.offload_large(next_attempt(*taken, to), &job.life).await?;
         let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), next.offloaded];
-        let args = [
-            text(&job.id),
-            flag(job.is_repeated()),
-            millis(to.delay),
-            Value::Bytes(next.envelope.pack(job.home).into()),
-            if to.error.is_some() { "retrying" } else { "scheduled" }.into(),
-            millis(ran.elapsed),
-            ran.outcome.into(),
-            ran.worker.into(),
-            bytes(to.error.as_deref().unwrap_or_default().as_bytes()),
-            job.job_type.as_str().into(),
-            job.home.as_str().into(),
-            created(job),
-            time(job.not_before),
-            flag(keep.while_alive(job)),
+        let args = args![DEFER;
+            id = text(&job.id),
+            is_repeated = flag(job.is_repeated()),
+            delay_ms = millis(to.delay),
+            pack = Value::Bytes(next.envelope.pack(job.home).into()),
+            state = if to.error.is_some() { "retrying" } else { "scheduled" },
+            elapsed_ms = millis(ran.elapsed),
+            outcome = ran.outcome,
+            worker = ran.worker,
+            error_text = bytes(to.error.as_deref().unwrap_or_default().as_bytes()),
+            job_type = job.job_type.as_str(),
+            home = job.home.as_str(),
+            created_ms = created(job),
+            earliest_ms = time(job.not_before),
+            keeps = flag(keep.while_alive(job)),
         ];
         call.add((job.entry, &job.life), keys, args);
         Ok(())
@@ -239,13 +239,13 @@ impl Queue {
         let fields = identified(*taken, None);
         let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
         let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded];
-        let mut args = vec![
-            flag(job.is_repeated()),
-            millis(noted_duration(ran.elapsed)),
-            flag(keep.while_alive(job)),
-            job.job_type.as_str().into(),
-            created(job),
-        ];
+        let mut args = Vec::from(args![RELEASE;
+            is_repeated = flag(job.is_repeated()),
+            elapsed_ms = millis(noted_duration(ran.elapsed)),
+            keeps = flag(keep.while_alive(job)),
+            job_type = job.job_type.as_str(),
+            created_ms = created(job),
+        ]);
         flatten(&fields, &mut args);
         call.add((job.entry, &job.life), keys, args);
         Ok(())
@@ -263,14 +263,14 @@ impl Queue {
         let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
         let room = self.keys.room(&parking.room);
         let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded, room];
-        let mut args = vec![
-            text(&job.id),
-            flag(job.is_repeated()),
-            flag(keep.while_alive(job)),
-            job.job_type.as_str().into(),
-            created(job),
-            bytes(parking.room.as_bytes()),
-        ];
+        let mut args = Vec::from(args![PARK;
+            id = text(&job.id),
+            is_repeated = flag(job.is_repeated()),
+            keeps = flag(keep.while_alive(job)),
+            job_type = job.job_type.as_str(),
+            created_ms = created(job),
+            name = bytes(parking.room.as_bytes()),
+        ]);
         flatten(&fields, &mut args);
         call.add((job.entry, &job.life), keys, args);
         Ok(())
@@ -288,16 +288,16 @@ impl Queue {
             FollowUpArgs::of(&self.keys, *taken, None, End::Cancelled);
         let keys =
             [self.keys.record(&job.id), lock, batch, self.keys.ledger(&job.id), self.offloaded_of(*taken)];
-        let args = [
-            text(&job.id),
-            flag(job.is_repeated()),
-            bytes(why.as_bytes()),
-            millis(ran.elapsed),
-            ran.outcome.into(),
-            ran.worker.into(),
-            job.job_type.as_str().into(),
-            created(job),
-            millis(keep.retention_of_cancelled()),
+        let args = args![CANCELLED;
+            id = text(&job.id),
+            is_repeated = flag(job.is_repeated()),
+            why = bytes(why.as_bytes()),
+            elapsed_ms = millis(ran.elapsed),
+            outcome = ran.outcome,
+            worker = ran.worker,
+            job_type = job.job_type.as_str(),
+            created_ms = created(job),
+            retention_ms = millis(keep.retention_of_cancelled()),
             ends,
         ];
         call.add((job.entry, &job.life), keys, args);

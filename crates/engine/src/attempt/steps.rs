@@ -6,7 +6,7 @@ use crate::attempt::followup::FollowUpArgs;
 use crate::attempt::taken::TakenJob;
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::dead::edit::{PLACE_RETENTION, restated};
 use crate::dead::letter::DeadLetter;
 use crate::inspect::audit::{Action, Noted, call_name};
@@ -140,7 +140,8 @@ impl StepLedgers<'_> {
     pub async fn read(self, job: &JobId, known: Option<(&[u8], &str)>) -> Result<StepsStatus, Error> {
         let keys = vec![self.queue.keys.ledger(job), self.queue.keys.record(job)];
         let (states, plan) = known.unwrap_or_default();
-        let answer = self.queue.run(&STEPS, keys, vec![bytes(states), plan.into()]).await?;
+        let args = args![STEPS; told_steps = bytes(states), plan];
+        let answer = self.queue.run(&STEPS, keys, args.into()).await?;
         let [Value::Array(fields), state, dead] = &answer.rest[..] else {
             return Err(Error::contract("steps", answer));
         };
@@ -345,23 +346,23 @@ impl Call<'_> {
             .told
             .as_ref()
             .map(|_| self.action.clone().target(format!("{job} {step} {verdict}")).count(1).pack());
-        vec![
-            steps.ledger.version.to_string().into(),
-            steps.dead.map_or_else(String::new, |dead| dead.to_string()).into(),
-            call_name(),
-            step.into(),
-            state.into(),
-            verdict.into(),
-            one_word(&self.action.who).into(),
-            bytes(cut(self.action.why.clone(), StepRecord::MAX_ERROR_BYTES).as_bytes()),
-            then.into(),
-            millis(self.retention),
-            job.to_string().into(),
+        Vec::from(args![DECIDE;
+            version = steps.ledger.version.to_string(),
+            letter_id = steps.dead.map_or_else(String::new, |dead| dead.to_string()),
+            call = call_name(),
+            step,
+            state,
+            verdict,
+            who = one_word(&self.action.who),
+            reason = bytes(cut(self.action.why.clone(), StepRecord::MAX_ERROR_BYTES).as_bytes()),
+            follows = then,
+            retention_ms = millis(self.retention),
+            id = job.to_string(),
             ends,
-            millis(PLACE_RETENTION),
-            bytes(result.as_bytes()),
-            bytes(&note.unwrap_or_default()),
-        ]
+            kept_ms = millis(PLACE_RETENTION),
+            result = bytes(result.as_bytes()),
+            action = bytes(&note.unwrap_or_default()),
+        ])
     }
 }
 

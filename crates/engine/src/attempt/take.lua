@@ -4,7 +4,7 @@
 -- takes only those that have waited for too long, and only if it gets them.
 -- Sent twice, it takes further jobs, as a read does. If the reply is lost, the jobs are pending on this consumer, which
 -- finds them there; if it dies, its entries are claimed like all others.
--- gates: the rules, beside which the records lie. asked: room to when a worker that knows its type last asked. name: that
+-- gates: the rules. asked: room to when a worker that knows its type last asked. name: that
 -- of the room. most, most_weight: the most jobs and, roughly, their weight; see weigh. waited_ms: '' for a worker that knows
 -- the type; otherwise for how long each job must have waited. Then quiet_ms: for how long no worker may have known the type,
 -- and until_ms: the latest time at which each job may have come, because the clock may have been set forward since.

@@ -8,7 +8,7 @@ use fred::types::Value;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, EntryId, JobType, Lane, Parking, Timestamp};
 use crate::{Entry, Queue, millis};
 
@@ -88,15 +88,15 @@ impl Queue {
             }
             None => ["", "", ""].map(Value::from),
         };
-        let args = vec![
-            name.into(),
-            consumer.as_str().into(),
-            Value::Integer(most.min(MAX_TAKEN) as i64),
-            Value::Integer(TAKEN_WEIGHT),
-            waited,
-            quiet,
-            until,
-        ];
+        let args = Vec::from(args![TAKE;
+            name,
+            consumer = consumer.as_str(),
+            most = most.min(MAX_TAKEN) as i64,
+            most_weight = TAKEN_WEIGHT,
+            waited_ms = waited,
+            quiet_ms = quiet,
+            until_ms = until,
+        ]);
         let answer = link.run(&TAKE, keys, args).await?;
         let [more, lane, ids @ ..] = &answer.rest[..] else { return Err(Error::contract("take", answer)) };
         let (moved, more) = (u64::try_from(answer.status).unwrap_or(0), decode::number(more) == Some(1));

@@ -2,19 +2,23 @@
 //! again: what is done is not found again.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use futures_util::{StreamExt, stream};
 
+use super::fence::{Fence, has_mark};
 use super::hasten::Hastened;
-use super::relocate::{KeptBack, Relocated};
+use super::relocate::{KeptBack, Relocated, Route};
 use super::selection::{BulkAction, BulkJobs, BulkSelection};
 use super::terms::BulkTerms;
+use crate::attempt::cancel::Cancelled;
 use crate::client::error::Error;
 use crate::inspect::jobs::Spot;
-use crate::job::{Envelope, QueueName};
+use crate::job::{Envelope, QueueName, State};
 use crate::{Cancellation, FoundJob, JobCursor, Queue};
 
-/// How many jobs are cancelled at once.
+/// How many jobs are cancelled, and letters dropped, at once.
 const AT_ONCE: usize = 32;
 
 /// The most errors that a tally quotes.
@@ -53,11 +57,31 @@ pub struct BulkCursor {
     at: Option<JobCursor>,
 }
 
+impl fmt::Display for BulkCursor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.at {
+            Some(at) => write!(out, "{} {at}", self.round),
+            None => write!(out, "{} ", self.round),
+        }
+    }
+}
+
+impl FromStr for BulkCursor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let rule = || "it must be the `next` of an earlier page".to_owned();
+        let (round, at) = text.split_once(' ').ok_or_else(rule)?;
+        let at = Some(at).filter(|at| !at.is_empty()).map(str::parse::<JobCursor>).transpose()?;
+        Ok(Self { round: round.parse().map_err(|_| rule())?, at })
+    }
+}
+
 /// What became of the jobs so far; see the [example](BulkJobs).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BulkTally {
-    /// How many were cancelled, made due, or moved.
+    /// How many were cancelled, made due, moved, or dropped.
     pub changed: u64,
     /// How many run and were asked to stop.
     pub requested: u64,
@@ -75,6 +99,8 @@ pub struct BulkTally {
     pub unread: Vec<String>,
     /// How many jobs were looked at.
     pub read: u64,
+    /// How many of those that were asked to stop had been asked before.
+    asked_before: u64,
 }
 
 /// A page of the work; see the [example](BulkJobs).
@@ -87,10 +113,33 @@ pub struct BulkPage {
     pub next: Option<BulkCursor>,
 }
 
+/// How far a piece of the work came.
+#[derive(Debug)]
+pub(crate) enum Reached {
+    /// The end of the page. Where the next one begins; `None` if this was the last one.
+    End(Option<BulkCursor>),
+    /// A page that must be read again: jobs behind those that are gone moved up, or as many jobs are changed as may be now.
+    Again,
+    /// The task is not on this page any more: somebody paused it, or another process was faster.
+    Passed,
+    /// Redis refuses to change any of many jobs, and nothing suggests that the others will fare better. The errors.
+    Hopeless(String),
+}
+
+/// A piece of the work.
+#[derive(Debug)]
+pub(crate) struct Worked {
+    /// What became of its jobs.
+    pub(crate) tally: BulkTally,
+    /// How many jobs were looked at for the first time, without those that scripts count.
+    pub(crate) looked: u64,
+    pub(crate) reached: Reached,
+}
+
 /// What became of one job.
 enum Outcome {
     Changed,
-    Requested,
+    Requested { was_asked: bool },
     Gone,
     Kept(KeptBack),
     Failed(String),
@@ -111,12 +160,21 @@ impl BulkTally {
         self.undecided += other.undecided;
         self.unread.extend(other.unread);
         self.read += other.read;
+        self.asked_before += other.asked_before;
+    }
+
+    /// Returns how many were changed or asked to stop now.
+    fn done(&self) -> u64 {
+        self.changed + self.requested - self.asked_before
     }
 
     fn count(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Changed => self.changed += 1,
-            Outcome::Requested => self.requested += 1,
+            Outcome::Requested { was_asked } => {
+                self.requested += 1;
+                self.asked_before += u64::from(was_asked);
+            }
             Outcome::Gone => self.gone += 1,
             Outcome::Kept(why) => *self.kept.entry(why).or_default() += 1,
             Outcome::Failed(error) => {
@@ -130,8 +188,8 @@ impl BulkTally {
 
     /// Returns what changed, without what was left alone: that is looked at again.
     fn without_left_overs(self) -> Self {
-        let Self { changed, requested, gone, read, .. } = self;
-        Self { changed, requested, gone, read, ..Self::default() }
+        let Self { changed, requested, gone, read, asked_before, .. } = self;
+        Self { changed, requested, gone, read, asked_before, ..Self::default() }
     }
 
     /// Returns true if jobs that match were left as they were.
@@ -162,8 +220,8 @@ impl BulkJobs<'_> {
     /// Does the next page of the work, and says what became of its jobs. A page has a few hundred jobs at most.
     ///
     /// Jobs go on living meanwhile. One that has ended or moved when it is its turn is counted as gone. After an error, begin
-    /// again: what is done is not found again. A selection and its clones make a job due only once, even if it fails at once
-    /// and waits for its next attempt.
+    /// again: what is done is not found again. A selection makes a job due only once, even if it fails at once and waits for its next
+    /// attempt.
     ///
     /// # Errors
     ///
@@ -174,94 +232,152 @@ impl BulkJobs<'_> {
         terms: &BulkTerms,
         from: BulkCursor,
     ) -> Result<BulkPage, BulkError> {
-        self.check(&selection.action)?;
-        let tally = BulkTally::default();
-        let Some(round) = selection.round(from.round) else { return Ok(BulkPage { tally, next: None }) };
-        let (page, fields) = self.queue.find_with_fields(&round.search, from.at).await?;
-        let found = page.jobs.into_iter().zip(fields);
-        let is_wanted = |(job, fields): &(FoundJob, Option<Envelope>)| {
-            selection.has(job, page.now) && !selection.was_hastened(job, fields.as_ref())
+        let fence = Fence::none(&self.queue.keys);
+        let Worked { tally, reached, .. } = self.work(selection, terms, (from, u64::MAX), &fence).await?;
+        let next = match reached {
+            Reached::End(next) => next,
+            Reached::Again => Some(from),
+            Reached::Passed => return Err(Error::contract("bulk", "a fence where there is no task").into()),
+            Reached::Hopeless(why) => return Err(Error::refused("the operation", why).into()),
         };
+        Ok(BulkPage { tally, next })
+    }
+
+    /// Does the next page of the work, or what may be done of it now: `most` changes.
+    pub(crate) async fn work(
+        self,
+        selection: &BulkSelection,
+        terms: &BulkTerms,
+        (from, most): (BulkCursor, u64),
+        fence: &Fence,
+    ) -> Result<Worked, BulkError> {
+        self.check(&selection.action)?;
+        let mut tally = BulkTally::default();
+        let Some(round) = selection.round(from.round) else {
+            return Ok(Worked { tally, looked: 0, reached: Reached::End(None) });
+        };
+        let (page, fields) = self.queue.find_with_fields(&round.search, from.at).await?;
+        // The script that changed these has counted them.
+        let counted = fields.iter().filter(|fields| has_mark(fields.as_ref(), &selection.id)).count() as u64;
+        let found = page.jobs.into_iter().zip(fields);
+        let is_wanted =
+            |(job, fields): &(FoundJob, Option<Envelope>)| selection.has(job, fields.as_ref(), page.now);
         let found: Vec<_> = found.filter(is_wanted).collect();
         let is_delayed = found.iter().any(|(job, _)| job.spot() == Spot::Delayed);
-        let mut tally = BulkTally { read: page.read, ..BulkTally::default() };
-        let outcomes = self.queue.carry_out(&selection.action, terms, &found).await?;
-        if selection.action == BulkAction::RunNow {
-            let changed = found.iter().zip(&outcomes).filter(|(_, told)| matches!(told, Outcome::Changed));
-            changed.for_each(|((job, fields), _)| selection.note_hastened(job, fields.as_ref()));
+        tally.read = page.read;
+        let mut left = &found[..];
+        while !left.is_empty() && tally.done() < most {
+            let count = usize::try_from(most - tally.done()).unwrap_or(usize::MAX).min(left.len());
+            let (some, others) = left.split_at(count);
+            let Some(outcomes) = self.queue.carry_out(selection, terms, fence, some).await? else {
+                return Ok(Worked { tally, looked: 0, reached: Reached::Passed });
+            };
+            outcomes.into_iter().for_each(|outcome| tally.count(outcome));
+            left = others;
         }
-        outcomes.into_iter().for_each(|outcome| tally.count(outcome));
-        if tally.failed >= HOPELESS && tally.failed == found.len() as u64 {
-            // Nothing suggests that the others will fare better.
+        let tried = (found.len() - left.len()) as u64;
+        if tally.failed >= HOPELESS && tally.failed == tried {
             let why = tally.errors.join("; ");
-            return Err(Error::refused("the operation", why).into());
+            return Ok(Worked { tally, looked: 0, reached: Reached::Hopeless(why) });
         }
-        // A page of the delayed set begins after a number of jobs, and some of them are gone now: those behind them moved up.
-        let is_read_again = is_delayed && tally.changed > 0;
         tally.undecided = page.too_large + page.unreadable;
         tally.unread.extend(page.unread);
+        // A page of the delayed set begins after a number of jobs, and some of them are gone now: those behind them moved up.
+        let is_read_again = !left.is_empty() || is_delayed && tally.changed > 0;
         if is_read_again || !round.is_last {
             tally = tally.without_left_overs();
         }
-        let after = BulkCursor { round: from.round, at: page.next };
-        let next = if is_read_again {
-            from
-        } else if page.next.is_some() {
-            after
-        } else {
-            BulkCursor { round: from.round.saturating_add(1), at: None }
+        if is_read_again {
+            return Ok(Worked { tally, looked: 0, reached: Reached::Again });
+        }
+        let next = match page.next {
+            Some(at) => BulkCursor { round: from.round, at: Some(at) },
+            None => BulkCursor { round: from.round.saturating_add(1), at: None },
         };
-        Ok(BulkPage { tally, next: Some(next).filter(|next| selection.round(next.round).is_some()) })
+        let next = Some(next).filter(|next| selection.round(next.round).is_some());
+        let looked = tally.read.saturating_sub(tally.changed + tally.requested + counted);
+        let looked = if round.is_first { looked } else { 0 };
+        Ok(Worked { tally, looked, reached: Reached::End(next) })
     }
 }
 
 impl Queue {
+    /// Does it to these jobs of one place. Returns what became of each; `None` if the task is not on this page any more.
     async fn carry_out(
         &self,
-        action: &BulkAction,
+        selection: &BulkSelection,
         terms: &BulkTerms,
+        fence: &Fence,
         found: &[(FoundJob, Option<Envelope>)],
-    ) -> Result<Vec<Outcome>, Error> {
-        match action {
-            BulkAction::Cancel => self.cancel_all(terms, found).await,
+    ) -> Result<Option<Vec<Outcome>>, Error> {
+        match &selection.action {
             BulkAction::RunNow => {
-                let told = self.hasten(found).await?;
-                Ok(told.into_iter().map(Outcome::from).collect())
+                let told = self.hasten(&selection.id, fence, found).await?;
+                Ok(told.map(|told| told.into_iter().map(Outcome::from).collect()))
             }
             BulkAction::Move(to) => {
-                let told = self.relocate(&self.beside(to), terms, found).await?;
-                Ok(told.into_iter().map(Outcome::from).collect())
+                let route = Route { to: &self.beside(to), terms, mark: &selection.id, fence };
+                let told = self.relocate(route, found).await?;
+                Ok(told.map(|told| told.into_iter().map(Outcome::from).collect()))
+            }
+            BulkAction::Cancel | BulkAction::Drop | BulkAction::Purge => {
+                // Futures rather than an iterator that makes them: a server's tasks may move to another thread at every wait, and
+                // the compiler cannot see that such an iterator may, too.
+                let ending: Vec<_> = found.iter().map(|found| self.end(terms, fence, found)).collect();
+                let mut ended = stream::iter(ending).buffer_unordered(AT_ONCE);
+                let mut outcomes = Vec::with_capacity(found.len());
+                while let Some(outcome) = ended.next().await {
+                    let Some(outcome) = outcome? else { return Ok(None) };
+                    outcomes.push(outcome);
+                }
+                Ok(Some(outcomes))
             }
         }
     }
 
-    async fn cancel_all(
+    /// Cancels a job, or drops a dead letter. `None` if the task is not on this page any more.
+    async fn end(
         &self,
         terms: &BulkTerms,
-        found: &[(FoundJob, Option<Envelope>)],
-    ) -> Result<Vec<Outcome>, Error> {
-        let (by, retention) = (&terms.by, terms.retention);
-        // Futures rather than an iterator that makes them: a server's tasks may move to another thread at every wait, and the
-        // compiler cannot see that such an iterator may, too.
-        let cancelling: Vec<_> = found
-            .iter()
-            .map(|(job, fields)| self.cancel_found((job, fields.clone()), by, retention))
-            .collect();
-        let mut cancelled = stream::iter(cancelling).buffer_unordered(AT_ONCE);
-        let mut outcomes = Vec::with_capacity(found.len());
-        while let Some(answer) = cancelled.next().await {
-            outcomes.push(match answer {
-                Ok(Cancellation::Done) => Outcome::Changed,
-                Ok(Cancellation::Requested) => Outcome::Requested,
-                Ok(Cancellation::Ended(_) | Cancellation::Unknown) => Outcome::Gone,
-                // A key of this job alone has another type.
-                Err(error @ Error::Refused { .. }) if !error.is_transient() => {
-                    Outcome::Failed(error.to_string())
-                }
-                Err(error) => return Err(error),
-            });
+        fence: &Fence,
+        (job, fields): &(FoundJob, Option<Envelope>),
+    ) -> Result<Option<Outcome>, Error> {
+        let done = if job.state == State::Dead {
+            self.drop_found(job, fields.as_ref(), fence).await
+        } else {
+            let cancelled = self.cancel_found((job, fields.clone()), terms, fence).await;
+            cancelled.map(|cancelled| cancelled.map(Outcome::from))
+        };
+        match done {
+            // A key of this job alone has another type.
+            Err(error @ Error::Refused { .. }) if !error.is_transient() => {
+                Ok(Some(Outcome::Failed(error.to_string())))
+            }
+            done => done,
         }
-        Ok(outcomes)
+    }
+
+    async fn drop_found(
+        &self,
+        job: &FoundJob,
+        fields: Option<&Envelope>,
+        fence: &Fence,
+    ) -> Result<Option<Outcome>, Error> {
+        let (Some(letter), Some(fields), Ok(id)) = (job.entry, fields, job.id.parse()) else {
+            return Ok(Some(Outcome::Gone));
+        };
+        let dropped = self.dead_letters().drop_found((letter, fields), &id, fence).await?;
+        Ok(dropped.map(|is_dropped| if is_dropped { Outcome::Changed } else { Outcome::Gone }))
+    }
+}
+
+impl From<Cancelled> for Outcome {
+    fn from(cancelled: Cancelled) -> Self {
+        match cancelled.outcome {
+            Cancellation::Done => Self::Changed,
+            Cancellation::Requested => Self::Requested { was_asked: cancelled.was_asked },
+            Cancellation::Ended(_) | Cancellation::Unknown => Self::Gone,
+        }
     }
 }
 
@@ -295,7 +411,7 @@ mod tests {
     fn outcome(nth: usize) -> Outcome {
         match nth % 5 {
             0 => Outcome::Changed,
-            1 => Outcome::Requested,
+            1 => Outcome::Requested { was_asked: nth > 500 },
             2 => Outcome::Gone,
             3 => Outcome::Kept(KeptBack::ALL[nth % KeptBack::ALL.len()]),
             _ => Outcome::Failed(format!("error {nth}")),
@@ -304,6 +420,17 @@ mod tests {
 
     fn all(tally: &BulkTally) -> u64 {
         tally.changed + tally.requested + tally.gone + tally.failed + tally.kept.values().sum::<u64>()
+    }
+
+    #[test]
+    fn every_cursor_is_read_back_from_its_text() {
+        let at = Some("waiting-high:1700000000000-0".parse().unwrap());
+        for cursor in [BulkCursor::default(), BulkCursor { round: 2, at }] {
+            assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        }
+        for text in ["", "1", "x ", "1 everywhere:0-0"] {
+            assert!(text.parse::<BulkCursor>().is_err(), "{text}");
+        }
     }
 
     proptest! {

@@ -1,16 +1,31 @@
 -- hasten: make jobs of the delayed set due now. A call that is sent twice gets its receipt as the answer.
--- Each job has two keys: record, ledger. Then for each its member of the delayed set, and its life.
--- returns {1, an answer or an error for each job}: 'done' it is due now, 'gone' it is not in the delayed set, or is due already,
---   'later' send again
-local delayed, wake, receipt = unpack(KEYS, 1, 3)
-local FIRST_KEY, KEYS_EACH, VALUES_EACH = 4, 2, 2
+-- mark: see with_mark. task, page: the task that does it, see is_on_page. Each job has two keys: record, ledger. Then for each its
+-- member of the delayed set, and its life.
+-- returns {0} the task is not on this page; {1, an answer or an error for each job}: 'done' it is due now, 'gone' it is not in the
+--   delayed set, or is due already, 'later' send again
+local delayed, packs, wake, receipt, task = unpack(KEYS, 1, 5)
+local mark, page = unpack(ARGV, 1, 2)
+local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 6, 2, 3, 2
 -- The most fields of ledgers whose names one script looks through. A ledger of 64 steps has about 900.
 local MOST_NAMES = 4000
+-- The most bytes of packed fields that one script marks. A job that has more is not marked.
+local MOST_BYTES = 262144
 local given = receipt_of(receipt)
 if given then return given end
-local now, answer, hastened, looked = now_ms(), { 1 }, {}, 0
+if not is_on_page(task, page) then return { 0 } end
+local now, answer, hastened, looked, bytes, done = now_ms(), { 1 }, {}, 0, 0, 0
 -- Redis allows this even when it is out of memory, and then admits the other writes.
 redis.call('ZREM', delayed, '')
+-- Notes in a job that it was made due, so that it is not if it fails at once and comes back. What cannot be marked is noted by the task.
+-- Returns false if that was noted before.
+local function note(member, size, life)
+  local marked = size > 0 and with_mark(redis.call('HGET', packs, member), mark)
+  if marked then
+    redis.call('HSET', packs, member, marked)
+    return true
+  end
+  return page == '' or redis.call('HSETNX', task, 'due:' .. (life == '' and member or life), 1) == 1
+end
 local function hasten(member, life, record, ledger)
   local score = redis.call('ZSCORE', delayed, member)
   if not score then return 'gone' end
@@ -18,24 +33,28 @@ local function hasten(member, life, record, ledger)
   if score - rank <= now then return 'gone' end
   local owner, names = redis.call('HGET', record, 'life'), redis.call('HLEN', ledger)
   if names > MOST_NAMES then error('the ledger of its steps has too many fields') end
-  looked = looked + names
-  if looked > MOST_NAMES then return 'later' end
+  local size = redis.call('HSTRLEN', packs, member)
+  if size > MOST_BYTES then size = 0 end
+  looked, bytes = looked + names, bytes + size
+  if looked > MOST_NAMES or bytes > MOST_BYTES then return 'later' end
+  if not note(member, size, life) then return 'gone' end
   -- Its steps then have no due times of their own.
   for _, name in ipairs(redis.call('HKEYS', ledger)) do
     if string.sub(name, -4) == ':due' then redis.call('HDEL', ledger, name) end
   end
   redis.call('ZADD', delayed, 'XX', now + rank, member)
   if owner == life then redis.call('HSET', record, 'due_ms', ms_text(now)) end
-  hastened[member] = true
+  hastened[member], done = true, done + 1
   return 'done'
 end
 local key = FIRST_KEY
-for at = 1, #ARGV, VALUES_EACH do
+for at = FIRST_JOB, #ARGV, VALUES_EACH do
   local member, life = unpack(ARGV, at, at + 1)
-  local done, told = pcall(hasten, member, life, unpack(KEYS, key, key + 1))
-  if not done then told = type(told) == 'table' and told.err or tostring(told) end
+  local is_sound, told = pcall(hasten, member, life, unpack(KEYS, key, key + 1))
+  if not is_sound then told = type(told) == 'table' and told.err or tostring(told) end
   answer[#answer + 1], key = told, key + KEYS_EACH
 end
 nudge(delayed, wake, hastened)
+count_for_task(task, 'done', done, now)
 keep_receipt(receipt, answer)
 return answer

@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use fred::types::Value;
-
+use super::fence::Fence;
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Envelope, JobId, Lane};
 use crate::{FoundJob, Queue, bytes};
 
@@ -29,16 +28,19 @@ pub(super) enum Hastened {
 type Numbered<'a> = (usize, &'a (FoundJob, Option<Envelope>));
 
 impl Queue {
-    /// Makes jobs that a search found in the delayed set due now. Returns what became of each.
+    /// Makes jobs that a search found in the delayed set due now, and marks them. Returns what became of each; `None` if the task is
+    /// not on this page.
     pub(super) async fn hasten(
         &self,
+        mark: &str,
+        fence: &Fence,
         found: &[(FoundJob, Option<Envelope>)],
-    ) -> Result<Vec<Hastened>, Error> {
+    ) -> Result<Option<Vec<Hastened>>, Error> {
         let mut all = vec![Hastened::Gone; found.len()];
         let mut waiting: VecDeque<_> = found.iter().enumerate().collect();
         while !waiting.is_empty() {
             let some: Vec<_> = waiting.drain(..waiting.len().min(MAX_JOBS)).collect();
-            let told = self.hasten_some(&some).await?;
+            let Some(told) = self.hasten_some(mark, fence, &some).await? else { return Ok(None) };
             let mut later = Vec::new();
             for ((nth, job), told) in some.into_iter().zip(told) {
                 match told {
@@ -49,30 +51,40 @@ impl Queue {
             // They were next, and are again.
             later.into_iter().rev().for_each(|job| waiting.push_front(job));
         }
-        Ok(all)
+        Ok(Some(all))
     }
 
-    /// Runs the script. Returns what became of each job, or nothing for those that it left for another call.
-    async fn hasten_some(&self, some: &[Numbered<'_>]) -> Result<Vec<Option<Hastened>>, Error> {
+    /// Runs the script. Returns what became of each job, or nothing for those that it left for another call; `None` if the task is not
+    /// on this page.
+    async fn hasten_some(
+        &self,
+        mark: &str,
+        fence: &Fence,
+        some: &[Numbered<'_>],
+    ) -> Result<Option<Vec<Option<Hastened>>>, Error> {
         let (own, receipt) = (&self.keys, self.new_receipt());
-        let mut keys = vec![own.delayed.clone(), own.wake.clone(), receipt.clone()];
-        let mut args: Vec<Value> = Vec::with_capacity(2 * some.len());
+        let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.wake.clone()];
+        keys.extend([receipt.clone(), fence.task.clone()]);
+        let mut args = Vec::from(args![HASTEN; mark, page = fence.page()]);
         for (_, (job, fields)) in some {
             let named = |name: &[u8]| fields.as_ref().and_then(|fields| fields.get(name));
             let text = named(b"id").and_then(|id| std::str::from_utf8(id).ok()).unwrap_or(&job.id);
             // What has no valid id has no record either.
             let id = text.parse().unwrap_or_else(|_| JobId::derived(EntryId::new(0, 0), Lane::Normal));
             keys.extend([own.record(&id), own.ledger(&id)]);
-            args.push(bytes(job.id.as_bytes()));
-            args.push(bytes(named(b"life").or_else(|| named(b"created_ms")).unwrap_or_default()));
+            let life = bytes(named(b"life").or_else(|| named(b"created_ms")).unwrap_or_default());
+            args.extend(args![HASTEN; member = bytes(job.id.as_bytes()), life]);
         }
         let answer = self.run_once(&HASTEN, receipt, (keys, args)).await?;
+        if answer.status == 0 {
+            return Ok(None);
+        }
         let told: Vec<_> = answer.rest.iter().map(|told| hastened(&decode::text(told))).collect();
         let is_stuck = told.first().is_some_and(Option::is_none);
         if told.len() != some.len() || is_stuck {
             return Err(Error::contract("hasten", answer));
         }
-        Ok(told)
+        Ok(Some(told))
     }
 }
 

@@ -2,6 +2,7 @@
 //! the work follow: cancel, make due now, or move to another queue.
 
 pub(super) mod carry_out;
+pub(super) mod fence;
 mod hasten;
 mod once;
 pub(super) mod relocate;

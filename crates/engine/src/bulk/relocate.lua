@@ -2,27 +2,29 @@
 -- taken from here, with its record and its lock. A job that Redis refuses keeps no other from moving. A call that is sent
 -- twice gets its receipt as the answer.
 -- by: who moves them. target: the other queue. most_weight: after records that weigh this much, see weigh, the rest are left
--- for another call. max_depth: the most jobs that the other queue accepts, or '' for what its fleet has agreed on. Each job has
+-- for another call. max_depth: the most jobs that the other queue accepts, or '' for what its fleet has agreed on. mark: see
+-- with_mark. task, page: the task that moves them, see is_on_page. Each job has
 -- nine keys: place (the stream with its entry, or the delayed set), record, ledger, lock, offloaded; and in the other queue
 -- to_record, to_lock, kept (the key of its large fields there) and to_named (the record of a job whose id is this life). Then
 -- for each job: its id, its life or '', its own lane, its member of the delayed set or '', its entry or '', the packed fields
 -- that were read if other ones take their place or '', '1' if an entry of this life was seen in a lane of the other queue (it may
 -- be large, so the caller has looked), and `count` further values: the fields of its entry, flat, or the
 -- packed fields to replace those that were read.
--- returns {1, an answer or an error for each job}: 'moved'; 'gone' it is no longer there; 'later' send again; or why it stays:
---   'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead letters or a late success
---   need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its unique key, 'full' the
---   other queue accepts no more jobs, 'changed' its fields
-local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low, to_control =
-  unpack(KEYS, 1, 13)
-local by, target, most_weight, max_depth = unpack(ARGV, 1, 4)
-local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 14, 9, 5, 8
+-- returns {0} the task is not on this page; {1, an answer or an error for each job}: 'moved'; 'gone' it is no longer there; 'later'
+--   send again; or why it stays: 'running', 'cancelling', 'steps' it has begun steps, 'batch' others count on it, 'letters' dead
+--   letters or a late success need its record, 'large' its record, 'taken' a job of the other queue has its id, its life or its
+--   unique key, 'full' the other queue accepts no more jobs, 'changed' its fields
+local delayed, packs, places, cancels, receipt, to_delayed, to_packs, to_places, to_wake, high, normal, low, to_control, counts,
+  to_counts, task = unpack(KEYS, 1, 16)
+local by, target, most_weight, max_depth, mark, page = unpack(ARGV, 1, 6)
+local FIRST_KEY, KEYS_EACH, FIRST_JOB, VALUES_EACH = 17, 9, 7, 8
 -- The most fields of a record that moves.
 local MOST_FIELDS = 1500
 -- One day in ms, and for how many of them a trace stays at most.
 local DAY, MOST_DAYS = 86400000, 730
 local given = receipt_of(receipt)
 if given then return given end
+if not is_on_page(task, page) then return { 0 } end
 local now, lanes, answer, hurried, copied = now_ms(), { high = high, normal = normal, low = low }, { 1 }, {}, 0
 -- Redis allows these even when it is out of memory, and then admits the other writes: a moved job takes no more memory than
 -- before. They also prove that this login may write in both queues.
@@ -61,10 +63,10 @@ end
 local function is_locked_out(job)
   local holder = redis.call('GET', job.lock) == job.id and redis.call('GET', job.to_lock)
   if not holder or holder == job.id then return false end
-  local record = string.gsub(to_delayed, 'delayed$', 'job:') .. holder
+  local record = record_key(to_delayed, holder)
   local told = redis.call('HMGET', record, 'state', 'member', 'unique', 'unique_scope', 'lane', 'entry')
   local state = standing_of(told, holder, to_delayed)
-  if not state or not is_entitled(told[3], told[4], string.match(job.to_lock, ':unique:(.*)$'), state) then return false end
+  if not state or not is_entitled(told[3], told[4], name_in(job.to_lock, 'unique'), state) then return false end
   local stream = (told[1] == 'waiting' or told[1] == 'running') and told[6] and lanes[told[5]]
   if not stream or redis.call('HEXISTS', to_places, holder) == 1 then return true end
   return is_alive(stream, told[6])
@@ -159,6 +161,7 @@ local function move(job)
     if life and job.life ~= '' and life ~= job.life then return 'changed' end
     if job.read == '' and not is_placeholder(offloaded_by(wanted, delayed)) then return 'changed' end
     if job.read ~= '' then wanted = ARGV[job.first] end
+    wanted = with_mark(wanted, mark) or wanted
   elseif not make_entry(job.last - job.first + 1) then
     return 'large'
   end
@@ -192,7 +195,14 @@ local function let_go(copy)
   local left = not is_placeholder(copy) and redis.pcall('PTTL', copy)
   if type(left) == 'number' and left > 60000 then redis.pcall('PEXPIRE', copy, 60000) end
 end
-local key, at = FIRST_KEY, FIRST_JOB
+-- Notes how many jobs moved, because in the samples they neither arrive nor end. A job moves even if this is refused.
+local function count_moved(moved)
+  for key, name in pairs({ [counts] = 'moved_out', [to_counts] = 'moved_in' }) do
+    redis.pcall('HINCRBY', key, name, moved)
+    redis.pcall('PEXPIRE', key, DAY)
+  end
+end
+local key, at, moved = FIRST_KEY, FIRST_JOB, 0
 while at <= #ARGV do
   local job = {}
   job.place, job.record, job.ledger, job.lock, job.offloaded, job.to_record, job.to_lock, job.kept, job.to_named =
@@ -204,9 +214,11 @@ while at <= #ARGV do
   local done, told = true, 'later'
   if copied < tonumber(most_weight) then done, told = pcall(move, job) end
   if not done then told = type(told) == 'table' and told.err or tostring(told) end
-  if told ~= 'moved' and told ~= 'later' then let_go(job.kept) end
+  if told == 'moved' then moved = moved + 1 elseif told ~= 'later' then let_go(job.kept) end
   answer[#answer + 1], key, at = told, key + KEYS_EACH, job.last + 1
 end
 nudge(to_delayed, to_wake, hurried)
+if moved > 0 then count_moved(moved) end
+count_for_task(task, 'done', moved, now)
 keep_receipt(receipt, answer)
 return answer

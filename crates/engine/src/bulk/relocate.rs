@@ -8,12 +8,13 @@ use std::collections::VecDeque;
 use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
 
+use super::fence::{Fence, MARK};
 use super::terms::BulkTerms;
 use crate::attempt::args::{flag, flatten, text};
 use crate::attempt::taken::{TakenJob, identified};
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::inspect::jobs::Spot;
 use crate::job::{EntryId, Envelope, Former, JobId, JobSpec, Lane, QueueName, UniqueKey, weight};
 use crate::submit::offload::ScriptFields;
@@ -110,6 +111,16 @@ pub(super) enum Relocated {
     Failed(String),
 }
 
+/// Where jobs go, for whom, and within which bounds.
+#[derive(Clone, Copy)]
+pub(super) struct Route<'a> {
+    pub(super) to: &'a Queue,
+    pub(super) terms: &'a BulkTerms,
+    /// The task that moves them; see [`MARK`].
+    pub(super) mark: &'a str,
+    pub(super) fence: &'a Fence,
+}
+
 /// One job, as the script takes it.
 struct Parcel {
     /// Where it stands among the jobs of the call.
@@ -121,25 +132,24 @@ struct Parcel {
 
 impl Queue {
     /// Returns another queue of the namespace over the same connection. It must be on the same server.
-    pub(super) fn beside(&self, name: &QueueName) -> Self {
+    pub(crate) fn beside(&self, name: &QueueName) -> Self {
         Self { name: name.clone(), keys: self.keys.beside(name).into(), link: self.link.clone() }
     }
 
-    /// Moves jobs that a search found to another queue. Returns what became of each.
+    /// Moves jobs that a search found to another queue. Returns what became of each; `None` if the task is not on this page any more.
     pub(super) async fn relocate(
         &self,
-        to: &Self,
-        terms: &BulkTerms,
+        route: Route<'_>,
         found: &[(FoundJob, Option<Envelope>)],
-    ) -> Result<Vec<Relocated>, Error> {
-        let (mut outcomes, no_copy) = (vec![Relocated::Gone; found.len()], to.keys.offloaded(""));
+    ) -> Result<Option<Vec<Relocated>>, Error> {
+        let (mut outcomes, no_copy) = (vec![Relocated::Gone; found.len()], route.to.keys.offloaded(""));
         let mut waiting = VecDeque::with_capacity(found.len());
         for (at, some) in found.chunks(AT_ONCE).enumerate() {
             let first = at * AT_ONCE;
             let preparing = some
                 .iter()
                 .enumerate()
-                .map(|(nth, (job, fields))| self.parcel(to, first + nth, (job, fields.as_ref())));
+                .map(|(nth, (job, fields))| self.parcel(route, first + nth, (job, fields.as_ref())));
             let mut has_copies = false;
             for (nth, parcel) in try_join_all(preparing).await?.into_iter().enumerate() {
                 match parcel {
@@ -151,25 +161,24 @@ impl Queue {
                 }
             }
             // Until a job has moved, Redis has its large fields twice.
-            if has_copies {
-                self.send_all(to, terms, &mut waiting, &mut outcomes).await?;
+            if has_copies && !self.send_all(route, &mut waiting, &mut outcomes).await? {
+                return Ok(None);
             }
         }
-        self.send_all(to, terms, &mut waiting, &mut outcomes).await?;
-        Ok(outcomes)
+        let is_sent = self.send_all(route, &mut waiting, &mut outcomes).await?;
+        Ok(Some(outcomes).filter(|_| is_sent))
     }
 
-    /// Moves the jobs that are prepared, and notes what became of each.
+    /// Moves the jobs that are prepared, and notes what became of each. Returns false if the task is not on this page any more.
     async fn send_all(
         &self,
-        to: &Self,
-        terms: &BulkTerms,
+        route: Route<'_>,
         waiting: &mut VecDeque<Parcel>,
         outcomes: &mut [Relocated],
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         while !waiting.is_empty() {
             let some = portion(waiting);
-            let told = self.send(to, terms, &some).await?;
+            let Some(told) = self.send(route, &some).await? else { return Ok(false) };
             let mut later = Vec::new();
             for (parcel, told) in some.into_iter().zip(told) {
                 match told {
@@ -180,41 +189,49 @@ impl Queue {
             // They were next, and are again.
             later.into_iter().rev().for_each(|parcel| waiting.push_front(parcel));
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Runs the script. Returns what became of each job, or nothing for those that it left for another call.
+    /// Runs the script. Returns what became of each job, or nothing for those that it left for another call; `None` if the task is not
+    /// on this page.
     async fn send(
         &self,
-        to: &Self,
-        terms: &BulkTerms,
+        Route { to, terms, mark, fence }: Route<'_>,
         some: &[Parcel],
-    ) -> Result<Vec<Option<Relocated>>, Error> {
+    ) -> Result<Option<Vec<Option<Relocated>>>, Error> {
         let (own, other, receipt) = (&self.keys, &to.keys, self.new_receipt());
         let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.room_places.clone()];
         keys.extend([own.cancels.clone(), receipt.clone()]);
         keys.extend([other.delayed.clone(), other.delayed_fields.clone(), other.room_places.clone()]);
         keys.push(other.wake.clone());
         keys.extend(other.streams().clone());
-        keys.push(other.control.clone());
+        keys.extend([other.control.clone(), own.counts.clone(), other.counts.clone(), fence.task.clone()]);
         keys.extend(some.iter().flat_map(|parcel| parcel.keys.clone()));
-        let most = terms.max_depth.map_or_else(String::new, |jobs| jobs.to_string());
-        let mut args = vec![bytes(terms.by.as_bytes()), text(to.name()), Value::Integer(MAX_RECORD_WEIGHT)];
-        args.push(most.into());
+        let mut args = Vec::from(args![RELOCATE;
+            by = bytes(terms.by.as_bytes()),
+            target = text(to.name()),
+            most_weight = MAX_RECORD_WEIGHT,
+            max_depth = terms.max_depth.map_or_else(String::new, |jobs| jobs.to_string()),
+            mark,
+            page = fence.page(),
+        ]);
         args.extend(some.iter().flat_map(|parcel| parcel.args.clone()));
         let answer = self.run_once(&RELOCATE, receipt, (keys, args)).await?;
+        if answer.status == 0 {
+            return Ok(None);
+        }
         let is_whole = answer.rest.len() == some.len();
         let is_stuck = answer.rest.first().is_some_and(|told| decode::text(told) == "later");
         if !is_whole || is_stuck {
             return Err(Error::contract("relocate", answer));
         }
-        Ok(answer.rest.iter().map(|told| relocated(&decode::text(told))).collect())
+        Ok(Some(answer.rest.iter().map(|told| relocated(&decode::text(told))).collect()))
     }
 
     /// Prepares a job for the script, or says why it stays.
     async fn parcel(
         &self,
-        to: &Self,
+        Route { to, mark, .. }: Route<'_>,
         nth: usize,
         (job, fields): (&FoundJob, Option<&Envelope>),
     ) -> Result<Result<Parcel, KeptBack>, Error> {
@@ -242,8 +259,11 @@ impl Queue {
             return Ok(Err(KeptBack::Letters));
         }
         let taken = TakenJob { job: &spec, envelope: &whole, trace: None };
-        let (read, values, kept) =
-            if is_delayed { packed(to, lane, (bare, &whole), &spec).await? } else { flat(to, taken).await? };
+        let (read, values, kept) = if is_delayed {
+            packed(to, lane, (bare, &whole), (&spec, mark)).await?
+        } else {
+            flat(to, taken, mark).await?
+        };
         let names = |name: &&[u8]| bare.get(name).is_some();
         let names_life = entry.is_some() || [b"life".as_slice(), b"created_ms"].iter().any(names);
         let life = if names_life { spec.life.to_string() } else { String::new() };
@@ -266,12 +286,16 @@ impl Queue {
         // Without room for a copy of large fields, the script carries them.
         let carried: usize = values.iter().map(|value| value.as_bytes().map_or(0, <[u8]>::len)).sum();
         let size = bare.size().max(carried) + read.len();
-        let mut args = vec![text(&spec.id), life.into(), spec.home.as_str().into()];
-        args.push(bytes(if is_delayed { job.id.as_bytes() } else { b"" }));
-        args.push(entry.map(|entry| entry.to_string()).unwrap_or_default().into());
-        args.push(Value::Bytes(read.into()));
-        args.push(flag(is_there));
-        args.push(Value::Integer(i64::try_from(values.len()).unwrap_or(i64::MAX)));
+        let mut args = Vec::from(args![RELOCATE;
+            id = text(&spec.id),
+            life,
+            lane = spec.home.as_str(),
+            member = bytes(if is_delayed { job.id.as_bytes() } else { b"" }),
+            entry = entry.map(|entry| entry.to_string()).unwrap_or_default(),
+            read = Value::Bytes(read.into()),
+            is_there = flag(is_there),
+            count = i64::try_from(values.len()).unwrap_or(i64::MAX),
+        ]);
         args.extend(values);
         Ok(Ok(Parcel { nth, keys, args, weight: weight(size, bare.len()) }))
     }
@@ -290,27 +314,29 @@ impl Queue {
 /// The packed fields that were read if others take their place, the values for the script, and the key of the large fields.
 type Contents = (Vec<u8>, Vec<Value>, Key);
 
-/// A job of a stream: its fields, with the identity that its first entry gave it, and without what a room added.
-async fn flat(to: &Queue, taken: TakenJob<'_>) -> Result<Contents, Error> {
-    let is_extra = |name: &[u8]| matches!(name, b"offloaded" | b"lane" | b"room_gates" | b"room_moves");
-    let fields = identified(taken, None).edited(is_extra, &[]);
+/// A job of a stream: its fields, with the identity that its first entry gave it and the mark, and without what a room added.
+async fn flat(to: &Queue, taken: TakenJob<'_>, mark: &str) -> Result<Contents, Error> {
+    let is_extra =
+        |name: &[u8]| matches!(name, b"offloaded" | b"lane" | b"room_gates" | b"room_moves" | MARK);
+    let fields = identified(taken, None).edited(is_extra, &[(MARK, mark.as_bytes())]);
     let ScriptFields { envelope, offloaded } = to.offload_large(fields, &taken.job.life).await?;
     let mut values = Vec::with_capacity(2 * envelope.len());
     flatten(&envelope, &mut values);
     Ok((Vec::new(), values, offloaded))
 }
 
-/// A delayed job. Its packed fields stay as they are, unless they name a key of this queue.
+/// A delayed job. Its packed fields stay as they are, but for the mark, unless they name a key of this queue.
 async fn packed(
     to: &Queue,
     lane: Lane,
     (bare, whole): (&Envelope, &Envelope),
-    spec: &JobSpec,
+    (spec, mark): (&JobSpec, &str),
 ) -> Result<Contents, Error> {
     if bare.offloaded().is_none() {
         return Ok((Vec::new(), Vec::new(), to.keys.offloaded("")));
     }
-    let fields = whole.edited(|name| name == b"offloaded", &[]);
+    let is_replaced = |name: &[u8]| matches!(name, b"offloaded" | MARK);
+    let fields = whole.edited(is_replaced, &[(MARK, mark.as_bytes())]);
     let ScriptFields { envelope, offloaded } = to.offload_large(fields, &spec.life).await?;
     Ok((bare.pack(lane), vec![Value::Bytes(envelope.pack(lane).into())], offloaded))
 }

@@ -70,10 +70,11 @@ impl BulkJobs<'_> {
     #[doc(hidden)]
     pub async fn has_traces(self) -> Result<bool, Error> {
         let (link, own) = (&self.queue.link, &self.queue.keys);
-        let traces =
-            [&own.audit, &own.campaigns, &own.gates, &own.rooms, &own.samples, &own.counts, &own.events];
+        let of_people = [&own.audit, &own.campaigns, &own.tasks, &own.gates];
+        let of_fleet = [&own.rooms, &own.samples, &own.counts, &own.events];
+        let traces: Vec<_> = of_people.into_iter().chain(of_fleet).cloned().collect();
         let client = link.client();
-        let found: u64 = link.ask("exists", client.exists(traces.map(Clone::clone).to_vec())).await?;
+        let found: u64 = link.ask("exists", client.exists(traces)).await?;
         Ok(found > 0)
     }
 

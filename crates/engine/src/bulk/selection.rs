@@ -1,14 +1,13 @@
 //! Which jobs somebody means: those that a filter matches and that existed when it was given. A plan says beforehand how
 //! many that are. It changes nothing.
 
-use std::collections::{BTreeMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
 
+use super::fence::has_mark;
 use crate::client::error::Error;
 use crate::job::filter::Filter;
-use crate::job::{Envelope, QueueName, State, Timestamp};
-use crate::{FoundJob, JobCursor, JobPage, JobSearch, Queue};
+use crate::job::{EntryId, Envelope, QueueName, State, Timestamp};
+use crate::{FoundJob, JobPage, JobSearch, Queue};
 
 /// How many jobs of a plan are shown as a sample.
 const SAMPLE: usize = 5;
@@ -25,6 +24,10 @@ pub enum BulkAction {
     RunNow,
     /// Move those that wait or are due later to this queue, in the same namespace.
     Move(QueueName),
+    /// Drop dead letters.
+    Drop,
+    /// Cancel jobs that wait or are due later, and drop dead letters.
+    Purge,
 }
 
 impl BulkAction {
@@ -34,6 +37,19 @@ impl BulkAction {
             Self::Cancel => &[State::Running, State::Waiting, State::Retrying, State::Scheduled],
             Self::RunNow => &[State::Retrying, State::Scheduled],
             Self::Move(_) => &[State::Waiting, State::Retrying, State::Scheduled],
+            Self::Drop => &[State::Dead],
+            Self::Purge => &[State::Waiting, State::Retrying, State::Scheduled, State::Dead],
+        }
+    }
+
+    /// Returns its name, as the command line and tasks have it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::RunNow => "run-now",
+            Self::Move(_) => "move",
+            Self::Drop => "drop",
+            Self::Purge => "purge",
         }
     }
 }
@@ -80,13 +96,20 @@ pub struct BulkSelection {
     pub states: Vec<State>,
     /// When it was made, by the server's clock. Younger jobs do not belong to it.
     pub now: Timestamp,
-    /// Hashes of the jobs that were made due. They may fail or snooze at once, and be found in the delayed set again.
-    hastened: Arc<Mutex<HashSet<u64>>>,
+    /// The newest dead letter at that time; later ones do not belong to it. `None` if there was none, or letters are not meant.
+    pub last: Option<EntryId>,
+    /// Its id, eight hexadecimal digits, which jobs that are moved or made due keep as a mark. It is the id of the task that
+    /// carries it out, too.
+    pub id: String,
+    /// The task whose mark the jobs have, if only these are meant.
+    pub(crate) marked_by: Option<String>,
 }
 
 /// One round of the work.
 pub(super) struct Round {
     pub(super) search: JobSearch,
+    /// Whether no earlier round has looked at these jobs.
+    pub(super) is_first: bool,
     /// Whether no later round looks at these jobs. What is left alone then is counted.
     pub(super) is_last: bool,
 }
@@ -127,45 +150,45 @@ impl BulkSelection {
     pub(super) fn round(&self, nth: u8) -> Option<Round> {
         const IDLE: &[State] = &[State::Waiting, State::Retrying, State::Scheduled];
         const RUNNING: &[State] = &[State::Running];
+        const DEAD: &[State] = &[State::Dead];
         let (states, is_last) = match (&self.action, nth) {
             (BulkAction::Cancel, 0 | 2) => (IDLE, nth == 2),
             (BulkAction::Cancel, 1) => (RUNNING, true),
             (BulkAction::RunNow, 0) => (IDLE, true),
-            (BulkAction::Move(_), 0 | 1) => (IDLE, nth == 1),
-            (BulkAction::Cancel | BulkAction::RunNow | BulkAction::Move(_), _) => return None,
+            (BulkAction::Move(_) | BulkAction::Purge, 0 | 1) => (IDLE, nth == 1),
+            (BulkAction::Drop, 0) | (BulkAction::Purge, 2) => (DEAD, true),
+            (
+                BulkAction::Cancel
+                | BulkAction::RunNow
+                | BulkAction::Move(_)
+                | BulkAction::Drop
+                | BulkAction::Purge,
+                _,
+            ) => return None,
         };
+        // Those that wait are looked for first.
+        let is_first = nth == 0 || states != IDLE;
         let states = states.iter().copied().filter(|state| self.states.contains(state)).collect();
-        Some(Round { search: self.search(states), is_last })
+        Some(Round { search: self.search(states), is_first, is_last })
     }
 
-    /// Returns true if a job that was found belongs to the selection. A job that is due already needs no help.
-    pub(super) fn has(&self, job: &FoundJob, now: Timestamp) -> bool {
-        let is_known = job.created.is_none_or(|created| created <= self.now);
-        let is_pointless = match self.action {
-            BulkAction::RunNow => job.due.is_none_or(|due| due <= now),
-            BulkAction::Cancel | BulkAction::Move(_) => false,
+    /// Returns true if a job or a letter that was found belongs to the selection. A job that is due already needs no help, and to make
+    /// one due again that was made due before would spend all its attempts within moments.
+    pub(super) fn has(&self, job: &FoundJob, fields: Option<&Envelope>, now: Timestamp) -> bool {
+        let is_known = match job.state {
+            State::Dead => job.entry <= self.last,
+            State::Waiting
+            | State::Running
+            | State::Scheduled
+            | State::Retrying
+            | State::Done
+            | State::Cancelled => job.created.is_none_or(|created| created <= self.now),
         };
-        is_known && !is_pointless
+        let is_pointless = self.action == BulkAction::RunNow
+            && (job.due.is_none_or(|due| due <= now) || has_mark(fields, &self.id));
+        let is_meant = self.marked_by.as_ref().is_none_or(|task| has_mark(fields, task));
+        is_known && is_meant && !is_pointless
     }
-
-    /// Notes that a job was made due.
-    pub(super) fn note_hastened(&self, job: &FoundJob, fields: Option<&Envelope>) {
-        self.hastened.lock().unwrap_or_else(PoisonError::into_inner).insert(hash_of(job, fields));
-    }
-
-    /// Returns true if this job was made due before. Doing it again would spend all its attempts within moments.
-    pub(super) fn was_hastened(&self, job: &FoundJob, fields: Option<&Envelope>) -> bool {
-        self.hastened.lock().unwrap_or_else(PoisonError::into_inner).contains(&hash_of(job, fields))
-    }
-}
-
-/// Returns a hash of a job's id and life. Beside another life, its member of the delayed set has a longer name than its id.
-fn hash_of(job: &FoundJob, fields: Option<&Envelope>) -> u64 {
-    let id = job.id.split(' ').next().unwrap_or_default();
-    let life = fields.and_then(|fields| fields.get(b"life")).unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    (id, life).hash(&mut hasher);
-    hasher.finish()
 }
 
 impl BulkJobs<'_> {
@@ -184,8 +207,14 @@ impl BulkJobs<'_> {
     ) -> Result<BulkSelection, Error> {
         let now = self.queue.clock().await?;
         let wanted = |state: &State| states.is_none_or(|states| states.contains(state));
-        let states = action.states().iter().copied().filter(wanted).collect();
-        Ok(BulkSelection { action, filter: filter.fixed_at(now), states, now, hastened: Arc::default() })
+        let states: Vec<State> = action.states().iter().copied().filter(wanted).collect();
+        let last = if states.contains(&State::Dead) {
+            self.queue.dead_letters().bare().recent(None, 1).await?.pop().map(|letter| letter.entry)
+        } else {
+            None
+        };
+        let id = format!("{:08x}", rand::random::<u32>());
+        Ok(BulkSelection { action, filter: filter.fixed_at(now), states, now, last, id, marked_by: None })
     }
 
     /// Reads all jobs of a selection, and changes nothing. `progress` is called with how many jobs were looked at so far.
@@ -198,14 +227,15 @@ impl BulkJobs<'_> {
         selection: &BulkSelection,
         mut progress: impl FnMut(u64),
     ) -> Result<BulkPlan, Error> {
-        let (search, mut counts) = (selection.search(selection.states.clone()), Counts::default());
-        let (mut from, mut read): (Option<JobCursor>, u64) = (None, 0);
+        let (mut counts, mut read) = (Counts::default(), 0);
+        let mut walk = self.queue.walk_jobs(&selection.search(selection.states.clone()), None);
         loop {
-            let page = self.queue.find_jobs(&search, from).await?;
-            (read, from) = (read + page.read, page.next);
-            counts.take(selection, page);
+            let (page, fields) = walk.page_with_fields(usize::MAX).await?;
+            let is_last = page.next.is_none();
+            read += page.read;
+            counts.take(selection, page, &fields);
             progress(read);
-            if from.is_none() {
+            if is_last {
                 return Ok(counts.plan());
             }
         }
@@ -221,11 +251,11 @@ struct Counts {
 }
 
 impl Counts {
-    fn take(&mut self, selection: &BulkSelection, page: JobPage) {
+    fn take(&mut self, selection: &BulkSelection, page: JobPage, fields: &[Option<Envelope>]) {
         self.plan.undecided += page.too_large + page.unreadable;
         self.plan.unread.extend(page.unread);
-        for job in page.jobs {
-            if selection.has(&job, page.now) {
+        for (job, fields) in page.jobs.into_iter().zip(fields) {
+            if selection.has(&job, fields.as_ref(), page.now) {
                 self.add(job);
             }
         }
@@ -257,6 +287,7 @@ impl Counts {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::fence::MARK;
     use super::*;
 
     fn job(job_type: &str, created: u64, due: Option<u64>) -> FoundJob {
@@ -266,39 +297,52 @@ mod tests {
 
     fn selection(action: BulkAction, now: u64) -> BulkSelection {
         let (states, now) = (action.states().to_vec(), Timestamp::from_ms(now).unwrap());
-        BulkSelection { action, filter: Filter::new(), states, now, hastened: Arc::default() }
+        let (last, id) = (Some(EntryId::new(7, 0)), "00ff00ff".to_owned());
+        BulkSelection { action, filter: Filter::new(), states, now, last, id, marked_by: None }
     }
 
     #[test]
     fn a_younger_job_and_one_that_is_due_do_not_belong_to_a_selection() {
         let now = Timestamp::from_ms(1000).unwrap();
+        let has = |selection: &BulkSelection, created, due| selection.has(&job("a", created, due), None, now);
         let cancel = selection(BulkAction::Cancel, 1000);
-        assert!(cancel.has(&job("a", 1000, None), now) && !cancel.has(&job("a", 1001, None), now));
+        assert!(has(&cancel, 1000, None) && !has(&cancel, 1001, None));
         let hasten = selection(BulkAction::RunNow, 1000);
-        assert!(hasten.has(&job("a", 1, Some(1001)), now) && !hasten.has(&job("a", 1, Some(1000)), now));
-        assert!(!hasten.has(&job("a", 1, None), now));
+        assert!(has(&hasten, 1, Some(1001)) && !has(&hasten, 1, Some(1000)) && !has(&hasten, 1, None));
     }
 
     #[test]
-    fn a_job_that_was_made_due_is_recognized_wherever_it_is_put_next() {
-        let selection = selection(BulkAction::RunNow, 1000);
-        let named = |id: &str| {
-            let mut found = job("a", 1, Some(2000));
-            found.id = id.to_owned();
+    fn a_letter_that_is_newer_than_the_selection_does_not_belong_to_it() {
+        let letter = |ms| {
+            let mut found = job("a", 1, None);
+            (found.state, found.entry) = (State::Dead, Some(EntryId::new(ms, 0)));
             found
         };
-        let fields = |life: &[u8]| Envelope::new([(b"life".as_slice(), life)].into_iter());
-        selection.note_hastened(&named("j"), Some(&fields(b"5-1")));
-        assert!(selection.was_hastened(&named("j 5-1"), Some(&fields(b"5-1"))));
-        assert!(!selection.was_hastened(&named("j"), Some(&fields(b"6-1"))));
-        for other in ["i", "j#5-1"] {
-            assert!(!selection.was_hastened(&named(other), Some(&fields(b"5-1"))));
-        }
+        let now = Timestamp::from_ms(1000).unwrap();
+        let drop = selection(BulkAction::Drop, 1000);
+        assert!(drop.has(&letter(7), None, now) && !drop.has(&letter(8), None, now));
+        let none = BulkSelection { last: None, ..drop };
+        assert!(!none.has(&letter(7), None, now));
+    }
+
+    #[test]
+    fn a_job_is_recognized_by_the_mark_of_a_task() {
+        let fields = |task: &[u8]| Envelope::new([(MARK, task)].into_iter());
+        let (own, other) = (fields(b"00ff00ff"), fields(b"00000000"));
+        let (now, found) = (Timestamp::from_ms(1000).unwrap(), job("a", 1, Some(2000)));
+        let hasten = selection(BulkAction::RunNow, 1000);
+        assert!(!hasten.has(&found, Some(&own), now), "it was made due before");
+        assert!(hasten.has(&found, Some(&other), now) && hasten.has(&found, None, now));
+        let marked_by = Some("00000000".to_owned());
+        let back = BulkSelection { marked_by, ..selection(BulkAction::Move("a".parse().unwrap()), 1000) };
+        assert!(back.has(&found, Some(&other), now));
+        assert!(!back.has(&found, Some(&own), now) && !back.has(&found, None, now));
     }
 
     #[test]
     fn the_rounds_look_at_every_state_and_last_once_at_each() {
-        for action in [BulkAction::Cancel, BulkAction::RunNow, BulkAction::Move("b".parse().unwrap())] {
+        let to = BulkAction::Move("b".parse().unwrap());
+        for action in [BulkAction::Cancel, BulkAction::RunNow, to, BulkAction::Drop, BulkAction::Purge] {
             let selection = selection(action.clone(), 1);
             let rounds: Vec<Round> = (0..).map_while(|nth| selection.round(nth)).collect();
             let last =

@@ -40,7 +40,6 @@ pub struct Config {
     /// The certificates to trust and to present, if the address asks for TLS.
     pub tls: Files,
     /// The first part of every key; the default is `sf`.
-    #[serde(deserialize_with = "namespace")]
     pub namespace: Namespace,
 }
 
@@ -63,22 +62,12 @@ impl From<&str> for Config {
     }
 }
 
-fn namespace<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Namespace, D::Error> {
-    let text: String = serde::Deserialize::deserialize(from)?;
-    text.parse().map_err(serde::de::Error::custom)
-}
-
 impl Config {
     setters! {
-        /// Sets the address, in one of the forms that [`Config`] lists; by default `redis://127.0.0.1:6379`.
         url: impl Into<SecretString> => url.into();
-        /// Sets a file with the address, which takes precedence over `url`.
         url_file: impl Into<PathBuf> => Some(url_file.into());
-        /// Sets a file with the password, which takes precedence over one in the address.
         password_file: impl Into<PathBuf> => Some(password_file.into());
-        /// Sets the certificates to trust and to present. The address must ask for TLS.
         tls: Files;
-        /// Sets the first part of every key; by default `sf`.
         namespace: Namespace;
     }
 

@@ -16,6 +16,7 @@ use rand::seq::SliceRandom as _;
 use crate::client::decode;
 use crate::client::error::{Class, Error};
 use crate::client::setup;
+use crate::job::jittered;
 
 /// How long a node may take to accept a connection, and to answer.
 const NODE_DEADLINE: Duration = Duration::from_secs(2);
@@ -129,7 +130,7 @@ impl Cluster {
             if lookup.begun >= asked {
                 return lookup.result.clone();
             }
-            let apart = MIN_LOOKUP_PAUSE.mul_f64(0.5 + rand::random::<f64>());
+            let apart = jittered(MIN_LOOKUP_PAUSE, 0.5..1.5, rand::random());
             tokio::time::sleep(apart.saturating_sub(lookup.ended.elapsed())).await;
         }
         let begun = Instant::now();

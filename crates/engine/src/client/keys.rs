@@ -1,4 +1,5 @@
-//! The names of all keys. All keys of a queue share one hash tag, so a script may touch all of them in a cluster.
+//! The names of all keys. All keys of a queue share one hash tag, so a script may touch all of them in a cluster. Scripts derive
+//! some of these names themselves: see `prelude/keys.lua`.
 
 use fred::types::Key;
 
@@ -31,8 +32,10 @@ pub(crate) struct Keys {
     pub(crate) dead_gone: Key,
     /// What people did to this queue.
     pub audit: Key,
-    /// Its campaigns.
+    /// Its tasks that replay dead letters.
     pub campaigns: Key,
+    /// Its other tasks.
+    pub tasks: Key,
     /// Facts that the fleet agrees on.
     pub control: Key,
     /// The leader's lease.
@@ -53,7 +56,7 @@ pub(crate) struct Keys {
     pub cron_ticks: Key,
     /// The stream of events about the queue's jobs.
     pub events: Key,
-    /// The rules of the gates. The keys with their states lie beside it; see `gate_key` in the prelude.
+    /// The rules of the gates.
     pub gates: Key,
     /// The rooms in which jobs wait: room to the time since when.
     pub rooms: Key,
@@ -86,6 +89,7 @@ impl Keys {
             dead_gone: key("dead:recount:gone"),
             audit: key("audit"),
             campaigns: key("campaigns"),
+            tasks: key("tasks"),
             control: key("control"),
             leader: key("leader"),
             cancels: key("cancels"),
@@ -163,9 +167,14 @@ impl Keys {
         Key::from(format!("{}:advanced", self.prefix))
     }
 
-    /// One campaign; for an empty id, what the keys of all campaigns begin with.
+    /// One task that replays dead letters. The scripts that end jobs find it by the field `campaign`.
     pub(crate) fn campaign(&self, id: &str) -> Key {
         Key::from(format!("{}:campaign:{id}", self.prefix))
+    }
+
+    /// One task of another kind; for an empty id, a key that never exists.
+    pub(crate) fn task(&self, id: &str) -> Key {
+        Key::from(format!("{}:task:{id}", self.prefix))
     }
 
     /// The letter that took the place of this one when somebody edited it.
@@ -183,7 +192,7 @@ impl Keys {
         Key::from(format!("{}:offloaded:{token}", self.prefix))
     }
 
-    /// A key of a gate's state; see `gate_key` in the prelude.
+    /// A part of a gate's state, of this kind.
     pub(crate) fn gate(&self, kind: &str, gate: &GateName) -> Key {
         Key::from(format!("{}:{kind}:{gate}", self.prefix))
     }
@@ -319,6 +328,7 @@ pub(crate) fn queue_of(namespace: &Namespace, key: &str) -> Option<QueueName> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::derived::DERIVED;
 
     #[test]
     fn all_keys_of_a_queue_share_one_hash_tag() {
@@ -336,6 +346,7 @@ mod tests {
         ]);
         all.extend([keys.ledger(&id), keys.offloaded("5-1-00ff")]);
         all.extend([keys.cron.clone(), keys.cron_ticks.clone(), keys.audit.clone(), keys.campaigns.clone()]);
+        all.extend([keys.tasks.clone(), keys.task("00ff")]);
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone(), keys.dead_letters.clone()]);
         all.push(keys.dead_offloaded.clone());
@@ -347,6 +358,35 @@ mod tests {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");
         }
         assert_eq!(keys.record(&id).as_str_lossy(), "sf:{mail}:job:order-7");
+    }
+
+    #[test]
+    fn scripts_derive_the_names_that_are_built_here() {
+        let keys = Keys::new(&"sf".parse().unwrap(), &"q".parse().unwrap());
+        let gate: GateName = "type:mail".parse().unwrap();
+        let (id, unique): (JobId, UniqueKey) = ("a:1".parse().unwrap(), "k".parse().unwrap());
+        let mut built = keys.streams().to_vec();
+        built.extend([keys.room(gate.as_str()), keys.room_places.clone(), keys.gate("held", &gate)]);
+        built.extend([keys.delayed.clone(), keys.delayed_fields.clone(), keys.record(&id)]);
+        built.extend([keys.lock(Some(&unique)), keys.lock(None), keys.offloaded("5-1-00ff")]);
+        built.extend([keys.dead.clone(), keys.dead_letters.clone(), keys.dead_offloaded.clone()]);
+        built.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
+        built.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
+        built.extend([keys.campaign("00ff"), keys.task("00ff"), keys.endings.clone()]);
+        let built: Vec<_> = built.iter().map(|key| key.as_str_lossy().into_owned()).collect();
+        let derived: Vec<_> = DERIVED.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        assert_eq!(built, derived);
+    }
+
+    #[test]
+    fn each_function_of_lua_that_derives_a_key_is_compared() {
+        let functions =
+            include_str!("prelude/keys.lua").lines().filter_map(|line| line.strip_prefix("local function "));
+        let names = functions.filter_map(|rest| rest.split('(').next());
+        for name in names.filter(|name| name.ends_with("_key") || name.ends_with("_keys")) {
+            let call = format!("{name}(");
+            assert!(DERIVED.iter().any(|(derived, _)| derived.starts_with(&call)), "{name}");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::client::locator::{Doubt, Locator};
 use crate::client::meter::{Meter, Reading};
 use crate::client::script::{Answer, Script};
 use crate::client::setup::{self, COMMAND_DEADLINE};
+use crate::job::jittered;
 
 mod changes;
 mod silence;
@@ -41,7 +42,7 @@ pub enum Role {
 const UNBLOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often a script is resent if its server names another owner of the keys; that owner has not been asked yet.
-const MAX_MOVES: usize = 3;
+const MAX_MOVES: u32 = 3;
 
 /// A reconnecting connection to the server that the link is for. Clones share it.
 #[derive(Clone)]
@@ -321,8 +322,8 @@ impl Link {
                     _ => return result,
                 }
                 // The server that was named may not know yet that it has the keys.
-                tokio::time::sleep(changes::FIRST_LOOKUP.mul_f64(rand::random::<f64>() * moves as f64 / 4.0))
-                    .await;
+                let longest = changes::FIRST_LOOKUP * moves / 4;
+                tokio::time::sleep(jittered(longest, 0.0..1.0, rand::random())).await;
             }
         })
     }

@@ -4,6 +4,8 @@ pub(super) mod address;
 pub(super) mod assemble;
 pub(super) mod cluster;
 pub(super) mod decode;
+#[cfg(test)]
+mod derived;
 pub(super) mod error;
 pub(super) mod keys;
 pub(super) mod link;

@@ -7,7 +7,7 @@ use fred::clients::Client;
 use fred::interfaces::{ClientLike, LuaInterface};
 use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
-use crate::client::assemble::assemble;
+use crate::client::assemble::{PRELUDE, assemble};
 use crate::client::error::{Class, Error};
 use crate::sabotage::sabotaged;
 
@@ -24,8 +24,6 @@ pub(crate) struct Script {
 const READING: [&str; 15] = [
     "agenda",
     "batched",
-    "campaign_read",
-    "campaigns",
     "groups",
     "incidents",
     "lookup",
@@ -34,14 +32,12 @@ const READING: [&str; 15] = [
     "session_ended",
     "snapshot",
     "steps",
+    "task_read",
+    "tasks",
     "type_stats",
     "unserved",
     "upcoming",
 ];
-
-/// The functions that scripts share. Redis creates every function again on every call, so a script gets only those that
-/// it uses.
-const PRELUDE: &str = include_str!("prelude.lua");
 
 /// Declares the scripts of a file: for each, a static and the name of the `.lua` file beside it.
 macro_rules! scripts {
@@ -54,6 +50,27 @@ macro_rules! scripts {
     };
 }
 pub(crate) use scripts;
+
+/// The arguments of a call, each after the name that the script gives it, and in the order of the script: in
+/// `args![REPLAY; letter = id.to_string(), all_steps]`, the last one is a variable of this name. The names cost nothing.
+/// `tests/architecture` compares them with those in the script, or the scripts.
+macro_rules! args {
+    (@value $name:ident) => {
+        $name
+    };
+    (@value $name:ident = $value:expr) => {
+        $value
+    };
+    ($($script:ident),+; $($name:ident $(= $value:expr)?),+ $(,)?) => {
+        [$($crate::client::script::arg($crate::client::script::args!(@value $name $(= $value)?))),+]
+    };
+}
+pub(crate) use args;
+
+/// Converts a value to an argument.
+pub(crate) fn arg(value: impl Into<Value>) -> Value {
+    value.into()
+}
 
 /// Returns a script after the parts of the prelude that it uses.
 pub(crate) fn whole(name: &str, own: &'static str) -> String {
@@ -165,7 +182,7 @@ fn is_forbidden(error: &Error) -> bool {
     matches!(error, Error::Refused { detail, .. } if detail.contains("NOPERM"))
 }
 
-/// All scripts of the source tree: their names and sources.
+/// All scripts of the source tree, without the prelude: their names and sources.
 #[cfg(test)]
 pub(crate) fn sources() -> std::collections::BTreeMap<String, String> {
     let rooms = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -20,10 +20,10 @@ end
 local ended = redis.call('ZRANGE', copied, '-inf', ms_text(now_ms() - DAY_MS), 'BYSCORE', 'LIMIT', 0, MOST, 'WITHSCORES')
 if not ended[1] then return { 0 } end
 local oldest = math.min(oldest_ms(KEYS[FIRST_LANE]), oldest_ms(KEYS[FIRST_LANE + 1]), oldest_ms(KEYS[FIRST_LANE + 2]))
-local beside, done = string.gsub(dead, 'dead$', 'offloaded:'), 0
+local done = 0
 for at = 1, #ended, 2 do
   if oldest <= ended[at + 1] + DAY_MS then break end
-  local key = beside .. ended[at]
+  local key = offloaded_key(dead, ended[at])
   -- Without a time to live, a job or a letter has it again.
   if redis.call('PTTL', key) >= 0 then redis.call('UNLINK', key) end
   redis.call('ZREM', copied, ended[at])

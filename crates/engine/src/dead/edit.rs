@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::attempt::args::flatten;
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::dead::letter::{DeadLetter, DeadLetters, is_group};
 use crate::inspect::audit::{Action, Noted};
 use crate::job::patch::{Patch, PatchError};
@@ -270,17 +270,17 @@ impl DeadLetters<'_> {
             fingerprint(&letter.text("type"), reason.unwrap_or(DeadReason::Malformed), &error)
         });
         let action = action.clone().target(format!("{} of {job}", letter.entry)).count(1);
-        let mut args = vec![
-            letter.entry.to_string().into(),
-            call.into(),
-            millis(PLACE_RETENTION),
-            fingerprint.into(),
-            letter.died().as_ms().to_string().into(),
-            bytes(job_type),
-            reason.map_or("-", DeadReason::as_str).into(),
-            bytes(error.as_bytes()),
-            Value::Bytes(action.pack().into()),
-        ];
+        let mut args = Vec::from(args![EDIT;
+            letter = letter.entry.to_string(),
+            call,
+            kept_ms = millis(PLACE_RETENTION),
+            fingerprint,
+            died_ms = letter.died().as_ms().to_string(),
+            job_type = bytes(job_type),
+            reason = reason.map_or("-", DeadReason::as_str),
+            error_text = bytes(error.as_bytes()),
+            action = Value::Bytes(action.pack().into()),
+        ]);
         flatten(&new.envelope, &mut args);
         self.queue.run_named(&EDIT, keys, args).await
     }
@@ -341,14 +341,14 @@ fn edited_fields(letter: &DeadLetter, changes: &[(String, Bytes)]) -> Envelope {
 pub(crate) fn restated(letter: &DeadLetter, reason: DeadReason, steps: &str) -> [Value; 7] {
     let (job_type, error) = (letter.text("type"), letter.text("dead_error"));
     let change = ("dead_reason".to_owned(), Bytes::from_static(reason.as_str().as_bytes()));
-    [
-        fingerprint(&job_type, reason, &error).into(),
-        letter.died().as_ms().to_string().into(),
-        job_type.into(),
-        reason.as_str().into(),
-        error.into(),
-        steps.into(),
-        before(letter, &[change]).into(),
+    args![DECIDE;
+        fingerprint = fingerprint(&job_type, reason, &error),
+        died_ms = letter.died().as_ms().to_string(),
+        job_type,
+        death_reason = reason.as_str(),
+        error_text = error,
+        dead_steps = steps,
+        before = before(letter, &[change]),
     ]
 }
 

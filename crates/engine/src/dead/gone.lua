@@ -26,7 +26,7 @@ for at = FIRST_LETTER, #ARGV do
     forgotten = forgotten + 1
     uncount_letter(dead, letter, group, fingerprint, nth)
     local token = held and string.match(held[2] or '', ' (%S+)$')
-    if token then leave_to_copies(string.gsub(dead, 'dead$', 'offloaded:') .. token) end
+    if token then leave_to_copies(offloaded_key(dead, token)) end
     if held then end_dead_record(record, is_hash(ledger) and ledger or nil, letter, keep_ms) end
   end
 end

@@ -5,7 +5,7 @@ use fred::types::Value;
 
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::dead::letter::DeadLetters;
 use crate::dead::replay::LEDGER_RETENTION;
 use crate::job::{EntryId, JobId};
@@ -34,7 +34,8 @@ impl DeadLetters<'_> {
     pub async fn forget_gone(self, from: Option<&str>) -> Result<CheckedPage, Error> {
         let own = &self.queue.keys;
         let keys = vec![own.dead.clone(), own.dead_letters.clone()];
-        let answer = self.queue.run(&LISTED, keys, vec![from.unwrap_or("0").into()]).await?;
+        let args = args![LISTED; cursor = from.unwrap_or("0")];
+        let answer = self.queue.run(&LISTED, keys, args.into()).await?;
         let (Ok(missing), [next, page @ ..]) = (u64::try_from(answer.status), &answer.rest[..]) else {
             return Err(Error::contract("listed", answer));
         };
@@ -59,7 +60,7 @@ impl DeadLetters<'_> {
         let mut forgotten = 0;
         for some in gone.chunks(PER_SCRIPT) {
             let mut keys = vec![own.dead.clone(), own.dead_letters.clone()];
-            let mut args = vec![millis(LEDGER_RETENTION)];
+            let mut args = Vec::from(args![GONE; keep_ms = millis(LEDGER_RETENTION)]);
             for (letter, job) in some {
                 // The script looks at these only if the list names a job.
                 let none = || own.offloaded("");

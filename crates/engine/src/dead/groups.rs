@@ -8,7 +8,7 @@ use fred::types::{Key, Value};
 
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::dead::letter::{DeadLetters, is_group};
 use crate::job::{DeadReason, EntryId, JobId, JobType, Lane, Portion, Timestamp};
 use crate::{Entry, bytes};
@@ -83,7 +83,7 @@ impl DeadGroups {
 }
 
 impl DeadGroup {
-    /// Reads what the table says about a group: see `add_to_group` in `prelude.lua`.
+    /// Reads what the table says about a group: see `add_to_group` in `prelude/groups.lua`.
     fn read(name: &str, figures: &str) -> Option<Self> {
         let mut parts = figures.splitn(8, ' ');
         let mut part = || parts.next();
@@ -129,7 +129,7 @@ impl DeadLetters<'_> {
         };
         let (mut found, mut cursor, mut table) = (BTreeMap::new(), "0".to_owned(), String::new());
         loop {
-            let args = vec![cursor.as_str().into(), GROUPS_PAGE.into()];
+            let args = Vec::from(args![GROUPS; cursor = cursor.as_str(), most = GROUPS_PAGE]);
             let answer = self.queue.run(&GROUPS, keys(), args).await?;
             let (Ok(letters), [live, next, Value::Array(page)]) =
                 (u64::try_from(answer.status), &answer.rest[..])
@@ -202,7 +202,8 @@ impl DeadLetters<'_> {
                 .map(Clone::clone)
                 .to_vec();
         let id = |id: Option<EntryId>| Value::from(id.map_or_else(String::new, |id| id.to_string()));
-        let mut args = vec![call.into(), id(from), id(page.last().map(|letter| letter.id))];
+        let to = page.last().map(|letter| letter.id);
+        let mut args = Vec::from(args![RECOUNT; call, from = id(from), to = id(to)]);
         page.iter().for_each(|letter| args.extend(figures(letter)));
         let answer = self.queue.run_named(&RECOUNT, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::entry_id)) {
@@ -225,15 +226,15 @@ fn figures(letter: &Entry) -> [Value; 8] {
         DeadReason::ALL.into_iter().find(|reason| field("dead_reason") == Some(reason.as_str().as_bytes()));
     let error = field("dead_error").unwrap_or_default();
     let job = ["dead_job", "id"].into_iter().find_map(|name| text(name)?.parse::<JobId>().ok());
-    [
-        letter.id.to_string().into(),
-        name("dead_group").unwrap_or_default().into(),
-        name("dead_fingerprint").unwrap_or_else(|| "none".to_owned()).into(),
-        died.map_or(letter.id.ms, Timestamp::as_ms).to_string().into(),
-        job_type.as_ref().map_or("-", JobType::as_str).into(),
-        reason.map_or("-", DeadReason::as_str).into(),
-        bytes(&error[..error.len().min(SAMPLE_BYTES + 1)]),
-        job.map_or_else(String::new, |job| job.to_string()).into(),
+    args![RECOUNT;
+        letter = letter.id.to_string(),
+        group = name("dead_group").unwrap_or_default(),
+        fingerprint = name("dead_fingerprint").unwrap_or_else(|| "none".to_owned()),
+        ms = died.map_or(letter.id.ms, Timestamp::as_ms).to_string(),
+        job_type = job_type.as_ref().map_or("-", JobType::as_str),
+        reason = reason.map_or("-", DeadReason::as_str),
+        error_text = bytes(&error[..error.len().min(SAMPLE_BYTES + 1)]),
+        id = job.map_or_else(String::new, |job| job.to_string()),
     ]
 }
 

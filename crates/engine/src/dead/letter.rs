@@ -99,7 +99,7 @@ impl DeadLetter {
 }
 
 /// Whether a letter's group or fingerprint is one that counts: in letters that somebody wrote by hand, it may be anything.
-/// `remove_letter` in `prelude.lua` has the same rule.
+/// `remove_letter` in `prelude/letters.lua` has the same rule.
 pub(crate) fn is_group(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= MAX_GROUP_BYTES && name.iter().all(u8::is_ascii_alphanumeric)
 }
@@ -289,19 +289,23 @@ impl DeadLetters<'_> {
         }
     }
 
-    /// The key with the offloaded fields of a letter, or if there are none, a key that never exists; then the group and the
-    /// fingerprint that the letter names, or ''.
+    /// What it takes to delete a letter; see [`DeadLetters::parts_of`].
     pub(crate) async fn light_parts(self, letter: EntryId) -> Result<(Key, [Value; 2]), Error> {
         let (client, text) = (self.queue.link.client(), letter.to_string());
         let reply = client.xrange(self.queue.keys.dead.clone(), text.clone(), text, Some(1));
         let reply: Value = self.queue.link.ask("xrange", reply).await?;
         let letter = decode::entries("xrange", &reply, Lane::Normal)?.pop().and_then(|entry| entry.envelope);
-        let letter = letter.unwrap_or_default();
+        Ok(self.parts_of(&letter.unwrap_or_default()))
+    }
+
+    /// The key with the offloaded fields of a letter, or if there are none, a key that never exists; then the group and the
+    /// fingerprint that the letter names, or ''.
+    pub(super) fn parts_of(self, letter: &Envelope) -> (Key, [Value; 2]) {
         let named = |name: &str| letter.get(name.as_bytes()).filter(|value| is_group(value));
         let named = ["dead_group", "dead_fingerprint"].map(|name| bytes(named(name).unwrap_or_default()));
         let offloaded = letter.offloaded();
         let token = offloaded.as_ref().map_or("", |offloaded| &offloaded.token);
-        Ok((self.queue.keys.offloaded(token), named))
+        (self.queue.keys.offloaded(token), named)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Reading, counting, replaying and dropping dead letters.
 
-pub(super) mod campaign;
 pub(super) mod edit;
 pub(super) mod gone;
 pub(super) mod groups;

@@ -45,9 +45,9 @@ end
 -- Notes in the list that this recount has counted a letter.
 local function list(letter, group, fingerprint, id)
   local _, _, known = listed_letter(dead, letter)
-  local record = string.gsub(dead, 'dead$', 'job:') .. id
+  local record = record_key(dead, id)
   if not known then known = redis.pcall('HEXISTS', record, 'letter:' .. letter) == 1 and id or '' end
-  redis.pcall('HSET', list_of_letters(dead), letter, group .. ':' .. fingerprint .. ' ' .. known .. ' ' .. (told[7] or 0))
+  redis.pcall('HSET', letters_key(dead), letter, group .. ':' .. fingerprint .. ' ' .. known .. ' ' .. (told[7] or 0))
 end
 for at = FIRST_LETTER, #ARGV, VALUES do
   local letter, group, fingerprint, ms, job_type, reason, error_text, id = unpack(ARGV, at, at + VALUES - 1)

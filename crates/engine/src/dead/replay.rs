@@ -3,11 +3,14 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use fred::types::{Key, Value};
+
+use crate::bulk::fence::Fence;
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::dead::letter::{DeadLetters, Evicted, LetterLimits};
-use crate::job::{EntryId, JobId, State};
+use crate::job::{EntryId, Envelope, JobId, State};
 use crate::millis;
 use crate::submit::enqueue::drawn_call;
 
@@ -72,7 +75,7 @@ impl DeadLetters<'_> {
         let mut keys = vec![self.queue.keys.dead.clone(), record.clone()];
         keys.extend(self.queue.keys.streams().clone());
         keys.extend([self.queue.keys.ledger(job), self.queue.keys.receipt(call)]);
-        let args = vec![letter.to_string().into(), all_steps.into()];
+        let args = Vec::from(args![REPLAY; letter = letter.to_string(), all_steps]);
         let answer =
             self.queue.run_named(&REPLAY, keys, args).await.map_err(|error| error.of_record(&record))?;
         let state = || answer.rest.first().and_then(|state| decode::text(state).parse().ok());
@@ -118,8 +121,20 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn evict(self, letter: EntryId, job: &JobId, limits: LetterLimits) -> Result<Evicted, Error> {
-        let nth = letter.ms.wrapping_add(letter.seq) % DROP_RECEIPTS;
-        self.evict_as(&format!("{}-{nth}", *PROCESS), letter, job, limits).await
+        self.evict_as(&drop_receipt(letter), letter, job, limits).await
+    }
+
+    /// Deletes a letter that was read with these fields, without the large ones. Returns whether it still existed; `None` if the task
+    /// that drops it is not on this page any more.
+    pub(crate) async fn drop_found(
+        self,
+        (letter, fields): (EntryId, &Envelope),
+        job: &JobId,
+        fence: &Fence,
+    ) -> Result<Option<bool>, Error> {
+        let (parts, limits) = (self.parts_of(fields), LetterLimits::default());
+        let evicted = self.send_drop(&drop_receipt(letter), (letter, job), parts, (limits, fence)).await?;
+        Ok(evicted.map(|evicted| evicted == Evicted::Dropped))
     }
 
     /// The same with a receipt of this name, in place of another one.
@@ -130,7 +145,18 @@ impl DeadLetters<'_> {
         job: &JobId,
         limits: LetterLimits,
     ) -> Result<Evicted, Error> {
-        let (offloaded, [group, fingerprint]) = self.light_parts(letter).await?;
+        let (parts, fence) = (self.light_parts(letter).await?, Fence::none(&self.queue.keys));
+        let evicted = self.send_drop(receipt, (letter, job), parts, (limits, &fence)).await?;
+        evicted.ok_or_else(|| Error::contract("drop", "a fence where there is no task"))
+    }
+
+    async fn send_drop(
+        self,
+        receipt: &str,
+        (letter, job): (EntryId, &JobId),
+        (offloaded, [group, fingerprint]): (Key, [Value; 2]),
+        (limits, fence): (LetterLimits, &Fence),
+    ) -> Result<Option<Evicted>, Error> {
         let record = self.queue.keys.record(job);
         let keys = vec![
             self.queue.keys.dead.clone(),
@@ -138,18 +164,31 @@ impl DeadLetters<'_> {
             self.queue.keys.ledger(job),
             offloaded,
             self.queue.keys.receipt(receipt),
+            fence.task.clone(),
         ];
-        let retention = limits.retention.map_or_else(|| "".into(), millis);
-        let most = limits.most.map_or_else(String::new, |most| most.to_string());
-        let mut args = vec![letter.to_string().into(), retention, most.into(), millis(LEDGER_RETENTION)];
-        args.extend([group, fingerprint, drawn_call().into()]);
+        let args = Vec::from(args![DROP;
+            letter = letter.to_string(),
+            stay_ms = limits.retention.map_or_else(|| "".into(), millis),
+            most = limits.most.map_or_else(String::new, |most| most.to_string()),
+            keep_ms = millis(LEDGER_RETENTION),
+            group,
+            fingerprint,
+            call = drawn_call(),
+            page = fence.page(),
+        ]);
         let answer =
             self.queue.run_named(&DROP, keys, args).await.map_err(|error| error.of_record(&record))?;
         match answer.status {
-            0 => Ok(Evicted::Gone),
-            1 => Ok(Evicted::Dropped),
-            2 => Ok(Evicted::Kept),
+            0 => Ok(Some(Evicted::Gone)),
+            1 => Ok(Some(Evicted::Dropped)),
+            2 => Ok(Some(Evicted::Kept)),
+            3 => Ok(None),
             _ => Err(Error::contract("drop", answer)),
         }
     }
+}
+
+/// The name of the receipt for dropping a letter.
+fn drop_receipt(letter: EntryId) -> String {
+    format!("{}-{}", *PROCESS, letter.ms.wrapping_add(letter.seq) % DROP_RECEIPTS)
 }

@@ -103,6 +103,8 @@ pub struct SelectedPage {
     pub read: u64,
     /// How many letters nobody can judge, because their payload is too large or cannot be read. They do not match.
     pub undecided: u64,
+    /// For each of the letters, how many were read for it, with itself, if that was counted.
+    pub(crate) reads: Vec<u64>,
 }
 
 impl SelectedPage {
@@ -110,7 +112,10 @@ impl SelectedPage {
     fn add(&mut self, letter: DeadLetter, search: &LetterSearch<'_>) {
         self.read += 1;
         match letter.check(search.filter, search.now) {
-            Match::Yes => self.letters.push(letter),
+            Match::Yes => {
+                self.reads.push(self.read - self.reads.iter().sum::<u64>());
+                self.letters.push(letter);
+            }
             Match::No => {}
             Match::TooLarge | Match::Unreadable => self.undecided += 1,
         }

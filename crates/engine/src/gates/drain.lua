@@ -47,7 +47,7 @@ local function give_back(name, member, how)
 end
 -- The job is in another stream by now, so nothing here may fail.
 local function leave(name, id, life, entry)
-  redis.call('XDEL', gate_key(gates, 'room', name), entry)
+  redis.call('XDEL', room_key(gates, name), entry)
   if id then forget_place(places, id, life, entry, name) end
 end
 -- What a job of a room says: its fields for a lane, its own lane, its gates, its id, its life, and how often it has moved from
@@ -99,7 +99,7 @@ local function to_room(refusing, list, id, life, moves, name, entry)
   end
   -- An entry that is full is not counted.
   if make_entry(#counted + 2) then add_pair(counted, 'room_moves', string.format('%d', moves)) end
-  local moved = must_append(gate_key(gates, 'room', refusing), counted, 1, #counted)
+  local moved = must_append(room_key(gates, refusing), counted, 1, #counted)
   try(redis.call, 'HSETNX', rooms, refusing, ms_text(now))
   leave(name, id, life, entry)
   if id then note_place(places, id, life, moved, refusing) end
@@ -155,7 +155,7 @@ local function serve(gate)
     local after = is_refused(gate_named(name), now, claim)
     if after then return wait_for(after) end
   end
-  local job = entry and redis.call('XRANGE', gate_key(gates, 'room', room), entry, entry)[1]
+  local job = entry and redis.call('XRANGE', room_key(gates, room), entry, entry)[1]
   if job then can_move(room, entry, job[2], claim) end
   for name in string.gmatch(names, '[^\n]+') do
     redis.call('DEL', gate_key(gates, 'claim', name))
@@ -163,7 +163,7 @@ local function serve(gate)
   end
 end
 local function let_out(name)
-  local room, first, from, last = gate_key(gates, 'room', name), gate_named(name), '-', {}
+  local room, first, from, last = room_key(gates, name), gate_named(name), '-', {}
   redis.call('XDEL', room, NO_ENTRY)
   if first.claim and not is_spent() then serve(first) end
   while not is_spent() do

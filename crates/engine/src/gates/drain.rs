@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use fred::types::Value;
-
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{EntryId, GateName, Lane, Limits, Rules};
 use crate::{Queue, bytes};
 
@@ -90,12 +88,11 @@ impl Queue {
         let own = &self.keys;
         let mut keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone(), own.dead.clone()];
         keys.extend(own.streams().clone());
-        let count = i64::try_from(given_back.len()).unwrap_or(i64::MAX);
-        let mut args: Vec<Value> = [MAX_LEAVING, MAX_WEIGHT, count].map(Value::Integer).into();
+        let ends = i64::try_from(given_back.len()).unwrap_or(i64::MAX);
+        let mut args = Vec::from(args![DRAIN; most_jobs = MAX_LEAVING, most_weight = MAX_WEIGHT, ends]);
         for HeldPlace { gate, entry: (lane, entry), ended } in given_back {
-            let entry = format!("{lane} {entry}");
-            let ended = ended.map_or("", AttemptEnd::as_str);
-            args.extend([bytes(gate.as_str().as_bytes()), entry.into(), ended.into()]);
+            let (name, member) = (bytes(gate.as_str().as_bytes()), format!("{lane} {entry}"));
+            args.extend(args![DRAIN; name, member, how = ended.map_or("", AttemptEnd::as_str)]);
         }
         args.extend(rooms.iter().map(|room| bytes(room.as_bytes())));
         let answer = self.run(&DRAIN, keys, args).await?;

@@ -9,7 +9,7 @@ local cursor = ARGV[1]
 local some = cursor == '0' and redis.pcall('HRANDFIELD', places, 10, 'WITHVALUES') or {}
 for at = 2, #some, 2 do
   local entry, name = string.match(some[at], '^(%d+%-%d+) (.+)$')
-  local room = name and gate_key(gates, 'room', name)
+  local room = name and room_key(gates, name)
   local waiting = room and redis.pcall('XLEN', room) or 0
   if waiting ~= 0 and type(waiting) == 'number' and redis.call('HEXISTS', rooms, name) == 0 then
     redis.pcall('HSETNX', rooms, name, ms_text(now_ms()))
@@ -20,7 +20,7 @@ end
 local page = redis.call('HSCAN', rooms, cursor, 'COUNT', 100)
 local answer = { now_ms(), page[1] }
 for at = 1, #page[2], 2 do
-  local length = redis.pcall('XLEN', gate_key(gates, 'room', page[2][at]))
+  local length = redis.pcall('XLEN', room_key(gates, page[2][at]))
   add_pair(answer, page[2][at], page[2][at + 1])
   answer[#answer + 1] = type(length) == 'number' and length or -1
 end

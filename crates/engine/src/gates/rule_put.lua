@@ -43,7 +43,7 @@ end
 if added > 0 and count + added > tonumber(most) then return { -1, count } end
 if grows and many > tonumber(most_keys) then return { -2, many } end
 for at = FIRST_CHANGE, #ARGV, 2 do
-  local field, value = ARGV[at], ARGV[at + 1]
+  local field, value = unpack(ARGV, at, at + 1)
   if value == '' then
     changed = changed + redis.call('HDEL', gates, field)
   else

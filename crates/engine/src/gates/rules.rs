@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::{Class, Error};
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::gates::drain::MAX_ROOMS;
 use crate::job::{FairShare, GateName, Limits, Rule, Rules, Timestamp, cut};
 use crate::{Queue, bytes};
@@ -73,7 +73,7 @@ pub struct GateStatus {
     pub inherited: bool,
     /// How many jobs hold a place in it.
     pub held: u64,
-    /// How many jobs wait in its room.
+    /// How many jobs wait in its room; for the gate of a paused queue, all that wait.
     pub waiting: u64,
     /// Until when its breaker is open, if it is.
     pub tripped_until: Option<Timestamp>,
@@ -208,11 +208,12 @@ impl Gates {
 
     /// Changes rules. Returns true if that changed anything. See `rule_put.lua`.
     async fn put(&self, changes: &[(String, String)], stale: &str) -> Result<bool, Error> {
-        let most_keys = Value::Integer(Rules::MAX_FIELDS as i64);
-        let mut args = vec![Value::Integer(MAX_FIELDS), most_keys, stale.into()];
-        args.extend(
-            changes.iter().flat_map(|(field, value)| [field, value]).map(|text| bytes(text.as_bytes())),
-        );
+        let most_keys = Rules::MAX_FIELDS as i64;
+        let mut args = Vec::from(args![RULE_PUT; most = MAX_FIELDS, most_keys, stale]);
+        for (field, value) in changes {
+            let (field, value) = (bytes(field.as_bytes()), bytes(value.as_bytes()));
+            args.extend(args![RULE_PUT; field, value]);
+        }
         let answer = self.queue.run(&RULE_PUT, vec![self.queue.keys.gates.clone()], args).await?;
         match answer.status {
             -1 => {
@@ -229,7 +230,7 @@ impl Gates {
 
     /// Returns the gates that have a rule, with what they do now. Under a rule for each value of a field come those of its values
     /// for which jobs wait: the 200 with the most such jobs, of 1000 rooms. If there are more, the jobs that wait for the others
-    /// count as waiting for the rule itself.
+    /// count as waiting for the rule itself. While the whole queue is paused, all its waiting jobs wait for its gate.
     ///
     /// ```no_run
     /// # use streamfleet_engine as streamfleet;
@@ -257,6 +258,11 @@ impl Gates {
         }
         for gate in &mut listed {
             gate.waiting += others.get(&gate.rule.gate).copied().unwrap_or(0);
+        }
+        if rules.closed().is_some() {
+            let (snapshot, _) = self.queue.count(None).await?;
+            let queue = listed.iter_mut().find(|gate| gate.rule.gate.as_str() == GateName::QUEUE);
+            queue.into_iter().for_each(|gate| gate.waiting = snapshot.waiting());
         }
         Ok(listed)
     }
@@ -329,7 +335,7 @@ impl Gates {
     pub async fn rooms_page(&self, cursor: &str) -> Result<RoomsPage, Error> {
         let own = &self.queue.keys;
         let keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone()];
-        let answer = self.queue.run(&ROOMS, keys, vec![cursor.into()]).await?;
+        let answer = self.queue.run(&ROOMS, keys, args![ROOMS; cursor].into()).await?;
         let Some((next, rooms)) = answer.rest.split_first() else {
             return Err(Error::contract("rooms", answer));
         };

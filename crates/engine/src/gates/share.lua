@@ -35,7 +35,7 @@ local read, told = pcall(cjson.decode, redis.call('HGET', gates, 'f:fair') or ''
 local by = read and type(told) == 'table' and type(told.by) == 'string' and told.by or nil
 local weights = by and type(told.weights) == 'table' and told.weights or {}
 -- What the gate of the whole queue does not let pass has its place in the windows, or it would pass all that is shared.
-local queued = redis.pcall('XLEN', gate_key(gates, 'room', 'queue'))
+local queued = redis.pcall('XLEN', room_key(gates, 'queue'))
 queued = type(queued) == 'number' and queued or 0
 local function fail(text)
   if failed == '' then failed = text end
@@ -118,7 +118,7 @@ local function sort(nth, lane, stream, ring, last, waiting)
     local name = fields and room_of(lane, ring, value)
     local moved = nil
     if fields and (known[name] or ready >= window or (stay[name] or 0) >= weight_of(name)) then
-      moved = append(gate_key(gates, 'room', name), fields, 1, #fields)
+      moved = append(room_key(gates, name), fields, 1, #fields)
       if type(moved) == 'table' then
         fail(moved.err)
         moved = nil
@@ -134,7 +134,7 @@ local function sort(nth, lane, stream, ring, last, waiting)
       spots[#spots + 1] = { id, life, moved, name }
       name_entry(gates, id, life, moved, 'lane', lane)
       -- Its new entry does not tell when it was copied; see leave_to_copies.
-      if copied then redis.pcall('ZADD', dead .. ':offloaded', '+inf', copied) end
+      if copied then redis.pcall('ZADD', copied_key(dead), '+inf', copied) end
     else
       ready = ready + 1
       if name then stay[name] = (stay[name] or 0) + 1 end
@@ -183,7 +183,7 @@ local function let_out(lane, stream, ring, free)
   while out < free and handled < most and handled_weight < most_weight and passed < turns do
     local name = redis.call('LINDEX', ring, 0)
     if not name then break end
-    local room = gate_key(gates, 'room', name)
+    local room = room_key(gates, name)
     local length = redis.pcall('XLEN', room)
     local weight, moved = nil, nil
     if credit < 1 then credit = weight_of(name) end

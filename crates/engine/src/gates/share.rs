@@ -6,7 +6,7 @@ use fred::types::Value;
 
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Envelope, Lane, Portion, weight};
 use crate::{Entry, Queue, bytes};
 
@@ -102,7 +102,8 @@ impl Seen {
     fn args(&self) -> impl Iterator<Item = Value> {
         let last = self.last.map_or_else(String::new, |last| last.to_string());
         let count = i64::try_from(2 * self.runs.len()).unwrap_or(i64::MAX);
-        let head = [self.mark.as_str().into(), last.into(), i64::from(self.has_more).into(), count.into()];
+        let (mark, has_more) = (self.mark.as_str(), i64::from(self.has_more));
+        let head = args![SHARE; mark, to = last, has_more, count];
         head.into_iter().chain(self.runs.iter().flatten().map(|entry| Value::from(entry.to_string())))
     }
 }
@@ -134,7 +135,8 @@ impl Queue {
         let rings = Lane::ALL.map(|lane| own.ring(lane));
         let keys = shared.into_iter().chain(own.streams()).chain(&rings).cloned().collect();
         let window = window.map_or_else(|| "".into(), |jobs| Value::Integer(jobs as i64));
-        let mut args = vec![window, Value::Integer(MAX_MOVED as i64), Value::Integer(MAX_WEIGHT as i64)];
+        let (most, most_weight) = (MAX_MOVED as i64, MAX_WEIGHT as i64);
+        let mut args = Vec::from(args![SHARE; window, most, most_weight]);
         args.extend(seen.iter().flat_map(Seen::args));
         args.extend(names.iter().map(|name| bytes(name.as_bytes())));
         let answer = self.run(&SHARE, keys, args).await?;

@@ -4,7 +4,7 @@ use fred::interfaces::StreamsInterface;
 use fred::types::{Key, Value};
 
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::client::{decode, keys};
 use crate::job::{EntryId, Envelope, Lane, Timestamp, cut, pack_texts};
 use crate::{Broker, Entry, Link, Queue};
@@ -262,7 +262,8 @@ impl DeletionLog {
 
 /// Notes an action in this stream. If the answer is lost, the call is sent again, and is noted once.
 async fn note(link: &Link, key: &Key, action: &Action) -> Result<(), Error> {
-    let args = vec![call_name(), Value::Bytes(action.pack().into())];
+    let action = Value::Bytes(action.pack().into());
+    let args = Vec::from(args![AUDIT; call = call_name(), action]);
     let answer = match link.run(&AUDIT, vec![key.clone()], args.clone()).await {
         Err(Error::Unknown { .. }) => link.run(&AUDIT, vec![key.clone()], args).await,
         answer => answer,

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use crate::Queue;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{Envelope, JobId, Lane, Timestamp};
 use crate::submit::amend::DelayedJob;
 
@@ -24,6 +24,9 @@ const LARGE_BYTES: i64 = 64 * 1024;
 
 /// … and the most bytes of one page, roughly.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// How many scripts read at once, as long as jobs are small.
+const AT_ONCE: u64 = 4;
 
 /// What a page has of fields that are kept outside of the delayed set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,33 +111,52 @@ impl Delayed<'_> {
     }
 
     async fn read(self, skip: u64, count: u64, large: Large) -> Result<Vec<Upcoming>, Error> {
-        let (mut page, mut bytes) = (Vec::new(), 0);
+        let (mut page, mut bytes, mut at_once) = (Vec::new(), 0, 1);
         while (page.len() as u64) < count && bytes < PAGE_BYTES {
             let done = page.len() as u64;
-            let some = self.some(skip + done, (count - done).min(PORTION)).await?;
-            if some.is_empty() {
-                break;
-            }
-            for mut job in some {
-                if let Some((_, envelope)) = &mut job.fields {
-                    if large == Large::Restored {
-                        self.queue.restore_fields(&self.queue.link, envelope).await?;
+            let mut is_short = false;
+            for some in self.portions(skip + done, count - done, at_once).await? {
+                // What follows a short portion is read again, because it does not follow without a gap.
+                is_short = (some.len() as u64) < PORTION;
+                for mut job in some {
+                    if let Some((_, envelope)) = &mut job.fields {
+                        if large == Large::Restored {
+                            self.queue.restore_fields(&self.queue.link, envelope).await?;
+                        }
+                        bytes += envelope.size();
                     }
-                    bytes += envelope.size();
+                    page.push(job);
+                    if bytes >= PAGE_BYTES {
+                        break;
+                    }
                 }
-                page.push(job);
-                if bytes >= PAGE_BYTES {
+                if is_short || bytes >= PAGE_BYTES {
                     break;
                 }
             }
+            if page.len() as u64 == done {
+                break;
+            }
+            at_once = if is_short { 1 } else { AT_ONCE };
         }
         Ok(page)
     }
 
+    /// Reads the next portions, at most so many.
+    async fn portions(self, skip: u64, count: u64, at_once: u64) -> Result<Vec<Vec<Upcoming>>, Error> {
+        let starts = (0..at_once).map(|nth| nth * PORTION).take_while(|start| *start < count);
+        try_join_all(starts.map(|start| self.some(skip + start, (count - start).min(PORTION)))).await
+    }
+
     async fn some(self, skip: u64, count: u64) -> Result<Vec<Upcoming>, Error> {
         let keys = vec![self.queue.keys.delayed.clone(), self.queue.keys.delayed_fields.clone()];
-        let args = [skip.cast_signed(), count.cast_signed(), PORTION_BYTES, LARGE_BYTES];
-        let answer = self.queue.run(&UPCOMING, keys, args.map(Value::Integer).to_vec()).await?;
+        let args = args![UPCOMING;
+            skip = skip.cast_signed(),
+            most = count.cast_signed(),
+            most_bytes = PORTION_BYTES,
+            most_each = LARGE_BYTES,
+        ];
+        let answer = self.queue.run(&UPCOMING, keys, args.into()).await?;
         let upcoming = async |item: &[Value]| {
             let fields = &item[2];
             let packed =

@@ -6,7 +6,7 @@ use fred::types::Value;
 
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Envelope, Lane, Timestamp};
 use crate::{Entry, Queue, bytes};
 
@@ -70,7 +70,8 @@ impl EventStream<'_> {
     /// [`Error`] if Redis does not answer or refuses. Do not send again: the events may have been appended.
     #[doc(hidden)]
     pub async fn publish(self, max_length: u64, events: &[Vec<(&'static str, String)>]) -> Result<(), Error> {
-        let mut args = vec![Value::Integer(i64::try_from(max_length).unwrap_or(i64::MAX))];
+        let most = i64::try_from(max_length).unwrap_or(i64::MAX);
+        let mut args = Vec::from(args![PUBLISH; most]);
         for event in events {
             args.push(Value::Integer(2 * event.len() as i64));
             let flat = event.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);

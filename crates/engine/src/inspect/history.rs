@@ -58,11 +58,12 @@ pub(crate) struct Record(pub(crate) Envelope);
 const ATTEMPTS: usize = 20;
 
 /// The other fields that a record may have.
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "state",
     "type",
     "lane",
     "created_ms",
+    "root",
     "cancelled_by",
     "error",
     "result",

@@ -2,6 +2,7 @@
 //! sign of life says how long the longest attempts have run.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::server::WorkerInfo;
@@ -79,7 +80,7 @@ pub fn shown(mut attempts: Vec<RunningAttempt>) -> String {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Holdings {
-    workers: HashMap<String, Report>,
+    workers: Arc<HashMap<String, Report>>,
 }
 
 /// What one worker reported.
@@ -133,7 +134,7 @@ impl Holdings {
             let is_complete = attempts.split(',').all(|part| part != MORE);
             Some((worker.consumer.clone(), Report { at, is_complete, since: since.collect() }))
         };
-        Self { workers: workers.iter().filter_map(report).collect() }
+        Self { workers: Arc::new(workers.iter().filter_map(report).collect()) }
     }
 
     /// Returns when an attempt began, by the server's clock; `None` if its worker has not reported that.

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::inspect::history::Record;
 use crate::inspect::status::Status;
 use crate::job::{EntryId, Envelope, JobId, Lane, State, Timestamp};
@@ -130,7 +130,7 @@ impl Queue {
         keys.extend([own.cancels.clone(), own.delayed_fields.clone(), own.room_places.clone()]);
         let (entry, lane) =
             origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
-        let mut args: Vec<Value> = vec![id.to_string().into(), entry.into(), lane.into()];
+        let mut args = Vec::from(args![LOOKUP; id = id.to_string(), from_entry = entry, from_lane = lane]);
         args.extend(Record::names(with_log).map(Value::from));
         let answer = self.run(&LOOKUP, keys, args).await?;
         let [Value::Array(record), due, member, life, cancel_requested, places @ ..] = &answer.rest[..]
@@ -181,7 +181,7 @@ impl Queue {
         packed: Option<Value>,
     ) -> Result<JobView, Error> {
         let (mut cancel_requested, mut job_type, mut created) = (answer.cancel_requested, None, None);
-        let mut home = None;
+        let (mut home, mut accepted) = (None, answer.accepted());
         let mut cancelled_by = answer.record.text("cancelled_by");
         if let Some((place, entry)) = &found {
             let field = |name: &str| {
@@ -189,6 +189,7 @@ impl Queue {
                 Some(String::from_utf8_lossy(value).into_owned())
             };
             let began = field("created_ms");
+            accepted = field("root").and_then(|root| began_at(&root)).or(accepted);
             job_type = field("type").filter(|name| !name.is_empty());
             home = field("lane").and_then(|lane| lane.parse().ok());
             // An entry that names no time is the first of its job.
@@ -214,6 +215,7 @@ impl Queue {
             home,
             worker: place.and_then(|place| place.worker),
             job_type,
+            accepted,
             created,
             cancel_requested,
             cancelled_by,
@@ -266,6 +268,18 @@ impl LookupAnswer {
         let state = self.record.text("state").and_then(|state| state.parse::<State>().ok());
         state.is_some_and(State::is_final)
     }
+
+    /// Returns when the first life of a replayed job began. Another life of the id may have left what the record says about it.
+    fn accepted(&self) -> Option<Timestamp> {
+        let root = self.record.text("root")?;
+        let (root, life) = root.split_once(' ')?;
+        began_at(root).filter(|_| self.life.as_deref() == Some(life))
+    }
+}
+
+/// Returns when a life began: its name begins with that time.
+fn began_at(life: &str) -> Option<Timestamp> {
+    life.split('-').next()?.parse().ok().map(timestamp)
 }
 
 struct JobView {
@@ -282,7 +296,9 @@ struct JobView {
     worker: Option<String>,
     /// The type that its entry names.
     job_type: Option<String>,
-    /// The time of the first entry, which its entry names.
+    /// When its first life began, if it was replayed since.
+    accepted: Option<Timestamp>,
+    /// The time of the first entry of this life, which its entry names.
     created: Option<Timestamp>,
     /// When its cancellation was requested.
     cancel_requested: Option<Timestamp>,
@@ -315,8 +331,8 @@ impl JobView {
                 .or(self.record.text("lane").and_then(|lane| lane.parse().ok()))
                 .unwrap_or_default(),
             created: self
-                .record
-                .time("created_ms")
+                .accepted
+                .or_else(|| self.record.time("created_ms"))
                 .or(self.created)
                 .or_else(parked_since)
                 .or_else(|| id.origin().map(|(entry, _)| timestamp(entry.ms))),

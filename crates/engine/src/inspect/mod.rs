@@ -1,7 +1,10 @@
 //! Inspecting queues, jobs, workers and servers without changing them.
 
 pub(super) mod audit;
+pub(super) mod audit_search;
+pub(super) mod backlog;
 pub(super) mod delayed;
+pub(super) mod drains;
 pub(super) mod events;
 pub(super) mod fields;
 pub(super) mod history;

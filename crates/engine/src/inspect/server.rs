@@ -13,7 +13,8 @@ use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::keys;
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
+use crate::inspect::drains::Requested;
 use crate::job::{ConsumerName, QueueName, Timestamp};
 use crate::{Broker, Queue, bytes, millis};
 
@@ -110,7 +111,8 @@ pub struct WorkerInfo {
     /// Its consumer name.
     pub consumer: String,
     /// The fields that it reports: `queues`, `types`, `running`, `slots`, `version`, `state`, `config` (the same for workers with
-    /// the same configuration), `beat_ms` (when it reported that) and `up_ms` (for how long it had been running then).
+    /// the same configuration), `beat_ms` (when it reported that) and `up_ms` (for how long it had been running then). Those
+    /// whose names begin with `drain_` are a request to drain that somebody made; see [`WorkerInfo::drain`].
     pub facts: BTreeMap<String, String>,
 }
 
@@ -202,7 +204,8 @@ impl Broker {
         Ok(listed)
     }
 
-    /// Reports that a worker is alive and what it does; returns the server's time. See `beat.lua`.
+    /// Reports that a worker is alive and what it does; returns the server's time, and what people ask of the worker. See
+    /// `beat.lua`.
     #[doc(hidden)]
     pub async fn beat(
         &self,
@@ -210,13 +213,14 @@ impl Broker {
         consumer: &ConsumerName,
         alive_for: Duration,
         facts: &[(&str, String)],
-    ) -> Result<Timestamp, Error> {
-        let mut args = vec![millis(alive_for)];
+    ) -> Result<(Timestamp, Requested), Error> {
+        let mut args = Vec::from(args![BEAT; gone_ms = millis(alive_for)]);
         args.extend(facts.iter().flat_map(|(name, value)| [bytes(name.as_bytes()), bytes(value.as_bytes())]));
         let key = keys::worker(self.namespace(), consumer);
         let answer = link.run(&BEAT, vec![key], args).await?;
         let now = u64::try_from(answer.status).ok().and_then(Timestamp::from_ms);
-        now.ok_or_else(|| Error::contract("beat", answer))
+        let requested = Requested::read(&answer.rest);
+        now.map(|now| (now, requested)).ok_or_else(|| Error::contract("beat", answer))
     }
 
     /// Reports that a worker is gone.

@@ -6,7 +6,7 @@ use crate::Broker;
 use crate::client::error::Error;
 use crate::client::keys;
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 
 scripts! { SESSION_END "session_end", SESSION_ENDED "session_ended" }
 
@@ -45,7 +45,8 @@ impl EndedSessions {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn end(&self, nonce: &str, ends_s: u64) -> Result<(), Error> {
-        let args = vec![nonce.into(), ends(ends_s), KEPT_S.into(), MAX_LOGOUTS.into()];
+        let ends_s = ends(ends_s);
+        let args = Vec::from(args![SESSION_END; nonce, ends_s, kept_s = KEPT_S, most = MAX_LOGOUTS]);
         self.link.run(&SESSION_END, vec![self.key.clone()], args).await.map(drop)
     }
 
@@ -55,7 +56,7 @@ impl EndedSessions {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn contains(&self, nonce: &str, ends_s: u64) -> Result<bool, Error> {
-        let args = vec![nonce.into(), ends(ends_s), MAX_LOGOUTS.into()];
+        let args = Vec::from(args![SESSION_ENDED; nonce, ends_s = ends(ends_s), most = MAX_LOGOUTS]);
         Ok(self.link.run(&SESSION_ENDED, vec![self.key.clone()], args).await?.status == 1)
     }
 }

@@ -4,17 +4,18 @@
 -- memory and at pending entries: a hundred in each lane, or all if there are few.
 -- KEYS 1 delayed  2 dead  3 leader  4 stream high  5 stream normal  6 stream low  7 cron
 --   8 places of the jobs in rooms  9 gates  10 rooms
--- ARGV 1 how many ms ahead count as soon  2 lease ms or ''
+-- soon_ms: how many ms ahead count as soon. lease: in ms, or ''.
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, those due soon, due ms of the first or -1,
 --   dead, leader or '', then for each lane: entries, pending, entries ever added or -1 if only the stream itself knows, where
 --   to start reading for the oldest entry that no worker has taken or '', ms of the longest silence of a pending entry or -1;
 --   then 0 if there are no recurring jobs, bytes used or -1, bytes allowed, eviction policy, jobs in
 --   rooms, ms since when the queue is closed or -1, those of the jobs in rooms that wait for a worker that knows their type,
 --   those that wait for the turn of their value, gates that somebody has closed and open breakers or 0 without a lease, those of
---   single values only while jobs wait for them; the room of the value with the most such jobs or ''}
+--   single values only while jobs wait for them; the room of the value with the most such jobs or '', the other room that has had
+--   jobs for longest or ''}
 -- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
 -- Of the others, the oldest stand for all.
-local lease = ARGV[2]
+local soon_ms, lease = unpack(ARGV)
 local function silence(nth, pending)
   if lease == '' then return -1 end
   if pending == 0 then return 0 end
@@ -28,7 +29,7 @@ local function silence(nth, pending)
 end
 local now = now_ms()
 -- A priority adds a fraction of a millisecond, and delays no job.
-local soon = '(' .. ms_text(now + tonumber(ARGV[1]) + 1)
+local soon = '(' .. ms_text(now + tonumber(soon_ms) + 1)
 local due = (ask(1, 'ZRANGE', KEYS[1], 0, 0, 'WITHSCORES') or {})[2]
 local answer = {
   now, unread, ask(1, 'ZCARD', KEYS[1]) or 0, ask(1, 'ZCOUNT', KEYS[1], '-inf', soon) or 0,
@@ -54,15 +55,20 @@ if shut and till ~= '0' and tonumber(till) <= now then shut = nil end
 local page, unserved, fair = ask(10, 'HSCAN', KEYS[10], 0, 'COUNT', 1000), 0, 0
 -- All values have their turns, so the first job of the one with the most jobs has waited for about the longest.
 local longest, most, valued = '', 0, {}
+-- The first job of the room that has had jobs for longest is usually the oldest one.
+local lasting, since = '', math.huge
 for at = 1, page and #page[2] or 0, 2 do
   local kind = string.match(page[2][at], '^(%a+):')
+  local began = tonumber(page[2][at + 1]) or math.huge
+  if kind ~= 'fair' and began < since then lasting, since = page[2][at], began end
   if kind == 'key' then valued[#valued + 1] = page[2][at] end
-  local length = (kind == 'unknown' or kind == 'fair') and redis.pcall('XLEN', gate_key(KEYS[9], 'room', page[2][at]))
+  local length = (kind == 'unknown' or kind == 'fair') and redis.pcall('XLEN', room_key(KEYS[9], page[2][at]))
   if type(length) == 'number' then
     if kind == 'fair' then fair = fair + length else unserved = unserved + length end
     if kind == 'fair' and length > most then longest, most = page[2][at], length end
   end
 end
+if type(lasting ~= '' and redis.pcall('XLEN', gate_key(KEYS[9], 'room', lasting))) ~= 'number' then lasting = '' end
 -- Gates that somebody has closed, and open breakers, for a leader. The number of rules is bounded; see rule_put.
 local shut_gates, tripped = 0, 0
 local function count_tripped(name)
@@ -94,7 +100,7 @@ local rest = {
   ask(7, 'HLEN', KEYS[7]) or 0, tonumber(string.match(memory, 'used_memory:(%d+)') or -1),
   tonumber(string.match(memory, 'maxmemory:(%d+)') or 0), string.match(memory, 'maxmemory_policy:([%w-]+)') or '',
   ask(8, 'HLEN', KEYS[8]) or 0, tonumber(shut or -1), unserved, fair,
-  shut_gates, tripped, longest,
+  shut_gates, tripped, longest, lasting,
 }
 for _, value in ipairs(rest) do answer[#answer + 1] = value end
 return answer

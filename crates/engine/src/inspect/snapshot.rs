@@ -9,7 +9,7 @@ use futures_util::future::try_join_all;
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::{Class, Error};
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Lane, Pacing, Timestamp};
 use crate::{Consumer, CronStatus, CronTable, Part, Queue, Unread, millis};
 
@@ -70,6 +70,9 @@ pub struct QueueSnapshot {
     pub in_fair_rooms: u64,
     /// The first job of the room of the value with the most such jobs: about the one that has waited there for longest.
     pub oldest_in_fair_rooms: Option<EntryId>,
+    /// The first job of the other room that has had jobs for longest: usually the one that has waited longest at a gate, or for a
+    /// worker that knows its type.
+    pub oldest_in_rooms: Option<EntryId>,
     /// Gates that somebody has closed, if this is a leader's survey.
     pub gates_closed: u64,
     /// Gates that their breakers have closed, if this is a leader's survey. Those of single values of a field count while jobs
@@ -129,7 +132,7 @@ impl QueueSnapshot {
         self.waiting_in_lanes() + self.in_rooms + self.in_unknown_rooms + self.in_fair_rooms
     }
 
-    fn waiting_in_lanes(&self) -> u64 {
+    pub(crate) fn waiting_in_lanes(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.waiting).sum()
     }
 
@@ -165,8 +168,20 @@ impl QueueSnapshot {
         })
     }
 
-    /// How long the oldest waiting job has been in its stream: its lane, or the room in which it waits for its turn.
+    /// The oldest waiting entry, of the lanes and of the rooms.
+    pub fn oldest_entry(&self) -> Option<EntryId> {
+        let lanes = self.lanes.iter().filter_map(|lane| lane.oldest_waiting);
+        lanes.chain(self.oldest_in_fair_rooms).chain(self.oldest_in_rooms).min()
+    }
+
+    /// How long the oldest waiting job has been in its stream: its lane, or the room in which it waits.
     pub fn oldest_waiting(&self) -> Option<Duration> {
+        self.oldest_entry().map(|entry| self.age(entry))
+    }
+
+    /// How long the oldest job that waits for nothing but a worker has been in its stream.
+    #[doc(hidden)]
+    pub fn oldest_in_lanes(&self) -> Option<Duration> {
         let lanes = self.lanes.iter().filter_map(|lane| lane.oldest_waiting);
         lanes.chain(self.oldest_in_fair_rooms).min().map(|entry| self.age(entry))
     }
@@ -194,7 +209,7 @@ impl QueueSnapshot {
 /// What a snapshot has besides the figures that its script counts. Everything here costs more.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extras {
-    /// The oldest waiting entry of each lane and of one room, which is read with its whole body.
+    /// The oldest waiting entry of each lane and of two rooms, which are read with their whole bodies.
     pub oldest: bool,
     /// The ticks that are due soon: a second script, if the queue has recurring jobs.
     pub ticks: bool,
@@ -203,11 +218,13 @@ pub struct Extras {
 }
 
 /// What the script returns for further commands.
-pub(super) struct Hints {
+pub(crate) struct Hints {
     /// Where to start reading for the oldest waiting entry of each lane; empty if there is none.
     pub(super) starts: [String; 3],
     /// The room of the value with the most jobs that wait for its turn; empty if there is none.
     longest_room: String,
+    /// The other room that has had jobs for longest; empty if there is none.
+    lasting_room: String,
     /// False if the queue has no recurring jobs.
     recurs: bool,
 }
@@ -230,7 +247,7 @@ impl Queue {
     /// Returns the queue's figures. A key that cannot be read affects only its own.
     ///
     /// This takes one script, whose cost does not depend on the number of jobs, a read of the oldest waiting entry of
-    /// each lane and of one room, and a second script if the queue has recurring jobs.
+    /// each lane and of two rooms, and a second script if the queue has recurring jobs.
     ///
     /// # Errors
     ///
@@ -262,30 +279,30 @@ impl Queue {
         QueueSnapshot { unread: vec![unread], ..QueueSnapshot::default() }
     }
 
-    pub(super) async fn count(&self, lease: Option<Duration>) -> Result<(QueueSnapshot, Hints), Error> {
+    pub(crate) async fn count(&self, lease: Option<Duration>) -> Result<(QueueSnapshot, Hints), Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
         keys.extend(self.keys.streams().clone());
         keys.extend([self.keys.cron.clone(), self.keys.room_places.clone(), self.keys.gates.clone()]);
         keys.push(self.keys.rooms.clone());
-        let args = vec![millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis)];
+        let (soon_ms, lease) = (millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis));
+        let args = Vec::from(args![SNAPSHOT; soon_ms, lease]);
         let answer = self.run(&SNAPSHOT, keys.clone(), args).await?;
         read(answer.status, &answer.rest, &keys).ok_or_else(|| Error::contract("snapshot", answer))
     }
 
     async fn find_oldest(&self, snapshot: &mut QueueSnapshot, hints: &Hints) -> Result<(), Error> {
-        let ([high, normal, low], starts) = (self.keys.streams(), &hints.starts);
-        let room = self.keys.room(&hints.longest_room);
-        let head = if hints.longest_room.is_empty() { "" } else { "-" };
-        let (high, normal, low, in_room) = tokio::try_join!(
-            self.first_entry(high, &starts[0]),
-            self.first_entry(normal, &starts[1]),
-            self.first_entry(low, &starts[2]),
-            self.first_entry(&room, head),
-        )?;
-        snapshot.oldest_in_fair_rooms = in_room;
-        for (lane, oldest) in snapshot.lanes.iter_mut().zip([high, normal, low]) {
-            lane.oldest_waiting = oldest;
+        let names = [hints.longest_room.as_str(), &hints.lasting_room];
+        let rooms = names.map(|room| self.keys.room(room));
+        let heads = names.map(|room| if room.is_empty() { "" } else { "-" });
+        let streams = self.keys.streams().iter().chain(&rooms);
+        let starts = hints.starts.iter().map(String::as_str).chain(heads);
+        let sought = streams.zip(starts).map(|(stream, from)| self.first_entry(stream, from));
+        let mut found = try_join_all(sought).await?.into_iter();
+        for lane in &mut snapshot.lanes {
+            lane.oldest_waiting = found.next().flatten();
         }
+        snapshot.oldest_in_fair_rooms = found.next().flatten();
+        snapshot.oldest_in_rooms = found.next().flatten();
         Ok(())
     }
 
@@ -351,7 +368,8 @@ impl Queue {
         Ok(added.and_then(|fact| decode::number(&fact[1])).unwrap_or(0))
     }
 
-    async fn members(&self, unread: &[Unread]) -> Result<Members, Error> {
+    /// Counts the members of the group that are live, and those that are not.
+    pub(super) async fn members(&self, unread: &[Unread]) -> Result<Members, Error> {
         let lanes = Lane::ALL.into_iter().filter(|lane| !Unread::is_among(Part::Lane(*lane), unread));
         let found: Vec<Vec<Consumer>> = try_join_all(lanes.map(|lane| self.consumers(lane))).await?;
         let mut idle: BTreeMap<String, Duration> = BTreeMap::new();
@@ -385,6 +403,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         gates_closed,
         breakers_open,
         longest_room,
+        lasting_room,
     ] = rest
     else {
         return None;
@@ -416,8 +435,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         ..QueueSnapshot::default()
     };
     let starts = [high_start, normal_start, low_start];
-    let (longest_room, recurs) = (decode::text(longest_room), decode::number(recurring)? > 0);
-    let hints = Hints { starts, longest_room, recurs };
+    let (longest_room, lasting_room) = (decode::text(longest_room), decode::text(lasting_room));
+    let hints = Hints { starts, longest_room, lasting_room, recurs: decode::number(recurring)? > 0 };
     Some((snapshot, hints))
 }
 
@@ -475,18 +494,20 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_waits_for_its_turn_may_be_the_oldest_one() {
-        let oldest = |lane: Option<u64>, room: Option<u64>| {
+    fn a_job_in_a_room_may_be_the_oldest_one() {
+        let oldest = |lane: Option<u64>, [fair, room]: [Option<u64>; 2]| {
             let entry = |ms: Option<u64>| ms.map(|ms| EntryId::new(ms, 0));
             let lane = LaneSnapshot { oldest_waiting: entry(lane), ..LaneSnapshot::default() };
             let lanes = [LaneSnapshot::default(), lane, LaneSnapshot::default()];
-            let (now, oldest_in_fair_rooms) = (timestamp(10_000), entry(room));
-            QueueSnapshot { now, lanes, oldest_in_fair_rooms, ..QueueSnapshot::default() }.oldest_waiting()
+            let (oldest_in_fair_rooms, oldest_in_rooms) = (entry(fair), entry(room));
+            let rooms = QueueSnapshot { oldest_in_fair_rooms, oldest_in_rooms, ..QueueSnapshot::default() };
+            let snapshot = QueueSnapshot { now: timestamp(10_000), lanes, ..rooms };
+            [snapshot.oldest_waiting(), snapshot.oldest_in_lanes()].map(|age| age.map(|age| age.as_secs()))
         };
-        let seconds = |seconds| Some(Duration::from_secs(seconds));
-        assert_eq!(oldest(Some(9000), Some(4000)), seconds(6));
-        assert_eq!(oldest(Some(9000), None), seconds(1));
-        assert_eq!(oldest(None, None), None);
+        assert_eq!(oldest(Some(9000), [Some(4000), None]), [Some(6), Some(6)]);
+        assert_eq!(oldest(Some(9000), [None, Some(2000)]), [Some(8), Some(1)]);
+        assert_eq!(oldest(Some(9000), [None; 2]), [Some(1), Some(1)]);
+        assert_eq!(oldest(None, [None; 2]), [None, None]);
     }
 
     #[test]

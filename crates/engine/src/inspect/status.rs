@@ -17,7 +17,7 @@ pub struct Status {
     pub job_type: String,
     /// Its lane.
     pub lane: Lane,
-    /// When it was submitted, if known.
+    /// When it was accepted, if known, also if it was replayed since.
     pub created: Option<Timestamp>,
     /// When it is due, if it is in the delayed set.
     pub due: Option<Timestamp>,

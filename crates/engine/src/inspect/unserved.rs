@@ -273,9 +273,18 @@ impl Queue {
     /// [`Error`] if Redis does not answer or refuses.
     #[doc(hidden)]
     pub async fn pool_down(&self, job_type: &JobType) -> Result<Option<PoolDown>, Error> {
-        let pools = pools::read(&self.told(POOLS_DOWN).await?.unwrap_or_default());
         let blocks = |pool: &PoolDown| pool.types.iter().any(|own| own == job_type.as_str());
-        Ok(pools.into_iter().find(blocks))
+        Ok(self.pools_down().await?.into_iter().find(blocks))
+    }
+
+    /// Returns the pools because of which no live worker of the queue can run some types, each with these types.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    #[doc(hidden)]
+    pub async fn pools_down(&self) -> Result<Vec<PoolDown>, Error> {
+        Ok(pools::read(&self.told(POOLS_DOWN).await?.unwrap_or_default()))
     }
 
     /// Returns what the leader has written down in a field, unless it is old.

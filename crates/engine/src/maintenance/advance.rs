@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::{Queue, millis};
 
 scripts! { ADVANCE "advance" }
@@ -14,7 +14,8 @@ impl Queue {
     #[doc(hidden)]
     pub async fn advance(&self, by: Duration, step: u64, most: u32) -> Result<Option<u64>, Error> {
         let keys = vec![self.keys.delayed.clone(), self.keys.wake.clone(), self.keys.advanced()];
-        let args = vec![millis(by), step.cast_signed().into(), i64::from(most).into()];
-        Ok(u64::try_from(self.run(&ADVANCE, keys, args).await?.status).ok())
+        let (by_ms, step, most) = (millis(by), step.cast_signed(), i64::from(most));
+        let answer = self.run(&ADVANCE, keys, args![ADVANCE; by_ms, step, most].into()).await?;
+        Ok(u64::try_from(answer.status).ok())
     }
 }

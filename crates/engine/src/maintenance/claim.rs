@@ -7,7 +7,7 @@ use fred::types::Value;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, EntryId, Lane};
 use crate::{Queue, millis};
 
@@ -63,7 +63,8 @@ impl Queue {
     /// Returns the server's clock, and the first entry of each lane that was silent for this long. See `stale.lua`.
     #[doc(hidden)]
     pub async fn stale(&self, silence: Duration) -> Result<StaleEntries, Error> {
-        let answer = self.run(&STALE, self.keys.streams().to_vec(), vec![millis(silence)]).await?;
+        let args = args![STALE; silence_ms = millis(silence)];
+        let answer = self.run(&STALE, self.keys.streams().to_vec(), args.into()).await?;
         let first = |lane: Lane| answer.rest.get(lane as usize).and_then(decode::entry_id);
         Ok(StaleEntries {
             now_ms: answer.status.cast_unsigned(),
@@ -80,8 +81,14 @@ impl Queue {
         lane: Lane,
         from: ClaimFrom,
     ) -> Result<Option<Claimed>, Error> {
-        let mut args = vec![consumer.as_str().into(), millis(from.silence), from.start.to_string().into()];
-        args.extend([from.count.cast_signed(), from.window[0], from.window[1]].map(Value::Integer));
+        let args = Vec::from(args![CLAIM;
+            consumer = consumer.as_str(),
+            silence_ms = millis(from.silence),
+            first = from.start.to_string(),
+            count = from.count.cast_signed(),
+            from_ms = from.window[0],
+            to_ms = from.window[1],
+        ]);
         let keys = vec![self.keys.stream(lane).clone()];
         let answer = self.run(&CLAIM, keys, args).await?;
         match (answer.status, &answer.rest[..]) {
@@ -103,7 +110,7 @@ impl Queue {
         for lane in Lane::ALL {
             let mut start = "-".to_owned();
             while !start.is_empty() {
-                let args = vec![start.into(), REDATE_BATCH.into()];
+                let args = Vec::from(args![REDATE; first = start, most = REDATE_BATCH]);
                 let answer = self.run(&REDATE, vec![self.keys.stream(lane).clone()], args).await?;
                 dated += answer.status.cast_unsigned();
                 start = answer.rest.first().map(decode::text).unwrap_or_default();
@@ -115,7 +122,7 @@ impl Queue {
     /// Deletes a consumer from the lanes in which it has nothing pending. True if it is gone from all lanes.
     #[doc(hidden)]
     pub async fn reap(&self, link: &Link, consumer: &str) -> Result<bool, Error> {
-        let args = vec![consumer.into()];
+        let args = Vec::from(args![REAP; consumer]);
         let mut keys = self.keys.streams().to_vec();
         keys.push(self.keys.receipts(consumer));
         let answer = link.run(&REAP, keys, args).await?;

@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::{Class, Error};
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::cron::{Entry, Invalid, Progress};
 use crate::job::{CronName, JobId, Lane, Pacing, Timestamp};
 use crate::submit::enqueue::{ENQUEUE, enqueue_head};
@@ -250,14 +250,14 @@ impl Cron<'_> {
             (None, Some(state)) if state.is_paused() => PAUSED,
             (None, _) => "",
         };
-        let args = vec![
-            entry.name().as_str().into(),
-            state.map_or("", |state| state.text.as_str()).into(),
-            Value::Bytes(entry.pack().into()),
-            handled.into(),
-            mark.into(),
-            (MAX_ENTRIES as i64).into(),
-        ];
+        let args = Vec::from(args![CRON_PUT;
+            name = entry.name().as_str(),
+            read = state.map_or("", |state| state.text.as_str()),
+            pack = Value::Bytes(entry.pack().into()),
+            handled_ms = handled,
+            ending = mark,
+            most = MAX_ENTRIES as i64,
+        ]);
         let keys = vec![self.queue.keys.cron.clone(), self.queue.keys.cron_ticks.clone()];
         Ok(match self.queue.run(&CRON_PUT, keys, args).await?.status {
             1 => Some(if state.is_some() { Kept::Replaced } else { Kept::Added }),
@@ -273,7 +273,8 @@ impl Cron<'_> {
     /// [`Error`] if Redis does not answer or refuses. Sending again is safe.
     pub async fn remove(self, name: &CronName) -> Result<bool, Error> {
         let keys = vec![self.queue.keys.cron.clone(), self.queue.keys.cron_ticks.clone()];
-        Ok(self.queue.run(&CRON_REMOVE, keys, vec![name.as_str().into()]).await?.status == 1)
+        let args = args![CRON_REMOVE; name = name.as_str()];
+        Ok(self.queue.run(&CRON_REMOVE, keys, args.into()).await?.status == 1)
     }
 
     /// Pauses a recurring job: no tick is submitted until it is resumed. `None` if none has this name, false if it was
@@ -298,7 +299,7 @@ impl Cron<'_> {
     }
 
     async fn set_paused(self, name: &CronName, mark: &str) -> Result<Option<bool>, Error> {
-        let args = vec![name.as_str().into(), mark.into()];
+        let args = Vec::from(args![CRON_PAUSE; name = name.as_str(), paused = mark]);
         let answer = self.queue.run(&CRON_PAUSE, vec![self.queue.keys.cron_ticks.clone()], args).await?;
         Ok((answer.status != 2).then_some(answer.status == 1))
     }
@@ -327,7 +328,7 @@ impl Cron<'_> {
     pub async fn agenda(self, known: Option<u64>, names: &[CronName]) -> Result<Agenda, Error> {
         let keys = vec![self.queue.keys.cron.clone(), self.queue.keys.cron_ticks.clone()];
         let revision = known.map_or_else(String::new, |known| known.to_string());
-        let args = [revision.into(), Value::Integer(ENTRY_BYTES)].into_iter();
+        let args = args![AGENDA; known = revision, most_bytes = ENTRY_BYTES].into_iter();
         let args = args.chain(names.iter().map(|name| name.as_str().into())).collect();
         let (answer, live) = tokio::try_join!(self.queue.run(&AGENDA, keys, args), self.live_members())?;
         let [revision, Value::Array(states), Value::Array(entries)] = &answer.rest[..] else {
@@ -389,8 +390,8 @@ impl Cron<'_> {
         (state, next): (&CronState, &CronState),
         ticks: &[Timestamp],
     ) -> Result<bool, Error> {
-        let mut args: Vec<Value> =
-            vec![entry.name().as_str().into(), state.text.as_str().into(), next.text.as_str().into()];
+        let (name, read, moved) = (entry.name().as_str(), state.text.as_str(), next.text.as_str());
+        let mut args = Vec::from(args![TICK; name, read, moved]);
         for tick in ticks {
             job_args(&mut args, entry, &entry.job_id(*tick), *tick);
         }
@@ -406,7 +407,8 @@ impl Cron<'_> {
         name: &CronName,
         (state, next): (&CronState, &CronState),
     ) -> Result<bool, Error> {
-        let args = vec![name.as_str().into(), state.text.as_str().into(), next.text.as_str().into()];
+        let (name, read, moved) = (name.as_str(), state.text.as_str(), next.text.as_str());
+        let args = Vec::from(args![CRON_MOVE; name, read, moved]);
         Ok(self.queue.run(&CRON_MOVE, vec![self.queue.keys.cron_ticks.clone()], args).await?.status == 1)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, Lane, Timestamp};
 use crate::{Queue, millis};
 
@@ -14,9 +14,10 @@ scripts! { CALL "call", LEAD "lead" }
 /// The most workers that one script calls.
 const MAX_CALLS: u8 = 64;
 
-/// Whether this process leads, according to `lead`.
+/// What `lead` answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Leadership {
+pub struct LeadAnswer {
+    /// Whether this process leads.
     pub leading: bool,
     /// How many consumers the group has.
     pub consumers: u64,
@@ -39,21 +40,22 @@ impl Queue {
     pub async fn call(&self, least: u8) -> Result<(), Error> {
         let mut keys = vec![self.keys.calls.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = [least, MAX_CALLS].map(|calls| i64::from(calls).into()).to_vec();
-        self.run(&CALL, keys, args).await.map(drop)
+        let (least, most) = (i64::from(least), i64::from(MAX_CALLS));
+        self.run(&CALL, keys, args![CALL; least, most].into()).await.map(drop)
     }
 
     /// Takes or renews the leader's lease. See `lead.lua`.
     #[doc(hidden)]
-    pub async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<Leadership, Error> {
+    pub async fn lead(&self, consumer: &ConsumerName, lease: Duration) -> Result<LeadAnswer, Error> {
         let keys = vec![
             self.keys.leader.clone(),
             self.keys.stream(Lane::Normal).clone(),
             self.keys.cron_ticks.clone(),
         ];
-        let answer = self.run(&LEAD, keys, vec![consumer.as_str().into(), millis(lease)]).await?;
+        let args = args![LEAD; consumer = consumer.as_str(), lease_ms = millis(lease)];
+        let answer = self.run(&LEAD, keys, args.into()).await?;
         let number = |at: usize| answer.rest.get(at).and_then(decode::number).unwrap_or(0);
         let now = timestamp(number(2));
-        Ok(Leadership { leading: answer.status == 1, consumers: number(0), revision: number(1), now })
+        Ok(LeadAnswer { leading: answer.status == 1, consumers: number(0), revision: number(1), now })
     }
 }

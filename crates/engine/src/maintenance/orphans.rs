@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 
 use crate::client::decode;
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, EntryId, Lane};
 use crate::{Entry, Queue, millis};
 
@@ -45,7 +45,7 @@ impl Queue {
     /// leaves that alone. See `orphans.lua`.
     #[doc(hidden)]
     pub async fn orphans(&self, lane: Lane, after: EntryId) -> Result<FoundOrphans, Error> {
-        let args = vec![after.to_string().into(), Value::Integer(PASSED as i64)];
+        let args = Vec::from(args![ORPHANS; after = after.to_string(), most = PASSED as i64]);
         let answer = self.run(&ORPHANS, vec![self.keys.stream(lane).clone()], args).await?;
         let Some((last, pending)) = answer.rest.split_first() else {
             return Err(Error::contract("orphans", answer));
@@ -98,7 +98,8 @@ impl Queue {
         orphans: &[EntryId],
         silence: Duration,
     ) -> Result<u64, Error> {
-        let mut args = vec![consumer.as_str().into(), millis(silence)];
+        let (consumer, silence_ms) = (consumer.as_str(), millis(silence));
+        let mut args = Vec::from(args![RECLAIM; consumer, silence_ms]);
         args.extend(orphans.iter().map(|id| Value::from(id.to_string())));
         let answer = self.run_named(&RECLAIM, vec![self.keys.stream(lane).clone()], args).await?;
         u64::try_from(answer.status).map_err(|_| Error::contract("reclaim", answer))

@@ -6,7 +6,7 @@ use crate::Queue;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::link::Link;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 
 scripts! { PROMOTE "promote" }
 
@@ -34,7 +34,7 @@ impl Queue {
         let mut keys =
             vec![self.keys.delayed.clone(), self.keys.delayed_fields.clone(), self.keys.dead.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = vec![i64::from(limit).into(), PROMOTED_WEIGHT.into()];
+        let args = Vec::from(args![PROMOTE; most = i64::from(limit), most_weight = PROMOTED_WEIGHT]);
         let answer = self.run(&PROMOTE, keys, args).await?;
         let (Ok(moved), [next, late, more]) = (u64::try_from(answer.status), &answer.rest[..]) else {
             return Err(Error::contract("promote", answer));

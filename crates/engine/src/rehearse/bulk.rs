@@ -53,7 +53,8 @@ impl Rehearsal<'_> {
     fn note_keys_of(&self, other: &Queue) {
         let (keys, id) = (&other.keys, self.id("moved"));
         let key = "moved".parse().expect("a plain word is a valid key");
-        let kept = [&keys.delayed, &keys.delayed_fields, &keys.wake, &keys.endings, &keys.cancels];
+        let kept =
+            [&keys.delayed, &keys.delayed_fields, &keys.wake, &keys.endings, &keys.cancels, &keys.counts];
         kept.into_iter().for_each(|key| self.note_key(key.clone()));
         [keys.record(&id), keys.lock(Some(&key))].into_iter().for_each(|key| self.note_key(key));
     }

@@ -3,7 +3,6 @@
 
 mod alerts;
 mod bulk;
-mod campaign;
 mod dispensable;
 mod gates;
 mod letters;
@@ -12,6 +11,7 @@ mod orphans;
 mod publish;
 mod statistics;
 mod steps;
+mod tasks;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -34,8 +34,9 @@ use super::client::link::{Link, Role};
 use super::maintenance::claim::ClaimFrom;
 use super::submit::enqueue::{call, drawn_call};
 use super::{
-    Action, Broker, Cancellation, DeadGroups, DeadLetter, Due, EditError, Evicted, Extras, JobWithId, Kept,
-    LetterEdit, LetterLimits, LockHolder, NewJob, Queue, SubmitOutcome, Unique, UniqueMode, UniqueScope,
+    Action, Broker, Cancellation, DeadGroups, DeadLetter, Drain, DrainOutcome, Due, EditError, Evicted,
+    Extras, JobWithId, Kept, LetterEdit, LetterLimits, LockHolder, NewJob, Queue, SubmitOutcome, Unique,
+    UniqueMode, UniqueScope,
 };
 use crate::cron::{Entry, Schedule};
 use crate::job::{
@@ -131,7 +132,7 @@ impl Rehearsal<'_> {
         log.step("take over, dead-letter", self.bury()).await?;
         log.step("edit, replay, succeed", self.replay()).await?;
         log.step("dead-letter, count, drop", self.drop()).await?;
-        log.step("dead-letter, replay by a campaign", self.campaign()).await?;
+        log.step("dead-letter, replay and drop by tasks", self.tasks()).await?;
         log.step("acknowledge", self.acknowledge()).await?;
         log.step("wait for a worker that knows the type", self.wait_for_type()).await?;
         log.step("cancel a running job", self.stop()).await?;
@@ -151,7 +152,13 @@ impl Rehearsal<'_> {
     async fn live(&self) -> Result<(), Error> {
         let facts = [("state", "rehearsing".to_owned()), ("queues", self.queue.name().to_string())];
         let link = self.broker.link_for(&self.consumer);
-        self.broker.beat(&link, &self.consumer, LIVES, &facts).await.map(drop)
+        self.broker.beat(&link, &self.consumer, LIVES, &facts).await?;
+        let drain = Drain::new("the rehearsal", "");
+        let drained = self.broker.drain_worker(&self.consumer, &drain).await?;
+        expect_same("worker_drain", drained, DrainOutcome::Noted)?;
+        self.broker.keep_drain(&self.consumer, &drain).await?;
+        let resumed = self.broker.resume_worker(&self.consumer, &drain.by, "").await?;
+        expect_same("worker_drain", resumed, DrainOutcome::Noted)
     }
 
     async fn enqueue(&self) -> Result<(), Error> {
@@ -387,7 +394,7 @@ impl Rehearsal<'_> {
         made.extend([own.delayed.clone(), own.delayed_fields.clone(), own.dead.clone()]);
         made.extend([own.dead_groups.clone(), own.dead_groups_2.clone(), own.audit.clone()]);
         made.extend([own.dead_recount.clone(), own.dead_gone.clone(), own.campaigns.clone()]);
-        made.extend([own.dead_letters.clone(), own.dead_offloaded.clone()]);
+        made.extend([own.dead_letters.clone(), own.dead_offloaded.clone(), own.tasks.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.extend([own.calls.clone(), own.endings.clone(), own.counts.clone(), own.samples.clone()]);
         made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);

@@ -19,6 +19,8 @@ end
 if last and at >= minute then return { 0, now } end
 local stock, counted, fields = waiting + running + delayed, {}, {}
 local told = redis.call('HMGET', counts, unpack(NAMES))
+-- Jobs that were moved neither arrived nor ended; see relocate.
+local moved = redis.call('HMGET', counts, 'moved_in', 'moved_out')
 for nth, name in ipairs(NAMES) do counted[name] = last and tonumber(told[nth] or '') or 0 end
 local arrived, owed = 0, 0
 if last then
@@ -26,6 +28,7 @@ if last then
   for nth = 1, #last[2], 2 do before[last[2][nth]] = tonumber(last[2][nth + 1]) end
   -- What is there now and was not there before has arrived, and so has what has ended meanwhile.
   local grown = stock - (before.waiting or 0) - (before.running or 0) - (before.delayed or 0)
+  grown = grown - (tonumber(moved[1] or '') or 0) + (tonumber(moved[2] or '') or 0)
   arrived = grown + counted.done + counted.died + counted.cancelled - (before.owed or 0)
   -- Workers report ends a few seconds late. Such ends are in the next sample, and must not count as arrivals there.
   if arrived < 0 and not before.owed then owed = -arrived end

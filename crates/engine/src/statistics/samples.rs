@@ -7,7 +7,7 @@ use fred::types::Value;
 
 use crate::client::decode::{self, Entry, timestamp};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{Envelope, Lane, Timestamp};
 use crate::{Queue, QueueSnapshot, millis};
 
@@ -55,8 +55,8 @@ pub struct Sample {
     pub in_rooms: u64,
     /// How long the oldest waiting job had waited; `None` if none did.
     pub oldest_waiting: Option<Duration>,
-    /// Jobs that were accepted, replayed, or moved here from another queue: by how many the jobs became more, and those that
-    /// ended. Jobs that somebody deletes or moves away make it too small.
+    /// Jobs that were accepted or replayed: by how many the jobs became more, and those that ended. Jobs that were moved between
+    /// queues do not count. Jobs that somebody deletes make it too small.
     pub arrived: u64,
     /// Jobs that succeeded.
     pub done: u64,
@@ -104,10 +104,16 @@ impl Queue {
     #[doc(hidden)]
     pub async fn sample(&self, snapshot: &QueueSnapshot) -> Result<Timestamp, Error> {
         let in_rooms = snapshot.in_rooms + snapshot.in_unknown_rooms + snapshot.in_fair_rooms;
-        let figures = [snapshot.waiting(), snapshot.running(), snapshot.delayed, snapshot.dead, in_rooms];
-        let mut args = vec![Value::Integer(KEPT)];
-        args.extend(figures.map(|figure| Value::Integer(i64::try_from(figure).unwrap_or(i64::MAX))));
-        args.push(snapshot.oldest_waiting().map_or_else(|| "".into(), millis));
+        let figure = |figure: u64| i64::try_from(figure).unwrap_or(i64::MAX);
+        let args = Vec::from(args![SAMPLE;
+            most = KEPT,
+            waiting = figure(snapshot.waiting()),
+            running = figure(snapshot.running()),
+            delayed = figure(snapshot.delayed),
+            dead = figure(snapshot.dead),
+            in_rooms = figure(in_rooms),
+            oldest_ms = snapshot.oldest_waiting().map_or_else(|| "".into(), millis),
+        ]);
         let keys = vec![self.keys.samples.clone(), self.keys.counts.clone()];
         let answer = self.run(&SAMPLE, keys, args).await?;
         let now = answer.rest.first().and_then(decode::number).map(timestamp);

@@ -43,9 +43,10 @@ local function add(bucket, name, more)
   redis.call('HSET', bucket, name, cmsgpack.pack(sum))
 end
 for at = FIRST_TYPE, #ARGV, 2 do
-  local more = list_of(ARGV[at + 1])
-  add(ten_minutes, ARGV[at], more)
-  add(hour, ARGV[at], more)
+  local job_type, packed = unpack(ARGV, at, at + 1)
+  local more = list_of(packed)
+  add(ten_minutes, job_type, more)
+  add(hour, job_type, more)
 end
 -- A window may begin in the middle of a key's time, so each key is kept for longer than the longest window.
 redis.call('PEXPIRE', ten_minutes, 3 * HOUR_MS)

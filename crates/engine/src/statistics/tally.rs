@@ -6,7 +6,7 @@ use super::type_stats::{TypeFigures, Window};
 use crate::Queue;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::Timestamp;
 
 scripts! { TALLY "tally" }
@@ -78,13 +78,15 @@ impl Queue {
         let mut keys = vec![own.counts.clone()];
         keys.extend([own.type_stats(Window::TenMinutes, minutes), own.type_stats(Window::Hour, hour)]);
         keys.push(own.receipt(&report.call));
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let (nth_minutes, nth_hour) = (number(minutes), number(hour));
+        let mut args = Vec::from(args![TALLY; nth_minutes, nth_hour, most_types = MAX_TYPES as i64]);
         let Tally { done, failed, retried, died, cancelled } = report.tally;
-        let numbers = [minutes, hour, MAX_TYPES as u64, done, failed, retried, died, cancelled];
-        let mut args: Vec<Value> =
-            numbers.map(|number| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))).into();
+        let [done, failed, retried, died, cancelled] = [done, failed, retried, died, cancelled].map(number);
+        args.extend(args![TALLY; done, failed, retried, died, cancelled]);
         for figures in &report.types {
-            args.push(figures.field().into());
-            args.push(Value::Bytes(figures.packed().into()));
+            let packed = Value::Bytes(figures.packed().into());
+            args.extend(args![TALLY; job_type = figures.field(), packed]);
         }
         let answer = self.run_named(&TALLY, keys, args).await?;
         let now = answer.rest.first().and_then(decode::number).map(timestamp);

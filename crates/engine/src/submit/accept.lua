@@ -13,7 +13,6 @@ local FIRST_KEY, FIRST_JOB, VALUES, DUE_AT, TOKEN_AT = 9, 2, 9, 4, 7
 local given = receipt_of(receipt)
 if given then return given end
 local now, lanes = now_ms(), { high = high, normal = normal, low = low }
-local beside = string.gsub(delayed, 'delayed$', 'offloaded:')
 -- Nothing is written if one of these fails.
 local is_empty = redis.call('ZCARD', delayed) == 0
 redis.call('HEXISTS', packs, '')
@@ -42,7 +41,7 @@ while at <= #ARGV do
   local nth = #starts + 1
   if due == 'now' and not make_entry(count) then return refuse_fields(nth, count) end
   if token ~= '' then
-    large[nth] = beside .. token
+    large[nth] = offloaded_key(delayed, token)
     must_be_offloaded(large[nth])
   end
   local verdict, state = judge(KEYS[FIRST_KEY + nth - 1], id, due)
@@ -77,7 +76,7 @@ local function add(record, from)
     redis.call('ZADD', delayed, score % 1 == 0 and value or score, id)
     members[id], is_delayed = true, true
   end
-  if token ~= '' then keep_offloaded(beside .. token) end
+  if token ~= '' then keep_offloaded(offloaded_key(delayed, token)) end
   redis.call('HSET', record, 'state', accepted[id], 'life', life, 'type', job_type, 'lane', lane, 'created_ms', created,
     'keep_until_ms', ms_text(now + tonumber(window)), place, value)
 end

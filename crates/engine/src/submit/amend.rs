@@ -8,7 +8,7 @@ use fred::types::Value;
 use crate::Queue;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{Encoding, EntryId, Envelope, JobId, JobType, Lane, Life, Timestamp};
 use crate::submit::enqueue::{Due, drawn_call};
 
@@ -202,8 +202,9 @@ impl Queue {
         let (record, ledger) = (own.record(id), own.ledger(id));
         let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), record];
         keys.extend([own.wake.clone(), ledger, own.receipt(call)]);
-        let args = std::iter::once(id.to_string().into()).chain(change).collect();
-        let answer = self.run_named(&AMEND, keys, args).await?;
+        let [when, ms, read, wanted, was] = change;
+        let args = args![AMEND; id = id.to_string(), when, ms, read, wanted, was];
+        let answer = self.run_named(&AMEND, keys, args.into()).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {
             (0, _) => Ok(Ok(None)),
             (1, Some(due)) => Ok(Ok(Some(timestamp(due)))),

@@ -6,7 +6,7 @@ use fred::types::Value;
 
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{BatchId, Envelope, JobId, Lane, State, Timestamp};
 use crate::submit::offload::ScriptFields;
 use crate::{Queue, millis};
@@ -82,7 +82,8 @@ impl Queue {
         let stream = self.keys.stream(Lane::Normal).clone();
         let keys = vec![self.keys.batch(Some(batch)), stream, follow.offloaded.clone()];
         let packed = follow.envelope.pack(Lane::Normal);
-        let mut args = vec![Value::Bytes(packed.into()), millis(RETENTION)];
+        let (follow, keep_ms) = (Value::Bytes(packed.into()), millis(RETENTION));
+        let mut args = Vec::from(args![BATCH; follow, keep_ms]);
         args.extend(members.iter().map(|id| Value::from(id.to_string())));
         Ok(self.run(&BATCH, keys, args).await?.status == 1)
     }
@@ -111,7 +112,7 @@ impl Queue {
         let (mut page, mut waiting_for) = ("0".to_owned(), Vec::new());
         loop {
             let keys = vec![self.keys.batch(Some(batch))];
-            let answer = self.run(&BATCHED, keys, vec![page.into()]).await?;
+            let answer = self.run(&BATCHED, keys, args![BATCHED; cursor = page].into()).await?;
             if answer.status == 0 {
                 return Ok(None);
             }

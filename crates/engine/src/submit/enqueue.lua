@@ -18,8 +18,10 @@ local lanes = { high = high, normal = normal, low = low }
 local function each_run(visit)
   local at, refusal = FIRST_RUN, nil
   while at <= #ARGV and not refusal do
-    local jobs, values, first = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), at + HEAD
-    refusal, at = visit(ARGV[at], jobs, values, first), first + jobs * values
+    local lane, jobs, values = unpack(ARGV, at, at + HEAD - 1)
+    local first = at + HEAD
+    jobs, values = tonumber(jobs), tonumber(values)
+    refusal, at = visit(lane, jobs, values, first), first + jobs * values
   end
   return refusal
 end

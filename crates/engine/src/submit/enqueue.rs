@@ -11,7 +11,7 @@ use fred::types::{ClusterHash, CustomCommand, Key, Value};
 
 use crate::client::decode;
 use crate::client::error::{Class, Error};
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Envelope, JobId, Lane, Priority, Timestamp};
 use crate::{Answer, Queue, bytes};
 
@@ -181,15 +181,14 @@ impl Queue {
     /// Puts jobs with ids into the delayed set in one round trip. Resending them is safe for [`RESEND_WITHIN`].
     #[doc(hidden)]
     pub async fn schedule(&self, jobs: &[(JobId, NewJob)], limit: Option<u64>) -> Result<(), NotAccepted> {
-        let mut args = Vec::with_capacity(1 + 6 * jobs.len());
-        args.push(optional(limit));
+        let mut args: Vec<Value> = Vec::with_capacity(1 + 6 * jobs.len());
+        args.extend(args![SCHEDULE; most = optional(limit)]);
         for (id, job) in jobs {
             let (job, offloaded) = self.offload_new(job).await?;
             let due = if job.due == Due::Now { Due::In(Duration::ZERO) } else { job.due };
-            args.push(bytes(id.to_string().as_bytes()));
-            args.extend(due.args(job.priority));
-            args.extend(job.packed(id).args());
-            args.push(offloaded.into());
+            let ([when, ms], [head, tail]) = (due.args(job.priority), job.packed(id).args());
+            let id = bytes(id.to_string().as_bytes());
+            args.extend(args![SCHEDULE; id, when, ms, head, tail, token = offloaded]);
         }
         let keys = [&self.keys.delayed, &self.keys.delayed_fields, &self.keys.wake, &self.keys.control];
         let mut keys: Vec<Key> = keys.into_iter().cloned().collect();
@@ -268,7 +267,8 @@ fn large_one(jobs: &[NewJob]) -> Option<&NewJob> {
 /// The first arguments of `enqueue.lua`, for this many jobs.
 pub(crate) fn enqueue_head(limit: Option<u64>, jobs: usize, turn: Option<&Turn>) -> Vec<Value> {
     let known = optional(turn.map(|turn| turn.accepted.load(Ordering::Relaxed)));
-    vec![optional(limit), Value::Integer(jobs as i64), optional(turn.map(|turn| turn.nth)), known]
+    let (most, turn) = (optional(limit), optional(turn.map(|turn| turn.nth)));
+    args![ENQUEUE; most, more = jobs as i64, turn, known].into()
 }
 
 /// The arguments of `enqueue.lua`. Redis takes fewer of them if jobs that are alike share a head.
@@ -278,8 +278,8 @@ fn enqueue_args(jobs: &[NewJob], limit: Option<u64>, turn: Option<&Turn>) -> Vec
     args.reserve(jobs.iter().map(|job| 3 + 2 * job.fields.len()).sum());
     for run in runs {
         let values = 2 * run[0].fields.len();
-        args.push(run[0].lane.as_str().into());
-        args.extend([run.len(), values].map(|number| Value::Integer(number as i64)));
+        let (lane, jobs) = (run[0].lane.as_str(), run.len() as i64);
+        args.extend(args![ENQUEUE; lane, jobs, values = values as i64]);
         for (name, value) in run.iter().flat_map(|job| &job.fields) {
             args.extend([name, value].map(|text| Value::Bytes(text.clone())));
         }

@@ -9,13 +9,19 @@ local most = ARGV[1]
 local FIRST_JOB, PARTS = 2, 6
 local given = receipt_of(receipt)
 if given then return given end
-local beside, limit = string.gsub(delayed, 'delayed$', 'offloaded:'), depth_limit(control, most)
+local limit = depth_limit(control, most)
+-- Calls this for the key of the large fields of each job that has one.
+local function each_large(one)
+  for at = FIRST_JOB + PARTS - 1, #ARGV, PARTS do
+    if ARGV[at] ~= '' then one(offloaded_key(delayed, ARGV[at])) end
+  end
+end
 if limit then
   local more = 0
   for at = FIRST_JOB, #ARGV, PARTS do more = more + 1 - redis.call('HEXISTS', packs, ARGV[at]) end
   local full = more > 0 and overfull(limit, more, delayed, high, normal, low)
   if full then
-    for at = FIRST_JOB, #ARGV, PARTS do forget_offloaded(beside .. ARGV[at + PARTS - 1]) end
+    each_large(forget_offloaded)
     return full
   end
 end
@@ -23,12 +29,12 @@ end
 redis.call('ZCARD', delayed)
 local now, added, members = now_ms(), 0, {}
 local digits = string.format('%013.0f', now)
-for at = FIRST_JOB, #ARGV, PARTS do must_be_offloaded(beside .. ARGV[at + PARTS - 1]) end
+each_large(must_be_offloaded)
 for at = FIRST_JOB, #ARGV, PARTS do
   local id, when, ms, head, tail, token = unpack(ARGV, at, at + PARTS - 1)
   local due = when == 'in' and now + tonumber(ms) or tonumber(ms)
   if redis.call('HSETNX', packs, id, head .. digits .. tail) == 1 then
-    keep_offloaded(beside .. token)
+    if token ~= '' then keep_offloaded(offloaded_key(delayed, token)) end
     redis.call('ZADD', delayed, due, id)
     members[id] = true
     added = added + 1

@@ -35,7 +35,6 @@ local given = receipt_of(receipt)
 if given then return given end
 local now = now_ms()
 local lanes = { high = high, normal = normal, low = low }
-local beside = string.gsub(delayed, 'delayed$', 'offloaded:')
 -- The most batches, besides its own, that a job's end can report to.
 local MOST_BATCHES = 100
 local jobs, at = {}, FIRST_JOB
@@ -47,7 +46,8 @@ while at <= #ARGV do
   job.last = job.first + tonumber(job.count) - 1
   local fits = job.due ~= 'now' or make_entry(job.last - job.first + 1)
   if not fits then return refuse_fields(#jobs + 1, job.last - job.first + 1) end
-  must_be_offloaded(beside .. job.token)
+  job.large = offloaded_key(delayed, job.token)
+  must_be_offloaded(job.large)
   jobs[#jobs + 1] = job
   at = job.last + 1
 end
@@ -61,7 +61,7 @@ local function holds(job, state)
   return is_entitled(told[1], told[2], job.key, state)
 end
 -- The jobs that wait in rooms; see note_place.
-local in_rooms = string.gsub(delayed, 'delayed$', 'rooms:places')
+local in_rooms = room_places_key(delayed)
 -- The campaign that replayed a job, as its fields say, flat from this position on; nil if none did.
 local function campaign_of(fields, first)
   for field = first, #fields - 1, 2 do
@@ -81,13 +81,13 @@ local function found_in(job, stream, entry)
     if life and name == 'life' and value ~= life then return nil end
     if name == 'offloaded' then token = string.match(value, '^(%S+) ') end
   end
-  return { stream, entry, beside .. (token or ''), campaign_of(found[2], 1) }, pending_of(stream, entry) ~= nil
+  return { stream, entry, offloaded_key(delayed, token or ''), campaign_of(found[2], 1) }, pending_of(stream, entry) ~= nil
 end
 -- A place in a room by its name: a stream and an entry.
 local function spot_of(name)
   local spot = redis.pcall('HGET', in_rooms, name)
   local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%S+) (.+)$')
-  if parked then return string.gsub(delayed, 'delayed$', 'room:') .. room, parked end
+  if parked then return room_key(delayed, room), parked end
 end
 -- The same for the place where the holder is; nil if it is elsewhere.
 local function found_at(job)
@@ -194,7 +194,7 @@ if limit and overfull(limit, #jobs, delayed, high, normal, low) then
   end
   local full = more > 0 and overfull(limit, more, delayed, high, normal, low)
   if full then
-    for _, job in ipairs(jobs) do forget_offloaded(beside .. job.token) end
+    for _, job in ipairs(jobs) do forget_offloaded(job.large) end
     return full
   end
 end
@@ -224,7 +224,7 @@ local function add(job)
     fields = { 'due_ms', math.floor(score_of(job)) }
     nudge(delayed, wake, { [job.id] = true })
   end
-  keep_offloaded(beside .. job.token)
+  keep_offloaded(job.large)
   if job.member == '1' then add_pair(fields, 'batch', job.batch) end
   if job.key ~= '' then
     add_pair(fields, 'unique', job.key)
@@ -254,9 +254,8 @@ local function take_out(job, place)
   end
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id)
   expire(job.held, now, REPLACED_KEPT_MS, job.ledger, facts_of(job.held))
-  -- The list lies beside the delayed set.
-  leave_word(string.gsub(delayed, 'delayed$', 'endings'), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
-  if campaign then count_end(string.gsub(delayed, 'delayed$', 'campaign:') .. campaign, life, 'cancelled') end
+  leave_word(endings_key(delayed), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
+  if campaign then count_end(campaign_key(delayed, campaign), life, 'cancelled') end
 end
 -- The holder keeps its identity, its priority and its history; only its payload and time change.
 local function put_off(job, member)
@@ -320,9 +319,9 @@ local function stands_alone(job)
   redis.call('HSET', job.batch, 'w:' .. other, others - 1)
   redis.call('HSET', job.batch, 'm:' .. job.id, 1)
 end
--- True if a job that counts for a member may still succeed. Its record lies beside the delayed set.
+-- True if a job that counts for a member may still succeed.
 local function may_succeed(id)
-  local state = redis.pcall('HGET', string.gsub(delayed, 'delayed$', 'job:') .. id, 'state')
+  local state = redis.pcall('HGET', record_key(delayed, id), 'state')
   return type(state) == 'string' and state ~= 'cancelled'
 end
 -- Handles a member for which another job exists: it completes with that job, or is left out. False if it is left out.
@@ -407,6 +406,6 @@ for _, job in ipairs(jobs) do
 end
 if changed then keep_receipt(receipt, answer) end
 for _, job in ipairs(jobs) do
-  if not job.is_added and not job.is_open then forget_offloaded(beside .. job.token) end
+  if not job.is_added and not job.is_open then forget_offloaded(job.large) end
 end
 return answer

@@ -8,7 +8,7 @@ use fred::types::{Key, Value};
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
 use crate::client::keys::Keys;
-use crate::client::script::scripts;
+use crate::client::script::{args, scripts};
 use crate::inspect::seek::EntrySearch;
 use crate::job::{BatchId, JobId, Lane, State, Timestamp, UniqueKey};
 use crate::submit::enqueue::{Due, NewJob, NotAccepted, call, optional};
@@ -121,19 +121,18 @@ impl Queue {
         keys.extend([own.delayed_fields.clone(), own.wake.clone()]);
         keys.extend(own.streams().clone());
         keys.push(own.receipt(&call(jobs.iter().map(|job| (job.job.life, &job.holder)))));
-        let mut args = vec![optional(limit)];
+        let mut args = Vec::from(args![ACCEPT, SUBMIT; most = optional(limit)]);
         for job in jobs {
             keys.push(own.record(&job.id));
             if !is_plain {
                 keys.extend(job.other_keys(own));
             }
             let (light, offloaded) = self.offload_new(&job.job).await?;
-            job.write_head(&mut args);
-            if !is_plain {
-                args.push(if job.batch.is_some() { "1" } else { "" }.into());
-                job.write_lock(&mut args);
+            if is_plain {
+                args.extend(job.accept_args(offloaded.into(), &light));
+            } else {
+                args.extend(job.submit_args(offloaded.into(), &light));
             }
-            args.push(offloaded.into());
             job.write_fields(&light, &mut args);
         }
         let answer = NotAccepted::check(script.name, self.run(script, keys, args).await?)?;
@@ -210,60 +209,74 @@ impl JobWithId {
         [lock, own.record(held), own.ledger(held), own.batch(self.batch.as_ref())]
     }
 
-    /// Writes what every job has.
-    fn write_head(&self, args: &mut Vec<Value>) {
+    /// What `accept.lua` takes about this job before its fields. `job` is this job without its large fields.
+    fn accept_args(&self, token: Value, job: &NewJob) -> [Value; 9] {
         let job_type =
             self.job.fields.iter().find(|(name, _)| name == "type").map(|(_, value)| value.clone());
-        args.extend([text(&self.id), self.job.life_text().into(), self.job.lane.as_str().into()]);
-        args.push(Value::Bytes(job_type.unwrap_or_default()));
-        args.extend(self.job.due.args(self.job.priority));
-        args.push(millis(self.window));
+        let [due, ms] = self.job.due.args(self.job.priority);
+        args![ACCEPT;
+            id = text(&self.id),
+            life = self.job.life_text(),
+            lane = self.job.lane.as_str(),
+            job_type = Value::Bytes(job_type.unwrap_or_default()),
+            due,
+            ms,
+            window = millis(self.window),
+            token,
+            count = if self.job.due == Due::Now { 4 + 2 * job.fields.len() as i64 } else { 2 },
+        ]
+    }
+
+    /// What `submit.lua` takes about this job before its fields.
+    fn submit_args(&self, token: Value, job: &NewJob) -> [Value; 20] {
+        let [id, life, lane, job_type, due, ms, window, token, count] = self.accept_args(token, job);
+        let [key, scope, lock_ms, mode] = self.lock_args();
+        let [holder, holder_lane, holder_entry, sought, read, wanted] = self.holder_args();
+        args![SUBMIT;
+            id, life, lane, type = job_type, due, ms, window,
+            member = if self.batch.is_some() { "1" } else { "" },
+            key, scope, lock_ms, mode, holder, holder_lane, holder_entry, sought, read, wanted, token, count,
+        ]
     }
 
     /// Writes the fields of `job`, which is this job without its large fields.
     fn write_fields(&self, job: &NewJob, args: &mut Vec<Value>) {
         if self.job.due != Due::Now {
-            args.push(Value::Integer(2));
             args.extend(job.packed(&self.id).args());
             return;
         }
-        args.push(Value::Integer(4 + 2 * job.fields.len() as i64));
         args.extend([Value::from_static_str("life"), self.job.life_text().into()]);
         args.extend([Value::from_static_str("id"), text(&self.id)]);
         let fields = job.fields.iter();
         args.extend(fields.flat_map(|(name, value)| [name, value]).map(|part| Value::Bytes(part.clone())));
     }
 
-    fn write_lock(&self, args: &mut Vec<Value>) {
-        let empty = || Value::from_static_str("");
+    /// The unique key, how long it is locked, and what happens if it is.
+    fn lock_args(&self) -> [Value; 4] {
         let Some(Unique { key, scope, mode }) = &self.unique else {
-            args.extend([empty(), empty(), Value::Integer(0), empty(), empty()]);
-            args.extend([empty(), empty(), empty(), empty(), empty()]);
-            return;
+            return ["".into(), "".into(), Value::Integer(0), "".into()];
         };
         let window = if let UniqueScope::Window(window) = scope { *window } else { Duration::ZERO };
-        args.extend([
-            bytes(key.as_str().as_bytes()),
-            scope.word().into(),
-            millis(window),
-            mode.word().into(),
-        ]);
-        let Some(holder) = &self.holder else {
-            args.extend([empty(), empty(), empty()]);
-            args.extend([empty(), empty(), empty()]);
-            return;
+        [bytes(key.as_str().as_bytes()), scope.word().into(), millis(window), mode.word().into()]
+    }
+
+    /// The holder of the lock, where a search found it, and its packed fields before and after a debounce.
+    fn holder_args(&self) -> [Value; 6] {
+        let empty = || Value::from_static_str("");
+        let Some(holder) = self.holder.as_ref().filter(|_| self.unique.is_some()) else {
+            return std::array::from_fn(|_| empty());
         };
-        args.push(text(&holder.id));
-        args.extend(match holder.search {
+        let [lane, entry, sought] = match holder.search {
             Some(EntrySearch::At(lane, entry)) => [lane.as_str().into(), entry.to_string().into(), empty()],
             Some(EntrySearch::Gone) => [empty(), empty(), "gone".into()],
             Some(EntrySearch::Lost) => [empty(), empty(), "lost".into()],
             None => [empty(), empty(), empty()],
-        });
-        match &holder.edit {
-            Some(edit) => args.extend(edit.clone().map(Value::Bytes)),
-            None => args.extend([empty(), empty()]),
-        }
+        };
+        let [read, wanted] = match &holder.edit {
+            Some(edit) => edit.clone().map(Value::Bytes),
+            None => [empty(), empty()],
+        };
+        [text(&holder.id), lane, entry, sought, read, wanted]
     }
 }
 

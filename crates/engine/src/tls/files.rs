@@ -40,13 +40,9 @@ pub struct Files {
 
 impl Files {
     setters! {
-        /// Sets the certificates of the authorities to trust; without them, those that the system trusts.
         ca_file: impl Into<PathBuf> => Some(ca_file.into());
-        /// Sets this client's certificate, followed by those between it and its authority. Needs `key_file`.
         cert_file: impl Into<PathBuf> => Some(cert_file.into());
-        /// Sets the private key of `cert_file`, without a passphrase.
         key_file: impl Into<PathBuf> => Some(key_file.into());
-        /// Sets the name that servers' certificates must be for, and that is requested (SNI).
         server_name: impl Into<String> => Some(server_name.into());
     }
 

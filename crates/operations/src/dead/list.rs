@@ -51,7 +51,8 @@ pub async fn list(
     let most = usize::try_from(input.limit).unwrap_or(usize::MAX);
     let search = LetterSearch::new(&input.filter, snapshot.now).newest_first(!input.oldest_first);
     let (search, mut items) = (search.after(input.after).most(most), Vec::new());
-    let (mut next, mut undecided) = look(queue, search, stop, |letter| items.push(Letter::of(letter))).await?;
+    let (mut next, mut undecided) =
+        look(queue, search, stop, |letter| items.push(Letter::of(letter))).await?;
     let interrupted = next.is_some() && items.len() < most;
     if next.is_some() && !interrupted {
         // There is another page only if another letter matches. What cannot be read before that letter belongs to its page.

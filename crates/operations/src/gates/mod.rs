@@ -3,9 +3,8 @@
 mod limits;
 mod list;
 mod pauses;
-mod standing;
 
 pub use limits::{BreakerText, GateChanged, clear_limits, limits_in_effect, set_limits, shown_limits};
 pub use list::{Gate, list};
 pub use pauses::{Pause, Paused, pause, resume, value_gate};
-pub use standing::Standing;
+pub use streamfleet_engine::admin::GateStanding as Standing;

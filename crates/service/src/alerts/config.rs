@@ -1,16 +1,15 @@
 //! The rules for incidents, and where messages about them go. Secrets never leave [`SecretString`]s, and nothing here shows one.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::job::incident::IncidentKind;
-use crate::job::number::number;
-use crate::job::{SinkName, duration, format_duration};
+use crate::job::number::fraction;
+use crate::job::{SinkName, bounds, duration};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -42,53 +41,53 @@ const SECRET_BYTES: u64 = 16 * 1024;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Config {
-    /// How often queues and servers are checked.
+    /// How often queues and servers are checked; 100 ms to 1 h, by default every 15 s.
     #[serde(with = "duration")]
     pub every: Duration,
     /// The address of the console, for links in messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub console_url: Option<String>,
-    /// What the title of each message names besides the namespace, such as `staging`.
+    /// What the title of each message names besides the namespace, such as `staging`; at most 40 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// The language of messages.
+    /// The language of messages; by default, English.
     pub language: Language,
-    /// Whether messages have the errors of jobs.
+    /// Whether messages have the errors of jobs, which may have anything in them; by default, they do.
     pub errors: bool,
-    /// When the first reminder of an open incident is sent. The pause doubles with each reminder.
+    /// When the first reminder of an open incident is sent; 1 s to 7 d, by default after 1 h. The pause doubles with each reminder.
     #[serde(with = "duration")]
     pub remind_after: Duration,
-    /// The longest pause between two reminders.
+    /// The longest pause between two reminders; 1 s to 30 d, by default 24 h.
     #[serde(with = "duration")]
     pub remind_most: Duration,
-    /// For how long nothing must be wrong before an incident is resolved.
+    /// For how long nothing must be wrong before an incident is resolved; at most 1 d, by default 2 min.
     #[serde(with = "duration")]
     pub resolve_after: Duration,
-    /// For how long no job must have died of a cause before its incident is resolved. A cause that is older is not new.
+    /// For how long no job must have died of a cause before its incident is resolved, if a person has acknowledged it; 1 s to 7 d, by
+    /// default 15 min. A cause that is older is not new.
     #[serde(with = "duration")]
     pub quiet_after: Duration,
-    /// How many jobs may die per minute, of causes that have no incident of their own …
-    #[serde(deserialize_with = "rate")]
+    /// How many jobs may die per minute, by default 10, of causes that have no incident of their own …
+    #[serde(deserialize_with = "fraction")]
     pub dead_per_minute: f64,
-    /// … on average over this time.
+    /// … on average over this time; 1 s to 1 d, by default 10 min.
     #[serde(with = "duration")]
     pub dead_window: Duration,
-    /// For how long jobs may wait while no worker is live.
+    /// For how long jobs may wait while no worker is live; at most 1 d, by default 1 min.
     #[serde(with = "duration")]
     pub no_worker_for: Duration,
-    /// For how long jobs may wait while no live worker knows their type.
+    /// For how long jobs may wait while no live worker knows their type; at most 1 d, by default 1 min.
     #[serde(with = "duration")]
     pub unserved_for: Duration,
-    /// For how long a queue may be paused.
+    /// For how long a queue may be paused; at most 365 d, by default 1 h.
     #[serde(with = "duration")]
     pub paused_for: Duration,
-    /// The share of its memory that Redis may use.
-    #[serde(deserialize_with = "rate")]
+    /// The share of its memory that Redis may use; above 0, at most 1, by default 0.9.
+    #[serde(deserialize_with = "fraction")]
     pub redis_memory: f64,
     /// Kinds of incidents that never open.
     pub off: Vec<IncidentKind>,
-    /// Where messages go. Without sinks, incidents are only listed.
-    #[serde(with = "sinks")]
+    /// Where messages go; at most 16 sinks. Without sinks, incidents are only listed.
     pub sinks: BTreeMap<SinkName, SinkConfig>,
 }
 
@@ -118,39 +117,22 @@ impl Default for Config {
 
 impl Config {
     setters! {
-        /// Sets how often queues and servers are checked: 100 ms to 1 h, by default every 15 s.
         every: Duration;
-        /// Sets the address of the console, for links in messages.
         console_url: impl Into<String> => Some(console_url.into());
-        /// Sets what the title of each message names besides the namespace: at most 40 characters.
         environment: impl Into<String> => Some(environment.into());
-        /// Sets the language of messages: by default, English.
         language: Language;
-        /// Sets whether messages have the errors of jobs, which may have anything in them: by default, they do.
         errors: bool;
-        /// Sets when the first reminder is sent: 1 s to 7 d, by default after 1 h.
         remind_after: Duration;
-        /// Sets the longest pause between two reminders: 1 s to 30 d, by default 24 h.
         remind_most: Duration;
-        /// Sets for how long nothing must be wrong before an incident is resolved: at most 1 d, by default 2 min.
         resolve_after: Duration;
-        /// Sets for how long no job must have died of a cause: 1 s to 7 d, by default 15 min.
         quiet_after: Duration;
-        /// Sets how many jobs may die per minute of causes that are not new: by default 10.
         dead_per_minute: f64;
-        /// Sets the time over which deaths are averaged: 1 s to 1 d, by default 10 min.
         dead_window: Duration;
-        /// Sets for how long jobs may wait while no worker is live: at most 1 d, by default 1 min.
         no_worker_for: Duration;
-        /// Sets for how long jobs may wait while no live worker knows their type: at most 1 d, by default 1 min.
         unserved_for: Duration;
-        /// Sets for how long a queue may be paused: at most 365 d, by default 1 h.
         paused_for: Duration;
-        /// Sets the share of its memory that Redis may use: by default 0.9.
         redis_memory: f64;
-        /// Sets which kinds of incidents never open.
         off: impl IntoIterator<Item = IncidentKind> => off.into_iter().collect();
-        /// Sets where messages go: at most 16 sinks.
         sinks: impl IntoIterator<Item = (SinkName, SinkConfig)> => sinks.into_iter().collect();
     }
 
@@ -168,8 +150,8 @@ impl Config {
             ("unserved_for", self.unserved_for, Duration::ZERO..=DAY),
             ("paused_for", self.paused_for, Duration::ZERO..=365 * DAY),
         ];
-        let mut wrong: Vec<String> =
-            times.into_iter().filter_map(|(key, time, range)| within(key, time, &range)).collect();
+        let times = times.into_iter().filter_map(|(key, time, range)| bounds::time(key, time, &range));
+        let mut wrong: Vec<String> = times.map(|wrong| wrong.to_string()).collect();
         if !(self.dead_per_minute > 0.0 && self.dead_per_minute.is_finite()) {
             wrong.push("dead_per_minute: must be more than 0".to_owned());
         }
@@ -199,12 +181,6 @@ impl Config {
         }
         wrong
     }
-}
-
-fn within(key: &str, time: Duration, range: &RangeInclusive<Duration>) -> Option<String> {
-    let (least, most) = (format_duration(*range.start()), format_duration(*range.end()));
-    let reason = || format!("{key}: is {}, but must be between {least} and {most}", format_duration(time));
-    (!range.contains(&time)).then(reason)
 }
 
 fn is_console(url: &str) -> bool {
@@ -304,7 +280,7 @@ pub struct SinkConfig {
     /// The mail server: a host, or a host and a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// How the connection to the mail server is protected.
+    /// How the connection to the mail server is protected; by default, by `STARTTLS`.
     #[serde(default)]
     pub tls: SmtpTls,
     /// A file with the authorities that the mail server's certificate must come from, in PEM format, beside the system's.
@@ -316,7 +292,7 @@ pub struct SinkConfig {
     /// The sender of mails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The recipients of mails.
+    /// The recipients of mails; 1 to 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
 }
@@ -340,25 +316,15 @@ impl SinkConfig {
     }
 
     setters! {
-        /// Sets the address that messages are posted to.
         url: impl Into<SecretString> => Some(url.into());
-        /// Sets a file with that address, which takes precedence.
         url_file: impl Into<PathBuf> => Some(url_file.into());
-        /// Sets the secret that signs messages; for mail, the password.
         secret: impl Into<SecretString> => Some(secret.into());
-        /// Sets a file with the secret, which takes precedence.
         secret_file: impl Into<PathBuf> => Some(secret_file.into());
-        /// Sets the mail server: a host, or a host and a port.
         server: impl Into<String> => Some(server.into());
-        /// Sets how the connection to the mail server is protected; by default, by `STARTTLS`.
         tls: SmtpTls;
-        /// Sets a file with more authorities that the mail server's certificate may come from.
         ca_file: impl Into<PathBuf> => Some(ca_file.into());
-        /// Sets the user at the mail server.
         user: impl Into<String> => Some(user.into());
-        /// Sets the sender of mails.
         from: impl Into<String> => Some(from.into());
-        /// Sets the recipients of mails: 1 to 50.
         to: impl IntoIterator<Item = impl Into<String>> => to.into_iter().map(Into::into).collect();
     }
 
@@ -465,31 +431,6 @@ fn read(
 
 fn masked<S: Serializer>(_: &Option<SecretString>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str("***")
-}
-
-fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    number(from, "a number")
-}
-
-/// The sinks by their names.
-mod sinks {
-    use super::*;
-    use serde::de::Error as _;
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<BTreeMap<SinkName, SinkConfig>, D::Error> {
-        let sinks = BTreeMap::<String, SinkConfig>::deserialize(from)?;
-        let named = |(name, sink): (String, SinkConfig)| Ok((name.parse().map_err(D::Error::custom)?, sink));
-        sinks.into_iter().map(named).collect()
-    }
-
-    pub(super) fn serialize<S: Serializer>(
-        sinks: &BTreeMap<SinkName, SinkConfig>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_map(sinks.iter().map(|(name, sink)| (name.as_str(), sink)))
-    }
 }
 
 #[cfg(test)]

@@ -5,62 +5,22 @@ use std::collections::BTreeMap;
 use super::Effective;
 use super::pools::Pools;
 use super::problem::{Invalid, Problem, with_cause};
-use super::sections::{
-    Config, CronSection, DeadSection, EventsSection, QueueSection, TypeSection, WorkerSection,
-};
+use super::sections::{Config, CronSection, TypeSection};
 use super::steps::StepSection;
 use crate::cron::{self, Entry, Schedule};
 use crate::job::{CronName, Encoding, JobType, Policy, StepName};
 use streamfleet::handlers::{self, Exec, Noop};
-use streamfleet::worker::{self, Steps};
-use streamfleet::{Builder, Fleet, FleetConfig, hooks};
+use streamfleet::{Builder, Fleet, FleetConfig, Steps};
 
 impl Config {
     /// Returns the part of the configuration that a fleet needs.
     pub fn fleet_config(&self) -> FleetConfig {
-        let queue = |(name, section): (&_, &QueueSection)| {
-            let QueueSection { concurrency, tracking, retention, max_depth, .. } = *section;
-            let QueueSection { dead_retention, dead_max, .. } = *section;
-            let limits = section.limits.limits();
-            let keys = section.keys.iter().map(|(key, limits)| (key.gate().clone(), limits.limits()));
-            let queue = worker::QueueConfig::default()
-                .concurrency(concurrency)
-                .tracking(tracking)
-                .retention(retention)
-                .max_depth(max_depth)
-                .dead_retention(dead_retention)
-                .dead_max(dead_max)
-                .limits(limits)
-                .key_limits(keys)
-                // What is wrong was reported before, and shares nothing.
-                .fair(section.fair().unwrap_or_default());
-            (Clone::clone(name), queue)
-        };
-        let WorkerSection { lease, drain_timeout, prefetch, retention, unroutable_after, .. } = self.worker;
-        let WorkerSection { max_jobs, max_lifetime, max_rss, .. } = self.worker;
-        let recycle =
-            worker::Recycle::default().max_jobs(max_jobs).max_lifetime(max_lifetime).max_rss(max_rss);
-        let type_limits = self.types.iter().map(|(name, section)| (name.clone(), section.limits.limits()));
-        let worker = worker::Config::default()
-            .lease(lease)
-            .drain_timeout(drain_timeout)
-            .prefetch(prefetch)
-            .retention(retention)
-            .unroutable_after(unroutable_after)
-            .recycle(recycle)
-            .archive(self.dead.archive())
-            .type_limits(type_limits)
-            .queues(self.queues.iter().map(queue));
-        let EventsSection { publish, max_length, queue_length_every } = self.events;
-        let events = hooks::Config::default()
-            .publish(publish)
-            .max_length(max_length)
-            .queue_length_every(queue_length_every);
-        FleetConfig::default().redis(self.redis.clone()).worker(worker).events(events)
+        let queues = self.queues.iter().map(|(name, section)| (name.clone(), section.served.clone()));
+        let type_limits = self.types.iter().map(|(name, section)| (name.clone(), section.limits));
+        let worker = self.worker.clone().archive(self.dead.clone()).type_limits(type_limits).queues(queues);
+        FleetConfig::default().redis(self.redis.clone()).worker(worker).events(self.events.clone())
     }
-}
 
-impl Config {
     /// Returns the types whose handlers run programs.
     pub fn programs(&self) -> Vec<JobType> {
         let runs = |section: &TypeSection| {
@@ -68,14 +28,6 @@ impl Config {
         };
         let programs = self.types.iter().filter(|(_, section)| runs(section));
         programs.map(|(name, _)| name.clone()).collect()
-    }
-}
-
-impl DeadSection {
-    /// Returns where dead letters are archived; `None` if they are not.
-    fn archive(&self) -> Option<worker::DeadArchive> {
-        let archive = worker::DeadArchive::new(self.archive.clone()?);
-        Some(archive.rotate_size(self.rotate_size).rotate_after(self.rotate_after))
     }
 }
 
@@ -163,7 +115,7 @@ fn register(
     name: &JobType,
     section: &TypeSection,
 ) -> Result<(), String> {
-    let (name, policy) = (name.clone(), section.policy());
+    let (name, policy) = (name.clone(), section.policy.clone());
     if let Some(sections) = &section.steps {
         let steps = build_steps(builder, pools, (&name, &policy), sections)?;
         builder.register_steps(name, policy, steps);
@@ -213,7 +165,7 @@ fn build_steps(
                 steps.step(step, kind, handlers::Http::open(config).map_err(failed)?)
             }
         };
-        steps = steps.after(step, &section.after).limits(step, section.limits());
+        steps = steps.after(step, &section.after).limits(step, section.limits.clone());
     }
     steps.build().map_err(|error| error.to_string())
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::values;
-use crate::job::{duration, format_duration};
+use crate::job::number::count;
+use crate::job::{OutOfBounds, bounds, duration};
 
 const SESSION_LIFETIME: RangeInclusive<Duration> =
     Duration::from_secs(60)..=Duration::from_secs(30 * 24 * 3600);
@@ -37,7 +37,7 @@ pub struct ConsoleSection {
     #[serde(with = "duration")]
     pub session_lifetime: Duration,
     /// How many requests a second a person or a token may send.
-    #[serde(deserialize_with = "values::count")]
+    #[serde(deserialize_with = "count")]
     pub requests_per_second: u32,
     /// The names of payload fields and headers whose values nobody sees, such as `password`.
     pub mask: Vec<String>,
@@ -137,25 +137,19 @@ impl From<Network> for String {
     }
 }
 
-/// Returns the keys that are wrong, and what is wrong with each.
-pub(super) fn check(section: &ConsoleSection) -> impl Iterator<Item = (&'static str, String)> + use<> {
-    let mut wrong = Vec::new();
-    if !SESSION_LIFETIME.contains(&section.session_lifetime) {
-        let (least, most) = (SESSION_LIFETIME.start(), SESSION_LIFETIME.end());
-        let bounds = format!("{} and {}", format_duration(*least), format_duration(*most));
-        let is = format_duration(section.session_lifetime);
-        wrong.push(("session_lifetime", format!("is {is}, but must be between {bounds}")));
-    }
-    if !REQUESTS.contains(&section.requests_per_second) {
-        let (is, most) = (section.requests_per_second, REQUESTS.end());
-        wrong.push(("requests_per_second", format!("is {is}, but must be between 1 and {most}")));
-    }
-    let has_name = section.proxy.user_header.is_some();
-    if has_name && (section.proxy.from.is_empty() || section.proxy.roles.is_empty()) {
+impl ConsoleSection {
+    /// Returns everything that is out of its bounds.
+    pub(super) fn check(&self) -> Vec<OutOfBounds> {
+        let ProxySection { from, user_header, roles, .. } = &self.proxy;
+        let is_open = user_header.is_some() && (from.is_empty() || roles.is_empty());
         let why = "names a header, but not whom to trust with it: set both `from` and `roles`";
-        wrong.push(("proxy", why.to_owned()));
+        let problems = [
+            bounds::time("session_lifetime", self.session_lifetime, &SESSION_LIFETIME),
+            bounds::number("requests_per_second", self.requests_per_second, &REQUESTS),
+            is_open.then(|| OutOfBounds::new("proxy", why)),
+        ];
+        problems.into_iter().flatten().collect()
     }
-    wrong.into_iter()
 }
 
 #[cfg(test)]

@@ -1,25 +1,18 @@
 //! The rules of a type by the class of an error: `[types."mail.send".errors]`.
 
 use super::sections::TypeSection;
-use crate::job::JobType;
+use crate::job::OutOfBounds;
 use streamfleet::handlers;
 
-/// Returns what is wrong with the rules of a type: keys, and reasons.
-pub(super) fn check(name: &JobType, section: &TypeSection) -> Vec<(Vec<String>, String)> {
-    let at = ["types".to_owned(), name.to_string(), "errors".to_owned()];
-    let below = |class: String| at.iter().cloned().chain([class]).collect::<Vec<_>>();
-    let wrong = section.errors.validate().into_iter();
-    let mut wrong: Vec<_> = wrong.map(|(class, reason)| (below(class), reason)).collect();
+/// Returns why the rules of a type are never asked, if that is so.
+pub(super) fn useless(section: &TypeSection) -> Option<OutOfBounds> {
     let mut handlers = section.handlers().peekable();
-    let is_useless = !section.errors.is_empty()
+    let is_useless = !section.policy.errors.is_empty()
         && handlers.peek().is_some()
         && !handlers.any(|(_, handler)| matches!(handler, handlers::Config::Pool(_)));
-    if is_useless {
-        let reason = "has no effect, because only the programs of a pool report the classes of errors; \
-                      exec and http have rules by exit code, status and text";
-        wrong.push((at.to_vec(), reason.to_owned()));
-    }
-    wrong
+    let reason = "has no effect, because only the programs of a pool report the classes of errors; \
+                  exec and http have rules by exit code, status and text";
+    is_useless.then(|| OutOfBounds::new("errors", reason))
 }
 
 #[cfg(test)]
@@ -47,7 +40,7 @@ mod tests {
     fn classes_are_read_as_they_are_written() {
         let rules = "[types.a.errors]\nValueError = \"fatal\"\n'App\\Gone' = \"drop\"\n\"a.b.*\" = { retry_after = \"30s\" }\n";
         let read = read(&[&format!("{POOL}{rules}")]).unwrap();
-        let errors = read.config.types["a"].policy().errors;
+        let errors = &read.config.types["a"].policy.errors;
         assert_eq!(errors.decide(&["App\\Gone"]), Some(("App\\Gone", RuleAction::Drop)));
         let pause = RuleAction::RetryAfter(std::time::Duration::from_secs(30));
         assert_eq!(errors.decide(&["a.b.C", "ValueError"]), Some(("a.b.*", pause)));
@@ -63,7 +56,7 @@ mod tests {
         let read = read(&[&first, second]).unwrap();
         let snooze = RuleAction::Snooze(std::time::Duration::from_secs(60));
         let of_type = ErrorRules::new([("A", snooze), ("B", RuleAction::Drop)]);
-        assert_eq!(read.config.types["a"].errors, of_type);
+        assert_eq!(read.config.types["a"].policy.errors, of_type);
         assert_eq!(read.config.pools["php"].errors, ErrorRules::new([("A", snooze)]));
     }
 

@@ -1,7 +1,7 @@
 //! The configuration: files, then the environment, then flags. This is the only module that reads the environment.
 //!
 //! [`Sources`] are merged into one `tree` whose values remember their sources (`source`). The tree is read into a
-//! [`Config`] (`read`, `sections`, `values`) and its bounds are checked (`check`). All problems are reported together,
+//! [`Config`] (`read`, `sections`, `joined`) and its bounds are checked (`check`). All problems are reported together,
 //! each with its key and source ([`Problem`]). The result is [`Effective`]: it can be printed (`show`) and turned into
 //! a fleet's process (`assemble`).
 
@@ -10,8 +10,7 @@ mod assemble;
 mod check;
 mod console;
 mod errors;
-mod limits;
-mod objectives;
+mod joined;
 mod pools;
 mod problem;
 mod programs;
@@ -22,13 +21,10 @@ mod show;
 mod source;
 mod steps;
 mod tree;
-mod values;
 
 pub use console::{ConsoleSection, Network, ProxySection};
-pub use limits::{BreakerSection, KeyName, LimitsSection};
-pub use objectives::ObjectivesSection;
 pub use problem::{Invalid, Problem, nearest};
-pub use sections::{Config, CronSection, QueueSection, TypeAlert, TypeSection, WorkerSection};
+pub use sections::{Config, CronSection, QueueSection, TypeAlert, TypeSection};
 pub use source::{DEFAULT_FILE, Flags, PREFIX, Sources};
 pub use steps::StepSection;
 

@@ -94,7 +94,7 @@ impl Pools {
                 }
             };
             // The programs have to serve the type; the handler itself is made when the fleet is.
-            drop(pool.serving(handler.job_type, &handler.section.policy()));
+            drop(pool.serving(handler.job_type, &handler.section.policy));
             pools.by_name.insert(name, (path, pool));
         }
         (pools, problems)

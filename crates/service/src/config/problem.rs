@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::Effective;
-use super::tree::{Node, dotted};
+use super::tree::Node;
+use crate::job::bounds::dotted;
 use crate::job::nearest;
 
 /// One problem.
@@ -93,6 +94,9 @@ impl fmt::Display for Invalid {
     }
 }
 
+/// Names that are not like the known ones that they mean.
+const OTHER_NAMES: [(&str, &str); 1] = [("lark", "feishu")];
+
 /// Rewrites serde's message in the terms of a configuration file, and suggests the nearest known key.
 pub(super) fn reworded(reason: &str) -> String {
     let what = match () {
@@ -117,7 +121,8 @@ pub(super) fn reworded(reason: &str) -> String {
     let mut quoted = reason.split('`').skip(1).step_by(2);
     let given = quoted.next().unwrap_or_default();
     let known: Vec<&str> = quoted.collect();
-    match nearest(given, known.iter().copied()) {
+    let other_name = OTHER_NAMES.into_iter().find(|(name, meant)| *name == given && known.contains(meant));
+    match other_name.map(|(_, meant)| meant).or_else(|| nearest(given, known.iter().copied())) {
         Some(near) => format!("unknown {what}; did you mean {near:?}?"),
         None if known.is_empty() => format!("unknown {what}"),
         None => format!("unknown {what}; expected one of: {}", known.join(", ")),
@@ -146,6 +151,8 @@ mod tests {
         assert_eq!(reworded(reason), "unknown key; did you mean \"lease\"?");
         let reason = "unknown field `zzzzzz`, expected `a` or `b`";
         assert_eq!(reworded(reason), "unknown key; expected one of: a, b");
+        let reason = "unknown variant `lark`, expected one of `dingtalk`, `feishu`, `slack`";
+        assert_eq!(reworded(reason), "unknown value; did you mean \"feishu\"?");
         assert_eq!(reworded("invalid type: map, expected struct WorkerSection"), "must be a table");
     }
 }

@@ -118,4 +118,14 @@ mod tests {
         assert_eq!((&closed.user, &closed.group), (&None, &None));
         assert!(effective.sets(&["pools", "closed", "pass_env"]) && !effective.sets(&["telemetry", "log"]));
     }
+    #[test]
+    fn names_of_variables_keep_their_case_in_a_configuration_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.toml");
+        let toml = "[types.a]\nhandler.exec = { command = [\"true\"], env = { API_Base = \"x\" } }\n";
+        fs::write(&file, toml).unwrap();
+        let types = Sources::default().files([file]).read().unwrap().config.types;
+        let Some(streamfleet::handlers::Config::Exec(exec)) = &types["a"].handler else { panic!("not exec") };
+        assert_eq!(exec.env.keys().collect::<Vec<_>>(), ["API_Base"]);
+    }
 }

@@ -9,6 +9,7 @@ use super::sections::Config;
 use super::source::Sources;
 use super::tree::{Kind, Node};
 use super::{Effective, alert, check};
+use crate::job::OutOfBounds;
 
 impl Sources {
     /// Reads, merges and checks all sources.
@@ -20,7 +21,7 @@ impl Sources {
         let (tree, mut problems) = self.merged();
         let mut unread = Vec::new();
         let config = typed(tree.clone(), &mut problems, &mut unread);
-        for (path, reason) in check::run(&config) {
+        for OutOfBounds { path, reason, .. } in check::run(&config) {
             // If a key beside it could not be read, a default may look wrong only for that reason.
             let follows = unread.iter().any(|parent| path.starts_with(parent));
             if tree.get(&path).is_some() || !follows {
@@ -43,11 +44,26 @@ fn typed(mut tree: Node, problems: &mut Vec<Problem>, unread: &mut Vec<Vec<Strin
         };
         let path = keys(error.path());
         let reason = reworded(&without_secrets(&error.inner().to_string(), &path, tree.nearest(&path)));
+        let reason = tree.get(&path).and_then(|node| instead(&reason, &path, node)).unwrap_or(reason);
         problems.push(Problem::at(&path, reason, &tree));
         unread.push(path[..path.len().saturating_sub(1)].to_vec());
         if !tree.remove(&path) {
             return Config::default();
         }
+    }
+}
+
+/// Returns a clearer reason for a mistake that many make.
+fn instead(reason: &str, path: &[String], node: &Node) -> Option<String> {
+    match (path, &node.kind) {
+        ([section, name, part], Kind::Table(_)) if matches!(&**section, "types" | "pools" | "cron") => {
+            let quoted = format!("unknown key; a name with a dot is quoted: [{section}.\"{name}.{part}\"]");
+            reason.starts_with("unknown key; expected one of").then_some(quoted)
+        }
+        ([.., key], Kind::Leaf(Value::Array(_))) if key == "backoff" => {
+            Some("must be a table that names one kind, such as { list = [\"10s\", \"30s\"] }".to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -83,5 +99,39 @@ fn texts(value: &Value) -> Vec<&str> {
         Value::Array(items) => items.iter().flat_map(texts).collect(),
         Value::Object(entries) => entries.values().flat_map(texts).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Sources;
+
+    fn told(toml: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.toml");
+        std::fs::write(&file, toml).unwrap();
+        Sources::default().files([file]).read().unwrap_err().problems[0].to_string()
+    }
+
+    #[test]
+    fn a_name_with_a_dot_that_is_not_quoted_is_explained() {
+        let told_of_type = told("[types.mail.send]\nhandler = \"noop\"\n");
+        let want = "types.mail.send: unknown key; a name with a dot is quoted: [types.\"mail.send\"] (";
+        assert!(told_of_type.starts_with(want), "{told_of_type}");
+        let told_of_step = told("[types.mail.setps.a]\nkind = \"auto\"\n");
+        assert!(told_of_step.contains("did you mean \"steps\"?"), "{told_of_step}");
+    }
+
+    #[test]
+    fn a_list_of_pauses_is_answered_with_how_to_write_one() {
+        let told = told("[types.a]\nhandler = \"noop\"\nbackoff = [10, 30, 60]\n");
+        let want = "types.a.backoff: must be a table that names one kind, such as { list = [";
+        assert!(told.starts_with(want), "{told}");
+    }
+
+    #[test]
+    fn lark_is_known_by_its_other_name() {
+        let told = told("[alerts.sinks.ops]\nkind = \"lark\"\n");
+        assert!(told.starts_with("alerts.sinks.ops.kind: unknown value; did you mean \"feishu\"?"), "{told}");
     }
 }

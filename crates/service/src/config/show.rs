@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::Effective;
-use super::tree::dotted;
 use crate::broker;
+use crate::job::bounds::dotted;
 
 /// The sections that say how a worker does its work. The others may differ between processes that do the same.
 const OF_WORK: [&str; 7] = ["worker", "queues", "dead", "pools", "types", "cron", "events"];

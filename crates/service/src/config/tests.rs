@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::job::{Backoff, JobType, QueueName};
+use crate::job::{Backoff, JobType};
 
 const REFERENCE: &str = include_str!("../../../../config/streamfleet.toml");
 
@@ -49,10 +49,6 @@ fn read(toml: &str) -> Result<Effective, Vec<String>> {
 
 fn wrong(toml: &str) -> Vec<String> {
     read(toml).map(|effective| effective.config).unwrap_err()
-}
-
-fn default_queue() -> QueueName {
-    "default".parse().unwrap()
 }
 
 #[test]
@@ -221,8 +217,8 @@ fn later_files_win_and_a_choice_is_replaced_as_a_whole() {
     let sources = Sources { files: vec![first.path(), second.path()], ..Sources::default() };
     let config = sources.read().unwrap().config;
     let section = &config.types[&"a".parse::<JobType>().unwrap()];
-    assert_eq!(section.timeout, Duration::from_secs(60));
-    assert_eq!(section.backoff, Backoff::List(vec![Duration::from_secs(2)]));
+    assert_eq!(section.policy.timeout, Duration::from_secs(60));
+    assert_eq!(section.policy.backoff, Backoff::List(vec![Duration::from_secs(2)]));
     assert!(matches!(section.handler, Some(streamfleet::handlers::Config::Exec(_))));
 }
 
@@ -236,9 +232,9 @@ fn an_underscore_in_a_variable_matches_a_dot_or_hyphen() {
     ];
     let config = read_with(toml, &variables, Flags::default()).unwrap().config;
     let of = |name: &str| &config.types[&name.parse::<JobType>().unwrap()];
-    assert_eq!(of("report.generate").timeout, Duration::from_secs(7));
-    assert_eq!(of("new_one").max_attempts, 9);
-    assert_eq!(config.queues[&"mail-out".parse::<QueueName>().unwrap()].concurrency, 3);
+    assert_eq!(of("report.generate").policy.timeout, Duration::from_secs(7));
+    assert_eq!(of("new_one").policy.max_attempts, 9);
+    assert_eq!(config.queues["mail-out"].served.concurrency, 3);
 }
 
 #[test]
@@ -256,12 +252,13 @@ fn only_the_queues_of_the_command_line_are_served() {
     let serve = |concurrency| Flags { queues: vec!["b".into(), "c".into()], concurrency, ..Flags::default() };
     let slots = |concurrency| {
         let config = read_with(toml, &[], serve(concurrency)).unwrap().config;
-        config.queues.iter().map(|(name, queue)| format!("{name}={}", queue.concurrency)).collect::<Vec<_>>()
+        let shown = config.queues.iter().map(|(name, queue)| format!("{name}={}", queue.served.concurrency));
+        shown.collect::<Vec<_>>()
     };
     assert_eq!(slots(None), ["b=4", "c=64"]);
     assert_eq!(slots(Some(9)), ["b=9", "c=9"]);
     let flags = Flags { concurrency: Some(5), ..Flags::default() };
-    assert_eq!(read_with("", &[], flags).unwrap().config.queues[&default_queue()].concurrency, 5);
+    assert_eq!(read_with("", &[], flags).unwrap().config.queues["default"].served.concurrency, 5);
 }
 
 #[test]
@@ -337,8 +334,7 @@ fn objectives_are_read_and_their_bounds_checked() {
     let toml = "[queues.mail.objectives]\nlatency = \"30s\"\n[queues.other]\n";
     let variables = [("STREAMFLEET__QUEUES__MAIL__OBJECTIVES__DEAD_RATIO", "0.5")];
     let read = read_with(toml, &variables, Flags::default()).unwrap();
-    let queue = |name: &str| &read.config.queues[&name.parse::<QueueName>().unwrap()];
-    let of = |name: &str| crate::telemetry::Objectives::from(&queue(name).objectives);
+    let of = |name: &str| read.config.queues[name].objectives;
     let strict = crate::telemetry::Objectives { latency: Duration::from_secs(30), dead_ratio: 0.5 };
     assert_eq!([of("mail"), of("other")], [strict, crate::telemetry::Objectives::default()]);
     let told = wrong("[queues.mail.objectives]\nlatency = \"0s\"\ndead_ratio = 0.0\ndead = 1\n");
@@ -378,10 +374,11 @@ fn limits_of_dead_letters_are_read_and_bounded() {
 #[test]
 fn the_archive_of_dead_letters_is_read_and_bounded() {
     let plain = read("[types.a]\nhandler = \"noop\"\n").unwrap().config.fleet_config().worker;
-    assert_eq!(plain.archive, None);
+    assert_eq!(plain.archive.folder, None);
     let toml = "[dead]\narchive = \"/var/archive\"\nrotate_size = \"2MiB\"\nrotate_after = \"1h\"\n";
-    let archive = read(toml).unwrap().config.fleet_config().worker.archive.unwrap();
-    assert_eq!((archive.folder.to_str(), archive.rotate_size), (Some("/var/archive"), 2 << 20));
+    let archive = read(toml).unwrap().config.fleet_config().worker.archive;
+    assert_eq!(archive.folder.as_deref(), Some(std::path::Path::new("/var/archive")));
+    assert_eq!(archive.rotate_size, 2 << 20);
     assert_eq!(archive.rotate_after, Duration::from_secs(3600));
     let wrong = wrong("[dead]\narchive = \"\"\nrotate_size = 7\nrotate_after = \"1s\"\n").join("\n");
     for key in

@@ -148,13 +148,3 @@ impl Node {
 fn is_choice(key: &str) -> bool {
     matches!(key, "handler" | "backoff")
 }
-
-/// Returns a path as the file would write it: `types."report.generate".timeout`.
-pub(super) fn dotted(path: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let quoted = |key: &String| match key.is_empty() || !key.chars().all(plain) {
-        true => format!("{key:?}"),
-        false => key.clone(),
-    };
-    path.iter().map(quoted).collect::<Vec<_>>().join(".")
-}

@@ -143,8 +143,8 @@ impl Metrics {
             Event::Incidents { kind, open } => alerts.set(kind, open),
             Event::AlertSent { sink, incidents: _ } => alerts.sent(sink),
             Event::AlertFailed { sink, why: _, is_given_up } => alerts.failed(sink, is_given_up),
-            // The number of open incidents says it.
-            Event::IncidentChanged { .. } => {}
+            // The number of open incidents says it, and a person watches a task.
+            Event::IncidentChanged { .. } | Event::TaskFailed { .. } => {}
             Event::Joined { .. }
             | Event::LongestRun { .. }
             | Event::Limited { .. }

@@ -29,13 +29,13 @@ use streamfleet::traces;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where `/metrics`, the probes and `/scale` are served.
+    /// Where `/metrics`, the probes and `/scale` are served; by default at 127.0.0.1:9464.
     pub listen: Listen,
-    /// Which logs are written: a level, or directives such as `info,streamfleet=debug`.
+    /// Which logs are written: a level, or directives such as `info,streamfleet=debug`; by default `info`.
     pub log: String,
-    /// How logs are written.
+    /// How logs are written; by default, as readable text on a terminal and as JSON elsewhere.
     pub log_format: LogFormat,
-    /// Where the spans of attempts go.
+    /// Where the spans of attempts go; by default, there are none.
     pub traces: traces::Config,
 }
 
@@ -52,13 +52,9 @@ impl Default for Config {
 
 impl Config {
     setters! {
-        /// Sets where `/metrics`, the probes and `/scale` are served; by default at 127.0.0.1:9464.
         listen: Listen;
-        /// Sets which logs are written: a level, or directives such as `info,streamfleet=debug`; by default `info`.
         log: impl Into<String> => log.into();
-        /// Sets how logs are written; by default, as readable text on a terminal and as JSON elsewhere.
         log_format: LogFormat;
-        /// Sets where the spans of attempts go; by default, there are none.
         traces: traces::Config;
     }
 

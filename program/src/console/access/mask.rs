@@ -19,6 +19,9 @@ const BEFORE_VALUES: [&str; 4] = ["=", "--where ", "--text ", "--error "];
 /// The keys of texts that may have values of jobs in them: names of gates, filters, and what actions were about.
 pub(in crate::console) const ABOUT_JOBS: [&str; 3] = ["gate", "filter", "target"];
 
+/// The keys of why jobs of a queue wait. Its text may name a gate.
+pub(in crate::console) const CAUSES: [&str; 2] = ["cause", "queue_cause"];
+
 /// The name of a gate, a filter, or what an action was about, without the values of jobs in it.
 pub(in crate::console) fn without_values(text: &str) -> Cow<'_, str> {
     let ends = BEFORE_VALUES.iter().filter_map(|mark| text.find(mark).map(|at| at + mark.len()));
@@ -103,6 +106,7 @@ impl Mask {
                         *value = self.about(text).into();
                     } else {
                         self.apply(value);
+                        self.apply_to_cause(name, value);
                     }
                 }
             }
@@ -113,6 +117,16 @@ impl Mask {
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Hides the value of a gate in the text of a cause.
+    fn apply_to_cause(&self, name: &str, value: &mut Value) {
+        let text = value.get_mut("text").filter(|_| CAUSES.contains(&name));
+        if let Some(Value::String(text)) = text
+            && let Cow::Owned(shown) = self.about(text)
+        {
+            *text = shown;
         }
     }
 }

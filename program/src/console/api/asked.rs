@@ -12,7 +12,7 @@ use streamfleet_service::config::nearest;
 pub(super) use super::query::wrong;
 use super::query::{USUAL, page_size};
 use crate::console::problem::Problem;
-use crate::filter::{FilterArgs, LetterArgs};
+use crate::filter::Conditions;
 use crate::times;
 
 /// The most parameters of a query.
@@ -23,13 +23,6 @@ pub(super) struct Asked {
     pairs: VecDeque<(String, String)>,
     /// The names that were asked for.
     known: Vec<&'static str>,
-}
-
-/// Which jobs or letters a request means.
-#[derive(Debug, Default)]
-pub(super) struct Conditions {
-    pub(super) jobs: FilterArgs,
-    pub(super) letters: LetterArgs,
 }
 
 impl Asked {
@@ -94,7 +87,16 @@ impl Asked {
     ///
     /// [`Problem`] that names the parameter.
     pub(super) fn limit(&mut self) -> Result<u64, Problem> {
-        Ok(self.one("limit", page_size)?.unwrap_or(USUAL))
+        Ok(self.given_limit()?.unwrap_or(USUAL))
+    }
+
+    /// How many items the answer may have, if the request says it.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] that names the parameter.
+    pub(super) fn given_limit(&mut self) -> Result<Option<u64>, Problem> {
+        self.one("limit", page_size)
     }
 
     /// A duration, at most this long.
@@ -131,14 +133,9 @@ impl Asked {
     /// [`Problem`] that names the parameter.
     pub(super) fn conditions(&mut self) -> Result<Conditions, Problem> {
         let mut conditions = Conditions::default();
-        for name in FilterArgs::NAMES {
+        for name in Conditions::names() {
             for value in self.many(name) {
-                conditions.jobs.set(name, &value).map_err(|why| wrong(name, why))?;
-            }
-        }
-        for name in LetterArgs::NAMES {
-            for value in self.many(name) {
-                conditions.letters.set(name, &value).map_err(|why| wrong(name, why))?;
+                conditions.set(name, &value).map_err(|why| wrong(name, why))?;
             }
         }
         Ok(conditions)
@@ -193,8 +190,7 @@ mod tests {
         let mut query = asked("type=mail.*&where=payload.a%3D1&where=h.b%3D2&reason=fatal");
         let conditions = query.conditions().unwrap();
         query.end().unwrap();
-        let filter =
-            conditions.letters.add_to(conditions.jobs.filter(&times::Clock::utc()).unwrap()).unwrap();
+        let filter = conditions.filter().unwrap();
         assert_eq!(filter.to_string(), "--type 'mail.*' --where payload.a=1 --where h.b=2 --reason fatal");
     }
 

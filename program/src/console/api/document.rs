@@ -28,7 +28,7 @@ const TAGS: [(&str, &str); 12] = [
 ];
 
 /// The parameters of paths: what they are, and an example.
-const PARAMETERS: [(&str, &str, &str); 10] = [
+const PARAMETERS: [(&str, &str, &str); 11] = [
     ("queue", "The name of the queue.", "mail"),
     ("id", "The id of the job, or the id of its stream entry.", "order-7"),
     ("step", "The name of the step.", "charge"),
@@ -38,6 +38,7 @@ const PARAMETERS: [(&str, &str, &str); 10] = [
     ("name", "The name of the recurring job.", "report.nightly"),
     ("batch", "The name of the batch.", "invoices-2026-11"),
     ("incident", "The id of the incident.", "0b5ff109"),
+    ("worker", "The name of the worker, as the list of workers has it.", "web-3-4711-0b5ff109"),
     ("sink", "The name of the sink, as in `[alerts.sinks.<name>]`.", "ops"),
 ];
 

@@ -6,15 +6,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::EntryId;
 use streamfleet_engine::admin::{Incident, IncidentId};
+use streamfleet_operations::alerts::{self, IncidentAck, IncidentPage, Wanted};
+use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::asked::{Asked, wrong};
-use super::failure::failed;
+use super::failure::{done, failed};
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
-use crate::actor;
-use crate::alerts::{self, Ack, Page, Wanted};
+use crate::alerts::{Test, send};
 use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -23,8 +24,8 @@ use crate::enqueue::Length;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_incidents), Needs::Role(Role::Viewer))
-        .describe(routes!(ack_incident), Needs::Role(Role::Operator))
+        .operation(&operations::ALERTS_LIST, routes!(list_incidents))
+        .operation(&operations::ALERTS_ACK, routes!(ack_incident))
         .describe(routes!(test_sink), Needs::Role(Role::Operator))
 }
 
@@ -45,7 +46,7 @@ struct ListParams {
 /// An incident is listed if you may see its queue. One that is about no queue is listed if you may see all of them. At most 500 are
 /// open. A page may have fewer incidents than `limit` although there are more: go on while `next` is not null.
 #[utoipa::path(get, path = "/api/v1/incidents", tag = "incidents", params(ListParams),
-    responses((status = 200, description = "The incidents", body = Page)))]
+    responses((status = 200, description = "The incidents", body = IncidentPage)))]
 async fn list_incidents(
     State(site): State<Site>,
     person: Person,
@@ -59,11 +60,11 @@ async fn list_incidents(
     }
     let wanted = Wanted { open: after.is_none(), past: all.then_some(limit), after };
     let is_shown = |incident: &Incident| person.check_about(Role::Viewer, incident.queue.as_ref()).is_ok();
-    let found = alerts::find(&site.broker().incidents(), wanted, is_shown).await.map_err(failed)?;
-    if found.unreadable > 0 {
-        tracing::warn!(count = found.unreadable, "incidents of another version are not listed");
+    let page = alerts::list(&site.broker().incidents(), wanted, is_shown).await?;
+    if page.facts.unreadable > 0 {
+        tracing::warn!(count = page.facts.unreadable, "incidents of another version are not listed");
     }
-    View::of(&person, &site).json(&Page::from(found))
+    View::of(&person, &site).json(&page)
 }
 
 /// For how long an incident is acknowledged, and why.
@@ -82,7 +83,7 @@ struct Wish {
 ///
 /// The message that it is resolved is sent all the same.
 #[utoipa::path(post, path = "/api/v1/incidents/{incident}/ack", tag = "incidents", request_body = Wish,
-    responses((status = 200, description = "Until when no reminder is sent", body = Ack)))]
+    responses((status = 200, description = "Until when no reminder is sent", body = IncidentAck)))]
 async fn ack_incident(
     State(site): State<Site>,
     person: Person,
@@ -95,17 +96,12 @@ async fn ack_incident(
     let time = wish.time.read().map_err(|why| Problem::field("/for", why))?;
     let incidents = site.broker().incidents();
     let wanted = Wanted { open: true, ..Wanted::default() };
-    let found = alerts::find(&incidents, wanted, |incident| incident.id == id).await.map_err(failed)?;
+    let found = alerts::find(&incidents, wanted, |incident| incident.id == id).await?;
     let none = || Problem::not_found(format!("there is no open incident {id}"));
     let known = found.open.first().ok_or_else(none)?;
     person.check_about(Role::Operator, known.incident.queue.as_ref())?;
-    let action = actor::action(person.name(), "alerts ack", &wish.reason);
-    let done = alerts::acknowledge(&incidents, &id, time, &action).await.map_err(failed)?;
-    let done = done.ok_or_else(none)?;
-    if let Some(why) = &done.unnoted {
-        tracing::warn!(why, "an acknowledgment is not noted in the audit");
-    }
-    View::of(&person, &site).json(&Ack::of(&id, done.value, time))
+    let actor = Actor::new(person.name(), &wish.reason);
+    View::of(&person, &site).json(&done(alerts::acknowledge(&incidents, &actor, &id, time).await)?)
 }
 
 /// Sends a test message to a sink of this console's configuration.
@@ -113,7 +109,7 @@ async fn ack_incident(
 /// It needs the role on all queues, since everybody who reads the sink gets the message. If the sink has not taken it, `accepted` is
 /// false, and `answer` says why.
 #[utoipa::path(post, path = "/api/v1/alerts/sinks/{sink}/test", tag = "incidents",
-    responses((status = 200, description = "What the sink answered", body = alerts::Test)))]
+    responses((status = 200, description = "What the sink answered", body = Test)))]
 async fn test_sink(
     State(site): State<Site>,
     person: Person,
@@ -124,6 +120,6 @@ async fn test_sink(
     person.check_about(Role::Operator, None)?;
     let sink = place.get::<streamfleet::job::SinkName>("sink")?;
     let none = || Problem::not_found(format!("there is no sink {sink} in the configuration"));
-    let sent = alerts::send(site.effective(), &sink).await.map_err(failed)?.ok_or_else(none)?;
+    let sent = send(site.effective(), &sink).await.map_err(failed)?.ok_or_else(none)?;
     View::of(&person, &site).json(&sent)
 }

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
 use indicatif::ProgressBar;
-use serde_json::Value;
 use streamfleet::Shutdown;
 use streamfleet::job::{QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
 use utoipa_axum::routes;
 
-use super::asked::{Asked, Conditions, wrong};
+use super::asked::{Asked, wrong};
 use super::desk::{Work, within};
 use super::failure::failed;
+use super::job_stream;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
@@ -22,8 +23,8 @@ use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::jobs::{self, Page, Search, Start};
-use crate::times::Clock;
+use crate::filter::Conditions;
+use crate::jobs::{self, Facts, Page, Search, Start};
 
 /// How long a search may take. Then it answers with what it has found, and says so.
 pub(super) const SEARCH_FOR: Duration = Duration::from_secs(10);
@@ -52,9 +53,10 @@ pub(super) struct FilterParams {
     error: Option<String>,
     /// Only jobs whose id begins like this.
     id_prefix: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, such as `2026-12-01T10:00:00Z`.
+    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, such as `2026-12-01T10:00:00Z`, or as long
+    /// ago as this at most, such as `90m`.
     since: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, before this instant.
+    /// Only jobs that were accepted, or dead jobs that died, before this instant, or longer ago than this.
     until: Option<String>,
     /// Only jobs that were accepted, or dead jobs that died, longer ago than this, such as `2h`.
     older_than: Option<String>,
@@ -87,48 +89,83 @@ struct QueueParams {
 
 /// Finds jobs in all queues.
 ///
-/// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended.
+/// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended. Only if `complete` is true did it look
+/// at everything.
+///
+/// With `Accept: application/x-ndjson`, the answer has a line `{"job": …}` for each job as soon as it is found, up to 100,000 unless
+/// `limit` says fewer, and from time to time a line `{"progress": …}` that says how far the search has looked and where `next` goes
+/// on. It stops after 60 s. The last line is a progress, or `{"problem": …}` if something went wrong.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
     params(QueueParams, StateParams, FilterParams, PageParams),
-    responses((status = 200, description = "A page of jobs", body = Page)))]
+    responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
+        (Page = "application/json"), (String = "application/x-ndjson")))))]
 async fn list_jobs(
     State(site): State<Site>,
     person: Person,
+    headers: HeaderMap,
     mut asked: Asked,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let wanted = asked.queues()?;
     for queue in &wanted {
         person.check(Role::Viewer, Some(queue))?;
     }
     let mut names = names::visible(&site, &person).await?.queues;
     names.retain(|name| wanted.is_empty() || wanted.contains(name));
-    search(&site, &person, asked, names).await
+    answer((site, person), &headers, asked, names).await
 }
 
 /// Finds jobs in one queue.
 ///
-/// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended.
+/// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended. Only if `complete` is true did it look
+/// at everything.
+///
+/// With `Accept: application/x-ndjson`, the answer has a line for each job and lines about the progress, as that of
+/// `GET /api/v1/jobs` has.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs", tag = "jobs",
     params(StateParams, FilterParams, PageParams),
-    responses((status = 200, description = "A page of jobs", body = Page)))]
+    responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
+        (Page = "application/json"), (String = "application/x-ndjson")))))]
 async fn list_queue_jobs(
     State(site): State<Site>,
     person: Person,
     place: Place,
+    headers: HeaderMap,
     asked: Asked,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let queue = place.get::<QueueName>("queue")?;
     names::must_have(&site, &queue).await?;
-    search(&site, &person, asked, vec![queue]).await
+    answer((site, person), &headers, asked, vec![queue]).await
 }
 
-async fn search(
-    site: &Site,
-    person: &Person,
+/// Answers with a page, or line by line.
+async fn answer(
+    (site, person): (Site, Person),
+    headers: &HeaderMap,
     mut asked: Asked,
     names: Vec<QueueName>,
-) -> Result<Json<Value>, Problem> {
-    let (limit, running) = (asked.limit()?, asked.flag("running")?);
+) -> Result<Response, Problem> {
+    if !job_stream::is_wanted(headers) {
+        let limit = asked.limit()?;
+        let search = search_of((&site, &person), asked, names, limit)?;
+        let page = found(&site, &search).await?;
+        return Ok(View::of(&person, &site).json(&page)?.into_response());
+    }
+    let limit = asked.given_limit()?.unwrap_or(job_stream::MOST);
+    let search = search_of((&site, &person), asked, names, limit)?;
+    if search.running {
+        return Err(wrong("running", "it only works with a page, because the longest are known last"));
+    }
+    job_stream::answer(site, person, &search).await
+}
+
+/// Reads which jobs are wanted, if this person may know.
+fn search_of(
+    (site, person): (&Site, &Person),
+    mut asked: Asked,
+    names: Vec<QueueName>,
+    limit: u64,
+) -> Result<Search, Problem> {
+    let running = asked.flag("running")?;
     let after = asked.one("after", str::parse::<Start>)?;
     let states = asked.many("state").join(",");
     let conditions = asked.conditions()?;
@@ -142,14 +179,13 @@ async fn search(
     if let Some(start) = after.as_ref().filter(|start| !names.contains(&start.queue)) {
         return Err(wrong("after", format!("it names the queue {}, which is not listed", start.queue)));
     }
-    let search = Search { names, states, filter, running, limit, after };
-    View::of(person, site).json(&found(site, &search).await?)
+    Ok(Search { names, states, filter, running, limit, after })
 }
 
 /// Finds jobs in these queues, for a while.
-pub(super) async fn found(site: &Site, search: &Search) -> Result<Page, Problem> {
+async fn found(site: &Site, search: &Search) -> Result<Page, Problem> {
     if search.names.is_empty() {
-        return Ok(Page { items: Vec::new(), next: None, facts: jobs::Facts::default(), former: None });
+        return Ok(Page { items: Vec::new(), next: None, facts: Facts::nowhere(), former: None });
     }
     let _permit = site.desk().begin(Work::Search)?;
     let (stop, bar) = (Shutdown::new(), ProgressBar::hidden());
@@ -175,6 +211,6 @@ fn states_of(named: &str, running: bool, conditions: &Conditions) -> Result<Vec<
 
 /// Converts conditions to a filter, which finds nothing by what is masked. `at` is where they are.
 pub(super) fn filter_of(conditions: &Conditions, mask: &Mask, at: &str) -> Result<Filter, Problem> {
-    let filter = conditions.jobs.filter(&Clock::utc()).and_then(|filter| conditions.letters.add_to(filter));
-    filter.map(|filter| mask.blind(filter)).map_err(|error| Problem::field(at, error.to_string()))
+    let filter = conditions.filter().map(|filter| mask.blind(filter));
+    filter.map_err(|error| Problem::field(at, error.to_string()))
 }

@@ -11,6 +11,7 @@ mod campaigns;
 mod changes;
 mod desk;
 mod document;
+mod drains;
 mod emptying;
 mod events;
 mod failure;
@@ -19,6 +20,7 @@ mod fleet;
 mod gates;
 mod incidents;
 mod job;
+mod job_stream;
 mod jobs;
 mod letter_edits;
 mod letter_export;
@@ -85,4 +87,5 @@ fn operations() -> Routes {
         .with(incidents::routes())
         .with(events::routes())
         .with(fleet::routes())
+        .with(drains::routes())
 }

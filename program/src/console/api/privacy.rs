@@ -7,11 +7,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use streamfleet_engine::admin::Filter;
 
-use super::asked::Conditions;
-use crate::console::access::{ABOUT_JOBS, Mask, Person, without_values};
+use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::times::Clock;
+use crate::filter::Conditions;
 
 /// What stands in place of a hidden text.
 const HIDDEN: &str = "***";
@@ -62,6 +61,12 @@ impl<'a> View<'a> {
         mask(value, self.site.mask());
     }
 
+    /// What this person sees of what an action was about.
+    pub(super) fn about(&self, text: &str) -> String {
+        let seen = if self.person.sees_payloads() { self.mask().about(text) } else { without_values(text) };
+        seen.into_owned()
+    }
+
     /// The mask of what nobody sees.
     pub(super) fn mask(&self) -> &Mask {
         self.site.mask()
@@ -81,11 +86,11 @@ impl<'a> View<'a> {
         let mask = self.site.mask();
         // By asking often enough whether a value is greater than another one, a person would learn it.
         let looks_behind = |filter: Filter| filter.looks_at(|name| mask.hides(name));
-        if !mask.is_empty() && conditions.jobs.filter(&Clock::utc()).is_ok_and(looks_behind) {
+        if !mask.is_empty() && conditions.filter().is_ok_and(looks_behind) {
             let why = "a condition may look at fields that are masked for everybody: leave it out";
             return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why.to_owned()));
         }
-        let Some(name) = conditions.jobs.prying().filter(|_| !self.person.sees_payloads()) else {
+        let Some(name) = conditions.private().filter(|_| !self.person.sees_payloads()) else {
             return Ok(());
         };
         Err(forbidden(&format!("the condition {name} looks into payloads, headers or errors")))
@@ -162,6 +167,8 @@ fn hide_members(members: &mut Map<String, Value>) {
             }
         } else if ABOUT_JOBS.contains(&name.as_str()) {
             hide_values(value);
+        } else if CAUSES.contains(&name.as_str()) {
+            hide_in_cause(value);
         } else if !PRIVATE.contains(&name.as_str()) {
             hide(value);
         } else {
@@ -172,6 +179,21 @@ fn hide_members(members: &mut Map<String, Value>) {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
+    }
+}
+
+/// Why jobs wait is for everybody, but not the value of a gate, nor what a program wrote.
+fn hide_in_cause(cause: &mut Value) {
+    let quotes_program = cause["kind"] == "pool_down";
+    let text = cause.get_mut("text").map(Value::take);
+    hide(cause);
+    if let (Some(mut text), Value::Object(members)) = (text, cause) {
+        if quotes_program {
+            text = HIDDEN.into()
+        } else {
+            hide_values(&mut text)
+        }
+        members.insert("text".to_owned(), text);
     }
 }
 
@@ -205,6 +227,25 @@ mod tests {
         let mut shown = job.clone();
         mask(&mut shown, &Mask::default());
         assert_eq!(shown, job);
+    }
+
+    #[test]
+    fn why_jobs_wait_is_shown_without_values_and_words_of_programs() {
+        let text = "5 held by key:h.email=ann (2/s): 2s";
+        let held = json!({"kind": "held", "text": text, "gate": "key:h.email=ann"});
+        let text = "pool php cannot start: no ann";
+        let down = json!({"kind": "pool_down", "text": text, "error": "no ann", "pool": "php"});
+        let mut queues = json!([{"cause": held.clone()}, {"queue_cause": down}, {"cause": null}]);
+        hide(&mut queues);
+        let want = json!([
+            {"cause": {"kind": "held", "text": "5 held by key:h.email=***", "gate": "key:h.email=***"}},
+            {"queue_cause": {"kind": "pool_down", "text": "***", "error": "***", "pool": "php"}},
+            {"cause": null},
+        ]);
+        assert_eq!(queues, want);
+        let mut masked = json!({"cause": held});
+        mask(&mut masked, &Mask::new(["email"]));
+        assert_eq!(masked["cause"]["text"], "5 held by key:h.email=***");
     }
 
     #[test]

@@ -19,7 +19,8 @@ use streamfleet_service::config::nearest;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{ParameterIn, PathItem};
 
-use super::MAX_WAIT;
+use super::{MAX_WAIT, names};
+use crate::console::access::{Person, Role};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::times;
@@ -57,9 +58,28 @@ pub(super) struct QueuesParams {
 }
 
 impl QueuesParams {
+    /// Whether no queue is named, which means all of them.
+    pub(super) fn are_all(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Whether the list is about this queue.
     pub(super) fn has(&self, name: &QueueName) -> bool {
-        self.queue.is_empty() || self.queue.contains(name)
+        self.are_all() || self.queue.contains(name)
+    }
+
+    /// The queues that the list is about, of those that exist.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if the person may not see a queue that is named, or Redis does not answer.
+    pub(super) async fn visible(&self, site: &Site, person: &Person) -> Result<Vec<QueueName>, Problem> {
+        for queue in &self.queue {
+            person.check(Role::Viewer, Some(queue))?;
+        }
+        let mut names = names::visible(site, person).await?.queues;
+        names.retain(|name| self.has(name));
+        Ok(names)
     }
 }
 
@@ -68,8 +88,7 @@ impl QueuesParams {
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageParams {
-    /// The most items of the page: 50 unless told otherwise. Only a page of ended jobs, or of jobs in waiting lists
-    /// of gates, may have more: the scans that find them return portions of some hundred.
+    /// The most items of the page: 50 unless told otherwise.
     #[serde(deserialize_with = "limit")]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u64>,

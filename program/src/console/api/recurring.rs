@@ -6,40 +6,38 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use streamfleet::Queue;
-use streamfleet::cron::{Entry, Invalid, Missed, Schedule};
+use streamfleet::cron::Missed;
 use streamfleet::job::{CronName, Encoding, JobType, Lane};
-use streamfleet_engine::admin::{Kept, MAX_ENTRIES};
+use streamfleet_operations::cron::{self, NewRecurringJob, RecurringAdded, RecurringChanged, RecurringJob};
+use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
 use super::changes::{Reason, encoded};
-use super::failure::{failed, redis};
+use super::failure::done;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
-use crate::actor;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::cron::{Added, Changed, Recurring, recurring};
-use crate::output::List;
 
 /// The most ticks that are shown of each recurring job.
 const MAX_TICKS: usize = 100;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_recurring), Needs::Role(Role::Viewer))
-        .describe(routes!(put_recurring), Needs::Role(Role::Operator))
-        .describe(routes!(remove_recurring), Needs::Role(Role::Operator))
-        .describe(routes!(pause_recurring), Needs::Role(Role::Operator))
-        .describe(routes!(resume_recurring), Needs::Role(Role::Operator))
-        .describe(routes!(run_recurring), Needs::Role(Role::Operator))
+        .operation(&operations::CRON_LIST, routes!(list_recurring))
+        .operation(&operations::CRON_ADD, routes!(put_recurring))
+        .operation(&operations::CRON_REMOVE, routes!(remove_recurring))
+        .operation(&operations::CRON_PAUSE, routes!(pause_recurring))
+        .operation(&operations::CRON_RESUME, routes!(resume_recurring))
+        .operation(&operations::CRON_RUN, routes!(run_recurring))
 }
 
-type RecurringList = List<Recurring>;
+type RecurringList = List<RecurringJob>;
 
 #[derive(utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -66,12 +64,11 @@ async fn list_recurring(
     let next = next?.unwrap_or(1);
     asked.end()?;
     let queue = place.queue(&site)?;
-    let table = queue.cron().table().await.map_err(redis("failed to list the recurring jobs"))?;
-    if table.entries.is_empty() {
+    let page = cron::list(&queue, next).await?;
+    if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
-    let items = table.entries.into_iter().map(|status| recurring(queue.name(), status, table.now, next));
-    View::of(&person, &site).json(&RecurringList::from(items.collect::<Vec<_>>()))
+    View::of(&person, &site).json(&page)
 }
 
 /// A recurring job.
@@ -103,39 +100,32 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn entry(&self, name: &CronName, queue: &Queue) -> Result<Entry, Problem> {
-        let zone = self.timezone.as_deref().unwrap_or("UTC");
-        let schedule = Schedule::new(&self.schedule, zone).map_err(|error| wrong("/schedule", &error))?;
+    fn read(self, name: CronName) -> Result<NewRecurringJob, Problem> {
         let job_type = self.job_type.parse::<JobType>();
         let job_type = job_type.map_err(|error| Problem::field("/type", error.to_string()))?;
-        let entry = Entry::new(name.as_str(), schedule, job_type.as_str());
-        let mut entry = entry.map_err(|error| wrong("body", &error))?.in_queue(queue.name().clone());
-        if let Some(lane) = &self.lane {
-            let lane = lane.parse::<Lane>();
-            entry = entry.by_lane(lane.map_err(|error| Problem::field("/lane", error.to_string()))?);
-        }
-        if let Some(missed) = &self.missed {
-            let missed = missed.parse::<Missed>();
-            entry = entry.when_missed(missed.map_err(|error| Problem::field("/missed", error))?);
-        }
-        let Some(payload) = &self.payload else { return Ok(entry) };
-        let encoding = match self.encoding.as_deref() {
-            None => Encoding::default(),
-            Some(name) => Encoding::parse(name)
-                .ok_or_else(|| Problem::field("/encoding", "an encoding must be json, msgpack or raw"))?,
-        };
-        let payload = encoded(payload, encoding)?;
-        entry.payload(&payload, encoding).map_err(|error| wrong("/payload", &error))
+        let lane = self.lane.as_deref().map(str::parse::<Lane>).transpose();
+        let lane = lane.map_err(|error| Problem::field("/lane", error.to_string()))?.unwrap_or_default();
+        let missed = self.missed.as_deref().map(str::parse::<Missed>).transpose();
+        let missed = missed.map_err(|why| Problem::field("/missed", why))?.unwrap_or_default();
+        let encoding = self.encoding.as_deref().map_or(Some(Encoding::default()), Encoding::parse);
+        let wrong = || Problem::field("/encoding", "an encoding must be json, msgpack or raw");
+        let encoding = encoding.ok_or_else(wrong)?;
+        let payload = self.payload.as_deref().map(|payload| encoded(payload, encoding)).transpose()?;
+        let payload = payload.map(|payload| (payload, encoding));
+        let timezone = self.timezone.unwrap_or_else(|| "UTC".to_owned());
+        let schedule = self.schedule;
+        Ok(NewRecurringJob { name, schedule, timezone, job_type, payload, lane, missed, replaces: true })
     }
 }
 
-fn wrong(at: &str, error: &Invalid) -> Problem {
-    Problem::field(at, error.to_string())
+/// The queue and the name of a request.
+fn target(site: &Site, place: &Place) -> Result<(Queue, CronName), Problem> {
+    Ok((place.queue(site)?, place.get("name")?))
 }
 
 /// Adds a recurring job, or replaces the one of this name. It starts now.
 #[utoipa::path(put, path = "/api/v1/queues/{queue}/cron/{name}", tag = "recurring jobs", request_body = Wanted,
-    responses((status = 200, description = "What was saved, and when it is due next", body = Added)))]
+    responses((status = 200, description = "What was saved, and when it is due next", body = RecurringAdded)))]
 async fn put_recurring(
     State(site): State<Site>,
     person: Person,
@@ -144,16 +134,10 @@ async fn put_recurring(
     Sent(sent): Sent<Wanted>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    let (queue, name) = (place.queue(&site)?, place.get::<CronName>("name")?);
-    let entry = sent.entry(&name, &queue)?;
-    let kept = queue.cron().put(&entry).await.map_err(redis("the recurring job may or may not be saved"))?;
-    if matches!(kept, Kept::TooMany | Kept::Taken) {
-        let why = format!("the queue {} already has {MAX_ENTRIES} recurring jobs, the maximum", queue.name());
-        return Err(Problem::conflict(why));
-    }
-    actor::note(&queue, &actor::action(person.name(), "cron add", &sent.reason).target(name.to_string()))
-        .await;
-    View::of(&person, &site).json(&Added::of(&queue, &entry, kept).await.map_err(failed)?)
+    let (queue, name) = target(&site, &place)?;
+    let actor = Actor::new(person.name(), &sent.reason);
+    let added = cron::add(&queue, &actor, &sent.read(name)?, site.schemas()).await;
+    View::of(&person, &site).json(&done(added)?)
 }
 
 #[derive(utoipa::IntoParams)]
@@ -166,7 +150,7 @@ struct RemoveParams {
 
 /// Removes a recurring job. Jobs that it has submitted stay.
 #[utoipa::path(delete, path = "/api/v1/queues/{queue}/cron/{name}", tag = "recurring jobs", params(RemoveParams),
-    responses((status = 200, description = "What was removed", body = Changed)))]
+    responses((status = 200, description = "What was removed", body = RecurringChanged)))]
 async fn remove_recurring(
     State(site): State<Site>,
     person: Person,
@@ -175,12 +159,14 @@ async fn remove_recurring(
 ) -> Result<Json<Value>, Problem> {
     let reason = asked.one("reason", |value| Ok::<_, String>(value.to_owned()))?.unwrap_or_default();
     asked.end()?;
-    change(&site, &person, &place, (What::Remove, &reason)).await
+    let (queue, name) = target(&site, &place)?;
+    let removed = cron::remove(&queue, &Actor::new(person.name(), &reason), &name).await;
+    View::of(&person, &site).json(&done(removed)?)
 }
 
 /// Pauses a recurring job: it submits nothing until it is resumed.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/cron/{name}/pause", tag = "recurring jobs", request_body = Reason,
-    responses((status = 200, description = "What is paused", body = Changed)))]
+    responses((status = 200, description = "What is paused", body = RecurringChanged)))]
 async fn pause_recurring(
     State(site): State<Site>,
     person: Person,
@@ -189,12 +175,14 @@ async fn pause_recurring(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    change(&site, &person, &place, (What::Pause, &reason)).await
+    let (queue, name) = target(&site, &place)?;
+    let paused = cron::pause(&queue, &Actor::new(person.name(), &reason), &name).await;
+    View::of(&person, &site).json(&done(paused)?)
 }
 
 /// Resumes a paused recurring job from now on. Ticks that were due meanwhile are not made up for.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/cron/{name}/resume", tag = "recurring jobs", request_body = Reason,
-    responses((status = 200, description = "What is resumed", body = Changed)))]
+    responses((status = 200, description = "What is resumed", body = RecurringChanged)))]
 async fn resume_recurring(
     State(site): State<Site>,
     person: Person,
@@ -203,12 +191,14 @@ async fn resume_recurring(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    change(&site, &person, &place, (What::Resume, &reason)).await
+    let (queue, name) = target(&site, &place)?;
+    let resumed = cron::resume(&queue, &Actor::new(person.name(), &reason), &name).await;
+    View::of(&person, &site).json(&done(resumed)?)
 }
 
 /// Submits one job now, regardless of the schedule, even if the recurring job is paused.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/cron/{name}/run", tag = "recurring jobs", request_body = Reason,
-    responses((status = 200, description = "The job that was submitted", body = Changed)))]
+    responses((status = 200, description = "The job that was submitted", body = RecurringChanged)))]
 async fn run_recurring(
     State(site): State<Site>,
     person: Person,
@@ -217,56 +207,7 @@ async fn run_recurring(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    change(&site, &person, &place, (What::Run, &reason)).await
-}
-
-/// What to do with a recurring job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
-    Remove,
-    Pause,
-    Resume,
-    Run,
-}
-
-impl What {
-    /// What the audit calls it, and what is then done.
-    fn names(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Remove => ("cron remove", "removed"),
-            Self::Pause => ("cron pause", "paused"),
-            Self::Resume => ("cron resume", "resumed"),
-            Self::Run => ("cron run", "submitted"),
-        }
-    }
-}
-
-async fn change(
-    site: &Site,
-    person: &Person,
-    place: &Place,
-    (what, reason): (What, &str),
-) -> Result<Json<Value>, Problem> {
-    let (queue, name) = (place.queue(site)?, place.get::<CronName>("name")?);
-    let cron = queue.cron();
-    let (command, done) = what.names();
-    let mut id = None;
-    let changed = match what {
-        What::Remove => cron.remove(&name).await.map(|is_removed| is_removed.then_some(true)),
-        What::Pause => cron.pause(&name).await,
-        What::Resume => cron.resume(&name).await,
-        What::Run => cron.run(&name).await.map(|job| {
-            id = job.map(|job| job.to_string());
-            id.is_some().then_some(true)
-        }),
-    };
-    let changed = changed.map_err(redis("the recurring job may or may not be changed"))?;
-    let Some(changed) = changed else {
-        return Err(Problem::not_found(format!("the queue {} has no recurring job {name}", queue.name())));
-    };
-    if changed {
-        actor::note(&queue, &actor::action(person.name(), command, reason).target(name.to_string())).await;
-    }
-    let queue = queue.name().to_string();
-    View::of(person, site).json(&Changed { name: name.to_string(), queue, done, changed, id })
+    let (queue, name) = target(&site, &place)?;
+    let submitted = cron::run(&queue, &Actor::new(person.name(), &reason), &name).await;
+    View::of(&person, &site).json(&done(submitted)?)
 }

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::asked::Conditions;
 use super::jobs::filter_of;
 use super::privacy::View;
 use crate::console::problem::Problem;
+use crate::filter::Conditions;
 use streamfleet_engine::admin::Filter;
 
 /// Which jobs or dead letters are meant. All conditions must hold.
@@ -27,9 +27,9 @@ pub(super) struct Selection {
     error: Option<String>,
     /// Only jobs whose id begins like this.
     id_prefix: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, at this instant or later.
+    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, or as long ago as this at most, such as `90m`.
     since: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, before this instant.
+    /// Only jobs that were accepted, or dead jobs that died, before this instant, or longer ago than this.
     until: Option<String>,
     /// Only jobs that were accepted, or dead jobs that died, longer ago than this, such as `2h`.
     older_than: Option<String>,
@@ -57,21 +57,19 @@ impl Selection {
             ("since", &self.since),
             ("until", &self.until),
             ("older_than", &self.older_than),
+            ("reason", &self.reason),
+            ("kind", &self.kind),
+            ("group", &self.group),
         ];
         let wrong = |name: &str, why: String| Problem::field(format!("/filter/{name}"), why);
         for (name, value) in texts {
             if let Some(value) = value {
-                conditions.jobs.set(name, value).map_err(|why| wrong(name, why))?;
+                conditions.set(name, value).map_err(|why| wrong(name, why))?;
             }
         }
         for (name, values) in [("where", &self.r#where), ("header", &self.header)] {
             for value in values {
-                conditions.jobs.set(name, value).map_err(|why| wrong(name, why))?;
-            }
-        }
-        for (name, value) in [("reason", &self.reason), ("kind", &self.kind), ("group", &self.group)] {
-            if let Some(value) = value {
-                conditions.letters.set(name, value).map_err(|why| wrong(name, why))?;
+                conditions.set(name, value).map_err(|why| wrong(name, why))?;
             }
         }
         view.check(&conditions)?;

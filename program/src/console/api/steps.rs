@@ -5,25 +5,25 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{JobId, StepName, Verdict};
-use streamfleet_engine::admin::DecideError;
+use streamfleet_operations::steps::{Decision, StepDecided, decide};
+use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::asked::Asked;
-use super::failure::failed;
+use super::failure::{done, failed};
 use super::place::Place;
 use super::privacy::View;
 use super::sent::Sent;
-use crate::actor;
 use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::steps::{self, Decision, Order, Report};
+use crate::steps::{Report, look_up};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
         .describe(routes!(get_steps), Needs::Role(Role::Viewer))
-        .describe(routes!(decide_step), Needs::Role(Role::Operator))
+        .operation(&operations::STEPS_DECIDE, routes!(decide_step))
 }
 
 /// Shows the steps of a job.
@@ -37,7 +37,7 @@ async fn get_steps(
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let steps = steps::look_up(&queue, &id).await.map_err(failed)?;
+    let steps = look_up(&queue, &id).await.map_err(failed)?;
     let none = || {
         Problem::not_found(format!(
             "the queue {} has no steps of the job {id}: its type has no steps, none of them has started, or their states have expired",
@@ -65,7 +65,7 @@ struct Sentence {
 
 /// Decides about a step that failed, or that may or may not have done its work.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/steps/{step}/decide", tag = "jobs", request_body = Sentence,
-    responses((status = 200, description = "What the decision led to", body = Decision)))]
+    responses((status = 200, description = "What the decision led to", body = StepDecided)))]
 async fn decide_step(
     State(site): State<Site>,
     person: Person,
@@ -74,29 +74,12 @@ async fn decide_step(
     Sent(sent): Sent<Sentence>,
 ) -> Result<Json<Value>, Problem> {
     asked.end()?;
-    let (queue, id, step) = (place.queue(&site)?, place.get::<JobId>("id")?, place.get::<StepName>("step")?);
+    let (queue, job, step) = (place.queue(&site)?, place.get::<JobId>("id")?, place.get::<StepName>("step")?);
     let verdict = sent.verdict.parse::<Verdict>();
     let verdict = verdict.map_err(|error| Problem::field("/verdict", error))?;
     let result = sent.result.map(|result| result.to_string());
-    let order = Order { id: &id, step: &step, verdict, result: result.as_deref() };
-    let context = site.context(site.stopping().clone());
-    let by = actor::action(person.name(), "steps decide", &sent.reason);
-    let (report, _) = steps::decide(&queue, order, &by, &context)
-        .await
-        .map_err(failed)?
-        .map_err(|error| refused(&error))?;
-    View::of(&person, &site).json(&report)
-}
-
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "every other error says that the step is not in the right state"
-)]
-fn refused(error: &DecideError) -> Problem {
-    match error {
-        DecideError::Redis(error) => Problem::redis("failed to write the decision", error),
-        DecideError::BadResult(_) => Problem::field("/result", error.to_string()),
-        DecideError::NoLedger { .. } | DecideError::NoStep { .. } => Problem::not_found(error.to_string()),
-        _ => Problem::conflict(error.to_string()),
-    }
+    let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
+    let input = Decision { job, step, verdict, result, retention };
+    let decided = decide(&queue, &Actor::new(person.name(), &sent.reason), &input).await;
+    View::of(&person, &site).json(&done(decided)?)
 }

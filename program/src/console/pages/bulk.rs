@@ -201,7 +201,7 @@ pub(super) async fn act(
     let retention = site.effective().config.fleet_config().worker.retention_of(task.queue.name());
     let max_depth = match &selection.action {
         BulkAction::Move(to) => bulk::max_depth(site.effective(), to),
-        BulkAction::Cancel | BulkAction::RunNow => None,
+        BulkAction::Cancel | BulkAction::RunNow | BulkAction::Drop | BulkAction::Purge => None,
     };
     let terms = BulkTerms::new(person.name()).retention(retention).max_depth(max_depth);
     let (tally, is_complete, error) = walk(&task.queue, &selection, &terms).await;

@@ -167,7 +167,7 @@ fn look(state: CampaignState) -> (&'static str, &'static str) {
         CampaignState::Canary => ("state scheduled", "campaign.canary"),
         CampaignState::Running => ("state running", "campaign.running"),
         CampaignState::Paused => ("state retrying", "campaign.paused"),
-        CampaignState::Stopped => ("state dead", "campaign.stopped"),
+        CampaignState::Stopped | CampaignState::Failed => ("state dead", "campaign.stopped"),
         CampaignState::Done => ("state done", "campaign.done"),
     }
 }

@@ -1,12 +1,14 @@
 //! Which jobs a page lists, as its address says it: the same conditions as on the command line.
 
+use axum::http::StatusCode;
 use streamfleet::job::{GateName, QueueName, State};
-use streamfleet_engine::admin::{DeadLetter, Filter, FoundJob};
+use streamfleet_engine::admin::{DeadLetter, Filter};
 
 use super::frame::Frame;
 use crate::console::access::Mask;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
+use crate::filter::Conditions;
 
 /// The name of the condition about the gate at which a job waits. Filters do not know it: only a page can list these jobs.
 const GATE: &str = "gate";
@@ -14,28 +16,22 @@ const GATE: &str = "gate";
 /// The name of the condition about the campaign that replayed a letter's job. Only a page can list these letters.
 const CAMPAIGN: &str = "campaign";
 
-/// The names of the conditions in an address, the names that the filter knows, and the keys of their labels.
-const CONDITIONS: [(&str, &str, &str); 13] = [
+/// The names in an address of the conditions that a form has, their names in [`Conditions`], and the keys of their labels.
+const FIELDS: [(&str, &str, &str); 13] = [
     ("type", "type", "filter.type"),
-    ("id", "id-prefix", "filter.id"),
+    ("id", "id_prefix", "filter.id"),
     ("error", "error", "filter.error"),
     ("where", "where", "filter.where"),
     ("text", "text", "filter.text"),
     ("since", "since", "filter.since"),
     ("until", "until", "filter.until"),
-    ("older", "older-than", "filter.older"),
+    ("older", "older_than", "filter.older"),
     ("reason", "reason", "filter.reason"),
     ("kind", "kind", "filter.kind"),
     ("group", "group", "filter.group"),
     (CAMPAIGN, "", "filter.campaign"),
     (GATE, "", "column.gate"),
 ];
-
-/// The conditions that only dead letters have.
-const OF_LETTERS: [&str; 4] = ["reason", "kind", "group", CAMPAIGN];
-
-/// The conditions that show what payloads and errors contain.
-const PRIVATE: [&str; 3] = ["error", "where", "text"];
 
 /// What an address asks for.
 #[derive(Debug, Clone)]
@@ -47,12 +43,14 @@ pub(super) struct Criteria {
     /// Which of these jobs.
     pub(super) filter: Filter,
     /// Only jobs that wait at this gate.
-    gate: Option<GateName>,
+    pub(super) gate: Option<GateName>,
     /// Only letters of jobs that this campaign replayed.
     campaign: Option<String>,
     /// Where the page begins.
     pub(super) after: Option<String>,
-    /// The conditions as the address has them.
+    /// The conditions of the filter.
+    conditions: Conditions,
+    /// All conditions as the address has them.
     pairs: Vec<(String, String)>,
 }
 
@@ -78,6 +76,7 @@ impl Criteria {
             gate: None,
             campaign: None,
             after: None,
+            conditions: Conditions::default(),
             pairs: Vec::new(),
         };
         for (name, value) in query.into_iter().filter(|(_, value)| !value.trim().is_empty()) {
@@ -119,33 +118,37 @@ impl Criteria {
 
     /// Adds a condition. Parameters that are none are left to others.
     fn add(&mut self, (frame, mask): (&Frame, &Mask), name: String, value: String) -> Result<(), Problem> {
-        let Some((_, known, _)) = CONDITIONS.iter().find(|(known, ..)| *known == name) else { return Ok(()) };
+        let Some((_, known, _)) = FIELDS.iter().find(|(known, ..)| *known == name) else { return Ok(()) };
         let (at, value) = (|| format!("query.{name}"), value.trim().to_owned());
-        if !frame.sees_payloads() && PRIVATE.contains(&name.as_str()) || name == GATE && !shows(frame, &value)
-        {
-            let why = if frame.sees_payloads() { "filter.masked" } else { "filter.private" };
-            return Err(Problem::field(at(), frame.t(why)));
+        let refused = |why: &str| Problem::field(at(), frame.t(why)).with_status(StatusCode::FORBIDDEN);
+        if !frame.sees_payloads() && is_private(known) {
+            return Err(refused("filter.private"));
         }
         match name.as_str() {
+            GATE if !shows(frame, &value) => {
+                let why = if frame.sees_payloads() { "filter.masked" } else { "filter.private" };
+                return Err(refused(why));
+            }
             GATE => {
                 let gate = value.parse().map_err(|error| Problem::field(at(), format!("{error}")))?;
                 self.gate = Some(gate);
             }
             CAMPAIGN => self.campaign = Some(value.clone()),
             _ => {
-                let filter = std::mem::take(&mut self.filter).and(known, &value);
+                self.conditions.set(known, &value).map_err(|why| Problem::field(at(), why))?;
+                let filter = self.conditions.filter();
                 self.filter = filter.map_err(|error| Problem::field(at(), error.to_string()))?;
             }
         }
         if !mask.is_empty() && self.filter.looks_at(|name| mask.hides(name)) {
-            return Err(Problem::field(at(), frame.t("filter.masked")));
+            return Err(refused("filter.masked"));
         }
         self.pairs.push((name, value));
         Ok(())
     }
 
     fn is_about_letters(&self) -> bool {
-        self.pairs.iter().any(|(name, _)| OF_LETTERS.contains(&name.as_str()))
+        self.campaign.is_some() || !self.conditions.letters.is_empty()
     }
 
     /// Adds these criteria to an address, without the place where a page begins.
@@ -166,7 +169,7 @@ impl Criteria {
         self.shown(frame, |name| match name {
             GATE => may_wait,
             CAMPAIGN => false,
-            _ => with_letters || !OF_LETTERS.contains(&name),
+            _ => with_letters || !Conditions::OF_LETTERS.contains(&name),
         })
     }
 
@@ -176,8 +179,8 @@ impl Criteria {
     }
 
     fn shown(&self, frame: &Frame, is_offered: impl Fn(&str) -> bool) -> Vec<Condition> {
-        let is_shown = |name: &str| is_offered(name) && (frame.sees_payloads() || !PRIVATE.contains(&name));
-        let shown = CONDITIONS.iter().filter(|(name, ..)| is_shown(name));
+        let is_shown = |name: &str| is_offered(name) && (frame.sees_payloads() || !is_private(name));
+        let shown = FIELDS.iter().filter(|(name, ..)| is_shown(name));
         let value =
             |name: &str| self.pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
         let field = |(name, _, key): &(&'static str, &str, &str)| Condition {
@@ -198,11 +201,6 @@ impl Criteria {
         self.gate.is_none() && self.campaign.is_none()
     }
 
-    /// Returns true if only jobs at one gate are meant.
-    pub(super) fn is_at_gate(&self) -> bool {
-        self.gate.is_some()
-    }
-
     /// Checks that jobs can be searched by these conditions.
     ///
     /// # Errors
@@ -215,12 +213,8 @@ impl Criteria {
         }
     }
 
-    /// Returns true if a job that the filter matches also fulfils the conditions that filters do not know.
-    pub(super) fn lists(&self, job: &FoundJob) -> bool {
-        self.gate.as_ref().is_none_or(|gate| job.room.as_deref() == Some(gate.as_str()))
-    }
-
-    /// The same for a letter. None waits at a gate.
+    /// Returns true if a letter that the filter matches also fulfils the conditions that filters do not know. None waits at a
+    /// gate.
     pub(super) fn lists_letter(&self, letter: &DeadLetter) -> bool {
         self.gate.is_none()
             && self.campaign.as_ref().is_none_or(|campaign| letter.text("dead_campaign") == *campaign)
@@ -230,6 +224,11 @@ impl Criteria {
     pub(super) fn asks_for(&self, state: State) -> bool {
         self.states.contains(&state)
     }
+}
+
+/// Whether a condition tells what payloads, headers or errors contain.
+fn is_private(name: &str) -> bool {
+    Conditions::PRIVATE.contains(&name)
 }
 
 /// Whether this person may see the whole name of a gate.
@@ -311,6 +310,8 @@ mod tests {
         {
             let problem = read(&[pair]).unwrap_err();
             assert!(problem.detail().starts_with(&format!("query.{}: ", pair.0)), "{}", problem.detail());
+            let status = if pair.0 == "text" { 403 } else { 422 };
+            assert_eq!(problem.status().as_u16(), status, "{}", problem.detail());
         }
     }
 }

@@ -1,27 +1,27 @@
-//! Jobs that a page lists. A page reads a bounded number of jobs, and says how many it has looked at.
+//! Jobs that a page lists. A page looks for a bounded time, and says how many jobs it has looked at.
 
 use std::time::{Duration, Instant};
 
 use streamfleet::Queue;
 use streamfleet::job::{QueueName, State, Timestamp};
-use streamfleet_engine::admin::{FoundJob, Holdings, JobCursor, JobSearch};
+use streamfleet_engine::admin::{FoundJob, Holdings, JobSearch};
 
 use super::criteria::Criteria;
 use super::frame::{Frame, grouped};
 use super::table::{Cell, Table, state_key};
-use super::target;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
+use crate::jobs::{Facts, Start, Walk};
 use crate::times::short;
 
 /// The most rows of a page.
 pub(super) const ROWS: usize = 50;
 
-/// The most jobs that one page looks at …
-const MOST: u64 = 5000;
-
-/// … and how long it looks.
+/// How long a page looks for jobs that match a filter, …
 const LONGEST: Duration = Duration::from_millis(60);
+
+/// … and for any jobs: it finds some as soon as it comes to a queue that has some.
+const LONGEST_FOR_ANY: Duration = Duration::from_secs(2);
 
 /// The most queues that a page names as searched.
 const NAMED: usize = 6;
@@ -33,8 +33,8 @@ pub(super) struct Found {
     /// Where the next page begins.
     pub(super) next: Option<String>,
     pub(super) now: Timestamp,
-    /// How many jobs it looked at.
-    pub(super) read: u64,
+    /// How far it has looked.
+    facts: Facts,
     /// What was left out, and why.
     pub(super) remarks: Vec<String>,
     /// The queues that it looked at, of those that it was asked for, and the states that it looked for.
@@ -45,15 +45,7 @@ pub(super) struct Found {
     goes_on: bool,
 }
 
-/// Where a page begins: in a queue, and at a place there.
-fn start(text: &str) -> Result<(QueueName, Option<JobCursor>), Problem> {
-    let wrong = || Problem::field("query.after", "it must be the place where an earlier page ended");
-    let (queue, cursor) = text.split_once('/').ok_or_else(wrong)?;
-    let cursor = Some(cursor).filter(|cursor| !cursor.is_empty()).map(str::parse::<JobCursor>);
-    Ok((queue.parse().map_err(|_| wrong())?, cursor.transpose().map_err(|_| wrong())?))
-}
-
-/// Looks for jobs in these queues, which are in the order of their names.
+/// Looks for jobs in these queues.
 ///
 /// # Errors
 ///
@@ -65,79 +57,74 @@ pub(super) async fn search(
     holdings: Holdings,
 ) -> Result<Found, Problem> {
     criteria.check_jobs(frame)?;
-    let mut search = JobSearch::new().filter(criteria.filter.clone()).holdings(holdings);
+    let mut search =
+        JobSearch::new().filter(criteria.filter.clone()).gate(criteria.gate.clone()).holdings(holdings);
     if !criteria.states.is_empty() {
         search = search.states(criteria.states.clone());
     }
-    let begin = criteria.after.as_deref().map(start).transpose()?;
-    let goes_on = begin.is_some();
-    let (first, mut from) = begin.map_or((None, None), |(queue, cursor)| (Some(queue), cursor));
-    let rest: Vec<&Queue> =
-        queues.iter().filter(|queue| first.as_ref().is_none_or(|first| queue.name() >= first)).collect();
-    if first.is_some() && rest.first().map(|queue| queue.name()) != first.as_ref() {
-        from = None;
-    }
-    let states = search.states.clone();
-    let (mut found, begun) =
-        (Found { queues: queues.len(), states, goes_on, ..Found::default() }, Instant::now());
-    let (mut too_large, mut unreadable) = (0, 0);
-    for (at, queue) in rest.iter().enumerate() {
-        found.searched.push(queue.name().clone());
-        if criteria.is_at_gate() && from.is_none() {
-            // Nowhere else are jobs at gates.
-            from = Some(rooms());
-        }
-        loop {
-            let page = queue.find_jobs(&search, from).await;
-            let page = page.map_err(|error| target::redis("the jobs could not be read", queue, &error))?;
-            let page = page.cut(ROWS.saturating_sub(found.jobs.len()).max(1));
-            (found.now, found.read) = (page.now, found.read + page.read);
-            (too_large, unreadable) = (too_large + page.too_large, unreadable + page.unreadable);
-            found.remarks.extend(page.unread.map(|why| format!("{}: {why}", queue.name())));
-            let listed = page.jobs.into_iter().filter(|job| criteria.lists(job));
-            found.jobs.extend(listed.map(|job| (queue.name().clone(), job)));
-            from = page.next;
-            let is_full = found.jobs.len() >= ROWS || found.read >= MOST || begun.elapsed() >= LONGEST;
-            if is_full {
-                let here = from.map(|from| format!("{}/{from}", queue.name()));
-                found.next = here.or_else(|| rest.get(at + 1).map(|next| format!("{}/", next.name())));
-                return Ok(found.complete(frame, (too_large, unreadable)));
-            }
-            if from.is_none() {
-                break;
-            }
+    let wrong = |why: String| Problem::field("query.after", why);
+    let after = criteria.after.as_deref().map(str::parse::<Start>).transpose().map_err(wrong)?;
+    let (states, goes_on) = (search.states.clone(), after.is_some());
+    let mut found = Found { queues: queues.len(), states, goes_on, ..Found::default() };
+    let mut walk =
+        Walk::new(queues.to_vec(), search, after.as_ref()).map_err(|error| wrong(error.to_string()))?;
+    let finds_any = criteria.is_empty() && criteria.states.is_empty();
+    let longest = if finds_any { LONGEST_FOR_ANY } else { LONGEST };
+    let begun = Instant::now();
+    while found.jobs.len() < ROWS && begun.elapsed() < longest {
+        let page = walk.page(ROWS - found.jobs.len()).await;
+        let page = page.map_err(|error| Problem::redis("the jobs could not be read", &error))?;
+        let Some((queue, page)) = page else { break };
+        found.now = page.now;
+        found.jobs.extend(page.jobs.into_iter().map(|job| (queue.clone(), job)));
+        if found.searched.last() != Some(&queue) {
+            found.searched.push(queue);
         }
     }
-    Ok(found.complete(frame, (too_large, unreadable)))
-}
-
-/// Where the jobs that wait at gates begin.
-fn rooms() -> JobCursor {
-    "rooms:".parse().expect("a search reads rooms")
+    found.next = walk.next().map(ToString::to_string);
+    found.facts = walk.facts().await;
+    Ok(found.complete(frame))
 }
 
 impl Found {
     /// Says what was left out. Records are found in no order, so they are put into that of their ends.
-    fn complete(mut self, frame: &Frame, (too_large, unreadable): (u64, u64)) -> Self {
+    fn complete(mut self, frame: &Frame) -> Self {
         if self.states.iter().all(|state| matches!(state, State::Done | State::Cancelled)) {
             self.jobs.sort_by_key(|(_, job)| std::cmp::Reverse(job.ended));
             if self.next.is_some() || self.goes_on {
                 self.remarks.push(frame.t("found.records").to_owned());
             }
         }
-        if too_large > 0 {
-            self.remarks.push(frame.number_of("found.too_large", too_large));
+        self.remarks.extend(self.facts.unread.iter().cloned());
+        if self.facts.too_large > 0 {
+            self.remarks.push(frame.number_of("found.too_large", self.facts.too_large));
         }
-        if unreadable > 0 {
-            self.remarks.push(frame.number_of("found.unreadable", unreadable));
+        if self.facts.unreadable > 0 {
+            self.remarks.push(frame.number_of("found.unreadable", self.facts.unreadable));
         }
         self
     }
 
+    /// What stands in place of the jobs if there are none: that there are none only if the page has looked at everything.
+    fn nothing(&self, frame: &Frame) -> String {
+        let read = grouped(self.facts.looked_at);
+        match (self.facts.complete, self.goes_on, self.facts.of) {
+            (true, false, _) => frame.t("found.none").to_owned(),
+            (true, true, _) => frame.t("found.no_more").to_owned(),
+            (false, _, Some(of)) => frame.fill("found.none_of", &[("read", &read), ("of", &grouped(of))]),
+            (false, _, None) => frame.fill("found.none_yet", &[("read", &read)]),
+        }
+    }
+
     /// What the page has looked at, and whether that was everything, in words.
     pub(super) fn summary(&self, frame: &Frame) -> String {
-        let (shown, read) = (grouped(self.jobs.len() as u64), grouped(self.read));
-        let looked = frame.fill("found.summary", &[("shown", &shown), ("read", &read)]);
+        let (shown, read) = (grouped(self.jobs.len() as u64), grouped(self.facts.looked_at));
+        let looked = match self.facts.of.filter(|_| self.next.is_some()) {
+            Some(of) => {
+                frame.fill("found.summary_of", &[("shown", &shown), ("read", &read), ("of", &grouped(of))])
+            }
+            None => frame.fill("found.summary", &[("shown", &shown), ("read", &read)]),
+        };
         let mut names: Vec<&str> = self.searched.iter().take(NAMED).map(QueueName::as_str).collect();
         let more = format!("+{}", self.searched.len().saturating_sub(NAMED));
         if self.searched.len() > NAMED {
@@ -148,10 +135,10 @@ impl Found {
         let where_to =
             [("queues", names.join(", ")), ("searched", searched), ("of", of), ("states", states.join(", "))];
         let where_to = where_to.each_ref().map(|(name, value)| (*name, value.as_str()));
-        let rest = match (self.next.is_some(), self.goes_on) {
+        let rest = match (self.next.is_some(), self.facts.complete && !self.goes_on) {
             (true, _) => "found.more",
-            (false, true) => "found.rest",
-            (false, false) => "found.all",
+            (false, false) => "found.rest",
+            (false, true) => "found.all",
         };
         format!("{looked}. {} {}", frame.fill("found.where", &where_to), frame.t(rest))
     }
@@ -168,7 +155,7 @@ impl Found {
         if with_queue {
             columns.insert(1, ("column.queue", "short"));
         }
-        let mut table = Table::new(frame, "found.caption", &columns);
+        let mut table = Table::new(frame, "found.caption", &columns).or(self.nothing(frame));
         for (queue, job) in &self.jobs {
             table.add(self.row(frame, (queue, job), with_queue));
         }
@@ -232,18 +219,19 @@ pub(super) fn place(frame: &Frame, job: &FoundJob, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::tests_frame;
     use super::*;
 
     #[test]
-    fn a_page_begins_where_an_earlier_one_ended() {
-        let (queue, cursor) = start("mail/waiting-high:1700000000000-0").unwrap();
-        assert_eq!(
-            (queue.as_str(), cursor.unwrap().to_string().as_str()),
-            ("mail", "waiting-high:1700000000000-0")
-        );
-        assert!(start("mail/").unwrap().1.is_none());
-        for text in ["", "mail", "mail/x", "Mail X/"] {
-            assert!(start(text).is_err(), "{text}");
-        }
+    fn a_page_says_that_there_are_none_only_if_it_has_looked_at_all() {
+        let frame = tests_frame();
+        let nothing = |of, complete| {
+            let facts = Facts { looked_at: 62_000, of, complete, ..Facts::default() };
+            Found { facts, ..Found::default() }.nothing(&frame)
+        };
+        let yet = "No job was found yet: 62,000 of about 1,200,000 were looked at.";
+        assert_eq!(nothing(Some(1_200_000), false), yet);
+        assert_eq!(nothing(None, false), "No job was found yet: 62,000 were looked at.");
+        assert_eq!(nothing(Some(62_000), true), "No jobs were found here.");
     }
 }

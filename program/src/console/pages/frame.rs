@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{Html as HtmlBody, IntoResponse, Response};
 use streamfleet::job::{QueueName, Timestamp};
+pub(super) use streamfleet_engine::admin::grouped;
 
 use super::assets;
 use super::cookie;
@@ -206,19 +207,6 @@ pub(super) fn lead_to(link: &Link, message: &Message) -> Response {
     let mut response = axum::response::Redirect::to(link.as_str()).into_response();
     response.headers_mut().append(header::SET_COOKIE, message.header());
     response
-}
-
-/// A number with separators: `1,234,567`.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A number of bytes: `1.2 MiB`.

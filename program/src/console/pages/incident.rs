@@ -28,13 +28,14 @@ const KEPT: u64 = 1000;
 const OTHERS: &str = "*";
 
 /// The names of the kinds. A kind that is missing here is shown as JSON has it.
-const KINDS: [(IncidentKind, &str); 10] = [
+const KINDS: [(IncidentKind, &str); 11] = [
     (IncidentKind::DeadGroup, "incident.dead_group"),
     (IncidentKind::DeadRate, "incident.dead_rate"),
     (IncidentKind::DeadJob, "incident.dead_job"),
     (IncidentKind::Backlog, "incident.backlog"),
     (IncidentKind::NoWorker, "incident.no_worker"),
     (IncidentKind::UnservedType, "incident.unserved_type"),
+    (IncidentKind::PoolDown, "incident.pool_down"),
     (IncidentKind::NeedsDecision, "incident.needs_decision"),
     (IncidentKind::CampaignStopped, "incident.campaign_stopped"),
     (IncidentKind::QueuePaused, "incident.queue_paused"),
@@ -177,7 +178,7 @@ pub(super) fn about(incident: &Incident) -> Link {
         (IncidentKind::UnservedType, Some(name)) => {
             Link::to(&["jobs"]).with("queue", queue).with("type", name)
         }
-        (IncidentKind::NoWorker, _) => Link::to(&["workers"]),
+        (IncidentKind::NoWorker | IncidentKind::PoolDown, _) => Link::to(&["workers"]),
         (IncidentKind::NeedsDecision, _) => Link::to(&["decisions"]).with("queue", queue),
         (IncidentKind::CampaignStopped, Some(id)) => Link::queue(queue, &["campaigns", id]),
         (IncidentKind::CampaignStopped, None) => Link::queue(queue, &["campaigns"]),

@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use streamfleet::job::{EntryId, QueueName, Timestamp};
 use streamfleet_engine::admin::{Incident, IncidentId, IncidentKind, Incidents, KnownIncident};
+use streamfleet_operations::{Actor, Error, alerts};
 
 use super::action::Done;
 use super::form::{Field, Form, reason};
@@ -23,7 +24,7 @@ use crate::console::access::{Person, Role};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::{actor, alerts, times};
+use crate::times;
 
 /// What the form of an acknowledgment proposes.
 const USUAL: &str = "2h";
@@ -92,8 +93,7 @@ pub(super) async fn show(
 /// Reads the incidents that somebody may see.
 async fn find(site: &Site, frame: &Frame, wanted: alerts::Wanted) -> Result<alerts::Found, Problem> {
     let is_shown = |incident: &Incident| frame.may_about(Role::Viewer, incident.queue.as_ref());
-    let found = alerts::find(&site.broker().incidents(), wanted, is_shown).await;
-    found.map_err(|error| incident::failed(&error))
+    Ok(alerts::find(&site.broker().incidents(), wanted, is_shown).await?)
 }
 
 fn open(frame: &Frame, found: &alerts::Found) -> Table {
@@ -245,15 +245,15 @@ async fn acknowledge(
     (id, time): (&IncidentId, Duration),
     (person, order): (&Person, &Order),
 ) -> Result<Done, Problem> {
-    let action = actor::action(person.name(), "alerts ack", &reason(&order.reason));
-    let done = alerts::acknowledge(incidents, id, time, &action).await;
-    let Some(done) = done.map_err(|error| incident::failed(&error))? else {
-        return Ok(Done::not(frame.t("incident.gone")));
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    let done = match alerts::acknowledge(incidents, &actor, id, time).await {
+        Err(Error::NotFound(_)) => return Ok(Done::not(frame.t("incident.gone"))),
+        done => done?,
     };
     let text = if time.is_zero() {
         frame.t("incident.again").to_owned()
     } else {
-        frame.fill("incident.until", &[("time", &utc(done.value))])
+        frame.fill("incident.until", &[("time", &utc(done.value.time))])
     };
     Ok(Done::new(text).unnoted(frame, done.unnoted))
 }

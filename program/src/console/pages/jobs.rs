@@ -60,7 +60,7 @@ pub(super) async fn show(
         queues: proposed(&queues),
         states: State::ALL.map(|state| (state.as_str(), state_key(state), criteria.asks_for(state))).into(),
         conditions: criteria.fields(&frame, with_letters),
-        table: found.table(&frame, true).or(frame.t("found.none")),
+        table: found.table(&frame, true),
         summary: found.summary(&frame),
         next: found
             .next
@@ -86,12 +86,12 @@ async fn meant(frame: &Frame, text: &str, queues: &[Queue]) -> Link {
             (None, _) => {}
         }
     }
-    let sees = frame.sees_payloads();
-    if sees && (text.starts_with("payload.") || text.starts_with("h.")) {
+    // The search refuses a condition that this person may not use.
+    if text.starts_with("payload.") || text.starts_with("h.") {
         return search.with("where", text);
     }
     let is_type = JobType::is_valid(text.trim_end_matches(".*")) && text.contains('.');
-    match (is_type, sees) {
+    match (is_type, frame.sees_payloads()) {
         (true, _) => search.with("type", text),
         (false, true) => search.with("text", text),
         (false, false) => search.with("id", text),

@@ -39,7 +39,6 @@ mod message;
 mod needs;
 mod next_step;
 mod overview;
-mod pace;
 mod payload;
 mod plan;
 mod preferences;

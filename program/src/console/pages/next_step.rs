@@ -38,7 +38,7 @@ impl Prospects {
         let job_type = status.job_type.parse::<JobType>().ok();
         let section = job_type.as_ref().and_then(|name| site.effective().config.types.get(name));
         // That of a type with steps is for one step.
-        let of_type = section.filter(|section| section.steps.is_none()).map(|section| section.timeout);
+        let of_type = section.filter(|section| section.steps.is_none()).map(|section| section.policy.timeout);
         let is_over = status.state.is_final();
         Self {
             began: if status.state == State::Running { began(site, queue, status).await } else { None },

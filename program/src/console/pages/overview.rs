@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::job::QueueName;
 use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{QueueSnapshot, Server, WorkerInfo};
+use streamfleet_engine::admin::{Backlog, Cause, QueueSnapshot, Server, WorkerInfo};
 
 use super::chart::{Chart, Minute};
 use super::frame::{Frame, bytes, grouped};
@@ -17,10 +17,11 @@ use super::needs::{Need, Troubles};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::workers::serving;
-use super::{needs, pace, samples, target};
+use super::{needs, samples, target};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
+use crate::queues::EmptyIn;
 use crate::times::short;
 
 /// How many queues are read at once.
@@ -95,6 +96,8 @@ struct Look {
 
 struct Read {
     snapshot: QueueSnapshot,
+    /// What is known about the waiting jobs; `None` if that cannot be read.
+    backlog: Option<Backlog>,
     troubles: Troubles,
     minutes: Vec<Minute>,
 }
@@ -134,8 +137,12 @@ pub(super) async fn show(
 async fn look(queue: Queue) -> Look {
     let read = async {
         let snapshot = queue.snapshot().await?;
-        let (troubles, minutes) = tokio::join!(Troubles::read(&queue, &snapshot), samples::last_hour(&queue));
-        Ok(Read { snapshot, troubles, minutes })
+        let (troubles, minutes, backlog) = tokio::join!(
+            Troubles::read(&queue, &snapshot),
+            samples::last_hour(&queue),
+            queue.backlog(&snapshot)
+        );
+        Ok(Read { snapshot, backlog: backlog.ok(), troubles, minutes })
     };
     let read = read.await;
     Look { queue, read }
@@ -165,7 +172,7 @@ impl Look {
             Ok(read) => read,
             Err(error) => return Tile { error: Some(self.queue.with_keys(&error)), ..blank },
         };
-        let Read { snapshot, minutes, .. } = read;
+        let Read { snapshot, backlog, minutes, .. } = read;
         let oldest = snapshot.oldest_waiting();
         let objective = objective(site, name);
         let mut facts = Vec::new();
@@ -174,9 +181,7 @@ impl Look {
             let class = if oldest > objective { "late" } else { "" };
             facts.push(("tile.oldest", frame.fill("tile.oldest_of", &values), class));
         }
-        if let Some(time) = pace::time_to_empty(snapshot.waiting(), &minutes) {
-            facts.push(("tile.empty_in", short(time), ""));
-        }
+        facts.extend(outlook(frame, backlog.as_ref()).into_iter().map(|(key, text)| (key, text, "")));
         Tile {
             figures: figures(name.as_str(), &snapshot),
             facts,
@@ -186,6 +191,23 @@ impl Look {
             ..blank
         }
     }
+}
+
+/// When a queue is empty, and the worst cause for which its jobs wait, if any do: the keys of the names, and the texts.
+pub(super) fn outlook(frame: &Frame, backlog: Option<&Backlog>) -> Vec<(&'static str, String)> {
+    let Some(backlog) = backlog else { return Vec::new() };
+    let mut facts = Vec::new();
+    if backlog.waiting > 0 {
+        facts.push(("tile.empty_in", EmptyIn::from(backlog.time_to_empty()).shown()));
+    }
+    if let Some(cause) = backlog.causes().first() {
+        let text = cause.to_string();
+        // What a program wrote may be about a job.
+        let quotes = matches!(cause, Cause::PoolDown { .. }) && !frame.sees_payloads();
+        let text = if quotes { text.split(": ").next().unwrap_or_default() } else { &text };
+        facts.push(("tile.cause", frame.about(&frame.written(text)).into_owned()));
+    }
+    facts
 }
 
 /// Queues as rows: the same figures as in their tiles.

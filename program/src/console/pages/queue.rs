@@ -5,17 +5,17 @@ use axum::extract::{Path, Query, State as Shared};
 use axum::response::Response;
 use streamfleet::Queue;
 use streamfleet::job::{JobType, Lane, QueueName, State, Timestamp};
-use streamfleet_engine::admin::{GateStatus, Holdings, QueueSnapshot};
+use streamfleet_engine::admin::{Backlog, GateStatus, Holdings, QueueSnapshot};
 
 use super::chart::Chart;
 use super::criteria::{Condition, Criteria};
 use super::found::{self, Found};
 use super::frame::Frame;
-use super::overview::{Figure, figures, objective};
+use super::overview::{Figure, figures, objective, outlook};
 use super::section::Section;
 use super::table::{Cell, Table};
 use super::type_figures::{LastHour, last_hour};
-use super::{gates, pace, samples, target};
+use super::{gates, samples, target};
 use crate::console::access::Role;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
@@ -73,6 +73,8 @@ struct QueuePage<'a> {
 /// What is read for the upper part of the page.
 struct Look {
     snapshot: QueueSnapshot,
+    /// What is known about the waiting jobs; `None` if that cannot be read.
+    backlog: Option<Backlog>,
     gates: Vec<GateStatus>,
     types: Table,
     last_hour: LastHour,
@@ -103,10 +105,10 @@ pub(super) async fn show(
         found::search(&frame, &queues, &criteria, holdings)
     );
     let (look, found) = (look?, found?);
-    let empty_in = pace::time_to_empty(look.snapshot.waiting(), &minutes).map(short);
+    let outlook = outlook(&frame, look.backlog.as_ref());
     let mut page = page(&frame, &site, (&queue, look), (tab.0, &criteria, &found));
     page.chart = Chart::flow(&frame, &minutes);
-    page.facts.extend(empty_in.map(|time| ("tile.empty_in", time)));
+    page.facts.extend(outlook);
     Ok(frame.page(queue.name().as_str(), Some(Section::Overview), &page))
 }
 
@@ -123,8 +125,9 @@ async fn look(frame: &Frame, queue: &Queue) -> Result<Look, Problem> {
     let read = tokio::try_join!(queue.snapshot(), gates.list());
     let (snapshot, gates) =
         read.map_err(|error| target::redis("the queue could not be read", queue, &error))?;
-    let (types, last_hour) = tokio::join!(types(frame, queue, &snapshot), last_hour(frame, queue));
-    Ok(Look { snapshot, gates, types, last_hour })
+    let (types, last_hour, backlog) =
+        tokio::join!(types(frame, queue, &snapshot), last_hour(frame, queue), queue.backlog(&snapshot));
+    Ok(Look { snapshot, backlog: backlog.ok(), gates, types, last_hour })
 }
 
 /// What else is known about the queue now.
@@ -182,7 +185,7 @@ fn page<'a>(
         tabs: TABS.map(|(one, key, _)| (key, here().with("tab", one).to_string(), one == tab)).into(),
         tab,
         conditions: criteria.fields(frame, tab == "dead"),
-        jobs: found.table(frame, false).or(frame.t("found.none")),
+        jobs: found.table(frame, false),
         summary: found.summary(frame),
         remarks: found.remarks.clone(),
         next: found.next.as_ref().map(next),

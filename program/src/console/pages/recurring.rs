@@ -9,9 +9,10 @@ use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet::cron::Entry;
 use streamfleet::job::{CronName, JobId, QueueName, State as JobState, Timestamp};
-use streamfleet_engine::admin::{Action, CronStatus};
+use streamfleet_engine::admin::CronStatus;
+use streamfleet_operations::{Actor, Error, cron};
 
-use super::action::{Done, noted};
+use super::action::Done;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, lead_to};
 use super::list::{Asked, List, Narrow};
@@ -230,23 +231,18 @@ pub(super) async fn act(
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &queue_name)?;
     let name: CronName = target::part("name", &name)?;
-    let failed = |error| target::redis("the recurring job was not changed", &queue, &error);
-    let cron = queue.cron();
-    let (command, is_done, key) = match order.action.as_str() {
-        "pause" => ("cron pause", cron.pause(&name).await.map_err(failed)?.is_some(), "recurring.is_paused"),
-        "resume" => {
-            ("cron resume", cron.resume(&name).await.map_err(failed)?.is_some(), "recurring.is_resumed")
-        }
-        "run" => ("cron run", cron.run(&name).await.map_err(failed)?.is_some(), "recurring.is_run"),
-        "remove" => ("cron remove", cron.remove(&name).await.map_err(failed)?, "recurring.is_removed"),
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    let (key, done) = match order.action.as_str() {
+        "pause" => ("recurring.is_paused", cron::pause(&queue, &actor, &name).await),
+        "resume" => ("recurring.is_resumed", cron::resume(&queue, &actor, &name).await),
+        "run" => ("recurring.is_run", cron::run(&queue, &actor, &name).await),
+        "remove" => ("recurring.is_removed", cron::remove(&queue, &actor, &name).await),
         _ => return Err(Problem::field("body.action", "expected pause, resume, run or remove")),
     };
-    let action = Action::new(command, person.name()).why(reason(&order.reason)).target(name.to_string());
-    let done = if is_done {
-        let unnoted = noted(&queue, &action).await;
-        Done::new(frame.fill(key, &[("name", name.as_str())])).unnoted(&frame, unnoted)
-    } else {
-        Done::not(frame.fill("recurring.gone", &[("name", name.as_str())]))
+    let done = match done {
+        Ok(done) => Done::new(frame.fill(key, &[("name", name.as_str())])).unnoted(&frame, done.unnoted),
+        Err(Error::NotFound(_)) => Done::not(frame.fill("recurring.gone", &[("name", name.as_str())])),
+        Err(error) => return Err(error.into()),
     };
     Ok(lead_to(&Link::to(&["recurring"]), &done.message()))
 }

@@ -79,9 +79,9 @@ pub(super) async fn show(
 
 async fn read(queue: Queue, search: JobSearch) -> Running {
     let mut running = Running { queue, now: Timestamp::default(), jobs: Vec::new(), remark: None };
-    let mut from = None;
+    let mut walk = running.queue.walk_jobs(&search, None);
     loop {
-        let page = match running.queue.find_jobs(&search, from).await {
+        let page = match walk.page(usize::MAX).await {
             Ok(page) => page,
             Err(error) => {
                 running.remark =
@@ -90,10 +90,10 @@ async fn read(queue: Queue, search: JobSearch) -> Running {
             }
         };
         running.now = page.now;
+        let is_last = page.next.is_none();
         running.jobs.extend(page.jobs);
         running.remark = page.unread.map(|why| format!("{}: {why}", running.queue.name())).or(running.remark);
-        from = page.next;
-        if from.is_none() {
+        if is_last {
             return running;
         }
         if running.jobs.len() >= MOST {

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use streamfleet::job::{
     JobId, Plan, PlannedStep, Standing, StepKind, StepName, StepRecord, StepState, Verdict,
 };
-use streamfleet_engine::admin::{Action, DecideError, Decided, StepsStatus};
+use streamfleet_engine::admin::StepsStatus;
+use streamfleet_operations::steps::{Decision, decide};
+use streamfleet_operations::{Actor, Error};
 
 use super::action::Done;
 use super::excerpt;
@@ -195,25 +197,21 @@ pub(super) async fn act(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let (queue, verdict) = (target::queue(&site, &name)?, verdict(&order.verdict)?);
-    let (id, step): (JobId, StepName) = (target::job(&id)?, target::part("step", &step)?);
-    let why = reason(&order.reason);
+    let (job, step): (JobId, StepName) = (target::job(&id)?, target::part("step", &step)?);
     let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
-    let action = Action::new("steps decide", person.name()).why(why);
-    let result = Some(order.result.trim()).filter(|result| !result.is_empty());
-    let decided = queue.steps().decide(&id, (&step, verdict), result, &action, retention).await;
-    let back = Link::job(&name, &id.to_string());
-    let decided = match decided {
+    let result = Some(order.result.trim()).filter(|result| !result.is_empty()).map(str::to_owned);
+    let back = Link::job(&name, &job.to_string());
+    let input = Decision { job, step, verdict, result, retention };
+    let decided = match decide(&queue, &Actor::new(person.name(), &reason(&order.reason)), &input).await {
         Ok(decided) => decided,
-        Err(DecideError::Redis(error)) => {
-            return Err(target::redis("the decision was not written", &queue, &error));
-        }
+        Err(error @ Error::Redis { .. }) => return Err(error.into()),
         Err(error) => return Ok(lead_to(&back, &Done::not(error.to_string()).message())),
     };
-    let key = match decided.value {
-        Decided::Written => "verdict.written",
-        Decided::Replayed(_) => "verdict.replayed",
-        Decided::Done => "verdict.is_done",
+    let key = match decided.value.job {
+        "written" => "verdict.written",
+        "replayed" => "verdict.replayed",
+        _ => "verdict.is_done",
     };
-    let text = frame.fill(key, &[("step", step.as_str())]);
+    let text = frame.fill(key, &[("step", input.step.as_str())]);
     Ok(lead_to(&back, &Done::new(text).unnoted(&frame, decided.unnoted).message()))
 }

@@ -153,10 +153,11 @@ fn list<'a>(worker: &'a WorkerInfo, name: &str) -> impl Iterator<Item = &'a str>
     fact(worker, name).split(',').filter(|item| !item.is_empty())
 }
 
-/// How many of these workers serve a queue, but those that stop.
+/// How many of these workers serve a queue, but those that stop or drain.
 pub(super) fn serving(workers: &[WorkerInfo], queue: &QueueName) -> u64 {
     let serves = |worker: &&WorkerInfo| {
-        fact(worker, "state") != "draining" && list(worker, "queues").any(|name| name == queue.as_str())
+        !matches!(fact(worker, "state"), "draining" | "drained")
+            && list(worker, "queues").any(|name| name == queue.as_str())
     };
     workers.iter().filter(serves).count() as u64
 }
@@ -215,8 +216,11 @@ fn table(frame: &Frame, workers: &[&WorkerInfo]) -> Table {
     for worker in workers {
         let state = match fact(worker, "state") {
             "draining" => Cell::like(frame.t("worker.draining"), "state retrying"),
+            "drained" => Cell::like(frame.t("worker.drained"), "state scheduled"),
             _ => Cell::like(frame.t("worker.running"), "state done"),
         };
+        let asked = worker.drain().map(|drain| format!("{}: {}", drain.by, frame.written(&drain.why)));
+        let state = state.under(asked.unwrap_or_default());
         let queues = list(worker, "queues")
             .filter(|name| name.parse().is_ok_and(|name| frame.may(Role::Viewer, &name)));
         let running = Link::to(&["running"]).with("worker", &worker.consumer);

@@ -75,8 +75,8 @@ impl Program {
         config.worker.lease = Duration::from_millis(self.lease_ms);
         config.worker.retention = Duration::from_millis(self.retention_ms);
         config.worker.prefetch = self.prefetch;
-        config.worker.recycle.max_lifetime = self.max_lifetime_ms.map(Duration::from_millis);
-        config.worker.recycle.max_rss = self.max_rss;
+        config.worker.max_lifetime = self.max_lifetime_ms.map(Duration::from_millis);
+        config.worker.max_rss = self.max_rss;
         config.events.publish = self.publish;
         for queue in config.worker.queues.values_mut() {
             queue.concurrency = self.concurrency;

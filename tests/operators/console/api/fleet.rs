@@ -107,6 +107,39 @@ async fn workers_are_listed_for_those_who_may_see_their_queues() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_drained_and_resumed() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let listed = async || console.get("workers").await.ok(200)["items"][0].clone();
+    let name = until_async("the worker to be listed", SOON, async || {
+        listed().await["consumer"].as_str().map(str::to_owned)
+    })
+    .await;
+    let path = format!("workers/{name}/drain");
+    let asked = console.post(&path, &json!({"reason": "its disk"})).await.ok(200);
+    assert_eq!((&asked["asked"], &asked["changed"]), (&json!("drain"), &json!(true)));
+    until_async("the worker to be drained", SOON, async || listed().await["state"] == "drained").await;
+    let drain = listed().await["drain"].clone();
+    assert_eq!(
+        (&drain["by"], &drain["why"], &drain["heard"]),
+        (&json!("admin"), &json!("its disk"), &json!(true))
+    );
+    assert_eq!(console.delete(&path).await.ok(200)["asked"], "resume");
+    until_async("the worker to take jobs", SOON, async || listed().await["state"] == "running").await;
+    let audit = console.get("audit?action=workers&who=ADMIN&queue=default").await.ok(200);
+    assert_eq!(values(&audit, "what"), ["workers resume", "workers drain"]);
+    assert_eq!(values(&audit, "target"), [name.clone(), name.clone()]);
+    let earlier = console.get("audit?until=1d").await.ok(200);
+    assert!(earlier["items"].as_array().unwrap().is_empty(), "{earlier}");
+    console.post("workers/nobody/drain", &json!({})).await.problem(404);
+    send(console.ask_as("limited", Method::DELETE, &path)).await.problem(404);
+    server.cmd(&["HSET", "sf:worker:old-1", "version", "0.0.9", "queues", "default", "state", "running"]);
+    console.post("workers/old-1/drain", &json!({})).await.problem(409);
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_batch_that_does_not_exist_is_not_found() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;

@@ -63,6 +63,8 @@ async fn an_incident_is_acknowledged_by_those_who_may() {
     let soon = json!({"for": "soon", "reason": "x"});
     assert_eq!(console.post(&path(GROUP), &soon).await.wrong(422), "/for");
     console.post(&path(GROUP), &json!({"for": "2h"})).await.problem(422);
+    let silent = json!({"for": "2h", "reason": " "});
+    assert_eq!(console.post(&path(GROUP), &silent).await.wrong(422), "/reason");
 }
 
 #[tokio::test(flavor = "multi_thread")]

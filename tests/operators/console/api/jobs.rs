@@ -73,6 +73,62 @@ async fn jobs_are_found_by_what_they_have() {
     assert!(console.get("jobs?running=true").await.ok(200)["items"].as_array().unwrap().is_empty());
 }
 
+/// Asks for jobs line by line. Returns the lines.
+async fn lines(console: &Console, path: &str) -> Vec<Value> {
+    let answer = send(console.ask(Method::GET, path).header("accept", "application/x-ndjson")).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/x-ndjson")), "{path}");
+    answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_says_how_far_it_has_looked() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for nth in 0..5 {
+        console.submit("default", &json!({"type": "test", "payload": {"customer": nth}})).await;
+    }
+    let page = console.get(&format!("{PATH}?limit=2")).await.ok(200);
+    assert_eq!((&page["looked_at"], &page["of"], &page["complete"]), (&json!(2), &json!(5), &json!(false)));
+    let next = page["next"].as_str().unwrap().replace('/', "%2F");
+    let rest = console.get(&format!("{PATH}?after={next}")).await.ok(200);
+    assert_eq!((&rest["looked_at"], &rest["of"], &rest["complete"]), (&json!(3), &json!(5), &json!(true)));
+    let none = console.get("jobs?where=payload.customer%3D7").await.ok(200);
+    assert_eq!((&none["looked_at"], &none["of"], &none["complete"]), (&json!(5), &json!(5), &json!(true)));
+    let ended = console.get("jobs?state=done,waiting&limit=1").await.ok(200);
+    assert_eq!((&ended["of"], &ended["complete"]), (&Value::Null, &json!(false)), "nobody counts ended jobs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_and_the_progress_arrive_line_by_line() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for nth in 0..6 {
+        let job = json!({"type": "test", "id": format!("j-{nth}"), "payload": {"customer": nth % 2}});
+        console.submit("default", &job).await;
+    }
+    let found = |lines: &[Value]| -> Vec<String> {
+        lines.iter().filter_map(|line| Some(line["job"]["id"].as_str()?.to_owned())).collect()
+    };
+    let all = lines(&console, &format!("{PATH}?where=payload.customer%3D1")).await;
+    assert_eq!(found(&all), ["j-1", "j-3", "j-5"]);
+    let last = &all.last().unwrap()["progress"];
+    let told = (&last["looked_at"], &last["of"], &last["found"], &last["complete"], &last["next"]);
+    assert_eq!(told, (&json!(6), &json!(6), &json!(3), &json!(true), &Value::Null));
+    let some = lines(&console, "jobs?where=payload.customer%3D1&limit=2").await;
+    assert_eq!(found(&some), ["j-1", "j-3"]);
+    let last = &some.last().unwrap()["progress"];
+    assert_eq!((&last["found"], &last["complete"]), (&json!(2), &json!(false)));
+    let next = last["next"].as_str().unwrap().replace('/', "%2F");
+    let rest = lines(&console, &format!("jobs?where=payload.customer%3D1&after={next}")).await;
+    assert_eq!(found(&rest), ["j-5"]);
+    let refused = async |query: &str| {
+        send(console.ask(Method::GET, &format!("{PATH}?{query}")).header("accept", "application/x-ndjson"))
+            .await
+    };
+    assert_eq!(refused("running=true").await.wrong(422), "query.running");
+    assert_eq!(refused("limit=501").await.wrong(422), "query.limit");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_shown_with_its_payload_as_it_is() {
     let server = RedisServer::start();

@@ -42,6 +42,13 @@ async fn nothing_of_a_payload_is_told_to_those_who_may_not_see_it() {
     ] {
         get(path).await.problem(403);
     }
+    let read = async |query: &str| {
+        let request = console.ask_as("viewer", Method::GET, &format!("queues/default/jobs?{query}"));
+        send(request.header("accept", "application/x-ndjson")).await
+    };
+    let listed = read("").await;
+    assert!(listed.status == 200 && !listed.text.contains(SECRET), "{listed:?}");
+    read("text=ann").await.problem(403);
 }
 
 #[tokio::test(flavor = "multi_thread")]

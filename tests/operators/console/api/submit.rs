@@ -228,6 +228,8 @@ async fn a_payload_that_does_not_fit_is_refused_and_its_fields_are_named() {
     assert_eq!(console.post(PATH, &missing).await.wrong(422), "/payload/to");
     let following = json!({"type": "other", "then": [{"type": "test", "payload": {}}]});
     assert_eq!(console.post(PATH, &following).await.wrong(422), "/then");
+    let nightly = json!({"schedule": "@daily", "type": "test", "payload": {"to": 7}});
+    assert_eq!(console.put("queues/default/cron/nightly", &nightly).await.wrong(422), "/payload");
     console.submit("default", &fits).await;
     let edit = json!({"payload": {"to": 7}});
     let edited = send(console.ask(Method::PATCH, &format!("{PATH}/fits")).json(&edit)).await;
@@ -235,9 +237,8 @@ async fn a_payload_that_does_not_fit_is_refused_and_its_fields_are_named() {
     assert_eq!(console.get(&format!("{PATH}/fits")).await.ok(200)["payload"], fits["payload"]);
     let letter = ["XADD", "sf:{default}:dead", "1-1", "type", "test", "payload", r#"{"to":7}"#];
     server.cmd(&letter);
-    let correct = async |body: Value| {
-        send(console.ask(Method::PATCH, "queues/default/dead/1-1").json(&body)).await
-    };
+    let correct =
+        async |body: Value| send(console.ask(Method::PATCH, "queues/default/dead/1-1").json(&body)).await;
     assert_eq!(correct(json!({"payload": {"to": 8}})).await.wrong(422), "/payload/to");
     correct(json!({"payload": {"to": "ann"}})).await.ok(200);
     let many = console.ask(Method::POST, PATH).header("content-type", "application/x-ndjson");

@@ -52,5 +52,5 @@ fn the_page_of_a_queue_has_figures_of_its_types() {
     let server = server();
     let page = Browser::open(&server).get("/queues/mail");
     assert!(page.text("#figures h2").contains("Last hour by type"), "{}", page.text("#figures"));
-    assert!(page.text("#figures").contains("No job of this queue has ended"), "{}", page.text("#figures"));
+    assert!(page.text("#figures").contains("No job of this queue was counted"), "{}", page.text("#figures"));
 }

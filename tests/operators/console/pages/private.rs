@@ -87,8 +87,11 @@ async fn those_who_see_no_payloads_see_nothing_of_them_on_any_page() {
         let hidden = shown("viewer");
         assert!(!hidden.contains(SECRET), "{path}: {hidden}");
     }
-    for query in ["q=ann-4711", "text=ann-4711", "where=payload.card%3Dann-4711"] {
+    for (query, status) in
+        [("q=ann-4711", 303), ("text=ann-4711", 403), ("where=payload.card%3Dann-4711", 403)]
+    {
         let page = console.get_as("viewer", &format!("/jobs?{query}"));
+        assert_eq!(page.status, status, "{query}: {page:?}");
         assert!(!page.body.contains("/jobs/well") && !page.body.contains("/jobs/ill"), "{query}: {page:?}");
     }
     fleet.stop().await;

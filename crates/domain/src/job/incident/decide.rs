@@ -24,7 +24,7 @@ const SEEN_EVERY: Duration = Duration::from_secs(60);
 pub struct Timing {
     /// How long no worker must be live.
     pub no_worker_for: Duration,
-    /// How long no worker must know a type.
+    /// How long no worker must know a type, or no program of its pool must serve.
     pub unserved_for: Duration,
     /// When the first reminder comes. The pause doubles with each one …
     pub remind_after: Duration,
@@ -39,7 +39,7 @@ impl Timing {
     fn hold(&self, kind: IncidentKind) -> Duration {
         match kind {
             IncidentKind::NoWorker => self.no_worker_for,
-            IncidentKind::UnservedType => self.unserved_for,
+            IncidentKind::UnservedType | IncidentKind::PoolDown => self.unserved_for,
             IncidentKind::DeadGroup
             | IncidentKind::DeadRate
             | IncidentKind::DeadJob
@@ -265,8 +265,9 @@ fn next(
 
 fn update(incident: &mut Incident, seen: &Observation) {
     incident.count = if seen.adds { incident.count.saturating_add(seen.count) } else { seen.count };
-    // What somebody knows by one example stays the same.
-    if incident.example.is_none() {
+    // What somebody knows by one example stays the same, unless its job is over: then the check names another one.
+    let names_another = seen.key != OTHERS && seen.example.as_ref().is_some_and(|one| !one.job.is_empty());
+    if incident.example.is_none() || names_another {
         incident.example.clone_from(&seen.example);
     }
     incident.detail.clone_from(&seen.detail);

@@ -69,7 +69,7 @@ impl IncidentKind {
     #[doc(hidden)]
     pub fn most_per_queue(self) -> usize {
         match self {
-            Self::DeadGroup | Self::CampaignStopped => 5,
+            Self::DeadGroup | Self::PoolDown | Self::CampaignStopped => 5,
             Self::DeadJob | Self::UnservedType | Self::RedisMemory => 20,
             Self::DeadRate | Self::Backlog | Self::NoWorker | Self::NeedsDecision | Self::QueuePaused => 1,
         }

@@ -11,6 +11,7 @@ use fred::types::{ClusterHash, ConnectHandle, CustomCommand, Value};
 use super::{COMMAND_DEADLINE, Link, Role, WeakLink};
 use crate::client::decode;
 use crate::client::error::{Class, Error};
+use crate::job::jittered;
 
 /// How long commands in flight at the old server may still be answered after a change.
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -110,7 +111,7 @@ pub(super) async fn verify_primary(link: WeakLink) {
         if let Err(error) = locator.refresh(&server).await {
             tracing::debug!(%error, "failed to find out which server is the primary");
         }
-        tokio::time::sleep(VERIFY_EVERY.mul_f64(0.5 + rand::random::<f64>())).await;
+        tokio::time::sleep(jittered(VERIFY_EVERY, 0.5..1.5, rand::random())).await;
     }
 }
 
@@ -134,7 +135,7 @@ pub(super) async fn look_up(link: WeakLink) {
         if link.upgrade().is_none_or(|link| link.has_found(&doubted)) {
             return;
         }
-        tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())).await;
+        tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random())).await;
         pause = (pause * 2).min(MAX_LOOKUP_PAUSE);
     }
 }

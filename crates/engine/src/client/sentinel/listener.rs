@@ -16,6 +16,7 @@ use super::opinion::View;
 use crate::client::decode;
 use crate::client::error::{Class, Error};
 use crate::client::setup;
+use crate::job::jittered;
 
 /// How long a sentinel may take to accept a login or to answer.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -191,5 +192,5 @@ fn refusal(class: Class, detail: &str) -> View {
 
 /// Adds jitter, so that a fleet does not ask in step.
 fn spread(pause: Duration) -> Duration {
-    pause.mul_f64(0.5 + rand::random::<f64>())
+    jittered(pause, 0.5..1.5, rand::random())
 }

@@ -1,4 +1,5 @@
-//! Reads the next jobs of one place, in portions that block Redis only briefly.
+//! Reads the next jobs of a lane, of the delayed set, of the dead letters or of the records, in portions that block Redis only
+//! briefly.
 
 use std::time::Duration;
 
@@ -6,27 +7,29 @@ use fred::interfaces::{ClientLike, StreamsInterface};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::{join_all, try_join_all};
 
-use super::{FoundJob, JobCursor, Place, Portion};
+use super::cursor::{JobCursor, Place};
+use super::{FoundJob, Portion};
 use crate::client::decode::{self, timestamp};
 use crate::client::error::{Class, Error};
 use crate::inspect::holdings::{Holdings, PendingEntry};
 use crate::inspect::server::scan_page;
+use crate::inspect::status::Status;
 use crate::job::{self, EntryId, Envelope, JobId, Lane, State, Timestamp};
 use crate::{Entry, GROUP, Queue, Upcoming};
 
-/// The most jobs of a page …
-const MOST: usize = 200;
+/// The most jobs of a portion …
+pub(super) const MOST: usize = 500;
 
 /// … and the most bytes, unless a single job has more.
-const PAGE_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The most bytes that one command reads, roughly.
-const COMMAND_BYTES: usize = 1024 * 1024;
+pub(super) const COMMAND_BYTES: usize = 1024 * 1024;
 
-/// About how many entries in rooms a page has. Their large fields are elsewhere, so they keep to the bytes of a page.
-const ROOM_JOBS: i64 = 100;
+/// The most entries that are read at once, each by its own id.
+const ENTRIES_AT_ONCE: usize = 64;
 
-/// How many entries or records are read at once.
+/// How many records are read at once.
 const AT_ONCE: usize = 8;
 
 impl Queue {
@@ -35,20 +38,17 @@ impl Queue {
         &self,
         lane: Lane,
         after: Option<EntryId>,
-        holdings: &Holdings,
+        (holdings, size): (&Holdings, &mut job::Portion),
     ) -> Result<Portion, Error> {
         let pending = self.pending(lane, after).await?;
         let is_full = pending.len() == MOST;
-        let (mut portion, mut bytes, mut last) = (Portion::default(), 0, None);
-        for some in pending.chunks(AT_ONCE) {
-            if bytes >= PAGE_BYTES {
-                portion.after = last;
-                return Ok(portion);
-            }
+        let (mut portion, mut bytes, mut left) = (Portion::default(), 0, &pending[..]);
+        while bytes < PAGE_BYTES && !left.is_empty() {
+            let (some, rest) = left.split_at(size.count().min(ENTRIES_AT_ONCE).min(left.len()));
             let entries =
                 try_join_all(some.iter().map(|held| self.bare_entry(lane, None, held.entry))).await?;
+            size.record_sizes(entries.iter().flatten().map(Entry::size));
             for (held, entry) in some.iter().zip(entries) {
-                last = Some(held.entry);
                 // Settled in the meantime, or deleted by somebody.
                 let Some(entry) = entry else { continue };
                 bytes += entry.size();
@@ -56,8 +56,11 @@ impl Queue {
                 let (job, fields) = of_entry(entry, Place::Held(lane));
                 portion.jobs.push((FoundJob { holder: Some(holder), ..job }, fields));
             }
+            left = rest;
         }
-        portion.after = last.filter(|_| is_full);
+        let last = pending.len().checked_sub(left.len() + 1).and_then(|last| pending.get(last));
+        let last = last.filter(|_| is_full || !left.is_empty());
+        portion.next = last.map(|held| JobCursor::at(Place::Held(lane), Some(held.entry)));
         Ok(portion)
     }
 
@@ -69,16 +72,16 @@ impl Queue {
         holdings: &Holdings,
     ) -> Result<Portion, Error> {
         let pending = self.pending(lane, after).await?;
-        let after = pending.last().map(|held| held.entry).filter(|_| pending.len() == MOST);
+        let cursor = |entry| JobCursor::at(Place::Held(lane), Some(entry));
+        let next = pending.last().map(|held| cursor(held.entry)).filter(|_| pending.len() == MOST);
         let found = |held: PendingEntry| {
-            let entry = held.entry;
-            let cursor = JobCursor { place: Place::Held(lane), after: Some(entry) };
+            let (entry, cursor) = (held.entry, cursor(held.entry));
             let id = JobId::derived(entry, lane).to_string();
             let holder = Some(holdings.holder(self.name(), lane, held));
             let job = FoundJob::new(id, State::Running, cursor);
             (FoundJob { lane: Some(lane), entry: Some(entry), holder, ..job }, None)
         };
-        Ok(Portion { jobs: pending.into_iter().map(found).collect(), after, unreadable: 0 })
+        Ok(Portion { jobs: pending.into_iter().map(found).collect(), next, unreadable: 0 })
     }
 
     /// Reads the entry of a running job that a search found without reading it ([`only_places`](super::JobSearch::only_places)).
@@ -126,7 +129,12 @@ impl Queue {
     }
 
     /// Reads entries that no worker has taken: those after the last one that was delivered.
-    pub(super) async fn page_waiting(&self, lane: Lane, after: Option<EntryId>) -> Result<Portion, Error> {
+    pub(super) async fn page_waiting(
+        &self,
+        lane: Lane,
+        after: Option<EntryId>,
+        size: &mut job::Portion,
+    ) -> Result<Portion, Error> {
         let mut from = match after {
             Some(after) => format!("({after}"),
             None => {
@@ -138,7 +146,7 @@ impl Queue {
         if from.is_empty() {
             return Ok(portion);
         }
-        let (mut size, mut bytes) = (job::Portion::new(1, MOST, COMMAND_BYTES), 0);
+        let mut bytes = 0;
         while portion.jobs.len() < MOST && bytes < PAGE_BYTES {
             let wanted = size.count().min(MOST - portion.jobs.len());
             let (client, key) = (self.link.client(), self.keys.stream(lane));
@@ -149,72 +157,41 @@ impl Queue {
             bytes += entries.iter().map(Entry::size).sum::<usize>();
             let last = entries.last().map(|entry| entry.id).filter(|_| entries.len() == wanted);
             portion.jobs.extend(entries.into_iter().map(|entry| of_entry(entry, Place::Waiting(lane))));
-            portion.after = last;
+            portion.next = last.map(|last| JobCursor::at(Place::Waiting(lane), Some(last)));
             let Some(last) = last else { break };
             from = format!("({last}");
         }
         Ok(portion)
     }
 
-    /// Reads entries that wait in rooms, each by its own id. The table of their places is scanned, so they come in no order. No
-    /// entry in a room is large, because its large fields are elsewhere.
-    pub(super) async fn page_rooms(&self, after: Option<EntryId>) -> Result<Portion, Error> {
-        let (cursor, key) = (after.map_or(0, |after| after.ms).to_string(), &self.keys.room_places);
-        let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
-        let args: Vec<Value> =
-            vec![key.clone().into(), cursor.into(), "COUNT".into(), Value::Integer(ROOM_JOBS)];
-        let client = self.link.client();
-        let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
-        let reply = self.link.ask("hscan", reply).await.map_err(|error| error.of_key(key))?;
-        let Value::Array(parts) = reply else { return Err(Error::contract("hscan", reply)) };
-        let [next, Value::Array(found)] = &parts[..] else { return Err(Error::contract("hscan", parts)) };
-        let next = decode::number(next).ok_or_else(|| Error::contract("hscan", decode::text(next)))?;
-        let after = Some(EntryId::new(next, 0));
-        let places: Vec<_> = found.iter().skip(1).step_by(2).filter_map(place_in_room).collect();
-        let (mut jobs, mut unreadable) = (Vec::with_capacity(places.len()), 0);
-        for some in places.chunks(AT_ONCE) {
-            let reading =
-                some.iter().map(|(entry, room)| self.bare_entry(Lane::Normal, Some(room.as_str()), *entry));
-            for ((_, room), entry) in some.iter().zip(join_all(reading).await) {
-                let entry = match entry {
-                    Err(error) if is_of_another_type(&error) => {
-                        unreadable += 1;
-                        continue;
-                    }
-                    entry => entry?,
-                };
-                // It has left the room in the meantime.
-                let Some(entry) = entry else { continue };
-                let (job, fields) = of_entry(entry, Place::Rooms);
-                let cursor = JobCursor { place: Place::Rooms, after };
-                jobs.push((FoundJob { room: Some(room.clone()), cursor, ..job }, fields));
-            }
-        }
-        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0), unreadable })
-    }
-
     /// Reads the delayed set, the next due first. `after` has the due time of the last job that was read, and how many
     /// jobs with this due time were read: jobs that become due in the meantime move no page.
     pub(super) async fn page_delayed(&self, after: Option<EntryId>) -> Result<Portion, Error> {
-        let total = self.count_due("+inf".to_owned()).await?;
-        let skip = match after {
-            None => 0,
-            Some(EntryId { ms: 0, seq }) => seq,
-            // A priority adds a fraction of a millisecond, so the bound is this millisecond, and excludes it.
-            Some(EntryId { ms, seq }) => self.count_due(format!("({ms}")).await?.saturating_add(seq),
+        let skip = async {
+            match after {
+                None => Ok(0),
+                Some(EntryId { ms: 0, seq }) => Ok(seq),
+                // A priority adds a fraction of a millisecond, so the bound is this millisecond, and excludes it.
+                Some(EntryId { ms, seq }) => {
+                    let before = self.count_due(format!("({ms}")).await;
+                    before.map(|before| before.saturating_add(seq))
+                }
+            }
         };
+        let (total, skip) = tokio::try_join!(self.count_due("+inf".to_owned()), skip)?;
         let page = self.delayed().bare_page(skip, MOST as u64).await?;
         let (mut at, mut jobs) = (after.unwrap_or(EntryId::new(0, 0)), Vec::with_capacity(page.len()));
         for job in page {
             let due = job.due.as_ms();
             let before = if at.ms == due { at.seq } else { 0 };
             at = EntryId::new(due, before.saturating_add(1));
-            jobs.push(of_delayed(job, JobCursor { place: Place::Delayed, after: Some(at) }));
+            jobs.push(of_delayed(job, JobCursor::at(Place::Delayed, Some(at))));
         }
         // A page that is not full may end where jobs moved up, because others became due. If it has all that there were, it is
         // the end, even if more jobs arrive there all the time.
         let is_end = jobs.is_empty() || jobs.len() < MOST && skip.saturating_add(jobs.len() as u64) >= total;
-        Ok(Portion { jobs, after: Some(at).filter(|_| !is_end), unreadable: 0 })
+        let next = Some(JobCursor::at(Place::Delayed, Some(at))).filter(|_| !is_end);
+        Ok(Portion { jobs, next, unreadable: 0 })
     }
 
     /// Counts the jobs of the delayed set that are due up to this time.
@@ -230,9 +207,10 @@ impl Queue {
     /// Reads dead letters, the oldest first, without their large fields.
     pub(super) async fn page_dead(&self, after: Option<EntryId>) -> Result<Portion, Error> {
         let letters = self.dead_letters().bare().later(after, MOST as u64).await?;
-        let after = letters.last().map(|letter| letter.entry);
+        let cursor = |entry| JobCursor::at(Place::Dead, Some(entry));
+        let next = letters.last().map(|letter| cursor(letter.entry));
         let jobs = letters.into_iter().map(|letter| {
-            let (id, died) = (letter.job().to_string(), letter.died());
+            let (id, died, cursor) = (letter.job().to_string(), letter.died(), cursor(letter.entry));
             let job = FoundJob {
                 job_type: letter.text("type"),
                 lane: letter.text("dead_origin").parse().ok(),
@@ -241,52 +219,38 @@ impl Queue {
                 attempts: number(&letter.fields, "dead_attempts").unwrap_or(0),
                 died: Some(died),
                 error: Some(letter.text("dead_error")),
-                ..FoundJob::new(id, State::Dead, JobCursor { place: Place::Dead, after: Some(letter.entry) })
+                ..FoundJob::new(id, State::Dead, cursor)
             };
             (job, Some(letter.fields))
         });
-        Ok(Portion { jobs: jobs.collect(), after, unreadable: 0 })
+        Ok(Portion { jobs: jobs.collect(), next, unreadable: 0 })
     }
 
-    /// Reads the records of jobs that ended well. They are scattered over all keys of the server, so many pages may
-    /// have none.
+    /// Reads the records of jobs that ended well. They are scattered over all keys of the server, so many portions may have none. A
+    /// scan can only go on with a whole portion, so `after` also has how many of its records were read before.
     pub(super) async fn page_records(&self, after: Option<EntryId>) -> Result<Portion, Error> {
+        let EntryId { ms: scanned, seq: before } = after.unwrap_or(EntryId::new(0, 0));
         let mut keys = Vec::new();
-        let cursor = after.map_or(0, |after| after.ms).to_string();
-        let next = scan_page(&self.link, &cursor, &self.keys.records(), &mut keys).await?;
-        let ids: Vec<JobId> =
-            keys.iter().filter_map(|key| self.keys.job_of_record(&key.as_str_lossy())).collect();
+        let next = scan_page(&self.link, &scanned.to_string(), &self.keys.records(), &mut keys).await?;
         let next: u64 = next.parse().map_err(|_| Error::contract("scan", &next))?;
-        let after = Some(EntryId::new(next, 0));
+        let cursor = |next, nth| JobCursor::at(Place::Records, Some(EntryId::new(next, nth)));
+        let ids = keys.iter().filter_map(|key| self.keys.job_of_record(&key.as_str_lossy()));
+        let ids: Vec<(u64, JobId)> =
+            (1..).zip(ids).skip(usize::try_from(before).unwrap_or(usize::MAX)).collect();
         let (mut jobs, mut unreadable) = (Vec::new(), 0);
         for some in ids.chunks(AT_ONCE) {
-            let mut found = Vec::with_capacity(some.len());
-            for status in join_all(some.iter().map(|id| self.status_without_log(id))).await {
+            let found = join_all(some.iter().map(|(_, id)| self.status_without_log(id))).await;
+            for ((nth, _), status) in some.iter().zip(found) {
                 match status {
                     Err(error) if is_of_another_type(&error) => unreadable += 1,
-                    status => found.extend(status?),
+                    status => {
+                        let cursor = cursor(scanned, *nth);
+                        jobs.extend(status?.and_then(|status| of_record(status, cursor)));
+                    }
                 }
             }
-            let ended =
-                found.into_iter().filter(|status| matches!(status.state, State::Done | State::Cancelled));
-            jobs.extend(ended.map(|status| {
-                let job = FoundJob {
-                    job_type: status.job_type,
-                    lane: Some(status.lane),
-                    created: status.created,
-                    attempts: status.attempts.len() as u64,
-                    ended: status.attempts.last().map(|attempt| attempt.ended),
-                    error: Some(status.error.unwrap_or_default()),
-                    ..FoundJob::new(
-                        status.id.to_string(),
-                        status.state,
-                        JobCursor { place: Place::Records, after },
-                    )
-                };
-                (job, None)
-            }));
         }
-        Ok(Portion { jobs, after: after.filter(|after| after.ms != 0), unreadable })
+        Ok(Portion { jobs, next: Some(cursor(next, 0)).filter(|_| next != 0), unreadable })
     }
 }
 
@@ -306,16 +270,9 @@ fn pending_entry(item: &Value) -> Option<PendingEntry> {
     })
 }
 
-/// Reads where a job is: its entry, and the room.
-fn place_in_room(value: &Value) -> Option<(EntryId, String)> {
-    let text = decode::text(value);
-    let (entry, room) = text.split_once(' ')?;
-    Some((entry.parse().ok()?, room.to_owned()))
-}
-
-fn of_entry(entry: Entry, place: Place) -> (FoundJob, Option<Envelope>) {
+pub(super) fn of_entry(entry: Entry, place: Place) -> (FoundJob, Option<Envelope>) {
     let state = if matches!(place, Place::Held(_)) { State::Running } else { State::Waiting };
-    let cursor = JobCursor { place, after: Some(entry.id) };
+    let cursor = JobCursor::at(place, Some(entry.id));
     let fields = entry.envelope.unwrap_or_default();
     let named = text(&fields, "id").parse::<JobId>().ok();
     let id = named.unwrap_or_else(|| JobId::derived(entry.id, entry.lane));
@@ -341,6 +298,23 @@ fn of_delayed(upcoming: Upcoming, cursor: JobCursor) -> (FoundJob, Option<Envelo
     let job = with_fields(job, &fields);
     let state = if job.attempts > 0 { State::Retrying } else { State::Scheduled };
     (FoundJob { state, ..job }, Some(fields))
+}
+
+/// Reads the record of a job that ended well; `None` for any other job.
+fn of_record(status: Status, cursor: JobCursor) -> Option<(FoundJob, Option<Envelope>)> {
+    if !matches!(status.state, State::Done | State::Cancelled) {
+        return None;
+    }
+    let job = FoundJob {
+        job_type: status.job_type,
+        lane: Some(status.lane),
+        created: status.created,
+        attempts: status.attempts.len() as u64,
+        ended: status.attempts.last().map(|attempt| attempt.ended),
+        error: Some(status.error.unwrap_or_default()),
+        ..FoundJob::new(status.id.to_string(), status.state, cursor)
+    };
+    Some((job, None))
 }
 
 fn with_fields(job: FoundJob, fields: &Envelope) -> FoundJob {

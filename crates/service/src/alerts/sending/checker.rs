@@ -13,6 +13,7 @@ use crate::broker::{Error, IncidentChange, Incidents, KnownIncident, OpenInciden
 use crate::job::SinkName;
 use crate::job::incident::decide::{Standing, Timing, Transition, decide};
 use crate::job::incident::{IncidentKind, IncidentState};
+use streamfleet::chore::Chore;
 use streamfleet::event::{Event, Events};
 
 /// What the couriers see: the incidents that are not over.
@@ -32,16 +33,9 @@ pub(super) struct Checker {
 impl Checker {
     /// Checks until stopped. A check that fails is repeated.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        loop {
-            if let Err(error) = self.check().await {
-                self.events.redis_error(error.kind(), &error);
-            }
-            let pause = self.config.every.mul_f64(0.9 + rand::random::<f64>() / 5.0);
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                () = tokio::time::sleep(pause) => {}
-            }
+        let mut chore = Chore::every(self.config.every, &self.events, &stop).jitter(0.9..1.1);
+        while chore.tick().await {
+            chore.note(self.check().await);
         }
     }
 

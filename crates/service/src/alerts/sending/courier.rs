@@ -12,9 +12,9 @@ use super::message::Sender;
 use super::pace::Pace;
 use super::sinks::{Answer, Sink};
 use crate::broker::Incidents;
-use crate::job::Timestamp;
 use crate::job::incident::delivery::Delivery;
 use crate::job::incident::{Incident, IncidentId};
+use crate::job::{Timestamp, jittered};
 use streamfleet::event::{Event, Events};
 
 /// How many incidents have a message of their own if they come at once. More share one.
@@ -103,11 +103,10 @@ impl Courier {
             };
             self.events.emit(&Event::AlertFailed { sink, why: &why, is_given_up: pause.is_none() });
             let Some(pause) = pause else { return Some(false) };
-            let pause = pause.mul_f64(1.0 + rand::random::<f64>() / 4.0);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(jittered(pause, 1.0..1.25, rand::random())) => {}
             }
         }
     }

@@ -18,7 +18,9 @@ use super::sinks::{Answer, Error, Sink};
 use crate::alerts::config::{Config, SinkConfig};
 use crate::broker::{self, Broker, Incidents};
 use crate::job::{SinkName, Timestamp};
+use streamfleet::chore::Chore;
 use streamfleet::event::Events;
+use streamfleet::leadership::{Leadership, Term};
 
 /// The pauses between two tries to reach Redis.
 const CONNECT_PAUSE: Duration = Duration::from_secs(2);
@@ -140,66 +142,56 @@ impl Alerts {
         let Some(broker) = self.connect(&events, &stop).await else { return };
         let incidents = broker.incidents();
         let own = format!("alerts-{:016x}", rand::random::<u64>());
-        let mut term: Option<Term> = None;
-        loop {
+        let mut leadership = Leadership::new(LEASE, &stop);
+        let mut chore = Chore::every(LEASE / 5, &events, &stop).jitter(1.0..1.0);
+        while chore.tick().await {
             let asked = Instant::now();
-            match incidents.lead(&own, LEASE).await {
-                Ok(true) => {
-                    let term = term.get_or_insert_with(|| self.begin(&broker, &own, &events, asked));
-                    term.until.send_replace(asked + LEASE);
-                }
-                Ok(false) => Term::end(&mut term, &events).await,
-                Err(error) => {
-                    events.redis_error(error.kind(), &error);
-                    if term.as_ref().is_some_and(|term| Instant::now() >= *term.until.borrow()) {
-                        Term::end(&mut term, &events).await;
+            match chore.note(incidents.lead(&own, LEASE).await) {
+                Some(true) => {
+                    if let Some(term) = leadership.granted(asked) {
+                        self.begin(term, (&broker, own.as_str()), &events);
                     }
                 }
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                () = tokio::time::sleep(LEASE / 5) => {}
+                Some(false) => {
+                    has_ended(leadership.end(), &events).await;
+                }
+                None => {
+                    has_ended(leadership.unanswered(), &events).await;
+                }
             }
         }
-        if term.is_some() {
-            Term::end(&mut term, &events).await;
+        if has_ended(leadership.end(), &events).await {
             release(&incidents, &own).await;
         }
     }
 
     async fn connect(&self, events: &Events, stop: &CancellationToken) -> Option<Broker> {
-        loop {
+        let mut chore = Chore::every(CONNECT_PAUSE, events, stop).jitter(1.0..1.0);
+        while chore.tick().await {
             let connected = tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
                 connected = Broker::connect(self.redis.clone()) => connected,
             };
-            match connected {
-                Ok(broker) => return Some(broker),
-                Err(error) => events.redis_error(error.kind(), &error),
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                () = tokio::time::sleep(CONNECT_PAUSE) => {}
+            if let Some(broker) = chore.note(connected) {
+                return Some(broker);
             }
         }
+        None
     }
 
-    fn begin(&self, broker: &Broker, own: &str, events: &Events, asked: Instant) -> Term {
+    /// Starts the parts.
+    fn begin(&self, term: &mut Term, (broker, own): (&Broker, &str), events: &Events) {
         tracing::info!("this process looks for incidents and sends messages about them");
-        let (until, _) = watch::channel(asked + LEASE);
         let (shown, _) = watch::channel(Shown::default());
-        let stop = CancellationToken::new();
-        let mut tasks = JoinSet::new();
         for (name, sink) in &self.config.sinks {
             let parts = (self.sender(), broker.incidents(), events.clone());
-            let (shown, until) = (shown.subscribe(), until.subscribe());
-            let (name, sink, stop) = (name.clone(), sink.clone(), stop.clone());
-            tasks.spawn(async move {
-                let Some(sink) = opened((&name, &sink), OPEN_PAUSE, &stop).await else { return };
+            let (shown, until) = (shown.subscribe(), term.until());
+            let (name, sink, stop) = (name.clone(), sink.clone(), term.stop());
+            term.spawn(async move {
                 let (sender, incidents, events) = parts;
+                let opening = opened((&name, &sink), OPEN_PAUSE, (&events, &stop));
+                let Some(sink) = opening.await else { return };
                 let (pace, done) = (Pace::new(Instant::now()), BTreeMap::new());
                 let courier = Courier { sink, sender, incidents, events, shown, until, pace, done };
                 courier.run(stop).await;
@@ -219,8 +211,7 @@ impl Alerts {
             events: events.clone(),
             shown,
         };
-        tasks.spawn(checker.run(stop.clone()));
-        Term { until, stop, tasks }
+        term.spawn(checker.run(term.stop()));
     }
 }
 
@@ -229,22 +220,18 @@ impl Alerts {
 async fn opened(
     (name, sink): (&SinkName, &SinkConfig),
     pause: Duration,
-    stop: &CancellationToken,
+    (events, stop): (&Events, &CancellationToken),
 ) -> Option<Sink> {
-    let mut was_reported = false;
-    loop {
+    let (mut chore, mut was_reported) = (Chore::every(pause, events, stop).jitter(1.0..1.0), false);
+    while chore.tick().await {
         match Sink::open(name, sink) {
             Ok(sink) => return Some(sink),
             Err(error) if !was_reported => tracing::error!(%error, "a sink cannot be used; trying again"),
             Err(error) => tracing::debug!(%error, "a sink still cannot be used"),
         }
         was_reported = true;
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return None,
-            () = tokio::time::sleep(pause) => {}
-        }
     }
+    None
 }
 
 impl Running {
@@ -258,23 +245,16 @@ impl Running {
     }
 }
 
-/// The time during which this process checks and sends.
-struct Term {
-    until: watch::Sender<Instant>,
-    stop: CancellationToken,
-    tasks: JoinSet<()>,
-}
-
-impl Term {
-    async fn end(term: &mut Option<Self>, events: &Events) {
-        let Some(mut term) = term.take() else { return };
-        term.stop.cancel();
-        let ended = async { while term.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(STOP_TIMEOUT, ended).await.is_err() {
-            tracing::warn!("a message about an incident was cut short");
-        }
+/// Awaits the end of a term, but not for ever. Returns true if one has ended.
+async fn has_ended(ending: impl Future<Output = bool>, events: &Events) -> bool {
+    let has_ended = tokio::time::timeout(STOP_TIMEOUT, ending).await.unwrap_or_else(|_late| {
+        tracing::warn!("a message about an incident was cut short");
+        true
+    });
+    if has_ended {
         report_none(events);
     }
+    has_ended
 }
 
 /// Gives up the lease, so that another process need not wait until it expires.
@@ -293,14 +273,15 @@ mod tests {
     async fn a_sink_is_opened_as_soon_as_its_secret_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("url");
-        let sink = SinkConfig::new(SinkKind::Slack).url_file(&file);
+        let (sink, events) = (SinkConfig::new(SinkKind::Slack).url_file(&file), Events::default());
         let (name, stop) = ("ops".parse().unwrap(), CancellationToken::new());
-        let mut opening = std::pin::pin!(opened((&name, &sink), Duration::from_millis(1), &stop));
+        let open = || opened((&name, &sink), Duration::from_millis(1), (&events, &stop));
+        let mut opening = std::pin::pin!(open());
         assert!(futures_util::poll!(&mut opening).is_pending());
         std::fs::write(&file, "https://hooks.example.com/x").unwrap();
         assert!(opening.await.is_some());
         std::fs::remove_file(&file).unwrap();
         stop.cancel();
-        assert!(opened((&name, &sink), Duration::from_millis(1), &stop).await.is_none());
+        assert!(open().await.is_none());
     }
 }

@@ -102,6 +102,7 @@ impl Language {
             "backlog" => "最早的任务等待的时间超过了队列的目标".to_owned(),
             "no_worker" => format!("{count} 个任务在等待，而没有在线的工作进程"),
             "unserved_type" => format!("{count} 个任务在等待，而没有工作进程认识类型 {key}"),
+            "pool_down" => format!("进程池 {key} 的程序都无法启动"),
             "needs_decision" => format!("{count} 个任务的步骤需要有人决定"),
             "campaign_stopped" => format!("批量重放 {key} 自行停止"),
             "queue_paused" => format!("队列已暂停 {}", self.age(age)),
@@ -219,13 +220,14 @@ impl Language {
 }
 
 /// What is wrong, in Chinese: the words of the console.
-const CHINESE: [(IncidentKind, &str); 10] = [
+const CHINESE: [(IncidentKind, &str); 11] = [
     (IncidentKind::DeadGroup, "任务因新原因失败"),
     (IncidentKind::DeadRate, "大量任务失败"),
     (IncidentKind::DeadJob, "有任务失败"),
     (IncidentKind::Backlog, "任务等待过久"),
     (IncidentKind::NoWorker, "没有在线的工作进程"),
     (IncidentKind::UnservedType, "没有工作进程认识某类型"),
+    (IncidentKind::PoolDown, "进程池无法启动"),
     (IncidentKind::NeedsDecision, "有任务需要决定"),
     (IncidentKind::CampaignStopped, "批量重放自行停止"),
     (IncidentKind::QueuePaused, "队列仍处于暂停"),

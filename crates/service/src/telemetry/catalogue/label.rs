@@ -110,6 +110,7 @@ pub(in super::super) const INCIDENTS: [&str; IncidentKind::ALL.len()] = [
     "backlog",
     "no_worker",
     "unserved_type",
+    "pool_down",
     "needs_decision",
     "campaign_stopped",
     "queue_paused",

@@ -93,6 +93,7 @@ impl Log {
             | Event::ArchiveFailed { .. }
             | Event::Archived { .. }
             | Event::CampaignStopped { .. } => about_letters(event),
+            Event::TaskFailed { queue, task, why } => warn!(%queue, task, why, "a task has failed"),
             Event::PoolProgramEnded { pool, ending, why } => self.program_ended(pool, ending, why),
             Event::IncidentChanged { .. } | Event::AlertFailed { .. } => self.alerts(event),
             Event::Reconnected { times } => info!(times, "connected to redis again"),

@@ -1,9 +1,12 @@
 //! Every operation comes through two doors, the command line and the HTTP API, and does the same: two queues that were prepared
 //! in the same way are then in the same state, their audits have the same notes, and the reports are equal.
 
+mod alerts;
+mod cron;
 mod dead;
 mod gates;
 mod queues;
+mod steps;
 
 use std::collections::BTreeSet;
 
@@ -12,19 +15,30 @@ use hyper::Method;
 use serde_json::{Value, json};
 use streamfleet_operations::{OPERATIONS, Operation};
 
-use super::client::{Console, send, values};
-use harness::desk;
+use super::client::{Console, SOON, send};
+use crate::console::trouble;
+use harness::desk::{self, launch};
 use harness::redis_server::RedisServer;
+use harness::wait::until;
 
 /// Who uses both doors.
 const WHO: &str = "admin";
 
 /// The state of a queue that every operation is compared by, besides what a case names.
-const STATE: [&str; 4] =
-    ["queues/{queue}/gates", "queues/{queue}/jobs", "queues/{queue}/dead", "queues/{queue}/audit"];
+const STATE: [&str; 6] = [
+    "queues/{queue}/gates",
+    "queues/{queue}/jobs",
+    "queues/{queue}/dead",
+    "queues/{queue}/cron",
+    "queues/{queue}/audit",
+    "incidents",
+];
 
-/// Who deleted a queue, as a part of its state.
-const DELETIONS: &str = "deletions";
+/// What people did about incidents, which the API does not show.
+const ALERTS_AUDIT: &str = "audit --alerts";
+
+/// Who deleted queues.
+const DELETIONS: &str = "audit --deletions";
 
 /// Both doors, on one server.
 struct Doors {
@@ -32,10 +46,9 @@ struct Doors {
     console: Console,
 }
 
-/// One operation, as each door is asked for it. `{queue}` stands for the queue, and `{id}` for what the preparation returned.
+/// One operation, as each door is asked for it. `{queue}` stands for the queue, and `{id}` for the incident about it.
 struct Case {
     operation: &'static Operation,
-    /// Prepares a queue, and returns what the operation is about, or nothing.
     prepare: Prepare,
     command: &'static [&'static str],
     method: Method,
@@ -51,13 +64,19 @@ enum Prepare {
     Commands(&'static [&'static [&'static str]]),
     /// One dead letter, [`LETTER`].
     Letter,
+    /// An open incident about the queue. `{id}` is its id.
+    Incident,
+    /// A dead job, [`steps::JOB`], whose step waits for a decision.
+    Undecided,
 }
 
 /// A dead letter that somebody wrote by hand, of the job `order-7`.
 const LETTER: &str = "1700000000000-0";
 
 fn cases() -> Vec<Case> {
-    [dead::cases(), gates::cases(), queues::cases()].into_iter().flatten().collect()
+    let all =
+        [alerts::cases(), cron::cases(), dead::cases(), gates::cases(), queues::cases(), steps::cases()];
+    all.into_iter().flatten().collect()
 }
 
 impl Doors {
@@ -80,29 +99,54 @@ impl Doors {
                 let more = ["payload", r#"{"to":"ann"}"#, "dead_reason", "fatal", "dead_error", "no"];
                 self.server.cmd(&[&["XADD", &key, LETTER], &letter[..], &more].concat());
             }
+            Prepare::Incident => trouble::open(&self.server, &incident_of(queue), queue),
+            Prepare::Undecided => self.bury_undecided(queue),
         }
+    }
+
+    /// Runs a worker until its only step has failed, which must not run twice.
+    fn bury_undecided(&self, queue: &str) {
+        let config = format!(
+            "[telemetry]\nlisten = \"off\"\n[queues.{queue}]\n[types.gift.steps.charge]\nkind = \"once\"\n\
+             handler = {{ exec = {{ command = [\"false\"] }} }}\n"
+        );
+        let worker = launch(&self.server, &["--config", "{config}", "worker", "--queues", queue]);
+        let worker = worker.config(&config).start();
+        self.command(&["enqueue", "gift", "--id", steps::JOB, "--queue", "{queue}"], queue);
+        until("the step to need a decision", SOON, || {
+            self.command(&["dead", "list", "--queue", "{queue}"], queue)["items"][0]["id"] == steps::JOB
+        });
+        worker.term();
+        assert!(worker.wait_exit(SOON).success(), "{}", worker.stderr());
     }
 
     /// Goes through the command line, and returns the report.
     fn command(&self, words: &[&str], queue: &str) -> Value {
-        let words: Vec<String> = words.iter().map(|word| word.replace("{queue}", queue)).collect();
+        let words: Vec<String> = words.iter().map(|word| filled(word, queue)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         desk::json(&self.server, &words)
     }
 
     /// Goes through the API, and returns the report.
     async fn request(&self, case: &Case, queue: &str) -> Value {
-        let path = case.path.replace("{queue}", queue);
+        let path = filled(case.path, queue);
         let request = self.console.ask(case.method.clone(), &path);
-        let body = case.body.to_string().replace("{queue}", queue);
-        let body: Value = serde_json::from_str(&body).unwrap();
+        let body: Value = serde_json::from_str(&filled(&case.body.to_string(), queue)).unwrap();
         let request = if body.is_null() { request } else { request.json(&body) };
         let answer = send(request).await;
         assert!((200..300).contains(&answer.status), "{}: {answer:?}", case.operation.name);
         answer.json()
     }
 
-    /// What is in a queue, as the API shows it, and who deleted it. Lists without items are left out: for some seconds, a console
+    /// What people noted in one of the audits of all queues about this target.
+    fn notes(&self, audit: &str, target: &str) -> Value {
+        let mut audit = desk::json(&self.server, &["audit", audit]);
+        let notes = audit["items"].as_array_mut().expect("an audit is a list");
+        notes.retain(|note| note["target"] == target);
+        audit
+    }
+
+    /// What is in a queue, as the API shows it, and what people did. Lists without items are left out: for some seconds, a console
     /// still knows a queue that was deleted.
     async fn state(&self, queue: &str) -> Value {
         let mut state = serde_json::Map::new();
@@ -113,29 +157,41 @@ impl Doors {
                 state.insert(path.to_owned(), list);
             }
         }
-        let mut deletions = self.command(&["audit", "--deletions"], queue);
-        let notes = deletions["items"].as_array_mut().unwrap();
-        notes.retain(|note| note["target"] == queue);
-        state.insert(DELETIONS.to_owned(), deletions);
+        let incident = format!("incident {}", incident_of(queue));
+        state.insert(ALERTS_AUDIT.to_owned(), self.notes("--alerts", &incident));
+        state.insert(DELETIONS.to_owned(), self.notes("--deletions", queue));
         Value::Object(state)
     }
 }
 
-/// What people did, of a state.
-fn noted(state: &Value) -> Vec<String> {
-    let lists = ["queues/{queue}/audit", DELETIONS].into_iter().filter_map(|list| state.get(list));
-    lists.flat_map(|list| values(list, "what")).collect()
+/// The id of the incident about a queue.
+fn incident_of(queue: &str) -> String {
+    let id = queue.bytes().fold(7_u32, |id, byte| id.wrapping_mul(31).wrapping_add(byte.into()));
+    format!("{id:08x}")
 }
 
-/// Replaces what differs between two queues although nothing else does: their names, entries, ids and times.
+/// What a case says, for this queue.
+fn filled(text: &str, queue: &str) -> String {
+    text.replace("{queue}", queue).replace("{id}", &incident_of(queue))
+}
+
+/// Replaces what differs between two queues although nothing else does: their names, entries, ids and times. A list of all queues
+/// keeps only what is about this one.
 fn comparable(value: Value, queue: &str) -> Value {
-    const FLEETING: [&str; 8] =
-        ["_ms", "_since", "until", "at", "entry", "fingerprint", "created", "letter"];
+    const FLEETING: [&str; 9] =
+        ["_ms", "_since", "until", "at", "entry", "fingerprint", "created", "handled", "letter"];
     // Older programs read these keys, which only the command line has beside `items`.
     const FORMER: [&str; 2] = ["events", "letters"];
     match value {
-        Value::String(text) => json!(text.replace(queue, "{queue}")),
-        Value::Array(items) => items.into_iter().map(|item| comparable(item, queue)).collect(),
+        Value::String(text) => {
+            let text = text.replace(queue, "{queue}").replace(&incident_of(queue), "{id}");
+            // What follows is random.
+            json!(text.split_once(".run-").map_or(&*text, |(name, _)| name))
+        }
+        Value::Array(items) => {
+            let is_own = |item: &Value| item["queue"].as_str().is_none_or(|of| of == queue);
+            items.into_iter().filter(is_own).map(|item| comparable(item, queue)).collect()
+        }
         Value::Object(fields) => {
             let fields = fields.into_iter().filter(|(name, _)| !FORMER.contains(&name.as_str()));
             let fields = fields.map(|(name, value)| {
@@ -171,7 +227,9 @@ async fn both_doors_do_the_same() {
         let states = [&typed, &asked].map(async |queue| comparable(doors.state(queue).await, queue));
         let states = join_all(states).await;
         assert_eq!(states[0], states[1], "{name}: the state");
-        let is_noted = noted(&states[0]).iter().any(|what| what == name);
+        let audits = ["queues/{queue}/audit", ALERTS_AUDIT, DELETIONS];
+        let notes = audits.map(|audit| states[0][audit]["items"].as_array());
+        let is_noted = notes.into_iter().flatten().flatten().any(|note| note["what"] == name);
         assert_eq!(is_noted, case.operation.effect.is_noted(), "{name}: the audit");
     }
 }

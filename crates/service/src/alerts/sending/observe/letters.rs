@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::{QueueCheck, jobs};
 use crate::broker::{DeadGroup, DeadLetter, DeadLetters, Error, QueueSnapshot};
 use crate::job::incident::{Incident, IncidentExample, IncidentKind, OTHERS, Observation};
-use crate::job::{DeadReason, EntryId, JobType, Timestamp};
+use crate::job::{DeadReason, EntryId, JobId, JobType, State, Timestamp};
 
 /// The most groups that one check distinguishes.
 const MAX_GROUPS: usize = 50;
@@ -75,22 +75,25 @@ impl QueueCheck<'_> {
         Ok(())
     }
 
-    /// A group alarms if it is new, for as long as jobs die of its cause. What has only come to it by a decision is no death.
+    /// A group alarms if it is new, until it is empty, or a person has acknowledged its incident and no job has died of its cause
+    /// for a while. What has only come to it by a decision is no death.
     fn is_alarming(&self, group: &DeadGroup, news_since: Timestamp, now: Timestamp) -> bool {
         let is_new = group.first > news_since;
-        // If nobody looked for long, what is over by now is told all the same.
-        let is_unseen = self.seen.checked.is_some_and(|checked| group.first > checked);
-        let goes_on = now.since(group.last) < self.config.quiet_after;
+        let is_quiet = now.since(group.last) >= self.config.quiet_after;
         group.count.min(group.deaths) > 0
             && group.fingerprint.is_some()
-            && (is_new || self.has_incident(group))
-            && (goes_on || is_unseen)
+            && (is_new || self.has_incident(group) || self.is_among_others(group))
+            && !(is_quiet && has_one(&self.acknowledged, group))
     }
 
     fn has_incident(&self, group: &DeadGroup) -> bool {
-        self.known.iter().any(|incident| {
-            incident.kind == IncidentKind::DeadGroup && Some(&incident.key) == group.fingerprint.as_ref()
-        })
+        has_one(&self.known, group)
+    }
+
+    /// Whether the incident for all groups without one of their own is about this group, too.
+    fn is_among_others(&self, group: &DeadGroup) -> bool {
+        let mut groups = self.known.iter().filter(|incident| incident.kind == IncidentKind::DeadGroup);
+        groups.any(|others| others.key == OTHERS && group.first >= others.since)
     }
 
     /// Counts the deaths of causes that have no incident: those that are old.
@@ -125,11 +128,16 @@ impl QueueCheck<'_> {
         Ok(())
     }
 
-    /// Adds the last job of a group to what is seen, unless an incident has an example already.
+    /// Adds the last job of a group to what is seen, unless an incident has an example that is still dead.
     async fn with_example(&self, seen: Observation, group: &DeadGroup) -> Result<Observation, Error> {
         let job_type = group.job_type.as_ref().map_or("", JobType::as_str);
-        let is_about = |incident: &&Incident| incident.is_about(seen.kind, seen.queue.as_ref(), &seen.key);
-        if seen.key == OTHERS || self.known.iter().any(is_about) {
+        let is_about = |incident: &&&Incident| incident.is_about(seen.kind, seen.queue.as_ref(), &seen.key);
+        let known = self.known.iter().find(is_about);
+        let has_example = match known {
+            Some(known) => !self.is_over(known.example.as_ref()).await?,
+            None => false,
+        };
+        if seen.key == OTHERS || has_example {
             return Ok(seen.example(job_type, IncidentExample::new("", &group.error)));
         }
         let mut job = String::new();
@@ -138,6 +146,14 @@ impl QueueCheck<'_> {
             job = letters.get(entry).await?.map(|letter| letter.job().to_string()).unwrap_or_default();
         }
         Ok(seen.example(job_type, IncidentExample::new(&job, &group.error)))
+    }
+
+    /// Whether the job of an example is no longer dead.
+    async fn is_over(&self, example: Option<&IncidentExample>) -> Result<bool, Error> {
+        let job = example.and_then(|example| example.job_id()?.parse::<JobId>().ok());
+        let Some(job) = job else { return Ok(false) };
+        let status = self.queue.status_without_log(&job).await?;
+        Ok(status.is_some_and(|status| status.state != State::Dead))
     }
 
     /// Finds dead jobs of types that ask for an incident for each: those that are still dead, and new ones.
@@ -226,4 +242,12 @@ impl QueueCheck<'_> {
             Some(_) | None => self.add(seen),
         }
     }
+}
+
+/// Whether one of these incidents is about a group of dead letters.
+fn has_one(incidents: &[&Incident], group: &DeadGroup) -> bool {
+    let of_group = |incident: &&Incident| {
+        incident.kind == IncidentKind::DeadGroup && Some(&incident.key) == group.fingerprint.as_ref()
+    };
+    incidents.iter().any(of_group)
 }

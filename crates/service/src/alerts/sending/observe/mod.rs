@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::alerts::config::Config;
-use crate::broker::{Broker, IncidentChange, OpenIncidents};
+use crate::broker::{Broker, IncidentChange, KnownIncident, OpenIncidents};
 use crate::job::incident::decide::Checked;
 use crate::job::incident::{Incident, IncidentKind, IncidentState};
 use crate::job::{EntryId, JobType, QueueName, Timestamp};
@@ -105,6 +105,8 @@ struct QueueCheck<'a> {
     config: &'a Config,
     watched: &'a Watched,
     known: Vec<&'a Incident>,
+    /// Those of which a person knows.
+    acknowledged: Vec<&'a Incident>,
     seen: Seen,
     memory: &'a mut Memory,
     checked: Checked,
@@ -155,14 +157,18 @@ impl Observer {
         known: &OpenIncidents,
         seen: Seen,
     ) -> Option<(Checked, Seen)> {
-        let of_queue = known.incidents.iter().map(|known| &known.incident).filter(|incident| {
+        let of_queue = |known: &&KnownIncident| {
+            let incident = &known.incident;
             incident.queue.as_ref() == Some(queue) && incident.state != IncidentState::Resolved
-        });
+        };
+        let of_queue: Vec<&KnownIncident> = known.incidents.iter().filter(of_queue).collect();
+        let acknowledged = of_queue.iter().filter(|known| known.acknowledged.is_some());
         let mut check = QueueCheck {
             queue: self.broker.queue(queue.clone()),
             config: &self.config,
             watched: &self.watched,
-            known: of_queue.collect(),
+            known: of_queue.iter().map(|known| &known.incident).collect(),
+            acknowledged: acknowledged.map(|known| &known.incident).collect(),
             seen,
             memory: self.memory.entry(queue.clone()).or_default(),
             checked: Checked::default(),

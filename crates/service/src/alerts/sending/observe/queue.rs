@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::{QueueCheck, jobs};
-use crate::broker::{Campaign, Error, Extras, QueueSnapshot};
-use crate::job::campaign::CampaignState;
-use crate::job::incident::{IncidentKind, OTHERS, Observation};
+use crate::broker::{Campaign, Error, Extras, PoolDown, QueueSnapshot};
+use crate::job::incident::{IncidentExample, IncidentKind, OTHERS, Observation};
+use crate::job::task::TaskState;
 use crate::job::{Timestamp, format_duration};
 
 /// The most types that are looked at.
@@ -24,6 +24,7 @@ const MAX_CAMPAIGNS: usize = 20;
 /// What one key of a wrong type makes unknown.
 enum Part {
     Types,
+    Pools,
     Letters,
     Campaigns,
 }
@@ -40,10 +41,11 @@ impl QueueCheck<'_> {
             self.check_pause(&snapshot);
         }
         let mut outcome = Ok(());
-        for part in [Part::Types, Part::Letters, Part::Campaigns] {
+        for part in [Part::Types, Part::Pools, Part::Letters, Part::Campaigns] {
             let before = (self.checked.clone(), self.seen);
             let checked = match part {
                 Part::Types => self.check_types(&snapshot).await,
+                Part::Pools => self.check_pools(now).await,
                 Part::Letters => self.check_letters(&snapshot).await,
                 Part::Campaigns => self.check_campaigns(&snapshot).await,
             };
@@ -114,6 +116,28 @@ impl QueueCheck<'_> {
         }
     }
 
+    /// Finds pools because of which types of the queue run nowhere, as the queue's leader has noted them.
+    async fn check_pools(&mut self, now: Timestamp) -> Result<(), Error> {
+        let pools = self.queue.pools_down().await?;
+        self.cover(IncidentKind::PoolDown);
+        for PoolDown { pool, types, why, .. } in pools {
+            let detail = match &types[..] {
+                [one] => {
+                    format!("no program of the pool {pool} can start or keeps running; {one} waits for it")
+                }
+                all => format!(
+                    "no program of the pool {pool} can start or keeps running; {} types wait for it",
+                    all.len()
+                ),
+            };
+            let seen = self.observation(IncidentKind::PoolDown, now).key(&pool).detail(&detail);
+            let job_type = types.first().filter(|_| types.len() == 1).map_or("", String::as_str);
+            let why = why.lines().next().unwrap_or_default();
+            self.add(seen.example(job_type, IncidentExample::new("", why)));
+        }
+        Ok(())
+    }
+
     async fn check_types(&mut self, snapshot: &QueueSnapshot) -> Result<(), Error> {
         let types = match snapshot.in_unknown_rooms + snapshot.in_rooms {
             0 => Vec::new(),
@@ -182,7 +206,7 @@ impl QueueCheck<'_> {
 
 /// Whether nobody has stopped a campaign but the campaign itself.
 fn stopped_itself(campaign: &Campaign) -> bool {
-    campaign.state == CampaignState::Stopped && !campaign.why.starts_with("stopped by ")
+    campaign.state == TaskState::Stopped && !campaign.why.starts_with("stopped by ")
 }
 
 fn whole_seconds(time: Duration) -> String {

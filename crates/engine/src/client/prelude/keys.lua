@@ -1,0 +1,115 @@
+-- keys: the names of keys. A key is in KEYS if its caller can name it and every call needs it. Any other key is derived here from a key
+-- of its queue, so both have the same hash tag, and in a cluster they are on the same server. Nothing else in a script builds the name
+-- of a key or takes one apart. client/keys.rs has the same names, and a test compares the two.
+-- These names of keys mean the same in every script. packs: delayed:fields. places: cancels:places, or where the jobs of rooms are, see
+-- note_place. ticks: cron:ticks. ledger: that of the steps of a job. offloaded: the key of the large fields of the entry or job in
+-- question, see keep_offloaded.
+
+-- What the keys of a queue begin with: its namespace and its hash tag.
+local function prefix_of(key)
+  return string.match(key, '^[^}]*}:')
+end
+
+-- What follows the kind of a key in its name, as the id in that of a record; nil if the key is of another kind.
+local function name_in(key, kind)
+  return string.match(key, '^[^}]*}:' .. kind .. ':(.*)$')
+end
+
+-- True if this key is a placeholder, which never exists: it ends with its kind.
+local function is_placeholder(key)
+  return string.find(key, '^[^}]*}:%a+:$') ~= nil
+end
+
+-- The stream of a lane.
+local function lane_key(key, lane)
+  return prefix_of(key) .. (lane == 'normal' and 'jobs' or 'jobs:' .. lane)
+end
+
+-- The stream of the jobs that wait in a room.
+local function room_key(key, name)
+  return prefix_of(key) .. 'room:' .. name
+end
+
+-- The name of the room that this stream is; nil if it is a lane.
+local function room_name(stream)
+  return name_in(stream, 'room')
+end
+
+-- The table of the places of the jobs in rooms; see note_place.
+local function room_places_key(key)
+  return prefix_of(key) .. 'rooms:places'
+end
+
+-- A part of a gate's state. kind: rate, held, unstarted, breaker or claim.
+local function gate_key(key, kind, name)
+  return prefix_of(key) .. kind .. ':' .. name
+end
+
+-- The delayed set.
+local function delayed_key(key)
+  return prefix_of(key) .. 'delayed'
+end
+
+-- The packed fields of the jobs in the delayed set.
+local function packs_key(key)
+  return prefix_of(key) .. 'delayed:fields'
+end
+
+-- The record of a job.
+local function record_key(key, id)
+  return prefix_of(key) .. 'job:' .. id
+end
+
+-- The lock of a unique key; for '', a placeholder.
+local function lock_key(key, unique)
+  return prefix_of(key) .. 'unique:' .. unique
+end
+
+-- The key of large fields; for '', a placeholder.
+local function offloaded_key(key, token)
+  return prefix_of(key) .. 'offloaded:' .. token
+end
+
+-- The dead letters.
+local function dead_key(key)
+  return prefix_of(key) .. 'dead'
+end
+
+-- The list of the dead letters: each with its group and its fingerprint, as write_letter returns them, the id of its job or '', and
+-- the number of the last recount that has counted it. Somebody may delete a letter by hand, and nothing else tells then what it held;
+-- see gone.
+local function letters_key(key)
+  return prefix_of(key) .. 'dead:letters'
+end
+
+-- The large fields of letters that are gone, and of which there may be copies; see leave_to_copies.
+local function copied_key(key)
+  return prefix_of(key) .. 'dead:offloaded'
+end
+
+-- The two tables that count the groups of dead letters; see group_tables.
+local function group_keys(key)
+  local first = prefix_of(key) .. 'dead:groups'
+  return first, first .. ':2'
+end
+
+-- What is known about recounts of the groups, and the letters that were deleted during one.
+local function recount_keys(key)
+  local recount = prefix_of(key) .. 'dead:recount'
+  return recount, recount .. ':gone'
+end
+
+-- One task that replays dead letters.
+local function campaign_key(key, id)
+  return prefix_of(key) .. 'campaign:' .. id
+end
+
+-- One task of another kind.
+local function task_key(key, id)
+  return prefix_of(key) .. 'task:' .. id
+end
+
+-- The list of the jobs that were cancelled while no worker held them.
+local function endings_key(key)
+  return prefix_of(key) .. 'endings'
+end

@@ -1,0 +1,5 @@
+//! The steps of a job, and what a person decides about them.
+
+mod decide;
+
+pub use decide::{Decision, StepDecided, decide};

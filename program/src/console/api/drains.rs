@@ -1,0 +1,106 @@
+//! Draining a worker, and letting it take jobs again.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use streamfleet::job::ConsumerName;
+use utoipa_axum::routes;
+
+use super::asked::Asked;
+use super::failure::failed;
+use super::place::Place;
+use super::privacy::View;
+use super::sent::Sent;
+use crate::actor;
+use crate::console::access::{Needs, Person, Role};
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+use crate::workers::{self, Changed, Order};
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .describe(routes!(drain_worker), Needs::Role(Role::Operator))
+        .describe(routes!(resume_worker), Needs::Role(Role::Operator))
+}
+
+/// How to drain a worker.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewWorkerDrain, examples(json!({"reason": "its disk is failing"})))]
+struct Wanted {
+    /// End the process once nothing runs. Most service managers start a new one in its place, which takes jobs.
+    #[serde(default)]
+    exit: bool,
+    /// Why it is done, for the list of workers and the audit.
+    #[serde(default)]
+    reason: String,
+}
+
+/// Keeps a worker from taking jobs.
+///
+/// It gives back what it has not started, and finishes what runs. It hears of this with its next beat: `drain.heard` in the list of
+/// workers says whether it has. It needs the role on all queues that the worker serves. The request is for the one process of this
+/// name.
+#[utoipa::path(post, path = "/api/v1/workers/{worker}/drain", tag = "workers", request_body = Wanted,
+    responses((status = 200, description = "What the worker was asked for", body = Changed),
+        (status = 409, description = "The worker is of a version that cannot be drained")))]
+async fn drain_worker(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    asked: Asked,
+    Sent(sent): Sent<Wanted>,
+) -> Result<Json<Value>, Problem> {
+    asked.end()?;
+    give((&site, &person), &place.get("worker")?, Order::Drain { exit: sent.exit }, &sent.reason).await
+}
+
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "it only describes parameters")]
+struct ResumeParams {
+    /// Why it is done, for the audit.
+    reason: Option<String>,
+}
+
+/// Lets a worker that drains take jobs again.
+#[utoipa::path(delete, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(ResumeParams),
+    responses((status = 200, description = "What the worker was asked for", body = Changed),
+        (status = 409, description = "The worker is of a version that cannot be drained")))]
+async fn resume_worker(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    mut asked: Asked,
+) -> Result<Json<Value>, Problem> {
+    let reason = asked.one("reason", |value| Ok::<_, String>(value.to_owned()))?.unwrap_or_default();
+    asked.end()?;
+    give((&site, &person), &place.get("worker")?, Order::Resume, &reason).await
+}
+
+/// Gives an order to a worker, if the person has the role on all of its queues.
+async fn give(
+    (site, person): (&Site, &Person),
+    name: &ConsumerName,
+    order: Order,
+    reason: &str,
+) -> Result<Json<Value>, Problem> {
+    let none = || Problem::not_found(format!("there is no live worker {name}"));
+    let known = workers::look_up(site.broker(), name).await.map_err(failed)?.ok_or_else(none)?;
+    if !workers::queues_of(&known).any(|queue| person.may(Role::Viewer, &queue)) {
+        return Err(none());
+    }
+    if !workers::queues_of(&known).all(|queue| person.may(Role::Operator, &queue)) {
+        let why = format!("this needs the role operator on all queues that {name} serves");
+        return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why));
+    }
+    let action = actor::action(person.name(), order.command(), reason);
+    match workers::ask(site.broker(), name, order, &action).await.map_err(failed)? {
+        workers::Asked::Noted(changed) => View::of(person, site).json(&changed),
+        workers::Asked::TooOld(version) => Err(Problem::conflict(workers::too_old(name, &version))),
+        workers::Asked::Unknown => Err(none()),
+    }
+}

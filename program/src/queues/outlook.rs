@@ -1,0 +1,165 @@
+//! When a queue is empty, and why its jobs wait, for JSON output and for people.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use streamfleet::Queue;
+use streamfleet_engine::admin::{Cause, HeldJobs, Hold, QueueSnapshot, TimeToEmpty};
+
+use crate::times::short;
+
+/// When a queue is empty, for JSON output.
+#[derive(Debug, Clone, Copy, Serialize, utoipa::ToSchema)]
+pub(crate) struct EmptyIn {
+    /// `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if at least as many jobs
+    /// arrive as end, `unsteady` if the pace has changed, `unknown` if not enough was measured yet.
+    state: &'static str,
+    /// After how long, if that is known.
+    ms: Option<u64>,
+    /// How far back the pace is measured.
+    window_ms: u64,
+    #[serde(skip)]
+    time: TimeToEmpty,
+}
+
+/// Why the jobs of a queue wait, for JSON output. Which of the facts there are depends on the kind.
+#[derive(Debug, Clone, Default, Serialize, utoipa::ToSchema)]
+#[schema(as = Cause)]
+pub(crate) struct CauseReport {
+    /// `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, or `busy`.
+    pub(crate) kind: &'static str,
+    /// The cause in one line.
+    pub(crate) text: String,
+    /// How many jobs wait because of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs: Option<u64>,
+    /// The gate that holds them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<String>,
+    /// How many of them start in a period, as in `2/s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<String>,
+    /// How long they take at this rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lasts_ms: Option<u64>,
+    /// Who has paused the queue or the gate, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The type that no worker serves.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    job_type: Option<String>,
+    /// The pool that cannot start, a worker that has it, and the last words of its program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// The types that wait for the pool.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    types: Vec<String>,
+}
+
+/// Returns when a queue is empty, and the worst cause for which its jobs wait. What cannot be read is not known.
+pub(crate) async fn outlook(
+    queue: &Queue,
+    snapshot: &QueueSnapshot,
+) -> (Option<EmptyIn>, Option<CauseReport>) {
+    match queue.backlog(snapshot).await {
+        Ok(known) => {
+            let cause = known.causes().into_iter().next().map(CauseReport::from);
+            (Some(EmptyIn::from(known.time_to_empty())), cause)
+        }
+        Err(error) => {
+            tracing::debug!(queue = %queue.name(), %error, "the causes of a queue's backlog cannot be read");
+            (None, None)
+        }
+    }
+}
+
+impl EmptyIn {
+    /// When the queue is empty, in words.
+    pub(crate) fn shown(self) -> String {
+        match self.time {
+            TimeToEmpty::After(time) if time.is_zero() => "empty".to_owned(),
+            TimeToEmpty::After(time) => short(time),
+            TimeToEmpty::Stopped => "stopped".to_owned(),
+            TimeToEmpty::NotShrinking => "not shrinking".to_owned(),
+            TimeToEmpty::Unsteady => "unsteady".to_owned(),
+            TimeToEmpty::Unknown => "?".to_owned(),
+        }
+    }
+}
+
+impl From<TimeToEmpty> for EmptyIn {
+    fn from(time: TimeToEmpty) -> Self {
+        let (ms, window_ms) = (time.time().map(millis), millis(TimeToEmpty::WINDOW));
+        Self { state: time.as_str(), ms, window_ms, time }
+    }
+}
+
+impl From<Cause> for CauseReport {
+    fn from(cause: Cause) -> Self {
+        let base = Self { kind: cause.kind(), text: cause.to_string(), ..Self::default() };
+        match cause {
+            Cause::RedisFull { .. } => base,
+            Cause::Paused { by, reason } => Self { by: Some(by), reason: Some(reason), ..base },
+            Cause::NoWorker { jobs } | Cause::Busy { jobs, .. } => Self { jobs: Some(jobs), ..base },
+            Cause::PoolDown { pool, worker, types, why } => {
+                Self { pool: Some(pool), worker: Some(worker), error: Some(why), types, ..base }
+            }
+            Cause::Unserved { job_type, jobs } => Self { job_type: Some(job_type), jobs: Some(jobs), ..base },
+            Cause::Held(held) => base.held(held),
+        }
+    }
+}
+
+impl CauseReport {
+    fn held(self, held: HeldJobs) -> Self {
+        let lasts_ms = held.lasts().map(millis);
+        let (jobs, gate) = (Some(held.jobs), Some(held.gate.to_string()));
+        let base = Self { jobs, gate, lasts_ms, ..self };
+        match held.hold {
+            Hold::Paused { by, reason } => Self { by: Some(by), reason: Some(reason), ..base },
+            Hold::Rate(rate) => Self { rate: Some(rate.to_string()), ..base },
+            Hold::Tripped(_) | Hold::Unreadable | Hold::Concurrency(_) | Hold::Open => base,
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_not_known_says_why() {
+        let shown = |time: TimeToEmpty| EmptyIn::from(time).shown();
+        assert_eq!(shown(TimeToEmpty::After(Duration::ZERO)), "empty");
+        assert_eq!(shown(TimeToEmpty::After(Duration::from_secs(84_000))), "23h 20m");
+        let unknown = [TimeToEmpty::Stopped, TimeToEmpty::NotShrinking, TimeToEmpty::Unsteady];
+        assert_eq!(unknown.map(shown), ["stopped", "not shrinking", "unsteady"]);
+        let json = serde_json::to_value(EmptyIn::from(TimeToEmpty::Unsteady)).unwrap();
+        assert_eq!(json, serde_json::json!({"state": "unsteady", "ms": null, "window_ms": 600_000}));
+    }
+
+    #[test]
+    fn a_cause_has_its_facts_and_no_others() {
+        let held = HeldJobs {
+            gate: "type:mail.newsletter".parse().unwrap(),
+            jobs: 168_000,
+            hold: Hold::Rate("2/s".parse().unwrap()),
+        };
+        let json = serde_json::to_value(CauseReport::from(Cause::Held(held))).unwrap();
+        let want = serde_json::json!({
+            "kind": "held", "text": "168,000 held by type:mail.newsletter (2/s): 23h 20m", "jobs": 168_000,
+            "gate": "type:mail.newsletter", "rate": "2/s", "lasts_ms": 84_000_000,
+        });
+        assert_eq!(json, want);
+    }
+}
