@@ -11,7 +11,6 @@ use streamfleet_engine::admin::BulkAction;
 use utoipa_axum::routes;
 
 use super::CHANGE_FOR;
-use super::asked::Asked;
 use super::desk::{Work, within};
 use super::failure::{failed, redis};
 use super::names;
@@ -91,10 +90,8 @@ async fn bulk_cancel(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Bulk>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     change(site.clone(), person, place.queue(&site)?, (BulkAction::Cancel, "cancel"), sent).await
 }
 
@@ -107,10 +104,8 @@ async fn bulk_run_now(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Bulk>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     change(site.clone(), person, place.queue(&site)?, (BulkAction::RunNow, "run-now"), sent).await
 }
 
@@ -123,10 +118,8 @@ async fn bulk_move(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Move { to, filter, all, state, dry_run, reason }): Sent<Move>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let to = to.parse::<QueueName>().map_err(|error| Problem::field("/to", error.to_string()))?;
     person.check(Role::Operator, Some(&to))?;
     let sent = Bulk { filter, all, state, dry_run, reason };

@@ -10,7 +10,6 @@ use streamfleet::job::{Encoding, JobId};
 use streamfleet_engine::admin::{Amended, DelayedEdit, DelayedJob, Due};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::failure::{failed, redis, refused};
 use super::job::{found, unknown};
 use super::place::Place;
@@ -52,10 +51,8 @@ async fn cancel_job(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     // The job may be in another lane than an entry's id implies; a search for it is bounded.
     let id = found(&site, &queue, &id).await?.id;
@@ -80,11 +77,9 @@ async fn run_job_now(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     based: IfMatch,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let edit = DelayedEdit::default().due(Due::Now);
     let change = Change { edit, based, what: "run-now", reason };
@@ -123,11 +118,9 @@ async fn edit_job(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     based: IfMatch,
     Sent(sent): Sent<Edit>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let mut edit = DelayedEdit::default().due(sent.due()?);
     if let Some(payload) = &sent.payload {

@@ -1,11 +1,10 @@
 //! The API under `/api/v1`, for programs.
 //!
-//! A request is read by `place` (its path), `query` (its query; some operations still use `asked`) and `sent` (its body), each of
-//! which names the field that is wrong. The handlers call the functions of the command line, and answer with its shapes, from which `privacy` hides what a person
-//! must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names` remembers
-//! the queues for a second. `feed` reads live events once for all clients. `document` describes all of it.
+//! A request is read by `place` (its path), `query` (its query) and `sent` (its body), each of which names the field that is wrong.
+//! The handlers call operations, or functions of the command line, and answer with their shapes, from which `privacy` hides what a
+//! person must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
+//! remembers the queues for a second. `feed` reads live events once for all clients. `document` describes all of it.
 
-mod asked;
 mod bulk;
 mod campaigns;
 mod changes;

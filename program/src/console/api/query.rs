@@ -89,7 +89,7 @@ impl QueuesParams {
 #[into_params(parameter_in = Query)]
 pub(super) struct PageParams {
     /// The most items of the page: 50 unless told otherwise.
-    #[serde(deserialize_with = "limit")]
+    #[serde(deserialize_with = "some_limit")]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u64>,
     /// The `next` of an earlier page.
@@ -100,6 +100,11 @@ impl PageParams {
     /// How many items the page may have.
     pub(super) fn limit(&self) -> u64 {
         self.limit.unwrap_or(USUAL)
+    }
+
+    /// How many items the answer may have, if the request says it.
+    pub(super) fn given_limit(&self) -> Option<u64> {
+        self.limit
     }
 
     /// Where the page begins.
@@ -113,8 +118,12 @@ impl PageParams {
     }
 }
 
-fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    by(from, page_size).map(Some)
+/// Reads how many items a page may have.
+pub(super) fn some_limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    by(from, |text| {
+        let limit = text.parse::<u64>().ok().filter(|limit| (1..=MOST).contains(limit));
+        limit.map(Some).ok_or_else(|| format!("it must be a number from 1 to {MOST}"))
+    })
 }
 
 /// Why a change is made whose request has no body.
@@ -153,20 +162,17 @@ pub(super) fn by<'de, D: Deserializer<'de>, T, E: Display>(
     rule(&String::deserialize(from)?).map_err(D::Error::custom)
 }
 
+/// Reads a parameter by the rule of its type.
+pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    by(from, str::parse).map(Some)
+}
+
 /// Reads a parameter that may be given several times, by the rule of its type.
 fn each_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Result<Vec<T>, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
     texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
-}
-
-/// Reads how many items a page may have.
-///
-/// # Errors
-///
-/// Says what a valid text looks like.
-pub(super) fn page_size(text: &str) -> Result<u64, String> {
-    let size = text.parse::<u64>().ok().filter(|size| (1..=MOST).contains(size));
-    size.ok_or_else(|| format!("it must be a number from 1 to {MOST}"))
 }
 
 /// Reads for how long a request waits for the end of a job.
@@ -341,7 +347,7 @@ mod tests {
     #[derive(Debug, Default, PartialEq, Deserialize)]
     #[serde(default)]
     struct Page {
-        #[serde(deserialize_with = "limit")]
+        #[serde(deserialize_with = "some_limit")]
         limit: Option<u64>,
         all: bool,
         r#type: Option<String>,
