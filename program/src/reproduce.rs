@@ -178,7 +178,7 @@ fn fleet(specimen: &Specimen, command: Vec<String>, context: &Context) -> anyhow
         }
         return Ok(effective.fleet().map_err(|invalid| Wrong(invalid.to_string()))?.build());
     }
-    let policy = section.map(|section| section.policy()).unwrap_or_default();
+    let policy = section.map(|section| section.policy.clone()).unwrap_or_default();
     let config = ExecConfig::new(command).pass_env(variables());
     let exec = || Exec::new(config.clone()).map_err(|error| Wrong(error.to_string()));
     let mut builder = Fleet::builder(FleetConfig::default());

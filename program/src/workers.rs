@@ -60,6 +60,9 @@ pub(crate) struct Live {
     started_ms: Option<u64>,
     /// The request to drain that somebody has made; null if there is none.
     drain: Option<Drained>,
+    /// Its pools of which no program can start or keeps running; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pools_down: Vec<PoolReport>,
     #[serde(skip)]
     started_at: Option<Timestamp>,
 }
@@ -78,9 +81,6 @@ pub(crate) struct Drained {
     heard: bool,
     #[serde(skip)]
     at: Timestamp,
-    /// Its pools of which no program can start or keeps running; absent if there are none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pools_down: Vec<PoolReport>,
 }
 
 /// A consumer that a group knows, but whose worker is not live.

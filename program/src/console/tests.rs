@@ -131,7 +131,8 @@ async fn each_change_from_another_site_is_refused() {
     let broker = Broker::connect(RedisConfig::default().url(server.url())).await.unwrap();
     let router = router(Site::new(broker, (effective(), Schemas::default()), gatekeeper, Shutdown::new()));
     let mut stage = Stage { router, server, _folder: folder };
-    let login = Route { method: Method::GET, path: format!("/login?key={link}"), needs: Needs::Nothing };
+    let path = format!("/login?key={link}");
+    let login = Route { method: Method::GET, path, needs: Needs::Nothing, operation: None };
     let begun = stage.ask(&login, HeaderMap::new()).await;
     let cookie = begun.headers()[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
     let cookie = || (header::COOKIE, cookie.parse().unwrap());

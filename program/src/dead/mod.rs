@@ -125,9 +125,8 @@ fn actor(args: &ActorArgs) -> Result<Actor, Wrong> {
 
 /// Which letters a queue keeps by the configuration of this process. The leader of the queue may have another one.
 pub(crate) fn limits(queue: &QueueName, effective: &Effective) -> LetterLimits {
-    let section = effective.config.queues.get(queue);
-    let (retention, most) =
-        section.map_or((None, None), |section| (section.dead_retention, section.dead_max));
+    let served = effective.config.queues.get(queue).map(|section| &section.served);
+    let (retention, most) = served.map_or((None, None), |served| (served.dead_retention, served.dead_max));
     LetterLimits::default().retention(retention).most(most)
 }
 
