@@ -120,7 +120,8 @@ pub async fn delete(
         input.confirmed.map_or(Ok(()), |confirmed| deleted.must_not_exceed(confirmed))?;
     }
     deleted.failure = delete_keys(queue, control, &mut deleted).await.err();
-    if deleted.keys == 0 {
+    // An answer may be lost, so after a failure, something may have been deleted.
+    if deleted.keys == 0 && deleted.failure.is_none() {
         return Ok(Noted::of_nothing(deleted));
     }
     let action = actor.action(&QUEUES_DELETE).target(queue.name().as_str());

@@ -142,7 +142,8 @@ pub async fn purge(
     if !input.dry_run {
         purged.failure = empty(queue, actor, input, control, &mut purged).await.err();
     }
-    if purged.done() == 0 {
+    // An answer may be lost, so after a failure, something may have been changed.
+    if purged.done() == 0 && purged.failure.is_none() {
         return Ok(Noted::of_nothing(purged));
     }
     let action = actor.action(&QUEUES_PURGE).target(input.parts.flags());
