@@ -4,6 +4,7 @@ use serde::Serialize;
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{KeyCursor, Noted, QueueUse};
 
+use crate::control::outcome;
 use crate::{Actor, Control, Error, QUEUES_DELETE};
 
 /// How often the keys are looked through. Only a queue that is in use has new ones each time.
@@ -86,15 +87,6 @@ impl Deleted {
             self.queue
         )))
     }
-
-    /// How it ended, for the audit.
-    fn outcome(&self) -> &'static str {
-        match (&self.failure, self.interrupted) {
-            (Some(_), _) => "ended early",
-            (None, true) => "interrupted",
-            (None, false) => "done",
-        }
-    }
 }
 
 /// Deletes a queue with all its keys. It is noted outside of the queue, whose own audit is gone. If something ends it early, the
@@ -120,12 +112,12 @@ pub async fn delete(
         input.confirmed.map_or(Ok(()), |confirmed| deleted.must_not_exceed(confirmed))?;
     }
     deleted.failure = delete_keys(queue, control, &mut deleted).await.err();
-    // An answer may be lost, so after a failure, something may have been deleted.
-    if deleted.keys == 0 && deleted.failure.is_none() {
+    if deleted.keys == 0 && !deleted.failure.as_ref().is_some_and(Error::may_have_run) {
         return Ok(Noted::of_nothing(deleted));
     }
-    let action = actor.action(&QUEUES_DELETE).target(queue.name().as_str());
-    let action = action.count(deleted.idle_jobs() + deleted.running).outcome(deleted.outcome());
+    let jobs = deleted.idle_jobs() + deleted.running;
+    let action = actor.action(&QUEUES_DELETE).target(queue.name().as_str()).count(jobs);
+    let action = action.outcome(outcome(deleted.failure.as_ref(), deleted.interrupted));
     Ok(broker.deletions().noted(&action, deleted).await)
 }
 

@@ -7,6 +7,7 @@ use streamfleet::Queue;
 use streamfleet::job::State;
 use streamfleet_engine::admin::{BulkAction, BulkCursor, BulkError, BulkTally, BulkTerms, Filter, Noted};
 
+use crate::control::outcome;
 use crate::dead::drop_selected;
 use crate::{Actor, Control, Error, QUEUES_PURGE};
 
@@ -108,15 +109,6 @@ impl Purged {
         !self.interrupted && self.failure.is_none() && self.failed == 0 && self.unread.is_empty()
     }
 
-    /// How it ended, for the audit.
-    fn outcome(&self) -> &'static str {
-        match (&self.failure, self.interrupted) {
-            (Some(_), _) => "ended early",
-            (None, true) => "interrupted",
-            (None, false) => "done",
-        }
-    }
-
     fn take_cancelled(&mut self, tally: BulkTally) {
         (self.cancelled, self.gone) = (tally.changed + tally.requested, tally.gone);
         (self.failed, self.errors, self.unread) = (tally.failed, tally.errors, tally.unread);
@@ -142,12 +134,11 @@ pub async fn purge(
     if !input.dry_run {
         purged.failure = empty(queue, actor, input, control, &mut purged).await.err();
     }
-    // An answer may be lost, so after a failure, something may have been changed.
-    if purged.done() == 0 && purged.failure.is_none() {
+    if purged.done() == 0 && !purged.failure.as_ref().is_some_and(Error::may_have_run) {
         return Ok(Noted::of_nothing(purged));
     }
-    let action = actor.action(&QUEUES_PURGE).target(input.parts.flags());
-    let action = action.count(purged.done()).outcome(purged.outcome());
+    let action = actor.action(&QUEUES_PURGE).target(input.parts.flags()).count(purged.done());
+    let action = action.outcome(outcome(purged.failure.as_ref(), purged.interrupted));
     Ok(queue.audit().noted(&action, purged).await)
 }
 
