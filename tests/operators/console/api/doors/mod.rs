@@ -178,8 +178,8 @@ fn filled(text: &str, queue: &str) -> String {
 /// Replaces what differs between two queues although nothing else does: their names, entries, ids and times. A list of all queues
 /// keeps only what is about this one.
 fn comparable(value: Value, queue: &str) -> Value {
-    const FLEETING: [&str; 9] =
-        ["_ms", "_since", "until", "at", "entry", "fingerprint", "created", "handled", "letter"];
+    const FLEETING: [&str; 10] =
+        ["_ms", "_since", "from", "until", "at", "entry", "fingerprint", "created", "handled", "letter"];
     // Older programs read these keys, which only the command line has beside `items`.
     const FORMER: [&str; 2] = ["events", "letters"];
     match value {
