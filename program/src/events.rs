@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde::Serialize;
-use serde_json::{Map, Value};
 use streamfleet::Queue;
 use streamfleet::job::{EntryId, QueueName};
 use streamfleet_engine::admin::PastEvent;
+use streamfleet_operations::events::{self, Event, Events};
 
 use super::exit::Exit;
-use super::output::{self, List, harmless};
-use super::times::{Clock, rfc3339};
+use super::output::{self, harmless};
+use super::times::Clock;
 use super::{Context, queues};
 
 /// How often to look for new events.
@@ -47,60 +46,26 @@ pub(crate) struct Args {
     follow: bool,
 }
 
-/// A page of events, for JSON output. `next` is the value of `--after` for the next page, now or later.
-pub(crate) type Page = List<Report, Facts>;
-
-/// What is known about all events, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = EventFacts)]
-pub(crate) struct Facts {
-    queue: String,
-}
-
-/// One event, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Event)]
-pub(crate) struct Report {
-    entry: String,
-    at: String,
-    at_ms: u64,
-    /// The fields of the event; see docs/hooks.md.
-    #[serde(flatten)]
-    facts: Map<String, Value>,
-    /// The same for people.
-    #[serde(skip)]
-    line: String,
-}
-
 /// Lists or follows events.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
     let queue = broker.queue(args.queue);
-    let events = match args.after {
-        Some(_) => queue.events().page(args.after, args.limit).await,
-        None => queue.events().last(args.limit).await,
-    };
-    let events = events.context("failed to read the events")?;
-    let is_unknown = events.is_empty() && queues::report_unknown(&broker, queue.name(), context).await;
+    let page = events::list(&queue, args.after, args.limit).await?;
+    let is_unknown = page.items.is_empty() && queues::report_unknown(&broker, queue.name(), context).await;
     // Those who follow may wait for the first event.
     if is_unknown && !args.follow {
         return Ok(Exit::NotFound);
     }
-    let last = events.last().map(|event| event.entry).or(args.after);
     if args.follow {
-        if print_events(context, &events)? {
+        let last = page.items.last().map(|event| event.past.entry).or(args.after);
+        if print_events(context, &page.items)? {
             follow(&queue, last, context).await?;
         }
         return Ok(Exit::Done);
     }
-    let page = Page {
-        next: last.map(|entry| entry.to_string()),
-        items: events.iter().map(|event| report(event, &context.clock)).collect(),
-        facts: Facts { queue: queue.name().to_string() },
-        former: Some("events"),
-    };
-    let names = |page: &Page| page.items.iter().map(|event| event.entry.clone()).collect();
-    context.output.print_named(&page, names, show)?;
+    let page = Events { former: Some("events"), ..page };
+    let names = |page: &Events| page.items.iter().map(|event| event.entry.clone()).collect();
+    context.output.print_named(&page, names, |page| show(page, &context.clock))?;
     Ok(Exit::Done)
 }
 
@@ -116,10 +81,11 @@ async fn follow(queue: &Queue, mut last: Option<EntryId>, context: &Context) -> 
             }
             Err(error) => return Err(error).context("failed to read the events"),
         };
+        let events: Vec<Event> = events.into_iter().map(Event::from).collect();
         if !print_events(context, &events)? {
             return Ok(());
         }
-        last = events.last().map(|event| event.entry).or(last);
+        last = events.last().map(|event| event.past.entry).or(last);
         if (events.len() as u64) < PAGE {
             tokio::time::sleep(POLL_EVERY).await;
         }
@@ -127,36 +93,15 @@ async fn follow(queue: &Queue, mut last: Option<EntryId>, context: &Context) -> 
 }
 
 /// Prints one line per event. Returns false once the reader is gone.
-fn print_events(context: &Context, events: &[PastEvent]) -> anyhow::Result<bool> {
+fn print_events(context: &Context, events: &[Event]) -> anyhow::Result<bool> {
     for event in events {
-        let report = report(event, &context.clock);
-        let text = if context.output.is_json() { output::json_line(&report)? } else { report.line };
+        let is_json = context.output.is_json();
+        let text = if is_json { output::json_line(event)? } else { line(&event.past, &context.clock) };
         if !context.output.print_while_read(&text)? {
             return Ok(false);
         }
     }
     Ok(true)
-}
-
-/// Describes an event.
-pub(crate) fn report(event: &PastEvent, clock: &Clock) -> Report {
-    let facts = event.fields.fields().map(|(name, value)| {
-        let (name, text) = (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value));
-        let count = is_count(&name).then(|| text.parse::<u64>().ok()).flatten();
-        let value = count.map_or_else(|| Value::from(text.into_owned()), Value::from);
-        (name, value)
-    });
-    Report {
-        entry: event.entry.to_string(),
-        at: rfc3339(event.at()),
-        at_ms: event.entry.ms,
-        facts: facts.collect(),
-        line: line(event, clock),
-    }
-}
-
-fn is_count(name: &str) -> bool {
-    name.ends_with("_ms") || matches!(name, "attempt" | "waiting" | "running" | "delayed" | "dead")
 }
 
 /// The fields of an event, in their order.
@@ -168,14 +113,14 @@ fn line(event: &PastEvent, clock: &Clock) -> String {
     harmless(&format!("{at} {name:<14} {}", facts.collect::<Vec<_>>().join(" ")))
 }
 
-fn show(page: &Page) -> String {
+fn show(page: &Events, clock: &Clock) -> String {
     if page.items.is_empty() {
         return format!(
             "no events of the queue {} are stored; workers publish the events that events.publish in their configuration names",
             page.facts.queue
         );
     }
-    let lines: Vec<_> = page.items.iter().map(|report| report.line.as_str()).collect();
+    let lines: Vec<_> = page.items.iter().map(|event| line(&event.past, clock)).collect();
     let next = page.next.as_deref().unwrap_or_default();
     format!("{}\nnext page: --after {next}", lines.join("\n"))
 }

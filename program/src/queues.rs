@@ -5,9 +5,6 @@ mod purge;
 mod unknown;
 mod unserved;
 
-pub(crate) use delete::{Deleted, delete, in_use};
-pub(crate) use purge::{Parts, Purged, purge};
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -2,6 +2,8 @@
 
 use streamfleet::Shutdown;
 
+use super::Error;
+
 /// What an operation that takes long gets from its door.
 #[derive(Clone, Copy)]
 pub struct Control<'a> {
@@ -9,4 +11,13 @@ pub struct Control<'a> {
     pub stop: &'a Shutdown,
     /// Is called now and then with how many letters or jobs were looked at so far.
     pub progress: &'a (dyn Fn(u64) + Send + Sync),
+}
+
+/// How an operation ended, for the audit.
+pub(crate) fn outcome(failure: Option<&Error>, is_interrupted: bool) -> &'static str {
+    match failure {
+        Some(_) => "ended early",
+        None if is_interrupted => "interrupted",
+        None => "done",
+    }
 }

@@ -62,4 +62,9 @@ impl Error {
         let what = what.into();
         move |error| Self::Redis { what, error }
     }
+
+    /// Whether something may have been changed although it failed: an answer may be lost.
+    pub(crate) fn may_have_run(&self) -> bool {
+        matches!(self, Self::Redis { error, .. } if error.may_have_run())
+    }
 }

@@ -10,13 +10,17 @@ mod control;
 pub mod cron;
 pub mod dead;
 mod error;
+pub mod events;
 pub mod gates;
 pub mod jobs;
 mod list;
 mod operation;
 pub mod outlook;
+pub mod queues;
 mod role;
+pub mod stats;
 pub mod steps;
+pub mod submit;
 pub mod times;
 pub mod unserved;
 

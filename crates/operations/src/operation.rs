@@ -24,6 +24,15 @@ pub enum Effect {
     Change,
     /// It changes many jobs, which may take long.
     Long,
+    /// It adds jobs. The audit does not note it.
+    Submission,
+}
+
+impl Effect {
+    /// Whether the audit notes it.
+    pub fn is_noted(self) -> bool {
+        matches!(self, Self::Change | Self::Long)
+    }
 }
 
 macro_rules! operations {
@@ -92,6 +101,16 @@ operations! {
     PAUSE = "pause", Operator, Change;
     /// Resumes what was paused.
     RESUME = "resume", Operator, Change;
+    /// Cancels the waiting and delayed jobs of a queue, and drops its dead letters.
+    QUEUES_PURGE = "queues purge", Admin, Long;
+    /// Deletes a queue with everything that it has.
+    QUEUES_DELETE = "queues delete", Admin, Long;
+    /// Submits a job, or many.
+    ENQUEUE = "enqueue", Submitter, Submission;
+    /// Shows what happened in a queue lately.
+    STATS = "stats", Viewer, None;
+    /// Lists past events of a queue.
+    EVENTS = "events", Viewer, None;
     /// Decides about a step that failed, or that may or may not have done its work.
     STEPS_DECIDE = "steps decide", Operator, Change;
 }

@@ -10,6 +10,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::access::{self, Needs};
+use super::api::only_described;
 use super::site::Site;
 
 /// Routes with their rules.
@@ -103,6 +104,11 @@ impl Routes {
         let (schemas, paths, answers) = described;
         self.described.schemas.extend(schemas);
         for (path, item) in paths.paths {
+            // Anybody may probe the console, by whatever address.
+            let answers = match needs {
+                Needs::Nothing => answers.clone(),
+                Needs::Role(_) => only_described(&item, answers.clone()),
+            };
             for method in methods(&item) {
                 self = self.add_methods(method, &path, (needs, access::MAX_FORM_BYTES), answers.clone());
             }

@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use streamfleet::job::QueueName;
 use streamfleet::schema::Schemas;
-use streamfleet::{Broker, Producer, Queue, Reload, Shutdown};
+use streamfleet::{Broker, Producer, Queue, Shutdown};
 use streamfleet_service::config::Effective;
 
 use super::access::{Gatekeeper, Mask};
 use super::api::Desk;
 use super::directory::{Directory, Known};
 use super::problem::Problem;
-use crate::Context;
 use crate::enqueue;
-use crate::output::{Format, Output};
-use crate::times::Clock;
 
 /// What all requests share. Cloning is cheap.
 #[derive(Clone)]
@@ -82,12 +79,6 @@ impl Site {
     /// The shutdown that stops the console.
     pub(super) fn stopping(&self) -> &Shutdown {
         &self.0.stopping
-    }
-
-    /// What the functions of the command line receive. They stop when `stop` is requested.
-    pub(super) fn context(&self, stop: Shutdown) -> Context {
-        let (output, clock) = (Output::new(Format::Json), Clock::utc());
-        Context { shutdown: stop, reload: Reload::new(), output, clock, effective: self.effective().clone() }
     }
 
     /// The configuration in effect.

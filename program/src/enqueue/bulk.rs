@@ -10,9 +10,10 @@ use serde::Serialize;
 use streamfleet::job::{JobType, Timestamp};
 use streamfleet::schema::Schemas;
 use streamfleet::{RedisError, Submission, SubmitError, Submitted};
+use streamfleet_operations::submit;
 use tokio::sync::mpsc;
 
-use super::{Target, draft, line};
+use super::{Target, refused};
 use crate::exit::Exit;
 use crate::output::{self, harmless};
 use crate::{Context, times};
@@ -79,8 +80,8 @@ enum Part {
 
 /// Submits the jobs on stdin.
 pub(super) async fn run(target: Target, bad_line: BadLine, context: &Context) -> anyhow::Result<Exit> {
-    let (max_payload, schemas) = (target.max_payload, context.schemas()?);
-    let clock = (target.queue.clock().await.context("failed to read the server's clock")?, Instant::now());
+    let (max_payload, schemas) = (target.to.max_payload, context.schemas()?);
+    let clock = (target.to.queue.clock().await.context("failed to read the server's clock")?, Instant::now());
     let (parts, mut handed) = mpsc::channel(GROUPS);
     // A separate thread, not one of the runtime: after an error nothing waits for a stdin that may never end.
     let reading = std::thread::spawn(move || {
@@ -161,7 +162,7 @@ impl<R: Read> Reading<R> {
         }
         let now = self.clock.0.after(self.clock.1.elapsed());
         let (job_type, submission) =
-            line::parse(text, self.max_payload, now).map_err(|invalid| invalid.to_string())?;
+            submit::parse(text, self.max_payload, now).map_err(|invalid| invalid.to_string())?;
         submission.fits_schema(&self.schemas).map_err(|error| error.to_string())?;
         if self.types.len() < MAX_TYPES {
             self.types.insert(job_type);
@@ -243,7 +244,7 @@ impl Sending {
 
     async fn send(&mut self, jobs: Vec<Submission>, lines: &[u64]) -> anyhow::Result<()> {
         let mut fates = vec![Fate::NotAccepted; jobs.len()];
-        let result = self.target.producer.submit_each(jobs, |place, answer| {
+        let result = self.target.to.producer.submit_each(jobs, |place, answer| {
             fates[place] = Fate::of(&answer);
             self.existing += u64::from(answer.is_ok_and(|answer| answer.existing().is_some()));
         });
@@ -263,7 +264,7 @@ impl Sending {
             let last = unknown.next_back().map_or(first, |(last, _)| last);
             known += &format!("; some of the lines {first} to {last} may be accepted too");
         }
-        Err(draft::refused(error)).context(known)
+        Err(refused(error)).context(known)
     }
 
     fn reject(&mut self, rejected: Rejected) {
@@ -297,7 +298,7 @@ impl Sending {
         }
         let seconds = elapsed.as_secs_f64();
         let summary = Summary {
-            queue: self.target.name.to_string(),
+            queue: self.target.name().to_string(),
             accepted: self.accepted,
             existing: self.existing,
             rejected: self.rejected,

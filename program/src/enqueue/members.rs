@@ -8,8 +8,9 @@ use serde::Serialize;
 use streamfleet::Submission;
 use streamfleet::job::{BatchId, Timestamp};
 use streamfleet::schema::Schemas;
+use streamfleet_operations::submit;
 
-use super::{Target, line, refused};
+use super::{Target, refused};
 use crate::exit::Exit;
 use crate::output::harmless;
 use crate::{Context, Wrong};
@@ -34,14 +35,15 @@ pub(super) async fn run(
     follow: &str,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let now = target.queue.clock().await.context("failed to read the server's clock")?;
-    let reading = Reading { max_payload: target.max_payload, schemas: context.schemas()?, now };
+    let now = target.to.queue.clock().await.context("failed to read the server's clock")?;
+    let reading = Reading { max_payload: target.to.max_payload, schemas: context.schemas()?, now };
     let follow = reading.job(follow.as_bytes());
     let follow = follow.map_err(|why| Wrong(format!("--follow is not a valid job: {}", harmless(&why))))?;
     let members = reading.members(io::stdin().lock(), MOST_BYTES)?;
-    let ids = target.producer.submit_batch(&batch, follow, members).await.map_err(refused)?;
+    let ids = target.to.producer.submit_batch(&batch, follow, members).await.map_err(refused)?;
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    let report = Report { batch: batch.to_string(), queue: target.name.to_string(), members: ids.len(), ids };
+    let (batch, queue) = (batch.to_string(), target.name().to_string());
+    let report = Report { batch, queue, members: ids.len(), ids };
     context.output.print_named(&report, |report| report.ids.clone(), show)?;
     Ok(Exit::Done)
 }
@@ -54,7 +56,7 @@ struct Reading {
 
 impl Reading {
     fn job(&self, text: &[u8]) -> Result<Submission, String> {
-        let parsed = line::parse(text, self.max_payload, self.now);
+        let parsed = submit::parse(text, self.max_payload, self.now);
         let (_type, submission) = parsed.map_err(|invalid| invalid.to_string())?;
         submission.fits_schema(&self.schemas).map_err(|error| error.to_string())?;
         Ok(submission)

@@ -1,9 +1,8 @@
 //! `streamfleet enqueue`: submits one job from flags, or many from stdin.
 
 mod bulk;
-mod draft;
-mod line;
 mod members;
+mod refusal;
 mod wait;
 
 use std::io::Read;
@@ -13,14 +12,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bulk::BadLine;
-pub(crate) use draft::{Draft, encode, outcome, refused};
-use draft::{Follow, When, not_submitted};
-pub(crate) use line::{Invalid, Length, NewJob, draft as draft_of};
-use serde::Serialize;
+use refusal::not_submitted;
+pub(crate) use refusal::{outcome, refused};
 use streamfleet::job::{
-    BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, State, TraceContext, UniqueKey,
+    BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, TraceContext, UniqueKey,
 };
-use streamfleet::{Accepted, Broker, Durability, Producer, Queue, Submitted, UniqueMode, UniqueScope};
+use streamfleet::{Broker, Durability, Producer, Queue, UniqueMode, UniqueScope};
+use streamfleet_operations::submit::{self, Chain, Draft, Follow, Receipt, When};
+pub(crate) use streamfleet_operations::submit::{Length, encode};
 use streamfleet_operations::unserved;
 use streamfleet_service::config::{Effective, QueueSection};
 pub(crate) use wait::Report as Outcome;
@@ -96,11 +95,11 @@ pub(crate) struct Args {
     unique: Option<UniqueKey>,
     /// How long the job holds its unique key: waiting (until its first attempt starts), running (until it has ended), or the
     /// length of a window from now, such as 30s.
-    #[arg(long, value_name = "SCOPE", requires = "unique", default_value = "running", value_parser = draft::scope)]
+    #[arg(long, value_name = "SCOPE", requires = "unique", default_value = "running", value_parser = submit::scope)]
     unique_scope: UniqueScope,
     /// What to do if another job holds the key: reject (this job is not accepted), replace (the other job is cancelled,
     /// unless it is running) or debounce (the other job, if it is delayed, gets this one's payload and time).
-    #[arg(long, value_name = "MODE", requires = "unique", default_value = "reject", value_parser = draft::mode)]
+    #[arg(long, value_name = "MODE", requires = "unique", default_value = "reject", value_parser = submit::mode)]
     unique_mode: UniqueMode,
     /// Where the job must be stored before it counts as submitted: memory, replicas:N, or aof (the server's disk; Redis 7.2).
     #[arg(long, default_value = "memory", value_name = "WHERE")]
@@ -115,8 +114,15 @@ pub(crate) struct Args {
     /// 0: it is done; 1: it is dead or cancelled; 6: the wait timed out, and the job continues.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = times::duration)]
     wait: Option<Option<Duration>>,
-    #[command(flatten)]
-    follow: Follow,
+    /// The type of a job to submit if this one succeeds.
+    #[arg(long, value_name = "TYPE")]
+    on_success: Option<String>,
+    /// The type of a job to submit if this one dies.
+    #[arg(long, value_name = "TYPE")]
+    on_failure: Option<String>,
+    /// Jobs to run one after the other if this one succeeds: [{"type": …, "payload": …}, …].
+    #[arg(long, value_name = "JSON", value_parser = submit::chain)]
+    then: Option<Chain>,
     /// A header for the handler, NAME=VALUE. May be given several times.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
@@ -168,31 +174,10 @@ const SINGLE: [&str; 21] = [
     "wait",
 ];
 
-/// What was submitted.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Submitted)]
-pub(crate) struct Report {
-    id: String,
-    queue: String,
-    lane: &'static str,
-    state: &'static str,
-    /// True if the job existed already, with this id or this unique key.
-    pub(crate) existing: bool,
-    /// The job that held the unique key and was cancelled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replaced: Option<String>,
-    /// True if the job that holds the unique key got this payload and time.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    debounced: bool,
-}
-
 /// Where jobs are sent.
 struct Target {
-    name: QueueName,
     broker: Broker,
-    queue: Queue,
-    producer: Producer,
-    max_payload: usize,
+    to: submit::Target,
 }
 
 impl Target {
@@ -203,21 +188,30 @@ impl Target {
         context: &Context,
     ) -> anyhow::Result<Self> {
         let broker = context.broker().await?;
-        let queue = broker.queue(name.clone());
-        let producer = producer(queue.clone(), &context.effective).confirm_within(longest);
+        let to = target(broker.queue(name), &context.effective);
+        let producer = to.producer.confirm_within(longest);
         let producer = match trace {
             Some(trace) => producer.within(trace),
             None => producer,
         };
-        let max_payload = max_payload(&name, &context.effective);
-        Ok(Self { name, broker, queue, producer, max_payload })
+        Ok(Self { broker, to: submit::Target { producer, ..to } })
+    }
+
+    fn name(&self) -> &QueueName {
+        self.to.queue.name()
     }
 
     /// Returns remarks on what keeps jobs of these types from running.
     async fn remarks(&self, types: impl IntoIterator<Item = &JobType>, context: &Context) -> Vec<String> {
         let configured: Vec<QueueName> = context.effective.config.queues.keys().cloned().collect();
-        unserved::remarks_on_wait((&self.broker, &configured[..]), &self.queue, types).await
+        unserved::remarks_on_wait((&self.broker, &configured[..]), &self.to.queue, types).await
     }
+}
+
+/// Where the jobs of a queue go, with its configured limits.
+pub(crate) fn target(queue: Queue, effective: &Effective) -> submit::Target {
+    let max_payload = max_payload(queue.name(), effective);
+    submit::Target { producer: producer(queue.clone(), effective), queue, max_payload }
 }
 
 fn limits(queue: &QueueName, effective: &Effective) -> QueueSection {
@@ -225,7 +219,7 @@ fn limits(queue: &QueueName, effective: &Effective) -> QueueSection {
 }
 
 /// The most bytes that a payload for this queue may have.
-pub(crate) fn max_payload(queue: &QueueName, effective: &Effective) -> usize {
+fn max_payload(queue: &QueueName, effective: &Effective) -> usize {
     limits(queue, effective).max_payload
 }
 
@@ -254,62 +248,43 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (expires_in, confirm_within) = (args.expires_in, args.confirm_within);
     let job_type = args.job_type.clone();
     let mut draft = args.draft(&context.clock)?;
-    let (lane, state) = draft.place();
-    let max_payload = max_payload(&name, &context.effective);
     // An invalid job is refused before connecting to Redis.
-    let described = draft.clone().submission(max_payload).map_err(refused)?;
+    let described = draft.clone().submission(max_payload(&name, &context.effective)).map_err(refused)?;
     described.fits_schema(&context.schemas()?).map_err(refused)?;
     let target = Target::open(name, confirm_within, trace, context).await?;
     if let Some(length) = expires_in {
-        let now = target.queue.clock().await.context("failed to read the server's clock")?;
+        let now = target.to.queue.clock().await.context("failed to read the server's clock")?;
         draft.expires_at = Some(now.after(length));
     }
-    let submission = draft.submission(max_payload).map_err(refused)?;
     for remark in target.remarks(&job_type, context).await {
         output::print_stderr(&format!("the job waits: {remark}"));
     }
+    // Without a record, nobody would learn the job's end.
+    draft.track |= wait.is_some();
+    let receipt = submit::submit(&target.to, draft).await.map_err(not_submitted)?;
     if let Some(longest) = wait {
-        let longest = longest.unwrap_or(Duration::MAX);
-        return wait::run(&target.producer, submission, (&target.name, longest), context.output).await;
+        return wait::run(&target.to, &receipt, longest.unwrap_or(Duration::MAX), context.output).await;
     }
-    let submitted = target.producer.submit_or_find(submission).await.map_err(not_submitted)?;
-    let report = Report::of(&submitted, &target.name, (lane, state));
     if !context.output.is_json() {
-        print_remarks(&report);
+        print_remarks(&receipt);
     }
-    let id = |report: &Report| report.id.clone();
-    context.output.print_named(&report, |report| vec![id(report)], id)?;
+    let id = |receipt: &Receipt| receipt.id.clone();
+    context.output.print_named(&receipt, |receipt| vec![id(receipt)], id)?;
     Ok(Exit::Done)
 }
 
-impl Report {
-    /// Reports on a job for this lane, which would be in this state if it is new.
-    pub(crate) fn of(submitted: &Submitted, queue: &QueueName, (lane, state): (Lane, State)) -> Self {
-        let existing = submitted.existing();
-        Self {
-            id: submitted.id.to_string(),
-            queue: queue.to_string(),
-            lane: lane.as_str(),
-            state: existing.unwrap_or(state).as_str(),
-            existing: existing.is_some(),
-            replaced: submitted.replaced().map(ToString::to_string),
-            debounced: submitted.accepted == Accepted::Debounced,
-        }
-    }
-}
-
 /// Prints remarks on what was unusual about the submission.
-fn print_remarks(report: &Report) {
-    if report.existing {
+fn print_remarks(receipt: &Receipt) {
+    if receipt.existing {
         output::print_stderr(&format!(
             "the job existed already and was not changed: {} is {}",
-            report.id, report.state
+            receipt.id, receipt.state
         ));
     }
-    if let Some(other) = &report.replaced {
+    if let Some(other) = &receipt.replaced {
         output::print_stderr(&format!("it replaces {other}, which is cancelled"));
     }
-    if report.debounced {
+    if receipt.debounced {
         output::print_stderr("the existing job got the new payload and time");
     }
 }
@@ -336,7 +311,7 @@ impl Args {
             expires_at: self.expires_at.map(|time| clock.instant(time)),
             durability: self.durability,
             unique: self.unique.map(|key| (key, self.unique_scope, self.unique_mode)),
-            follow: self.follow,
+            follow: Follow { on_success: self.on_success, on_failure: self.on_failure, then: self.then },
             track: self.track,
             headers: self.headers,
         })
@@ -370,7 +345,7 @@ fn attempts(text: &str) -> Result<NonZeroU32, String> {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    times::duration(text).and_then(draft::timeout_in_bounds)
+    times::duration(text).and_then(submit::timeout_in_bounds)
 }
 
 fn header(text: &str) -> Result<(String, String), String> {

@@ -1,13 +1,13 @@
-//! `enqueue --wait`: submits one job and reports how it ended.
+//! `enqueue --wait`: waits for one job, and reports how it ended.
 
 use std::time::Duration;
 
 use serde::Serialize;
-use streamfleet::job::{JobId, QueueName, State};
-use streamfleet::{Ended, Producer, Submission, WaitError};
+use streamfleet::job::State;
+use streamfleet::{Ended, WaitError};
 use streamfleet_operations::jobs::results;
+use streamfleet_operations::submit::{Receipt, Target};
 
-use super::draft;
 use crate::exit::Exit;
 use crate::output::{self, Output, harmless};
 use crate::times::short;
@@ -23,56 +23,46 @@ pub(crate) struct Report {
     state: Option<&'static str>,
     result: Option<serde_json::Value>,
     error: Option<String>,
-    /// True if the job existed already, with this id or this unique key; absent if that was not asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    existing: Option<bool>,
+    /// True if the job existed already, with this id or this unique key.
+    existing: bool,
 }
 
 impl Report {
     /// A job that has ended.
-    pub(crate) fn ended(ended: &Ended, queue: &QueueName) -> Self {
+    pub(crate) fn ended(ended: &Ended, receipt: &Receipt) -> Self {
         Self {
-            id: ended.job.to_string(),
-            queue: queue.to_string(),
             state: Some(ended.state.as_str()),
             result: ended.result.as_ref().map(|result| results::value(result.as_bytes())),
             error: ended.error.clone(),
-            existing: None,
+            ..Self::unfinished(receipt, None)
         }
     }
 
     /// A job that has not ended yet, and its state, if that is known.
-    pub(crate) fn unfinished(job: &JobId, state: Option<State>, queue: &QueueName) -> Self {
-        let state = state.map(State::as_str);
-        let (id, queue) = (job.to_string(), queue.to_string());
-        Self { id, queue, state, result: None, error: None, existing: None }
-    }
-
-    /// Says whether the job existed already.
-    pub(crate) fn existing(self, existing: bool) -> Self {
-        Self { existing: Some(existing), ..self }
+    pub(crate) fn unfinished(receipt: &Receipt, state: Option<State>) -> Self {
+        let (id, queue, existing) = (receipt.id.clone(), receipt.queue.clone(), receipt.existing);
+        Self { id, queue, state: state.map(State::as_str), result: None, error: None, existing }
     }
 }
 
-/// Submits the job and waits for its end, at most for this long.
+/// Waits for the end of a job that was submitted, at most for this long.
 pub(super) async fn run(
-    producer: &Producer,
-    submission: Submission,
-    (queue, longest): (&QueueName, Duration),
+    target: &Target,
+    receipt: &Receipt,
+    longest: Duration,
     output: Output,
 ) -> anyhow::Result<Exit> {
-    match producer.submit_and_wait(submission, longest).await {
-        Ok(ended) => print_end(&ended, queue, output),
-        Err(WaitError::Submit(error)) => Err(draft::not_submitted(error)),
+    match target.producer.wait(&receipt.submitted.id, longest).await {
+        Ok(ended) => print_end(&ended, receipt, output),
         Err(WaitError::TimedOut { job, state, waited }) => {
-            let report = Report::unfinished(&job, state, queue);
             if output.is_json() {
-                output.print(&report, |_| String::new())?;
+                output.print(&Report::unfinished(receipt, state), |_| String::new())?;
             }
             let is = state.map_or("waiting", State::as_str);
             output::print_stderr(&format!(
-                "{job} is still {is} after {} and continues; to wait for its end: streamfleet status {job} --queue {queue} --watch",
-                short(waited)
+                "{job} is still {is} after {} and continues; to wait for its end: streamfleet status {job} --queue {} --watch",
+                short(waited),
+                receipt.queue
             ));
             Ok(Exit::Unfinished)
         }
@@ -80,8 +70,8 @@ pub(super) async fn run(
     }
 }
 
-fn print_end(ended: &Ended, queue: &QueueName, output: Output) -> anyhow::Result<Exit> {
-    let report = Report::ended(ended, queue);
+fn print_end(ended: &Ended, receipt: &Receipt, output: Output) -> anyhow::Result<Exit> {
+    let report = Report::ended(ended, receipt);
     if output.is_json() || ended.state == State::Done {
         let result = |_: &Report| ended.result.clone().unwrap_or_default();
         output.print_named(&report, |report| vec![report.id.clone()], result)?;

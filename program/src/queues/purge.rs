@@ -1,19 +1,13 @@
 //! `streamfleet queues purge`: empties a queue. Its waiting and delayed jobs are cancelled, its dead letters are dropped.
 
-use anyhow::Context as _;
-use indicatif::ProgressBar;
-use serde::Serialize;
-use streamfleet::Queue;
-use streamfleet::job::{QueueName, State};
-use streamfleet_engine::admin::{Action, Filter, Selection};
-use streamfleet_operations::dead::{Swept, drop_selected};
-use streamfleet_operations::jobs::bulk::{self, Bulk, Change};
-use streamfleet_operations::{Actor, Control};
+use streamfleet::job::QueueName;
+use streamfleet_operations::Control;
+use streamfleet_operations::queues::{self, Parts, Purge, Purged};
 
-use crate::actor::{self, ActorArgs};
-use crate::bulk::bounded;
+use super::report_unknown;
+use crate::actor::{ActorArgs, told};
 use crate::exit::Exit;
-use crate::{Context, Wrong, confirm, output, queues};
+use crate::{Context, Wrong, confirm, output};
 
 /// How `queues purge` is used.
 const EXAMPLES: &str = "\
@@ -43,79 +37,8 @@ pub(crate) struct Args {
     /// Show what would be emptied, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Who does this, for the audit. Default: the user of this machine, such as ann@ops-1.
-    #[arg(long = "as", value_name = "WHO", visible_alias = "by")]
-    actor: Option<String>,
-    /// Why it is done, for the audit.
-    #[arg(long, value_name = "TEXT", visible_alias = "why")]
-    reason: Option<String>,
-}
-
-/// What to empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parts {
-    pub(crate) waiting: bool,
-    pub(crate) delayed: bool,
-    pub(crate) dead: bool,
-}
-
-impl Parts {
-    pub(crate) fn is_empty(self) -> bool {
-        !self.waiting && !self.delayed && !self.dead
-    }
-
-    /// Reads the names that a person types.
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = Self { waiting: false, delayed: false, dead: false };
-        for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
-            match name {
-                "waiting" => parts.waiting = true,
-                "delayed" => parts.delayed = true,
-                "dead" => parts.dead = true,
-                _ => return None,
-            }
-        }
-        Some(parts).filter(|parts| !parts.is_empty())
-    }
-
-    /// The states of the jobs to cancel.
-    fn states(self) -> Vec<State> {
-        let waiting = self.waiting.then_some(State::Waiting);
-        let delayed = [State::Scheduled, State::Retrying].into_iter().filter(|_| self.delayed);
-        waiting.into_iter().chain(delayed).collect()
-    }
-
-    /// The arguments that mean them.
-    fn flags(self) -> String {
-        let named = [("--waiting", self.waiting), ("--delayed", self.delayed), ("--dead", self.dead)];
-        named
-            .into_iter()
-            .filter(|(_, is_meant)| *is_meant)
-            .map(|(name, _)| name)
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-}
-
-/// What became of the queue, for JSON output.
-#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
-#[schema(as = QueuePurged)]
-pub(crate) struct Purged {
-    queue: String,
-    dry_run: bool,
-    /// How many waiting jobs, delayed jobs and dead letters there were; `null` for what is not emptied.
-    waiting: Option<u64>,
-    delayed: Option<u64>,
-    dead: Option<u64>,
-    cancelled: u64,
-    /// How many letters were dropped.
-    dropped: u64,
-    /// How many jobs and letters had gone by themselves.
-    gone: u64,
-    failed: u64,
-    errors: Vec<String>,
-    unread: Vec<String>,
-    interrupted: bool,
+    #[command(flatten)]
+    actor: ActorArgs,
 }
 
 /// Empties the queue.
@@ -125,26 +48,33 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         () = context.shutdown.requested() => return Ok(Exit::Failed),
         broker = context.broker() => broker?,
     };
-    if queues::report_unknown(&broker, &args.name, context).await {
+    if report_unknown(&broker, &args.name, context).await {
         return Ok(Exit::NotFound);
     }
     let queue = broker.queue(args.name.clone());
-    let parts = wanted(&args, context).await?;
-    let mut purged = Purged::plan(&queue, parts, args.dry_run).await?;
+    let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
+    let plan_only = Purge { parts: wanted(&args, context).await?, dry_run: true, retention };
+    let (actor, stop) = (args.actor.actor(), &context.shutdown);
+    let planned = queues::purge(&queue, &actor, &plan_only, Control { stop, progress: &|_| {} }).await?.value;
     if args.dry_run {
-        context.output.print(&purged, plan)?;
+        context.output.print(&planned, plan)?;
         return Ok(Exit::Done);
     }
     if args.confirm.is_none() {
-        output::print_stderr(&plan(&purged));
+        output::print_stderr(&plan(&planned));
     }
     confirm::queue_name(queue.name().as_str(), args.confirm.as_deref(), context).await?;
-    let why = args.reason.clone().unwrap_or_default();
-    let action = ActorArgs::of(args.actor.clone(), why).action("queues purge");
-    purge(&action, parts, &queue, context, &mut purged).await?;
+    let bar = output::progress(context.output, Some(planned.planned()), "jobs");
+    let progress = |done| bar.set_position(done);
+    let input = Purge { dry_run: false, ..plan_only };
+    let purged = queues::purge(&queue, &actor, &input, Control { stop, progress: &progress }).await;
+    bar.finish_and_clear();
+    let mut purged = told(purged?);
+    if let Some(failure) = purged.failure.take() {
+        return Err(failure.into());
+    }
     context.output.print(&purged, show)?;
-    let is_complete = !purged.interrupted && purged.failed == 0 && purged.unread.is_empty();
-    Ok(if is_complete { Exit::Done } else { Exit::Failed })
+    Ok(if purged.is_complete() { Exit::Done } else { Exit::Failed })
 }
 
 /// Returns what to empty, and asks if that was not said.
@@ -158,94 +88,22 @@ async fn wanted(args: &Args, context: &Context) -> anyhow::Result<Parts> {
     }
     let question = "What should be emptied (waiting, delayed, dead)? ".to_owned();
     let typed = confirm::answer_unless_stopped(question, context).await?;
-    let parts = typed.as_deref().and_then(Parts::parse);
+    let parts = typed.as_deref().and_then(parse);
     parts.ok_or_else(|| anyhow::anyhow!("cancelled: nothing was changed"))
 }
 
-impl Purged {
-    /// Counts what would be emptied.
-    pub(crate) async fn plan(queue: &Queue, parts: Parts, dry_run: bool) -> anyhow::Result<Self> {
-        let snapshot = queue.snapshot().await.context("failed to count the jobs")?;
-        Ok(Self {
-            queue: queue.name().to_string(),
-            dry_run,
-            waiting: parts.waiting.then(|| snapshot.waiting()),
-            delayed: parts.delayed.then_some(snapshot.delayed),
-            dead: parts.dead.then_some(snapshot.dead),
-            ..Self::default()
-        })
-    }
-}
-
-/// Empties these parts, and notes it in the audit: once before, and once with the outcome.
-pub(crate) async fn purge(
-    action: &Action,
-    parts: Parts,
-    queue: &Queue,
-    context: &Context,
-    purged: &mut Purged,
-) -> anyhow::Result<()> {
-    let planned = [purged.waiting, purged.delayed, purged.dead].into_iter().flatten().sum::<u64>();
-    let action = action.clone().target(parts.flags()).count(planned);
-    actor::note(queue, &action).await;
-    let bar = output::progress(context.output, Some(planned), "jobs");
-    let result = empty(parts, &action.who, queue, (context, &bar), purged).await;
-    bar.finish_and_clear();
-    let outcome = match (&result, purged.interrupted) {
-        (Err(_), _) => "ended early",
-        (Ok(()), true) => "interrupted",
-        (Ok(()), false) => "done",
-    };
-    actor::note(queue, &action.count(purged.cancelled + purged.dropped).outcome(outcome)).await;
-    result
-}
-
-async fn empty(
-    parts: Parts,
-    by: &str,
-    queue: &Queue,
-    (context, bar): (&Context, &ProgressBar),
-    purged: &mut Purged,
-) -> anyhow::Result<()> {
-    let states = parts.states();
-    if !states.is_empty() {
-        let input = bounded(Change::Cancel, Filter::new(), queue.name(), &context.effective);
-        let input = Bulk { all: true, states, ..input };
-        let progress = |done: u64| bar.set_position(done);
-        let control = Control { stop: &context.shutdown, progress: &progress };
-        let planned = bulk::select(queue, &input).await?;
-        let report = bulk::walk(queue, &Actor::new(by, ""), &input, planned, control).await;
-        (purged.cancelled, purged.gone) = (report.changed + report.requested, report.gone);
-        (purged.failed, purged.errors, purged.unread) = (report.failed, report.errors, report.unread);
-        purged.interrupted = report.interrupted;
-        if let Some(failure) = report.failure {
-            return Err(failure.into());
+/// Reads the names that a person types.
+fn parse(text: &str) -> Option<Parts> {
+    let mut parts = Parts::default();
+    for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
+        match name {
+            "waiting" => parts.waiting = true,
+            "delayed" => parts.delayed = true,
+            "dead" => parts.dead = true,
+            _ => return None,
         }
     }
-    if parts.dead && !purged.interrupted {
-        let selection =
-            queue.dead_letters().select(Filter::new()).await.context("failed to read the dead letters")?;
-        drop_letters(selection, queue, (context, bar), purged).await?;
-    }
-    Ok(())
-}
-
-/// Drops the letters that existed when they were selected. One that Redis refuses stays, and stops nothing.
-async fn drop_letters(
-    selection: Selection,
-    queue: &Queue,
-    (context, bar): (&Context, &ProgressBar),
-    purged: &mut Purged,
-) -> anyhow::Result<()> {
-    let before = purged.cancelled;
-    let progress = |read: u64| bar.set_position(before + read);
-    let control = Control { stop: &context.shutdown, progress: &progress };
-    let Swept { dropped, gone, failed, errors, interrupted, failure, .. } =
-        drop_selected(queue, selection, control).await;
-    (purged.dropped, purged.interrupted) = (dropped, interrupted);
-    (purged.gone, purged.failed) = (purged.gone + gone, purged.failed + failed);
-    purged.errors.extend(errors);
-    failure.map_or(Ok(()), |failure| Err(failure.into()))
+    Some(parts).filter(|parts| !parts.is_empty())
 }
 
 /// Shows what is about to happen.
@@ -286,19 +144,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn typed_names_mean_the_same_as_arguments([waiting, delayed, dead] in any::<[bool; 3]>()) {
+        fn the_names_of_parts_may_be_typed([waiting, delayed, dead] in any::<[bool; 3]>()) {
             let parts = Parts { waiting, delayed, dead };
-            let typed = parts.flags().replace("--", "");
-            prop_assert_eq!(Parts::parse(&typed), Some(parts).filter(|parts| !parts.is_empty()));
-            prop_assert_eq!(Parts::parse(&typed.replace(' ', ", ")), Parts::parse(&typed));
-            prop_assert_eq!(parts.states().len(), usize::from(waiting) + 2 * usize::from(delayed));
+            let typed = parts.names().join(" ");
+            prop_assert_eq!(parse(&typed), Some(parts).filter(|parts| !parts.is_empty()));
+            prop_assert_eq!(parse(&typed.replace(' ', ", ")), parse(&typed));
         }
     }
 
     #[test]
     fn an_unknown_name_means_nothing() {
         for text in ["", " ", "all", "waiting, running"] {
-            assert_eq!(Parts::parse(text), None, "{text}");
+            assert_eq!(parse(text), None, "{text}");
         }
     }
 }

@@ -7,13 +7,12 @@ mod trend;
 use std::time::Duration;
 
 use streamfleet::job::QueueName;
+use streamfleet_operations::stats::since;
 
-pub(crate) use self::by_type::{Page as TypePage, busiest, page as type_page, shown as percentile_shown};
-pub(crate) use self::samples::{Page as SamplePage, page as sample_page};
+pub(crate) use self::by_type::shown as percentile_shown;
 use super::Context;
 use super::exit::Exit;
 use super::output::Repeat;
-use super::times;
 
 /// How `stats` is used.
 const EXAMPLES: &str = "\
@@ -22,12 +21,6 @@ Examples:
   streamfleet stats mail --since 24h
   streamfleet stats mail --types --since 10m
   streamfleet stats mail -o json | jq '.items[] | [.at, .waiting, .done] | @csv'";
-
-/// How long statistics are kept.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
-
-/// How far back to look if nobody says so.
-pub(crate) const USUAL: Duration = Duration::from_secs(3600);
 
 /// The arguments of `stats`.
 #[derive(clap::Args)]
@@ -45,12 +38,6 @@ pub(crate) struct Args {
     repeat: Repeat,
 }
 
-/// Reads how far back to look.
-pub(crate) fn since(text: &str) -> Result<Duration, String> {
-    let since = times::duration(text)?;
-    if since > KEPT { Err("statistics are kept for 24h".to_owned()) } else { Ok(since) }
-}
-
 /// Shows the statistics of a queue.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
@@ -63,11 +50,6 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
     };
     args.repeat.run(context.output, look).await
-}
-
-/// Milliseconds, for JSON output.
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns how many a minute a count is that was made in this time. A sample may cover more than one minute.

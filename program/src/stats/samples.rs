@@ -2,73 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use serde::Serialize;
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::Sample;
+use streamfleet_operations::stats::{self, Samples};
 
-use super::{millis, per_minute, trend};
+use super::{per_minute, trend};
 use crate::Context;
-use crate::output::{self, Column, List, Listing, View};
+use crate::output::{self, Column, Listing, View};
 use crate::queues;
-use crate::times::{Clock, rfc3339, short};
-
-/// The samples, for JSON output.
-pub(crate) type Page = List<Report, Facts>;
-
-/// What is known about all samples, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = SampleFacts)]
-pub(crate) struct Facts {
-    queue: String,
-}
-
-/// One sample, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Sample)]
-pub(crate) struct Report {
-    at: String,
-    at_ms: u64,
-    /// The time that the counts cover.
-    span_ms: u64,
-    waiting: u64,
-    running: u64,
-    delayed: u64,
-    dead: u64,
-    in_rooms: u64,
-    oldest_waiting_age_ms: Option<u64>,
-    arrived: u64,
-    done: u64,
-    failed: u64,
-    retried: u64,
-    died: u64,
-    cancelled: u64,
-    #[serde(skip)]
-    sample: Sample,
-}
-
-impl From<Sample> for Report {
-    fn from(sample: Sample) -> Self {
-        Self {
-            at: rfc3339(sample.at),
-            at_ms: sample.at.as_ms(),
-            span_ms: millis(sample.span),
-            waiting: sample.waiting,
-            running: sample.running,
-            delayed: sample.delayed,
-            dead: sample.dead,
-            in_rooms: sample.in_rooms,
-            oldest_waiting_age_ms: sample.oldest_waiting.map(millis),
-            arrived: sample.arrived,
-            done: sample.done,
-            failed: sample.failed,
-            retried: sample.retried,
-            died: sample.died,
-            cancelled: sample.cancelled,
-            sample,
-        }
-    }
-}
+use crate::times::{Clock, short};
 
 /// What the table has of a sample: its name, and how it is read.
 type Figure = (&'static str, fn(&Sample) -> u64);
@@ -92,13 +34,6 @@ const COUNTS: [Figure; 6] = [
     ("cancelled", |sample| sample.cancelled),
 ];
 
-/// Reads the samples of this time, the oldest first.
-pub(crate) async fn page(queue: &Queue, since: Duration) -> anyhow::Result<Page> {
-    let samples = queue.samples(since).await.context("failed to read the samples")?;
-    let items = samples.into_iter().map(Report::from).collect();
-    Ok(Page { items, next: None, facts: Facts { queue: queue.name().to_string() }, former: None })
-}
-
 /// Lists the samples.
 pub(super) async fn list(
     broker: &Broker,
@@ -106,18 +41,18 @@ pub(super) async fn list(
     since: Duration,
     context: &Context,
 ) -> anyhow::Result<Listing> {
-    let page = page(queue, since).await?;
+    let page = stats::samples(queue, since).await?;
     if page.items.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
         return Ok(Listing::not_found());
     }
-    let names = |page: &Page| page.items.iter().map(|report| report.at.clone()).collect();
+    let names = |page: &Samples| page.items.iter().map(|report| report.at.clone()).collect();
     let has_trend = context.output.is_watched();
-    let show = |page: &Page| show(page, (since, has_trend), &context.clock);
+    let show = |page: &Samples| show(page, (since, has_trend), &context.clock);
     Ok(Listing::new(context.output.rendered(&page, names, show)?))
 }
 
-fn show(page: &Page, (since, has_trend): (Duration, bool), clock: &Clock) -> View {
-    let samples: Vec<&Sample> = page.items.iter().map(|report| &report.sample).collect();
+fn show(page: &Samples, (since, has_trend): (Duration, bool), clock: &Clock) -> View {
+    let samples: Vec<&Sample> = page.items.iter().map(|report| &report.figures).collect();
     let Some(first) = samples.first() else {
         let (queue, since) = (&page.facts.queue, short(since));
         return format!(

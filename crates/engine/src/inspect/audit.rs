@@ -243,6 +243,13 @@ impl DeletionLog {
         note(&self.link, &self.key, action).await
     }
 
+    /// Notes that a queue was deleted, and returns what that returned. If it cannot be noted, that says why.
+    #[doc(hidden)]
+    pub async fn noted<T>(&self, action: &Action, value: T) -> Noted<T> {
+        let unnoted = self.note(action).await.err().map(|error| error.to_string());
+        Noted { value, unnoted }
+    }
+
     /// Returns a page of the notes, newest first, before the entry `before`.
     ///
     /// # Errors

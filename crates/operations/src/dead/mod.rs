@@ -12,4 +12,5 @@ pub use export::{Export, export};
 pub use groups::{Group, GroupFacts, OTHER, groups};
 pub use letter::{Field, Kept, Letter, LetterFields, encoding, find};
 pub use list::{LetterFacts, Listing, list};
-pub use sweep::{Letters, Sweep, Swept, drop_selected, sweep};
+pub(crate) use sweep::drop_selected;
+pub use sweep::{Letters, Sweep, Swept, sweep};

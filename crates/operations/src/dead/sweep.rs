@@ -9,6 +9,7 @@ use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{Action, DeadLetter, Noted, Replayed, Selection};
 
 use super::letter::{NOT_FOUND_OUT, found, gone, missing, replaced};
+use crate::control::outcome;
 use crate::{Actor, Control, DEAD_DROP, DEAD_REPLAY, Error};
 
 /// How many scripts are in flight at once.
@@ -87,20 +88,9 @@ impl Swept {
         self.done() + self.failed
     }
 
-    /// Whether a letter was replayed or dropped, or may have been: an answer may be lost.
+    /// Whether a letter was replayed or dropped, or may have been.
     fn has_changed(&self) -> bool {
-        let may_have_run =
-            |failure: &Error| matches!(failure, Error::Redis { error, .. } if error.may_have_run());
-        self.done() > 0 || self.failure.as_ref().is_some_and(may_have_run)
-    }
-
-    /// How it ended, for the audit.
-    fn outcome(&self) -> &'static str {
-        match (&self.failure, self.interrupted) {
-            (Some(_), _) => "ended early",
-            (None, true) => "interrupted",
-            (None, false) => "done",
-        }
+        self.done() > 0 || self.failure.as_ref().is_some_and(Error::may_have_run)
     }
 
     /// A letter is gone.
@@ -137,12 +127,12 @@ pub async fn sweep(
     if !swept.has_changed() {
         return Noted::of_nothing(swept);
     }
-    let action = action.count(swept.done()).outcome(swept.outcome());
+    let action = action.count(swept.done()).outcome(outcome(swept.failure.as_ref(), swept.interrupted));
     queue.audit().noted(&action, swept).await
 }
 
 /// Deletes the letters of a selection, and notes nothing: for operations that drop letters among other things.
-pub async fn drop_selected(queue: &Queue, selection: Selection, control: Control<'_>) -> Swept {
+pub(crate) async fn drop_selected(queue: &Queue, selection: Selection, control: Control<'_>) -> Swept {
     carry_out(queue, Sweep::Drop, &Letters::Selected { selection, limit: None }, control).await
 }
 

@@ -11,7 +11,6 @@ use streamfleet_operations::{self as operations, Actor, Control};
 use utoipa_axum::routes;
 
 use super::CHANGE_FOR;
-use super::asked::Asked;
 use super::desk::{Work, within};
 use super::failure::done;
 use super::names;
@@ -70,10 +69,8 @@ async fn bulk_cancel(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     carry_out((&site, &person, &place), Change::Cancel, sent).await
 }
 
@@ -86,10 +83,8 @@ async fn bulk_run_now(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     carry_out((&site, &person, &place), Change::RunNow, sent).await
 }
 
@@ -102,10 +97,8 @@ async fn bulk_move(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(mut sent): Sent<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let to = sent.to.take().unwrap_or_default().parse::<QueueName>();
     let to = to.map_err(|error| Problem::field("/to", error.to_string()))?;
     person.check(Role::Operator, Some(&to))?;

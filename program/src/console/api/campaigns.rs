@@ -11,7 +11,6 @@ use streamfleet_engine::admin::{CampaignError, CampaignRules, Noted, Selection a
 use streamfleet_operations::dead::Group;
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::changes::Reason;
 use super::desk::Work;
 use super::failure::{failed, redis};
@@ -99,10 +98,8 @@ async fn start_campaign(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Wanted>,
 ) -> Result<Response, Problem> {
-    asked.end()?;
     let (queue, view) = (place.queue(&site)?, View::of(&person, &site));
     let (filter, rules) = (sent.filter.filter(sent.all, &view)?, sent.rules()?);
     let selected = queue.dead_letters().select(filter).await;
@@ -201,9 +198,7 @@ async fn list_campaigns(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let queue = place.queue(&site)?;
     let (page, remarks) = campaigns::page(&queue).await.map_err(failed)?;
     for remark in remarks {
@@ -222,9 +217,7 @@ async fn get_campaign(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<String>("campaign")?);
     View::of(&person, &site).json(&found(&queue, &id).await?)
 }
@@ -242,10 +235,8 @@ async fn pause_campaign(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     change(&site, &person, &place, (What::Pause, &reason)).await
 }
 
@@ -256,10 +247,8 @@ async fn resume_campaign(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     change(&site, &person, &place, (What::Resume, &reason)).await
 }
 
@@ -270,10 +259,8 @@ async fn stop_campaign(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     change(&site, &person, &place, (What::Stop, &reason)).await
 }
 

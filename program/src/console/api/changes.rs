@@ -12,13 +12,12 @@ use streamfleet_operations::jobs::{self, CancelOutcome, Cancelled};
 use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::failure::done;
 use super::job::found;
-use super::jobs::PageParams;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::{PageParams, QueryParams};
 use super::revision::{IfMatch, Revision};
 use super::sent::Sent;
 use crate::cancel::retention;
@@ -56,10 +55,8 @@ async fn cancel_job(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     // A search for a job in another lane than an entry's id implies is bounded.
     let id = found(&site, &queue, &id).await?.id;
@@ -85,12 +82,10 @@ async fn list_delayed(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(asked): QueryParams<PageParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, limit) = (place.queue(&site)?, asked.limit()?);
-    let skip = asked.one("after", str::parse::<u64>)?.unwrap_or(0);
-    asked.end()?;
-    let (page, _) = delayed::list(&queue, skip, limit).await?;
+    let (queue, skip) = (place.queue(&site)?, asked.after::<u64>()?.unwrap_or(0));
+    let (page, _) = delayed::list(&queue, skip, asked.limit()).await?;
     if page.facts.total == 0 {
         names::must_have(&site, queue.name()).await?;
     }
@@ -104,11 +99,9 @@ async fn run_job_now(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     based: IfMatch,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let job = delayed::read(&queue, &found(&site, &queue, &id).await?.id).await?;
     based.check(&Revision::of_job(&job, &site))?;
@@ -148,11 +141,9 @@ async fn edit_job(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     based: IfMatch,
     Sent(sent): Sent<Edit>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let (mut changes, encoding) = (DelayedEdit::default().due(sent.due()?), sent.encoding()?);
     if changes.due.is_none() && sent.payload.is_none() {

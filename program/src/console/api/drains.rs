@@ -8,10 +8,10 @@ use serde_json::Value;
 use streamfleet::job::ConsumerName;
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::failure::failed;
 use super::place::Place;
 use super::privacy::View;
+use super::query::{QueryParams, ReasonParams};
 use super::sent::Sent;
 use crate::actor;
 use crate::console::access::{Needs, Person, Role};
@@ -51,33 +51,21 @@ async fn drain_worker(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     give((&site, &person), &place.get("worker")?, Order::Drain { exit: sent.exit }, &sent.reason).await
 }
 
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-struct ResumeParams {
-    /// Why it is done, for the audit.
-    reason: Option<String>,
-}
-
 /// Lets a worker that drains take jobs again.
-#[utoipa::path(delete, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(ResumeParams),
+#[utoipa::path(delete, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(ReasonParams),
     responses((status = 200, description = "What the worker was asked for", body = Changed),
         (status = 409, description = "The worker is of a version that cannot be drained")))]
 async fn resume_worker(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>,
 ) -> Result<Json<Value>, Problem> {
-    let reason = asked.one("reason", |value| Ok::<_, String>(value.to_owned()))?.unwrap_or_default();
-    asked.end()?;
     give((&site, &person), &place.get("worker")?, Order::Resume, &reason).await
 }
 

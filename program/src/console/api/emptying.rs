@@ -7,27 +7,27 @@ use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::Shutdown;
 use streamfleet::job::QueueName;
+use streamfleet_operations::queues::{self, Delete, Deleted, Parts, Purged};
+use streamfleet_operations::{self as operations, Actor, Control};
 use utoipa_axum::routes;
 
 use super::CHANGE_FOR;
-use super::asked::Asked;
 use super::desk::{Work, within};
-use super::failure::{failed, redis};
+use super::failure::done;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::QueryParams;
 use super::sent::Sent;
-use crate::actor;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::queues::{self, Deleted, Parts, Purged};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(purge_queue), Needs::Role(Role::Admin))
-        .describe(routes!(delete_queue), Needs::Role(Role::Admin))
+        .operation(&operations::QUEUES_PURGE, routes!(purge_queue))
+        .operation(&operations::QUEUES_DELETE, routes!(delete_queue))
 }
 
 /// What to empty.
@@ -63,42 +63,41 @@ async fn purge_queue(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Purge>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let queue = place.queue(&site)?;
-    let parts = Parts { waiting: sent.waiting, delayed: sent.delayed, dead: sent.dead };
-    if parts.is_empty() {
-        return Err(Problem::field("body", "say what to empty: waiting, delayed or dead"));
-    }
     names::must_have(&site, queue.name()).await?;
-    let mut purged = Purged::plan(&queue, parts, sent.dry_run).await.map_err(failed)?;
-    if sent.dry_run {
-        return View::of(&person, &site).json(&purged);
+    if !sent.dry_run {
+        must_confirm("/confirm", sent.confirm.as_deref(), queue.name())?;
     }
-    must_confirm("/confirm", sent.confirm.as_deref(), queue.name())?;
-    let action = actor::action(person.name(), "queues purge", &sent.reason);
     let _permit = site.desk().begin(Work::Change)?;
-    let stop = Shutdown::new();
-    let context = site.context(stop.clone());
-    let work = queues::purge(&action, parts, &queue, &context, &mut purged);
-    within(CHANGE_FOR, (&stop, site.stopping()), work).await.map_err(failed)?;
-    View::of(&person, &site).json(&purged)
+    let input = queues::Purge {
+        parts: Parts { waiting: sent.waiting, delayed: sent.delayed, dead: sent.dead },
+        dry_run: sent.dry_run,
+        retention: site.effective().config.fleet_config().worker.retention_of(queue.name()),
+    };
+    let (actor, stop) = (Actor::new(person.name(), &sent.reason), Shutdown::new());
+    let control = Control { stop: &stop, progress: &|_| {} };
+    let work = queues::purge(&queue, &actor, &input, control);
+    let mut purged = done(within(CHANGE_FOR, (&stop, site.stopping()), work).await)?;
+    match purged.failure.take() {
+        Some(failure) => Err(failure.into()),
+        None => View::of(&person, &site).json(&purged),
+    }
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct DeleteParams {
     /// The name of the queue again. Not needed with `dry_run`.
     confirm: Option<String>,
     /// Delete it even if live workers serve it or jobs run. These jobs are lost, and the workers create some keys again.
-    force: Option<bool>,
+    force: bool,
     /// Count what would be deleted, and change nothing.
-    dry_run: Option<bool>,
+    dry_run: bool,
     /// Why it is done, for the audit.
-    reason: Option<String>,
+    reason: String,
 }
 
 /// Deletes a queue that nobody uses, with everything that Redis has of it.
@@ -110,37 +109,27 @@ async fn delete_queue(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(asked): QueryParams<DeleteParams>,
 ) -> Result<Json<Value>, Problem> {
-    let text = |value: &str| Ok::<_, String>(value.to_owned());
-    let (force, dry_run) = (asked.flag("force")?, asked.flag("dry_run")?);
-    let (confirm, reason) = (asked.one("confirm", text)?, asked.one("reason", text)?.unwrap_or_default());
-    asked.end()?;
+    let DeleteParams { confirm, force, dry_run, reason } = asked;
     let queue = place.queue(&site)?;
-    if !force {
+    // Keys without any jobs may be left of a queue that is not listed.
+    if !force && !queue.bulk().has_traces().await.unwrap_or(false) {
         names::must_have(&site, queue.name()).await?;
     }
-    let users = site.broker().use_of(&queue).await.map_err(redis("failed to ask who uses the queue"))?;
-    let mut deleted = Deleted::plan(&queue, &users, dry_run).await.map_err(failed)?;
-    if dry_run {
-        return View::of(&person, &site).json(&deleted);
+    if !dry_run {
+        must_confirm("query.confirm", confirm.as_deref(), queue.name())?;
     }
-    if !users.is_idle() && !force {
-        let why = queues::in_use(&users);
-        let what = format!(
-            "the queue {} is in use: {why}; stop its workers first, or send force=true",
-            queue.name()
-        );
-        return Err(Problem::conflict(what));
-    }
-    must_confirm("query.confirm", confirm.as_deref(), queue.name())?;
     let _permit = site.desk().begin(Work::Change)?;
-    let action = actor::action(person.name(), "queues delete", &reason);
-    let stop = Shutdown::new();
-    let context = site.context(stop.clone());
-    let work = queues::delete(&action, (site.broker(), &queue), &context, &mut deleted);
-    within(CHANGE_FOR, (&stop, site.stopping()), work).await.map_err(failed)?;
-    View::of(&person, &site).json(&deleted)
+    let (actor, stop) = (Actor::new(person.name(), &reason), Shutdown::new());
+    let control = Control { stop: &stop, progress: &|_| {} };
+    let input = Delete { dry_run, force, confirmed: None };
+    let work = queues::delete(site.broker(), &queue, &actor, input, control);
+    let mut deleted = done(within(CHANGE_FOR, (&stop, site.stopping()), work).await)?;
+    match deleted.failure.take() {
+        Some(failure) => Err(failure.into()),
+        None => View::of(&person, &site).json(&deleted),
+    }
 }
 
 /// Refuses a change whose request does not repeat the queue's name.

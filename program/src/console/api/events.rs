@@ -1,26 +1,31 @@
-//! Live events by SSE. A client that reconnects with `Last-Event-ID` gets what it has missed, as far as the streams still
-//! have it.
+//! Past events in pages, and live events by SSE. A client that reconnects with `Last-Event-ID` gets what it has missed, as far as
+//! the streams still have it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::{Stream, stream};
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use streamfleet::job::{EntryId, QueueName};
+use streamfleet_operations as operations;
+use streamfleet_operations::events::{self, Events};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use utoipa_axum::routes;
 
-use super::asked::{Asked, wrong};
 use super::desk::{Held, Work};
 use super::feed::{Live, Message};
 use super::names;
 use super::place::Place;
+use super::privacy::View;
+use super::query::{PageParams, QueryParams, wrong};
 use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -43,13 +48,14 @@ const OVERLAP_MS: u64 = 2000;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
+        .operation(&operations::EVENTS, routes!(past_events))
         .describe(routes!(queue_events), Needs::Role(Role::Viewer))
         .describe(routes!(all_events), Needs::Role(Role::Viewer))
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct EventParams {
     /// Begin after this event, as the header `Last-Event-ID` does.
     after: Option<String>,
@@ -69,13 +75,30 @@ impl<S: Sync> FromRequestParts<S> for LastEvent {
 
 impl LastEvent {
     /// The event after which to begin. The header wins, because it is newer when a client reconnects.
-    fn read<T>(self, mut asked: Asked, parse: fn(&str) -> Option<T>) -> Result<Option<T>, Problem> {
+    fn or<T>(self, asked: &EventParams, parse: fn(&str) -> Option<T>) -> Result<Option<T>, Problem> {
         const RULE: &str = "it must be the id of an earlier event";
-        let after = asked.one("after", |value| parse(value).ok_or(RULE))?;
-        asked.end()?;
+        let after = asked.after.as_deref().map(|id| parse(id).ok_or_else(|| wrong("after", RULE)));
+        let after = after.transpose()?;
         let Some(id) = self.0 else { return Ok(after) };
         parse(&id).map(Some).ok_or_else(|| Problem::field("header.Last-Event-ID", RULE))
     }
+}
+
+/// Lists past events of a queue, oldest first: those after `after`, or else the newest ones.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/events/past", tag = "events", params(PageParams),
+    responses((status = 200, description = "A page of events", body = Events)))]
+async fn past_events(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    QueryParams(wanted): QueryParams<PageParams>,
+) -> Result<Json<Value>, Problem> {
+    let (queue, after) = (place.queue(&site)?, wanted.after::<EntryId>()?);
+    let page = events::list(&queue, after, wanted.limit()).await?;
+    if page.items.is_empty() {
+        names::must_have(&site, queue.name()).await?;
+    }
+    View::of(&person, &site).json(&page)
 }
 
 /// Streams the events of a queue as they happen.
@@ -90,11 +113,11 @@ async fn queue_events(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
+    QueryParams(asked): QueryParams<EventParams>,
     last: LastEvent,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let queue = place.queue(&site)?;
-    let after = last.read(asked, |id| id.parse::<EntryId>().ok())?;
+    let after = last.or(&asked, |id| id.parse::<EntryId>().ok())?;
     names::must_have(&site, queue.name()).await?;
     let held = site.desk().begin(Work::Events)?;
     let receiver = site.desk().feeds.listen(&site, &queue).await?;
@@ -113,10 +136,10 @@ async fn queue_events(
 async fn all_events(
     State(site): State<Site>,
     person: Person,
-    asked: Asked,
+    QueryParams(asked): QueryParams<EventParams>,
     last: LastEvent,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let after = last.read(asked, |id| {
+    let after = last.or(&asked, |id| {
         let (queue, entry) = id.split_once('/')?;
         Some((queue.parse::<QueueName>().ok()?, entry.parse::<EntryId>().ok()?))
     })?;

@@ -5,11 +5,11 @@ use streamfleet::job::InvalidPayload;
 use streamfleet::{RedisError, SubmitError};
 use streamfleet_engine::admin::Noted;
 use streamfleet_operations as operations;
+use streamfleet_operations::submit::Invalid;
 
 use super::revision::changed;
 use crate::Wrong;
 use crate::console::problem::{FieldError, Problem};
-use crate::enqueue::Invalid;
 
 /// After how many seconds a submission to a full queue may be tried again.
 const FULL_FOR: u64 = 5;

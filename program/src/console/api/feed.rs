@@ -9,6 +9,7 @@ use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{EntryId, Envelope, QueueName};
 use streamfleet_engine::admin::PastEvent;
+use streamfleet_operations::events::Event;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
@@ -16,8 +17,6 @@ use super::failure::redis;
 use super::privacy;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::events;
-use crate::times::Clock;
 
 /// How often a queue is asked for new events.
 const EVERY: Duration = Duration::from_millis(250);
@@ -65,8 +64,9 @@ pub(super) struct Live {
 
 impl Live {
     /// Describes an event of a queue. One that is too large loses its fields.
-    pub(super) fn of(queue: &QueueName, mut event: PastEvent, site: &Site) -> Self {
-        let described = serde_json::to_value(events::report(&event, &Clock::utc()));
+    pub(super) fn of(queue: &QueueName, past: PastEvent, site: &Site) -> Self {
+        let mut event = Event::from(past);
+        let described = serde_json::to_value(&event);
         let mut value = described.expect("an event is an object with texts as keys");
         value["queue"] = queue.as_str().into();
         let mut hidden = value.clone();
@@ -77,10 +77,10 @@ impl Live {
         };
         let full = text(value);
         if full.len() > MAX_EVENT_BYTES {
-            event.fields = Envelope::new([(&b"event"[..], TOO_LARGE)].into_iter());
-            return Self::of(queue, event, site);
+            event.past.fields = Envelope::new([(&b"event"[..], TOO_LARGE)].into_iter());
+            return Self::of(queue, event.past, site);
         }
-        Self { queue: queue.clone(), entry: event.entry, full, hidden: text(hidden) }
+        Self { queue: queue.clone(), entry: event.past.entry, full, hidden: text(hidden) }
     }
 
     /// The event as JSON on one line.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use streamfleet::job::{BatchId, QueueName};
 use streamfleet_engine::admin::{AuditCursor, AuditSearch, AuditSource};
@@ -13,19 +13,18 @@ use streamfleet_operations as operations;
 use streamfleet_operations::jobs::{Batch, batch};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::desk::Work;
 use super::failure::failed;
-use super::jobs::PageParams;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::{self, PageParams, QueryParams, QueuesParams};
 use crate::audit;
 use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::times::{self, Clock};
+use crate::times::{self, Bound, Clock};
 use crate::workers;
 
 /// How long Redis may take to answer a probe.
@@ -48,12 +47,7 @@ pub(super) fn routes() -> Routes {
 /// A worker is listed if it serves a queue that you may see.
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
     responses((status = 200, description = "The workers", body = workers::Report)))]
-async fn list_workers(
-    State(site): State<Site>,
-    person: Person,
-    asked: Asked,
-) -> Result<Json<Value>, Problem> {
-    asked.end()?;
+async fn list_workers(State(site): State<Site>, person: Person) -> Result<Json<Value>, Problem> {
     let (mut report, missing) = workers::page(site.broker()).await.map_err(failed)?;
     for server in missing {
         tracing::warn!(%server, "some workers are not listed");
@@ -65,22 +59,18 @@ async fn list_workers(
     View::of(&person, &site).json(&report)
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-struct AuditQueues {
-    /// Only actions on this queue; may be repeated.
-    queue: Option<Vec<String>>,
-}
-
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct AuditParams {
     /// Only actions since this instant, such as `2026-12-01T10:00:00Z`, or so long ago, such as `1d`.
-    since: Option<String>,
+    #[serde(deserialize_with = "bound")]
+    #[param(value_type = Option<String>)]
+    since: Option<Bound>,
     /// Only actions before this instant, or more than so long ago.
-    until: Option<String>,
+    #[serde(deserialize_with = "bound")]
+    #[param(value_type = Option<String>)]
+    until: Option<Bound>,
     /// Only actions of people with this in their names.
     who: Option<String>,
     /// Only actions that begin with these words, such as `dead` or `dead replay`.
@@ -89,28 +79,27 @@ struct AuditParams {
     target: Option<String>,
 }
 
+fn bound<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Bound>, D::Error> {
+    query::by(from, times::bound).map(Some)
+}
+
 /// Shows what people did, newest first: to queues, which queues they deleted, and about incidents.
 ///
 /// An action on a queue is listed if you may see that queue, others if you may see all queues. A page may have fewer actions than
 /// `limit` although there are more: go on while `next` is not null.
-#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditQueues, AuditParams, PageParams),
+#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(QueuesParams, AuditParams, PageParams),
     responses((status = 200, description = "A page of actions", body = audit::Page)))]
 async fn list_all_audits(
     State(site): State<Site>,
     person: Person,
-    mut asked: Asked,
+    QueryParams((of, wanted, page)): QueryParams<(QueuesParams, AuditParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
-    let wanted = asked.queues()?;
-    for queue in &wanted {
-        person.check(Role::Viewer, Some(queue))?;
-    }
-    let mut names = names::visible(&site, &person).await?.queues;
-    names.retain(|name| wanted.is_empty() || wanted.contains(name));
+    let names = of.visible(&site, &person).await?;
     let mut sources: Vec<_> = names.into_iter().map(AuditSource::Queue).collect();
-    if wanted.is_empty() && person.may_everywhere(Role::Viewer) {
+    if of.are_all() && person.may_everywhere(Role::Viewer) {
         sources.extend([AuditSource::Deletions, AuditSource::Alerts]);
     }
-    View::of(&person, &site).json(&search_audit((&site, &person), asked, sources).await?)
+    View::of(&person, &site).json(&search_audit((&site, &person), (wanted, page), sources).await?)
 }
 
 /// Shows what people did to a queue, newest first.
@@ -120,11 +109,11 @@ async fn list_audit(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
+    QueryParams((wanted, page)): QueryParams<(AuditParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
     let queue = place.get::<QueueName>("queue")?;
     let sources = vec![AuditSource::Queue(queue.clone())];
-    let page = search_audit((&site, &person), asked, sources).await?;
+    let page = search_audit((&site, &person), (wanted, page), sources).await?;
     if page.items.is_empty() {
         names::must_have(&site, &queue).await?;
     }
@@ -134,19 +123,11 @@ async fn list_audit(
 /// Finds the actions that a request asks for, for a while.
 async fn search_audit(
     (site, person): (&Site, &Person),
-    mut asked: Asked,
+    (AuditParams { since, until, who, action, target }, page): (AuditParams, PageParams),
     sources: Vec<AuditSource>,
 ) -> Result<audit::Page, Problem> {
-    let text = |value: &str| Ok::<_, String>(value.to_owned());
-    let wanted = audit::Wanted {
-        since: asked.one("since", times::bound)?,
-        until: asked.one("until", times::bound)?,
-        who: asked.one("who", text)?,
-        action: asked.one("action", text)?,
-        target: asked.one("target", text)?,
-    };
-    let (limit, after) = (asked.limit()?, asked.one("after", str::parse::<AuditCursor>)?);
-    asked.end()?;
+    let wanted = audit::Wanted { since, until, who, action, target };
+    let (limit, after) = (page.limit(), page.after::<AuditCursor>()?);
     let _permit = site.desk().begin(Work::Search)?;
     let search = AuditSearch { sources, after, limit, most: MOST_ACTIONS, ..AuditSearch::default() };
     let view = View::of(person, site);
@@ -157,13 +138,7 @@ async fn search_audit(
 /// Shows the progress of a batch, and what it waits for.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/batches/{batch}", tag = "jobs",
     responses((status = 200, description = "The batch", body = Batch)))]
-async fn get_batch(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    asked: Asked,
-) -> Result<Json<Value>, Problem> {
-    asked.end()?;
+async fn get_batch(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
     let (queue, name) = (place.queue(&site)?, place.get::<BatchId>("batch")?);
     View::of(&person, &site).json(&batch(&queue, &name).await?)
 }

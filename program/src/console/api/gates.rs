@@ -9,11 +9,11 @@ use streamfleet_operations::gates::{self, BreakerText, Gate, GateChanged};
 use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::failure::done;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::{QueryParams, ReasonParams};
 use super::sent::Sent;
 use crate::console::access::Person;
 use crate::console::problem::Problem;
@@ -34,13 +34,7 @@ type GateList = List<Gate>;
 /// A rule for each value of a field is followed by those of its values for which jobs wait, at most 200.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/gates", tag = "gates",
     responses((status = 200, description = "The gates", body = GateList)))]
-async fn list_gates(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    asked: Asked,
-) -> Result<Json<Value>, Problem> {
-    asked.end()?;
+async fn list_gates(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
     let queue = place.queue(&site)?;
     let (page, _) = gates::list(&queue).await?;
     if page.items.is_empty() {
@@ -97,34 +91,22 @@ async fn set_gate(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, gate, limits) = (place.queue(&site)?, place.get::<GateName>("gate")?, sent.limits()?);
     let set = gates::set_limits(&queue, &Actor::new(person.name(), &sent.reason), &gate, limits).await;
     View::of(&person, &site).json(&done(set)?)
 }
 
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-struct ClearParams {
-    /// Why it is done, for the audit.
-    reason: Option<String>,
-}
-
 /// Removes the limits that were set, so that those of the workers' configuration apply again.
-#[utoipa::path(delete, path = "/api/v1/queues/{queue}/gates/{gate}", tag = "gates", params(ClearParams),
+#[utoipa::path(delete, path = "/api/v1/queues/{queue}/gates/{gate}", tag = "gates", params(ReasonParams),
     responses((status = 200, description = "The limits in effect", body = GateChanged)))]
 async fn clear_gate(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>,
 ) -> Result<Json<Value>, Problem> {
-    let reason = asked.one("reason", |value| Ok::<_, String>(value.to_owned()))?.unwrap_or_default();
-    asked.end()?;
     let (queue, gate) = (place.queue(&site)?, place.get::<GateName>("gate")?);
     let cleared = gates::clear_limits(&queue, &Actor::new(person.name(), &reason), &gate).await;
     View::of(&person, &site).json(&done(cleared)?)

@@ -10,10 +10,10 @@ use streamfleet_operations::alerts::{self, IncidentAck, IncidentPage, Wanted};
 use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
-use super::asked::{Asked, wrong};
 use super::failure::{done, failed};
 use super::place::Place;
 use super::privacy::View;
+use super::query::{self, QueryParams, wrong};
 use super::sent::Sent;
 use crate::alerts::{Test, send};
 use crate::console::access::{Needs, Person, Role};
@@ -29,16 +29,20 @@ pub(super) fn routes() -> Routes {
         .describe(routes!(test_sink), Needs::Role(Role::Operator))
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct ListParams {
     /// List also incidents that are over, newest first. About the last 1000 are kept.
-    all: Option<bool>,
+    all: bool,
     /// The maximum number of incidents that are over: 1 to 500, 50 unless told otherwise. Needs `all`.
+    #[serde(deserialize_with = "query::some_limit")]
+    #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u64>,
     /// Start after this entry, to get the next page of incidents that are over. Needs `all`.
-    after: Option<String>,
+    #[serde(deserialize_with = "query::parsed")]
+    #[param(value_type = Option<String>)]
+    after: Option<EntryId>,
 }
 
 /// Lists the open incidents, oldest first.
@@ -50,15 +54,12 @@ struct ListParams {
 async fn list_incidents(
     State(site): State<Site>,
     person: Person,
-    mut asked: Asked,
+    QueryParams(ListParams { all, limit, after }): QueryParams<ListParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (all, limit) = (asked.flag("all")?, asked.limit()?);
-    let after = asked.one("after", str::parse::<EntryId>)?;
-    asked.end()?;
     if after.is_some() && !all {
         return Err(wrong("after", "it needs all=true: the open incidents have no pages"));
     }
-    let wanted = Wanted { open: after.is_none(), past: all.then_some(limit), after };
+    let wanted = Wanted { open: after.is_none(), past: all.then_some(limit.unwrap_or(query::USUAL)), after };
     let is_shown = |incident: &Incident| person.check_about(Role::Viewer, incident.queue.as_ref()).is_ok();
     let page = alerts::list(&site.broker().incidents(), wanted, is_shown).await?;
     if page.facts.unreadable > 0 {
@@ -88,10 +89,8 @@ async fn ack_incident(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(wish): Sent<Wish>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let id = place.get::<IncidentId>("incident")?;
     let time = wish.time.read().map_err(|why| Problem::field("/for", why))?;
     let incidents = site.broker().incidents();
@@ -110,13 +109,7 @@ async fn ack_incident(
 /// false, and `answer` says why.
 #[utoipa::path(post, path = "/api/v1/alerts/sinks/{sink}/test", tag = "incidents",
     responses((status = 200, description = "What the sink answered", body = Test)))]
-async fn test_sink(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    asked: Asked,
-) -> Result<Json<Value>, Problem> {
-    asked.end()?;
+async fn test_sink(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
     person.check_about(Role::Operator, None)?;
     let sink = place.get::<streamfleet::job::SinkName>("sink")?;
     let none = || Problem::not_found(format!("there is no sink {sink} in the configuration"));

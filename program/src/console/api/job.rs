@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{Encoding, Envelope, JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
@@ -14,12 +15,11 @@ use streamfleet_operations as operations;
 use streamfleet_operations::jobs::{self, Job, encoding, results};
 use utoipa_axum::routes;
 
-use super::MAX_WAIT;
-use super::asked::Asked;
 use super::desk::Work;
 use super::failure::{failed, redis};
 use super::place::Place;
 use super::privacy::View;
+use super::query::{self, QueryParams};
 use super::revision::Revision;
 use super::weight::hold_decoded;
 use crate::console::access::{Mask, Needs, Person, Role};
@@ -37,14 +37,16 @@ pub(super) fn routes() -> Routes {
         .describe(routes!(get_result), Needs::Role(Role::Viewer))
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct JobParams {
     /// Wait until the job has ended, at most this long, such as `30s`; at most `60s`. The answer then has the state of that time.
-    wait: Option<String>,
+    #[serde(deserialize_with = "query::wait")]
+    #[param(value_type = Option<String>)]
+    wait: Option<Duration>,
     /// Show the whole payload, however large it is.
-    full: Option<bool>,
+    full: bool,
 }
 
 /// Shows everything that is known about a job.
@@ -57,11 +59,9 @@ async fn get_job(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(JobParams { wait, full }): QueryParams<JobParams>,
 ) -> Result<Response, Problem> {
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let (wait, full) = (asked.duration("wait", MAX_WAIT)?, asked.flag("full")?);
-    asked.end()?;
     let mut status = found(&site, &queue, &id).await?;
     if let Some(longest) = wait.filter(|_| !status.state.is_final()) {
         wait_for(&site, &queue, &status.id, longest).await?;
@@ -126,13 +126,7 @@ pub(super) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<Stat
     responses((status = 200, description = "The bytes of the payload", content(
         (Value = "application/json"), (Vec<u8> = "application/msgpack"), (Vec<u8> = "application/octet-stream")
     ))))]
-async fn get_payload(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    asked: Asked,
-) -> Result<Response, Problem> {
-    asked.end()?;
+async fn get_payload(State(site): State<Site>, person: Person, place: Place) -> Result<Response, Problem> {
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let status = found(&site, &queue, &id).await?;
     View::of(&person, &site).check_payloads()?;
@@ -203,10 +197,8 @@ async fn get_result(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(WaitParams { wait }): QueryParams<WaitParams>,
 ) -> Result<Json<Value>, Problem> {
-    let wait = asked.duration("wait", MAX_WAIT)?;
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let mut status = found(&site, &queue, &id).await?;
     View::of(&person, &site).check_payloads()?;
@@ -222,12 +214,14 @@ async fn get_result(
     Ok(Json(value))
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct WaitParams {
     /// Wait until the job has ended, at most this long, such as `30s`; at most `60s`.
-    wait: Option<String>,
+    #[serde(deserialize_with = "query::wait")]
+    #[param(value_type = Option<String>)]
+    wait: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -6,18 +6,20 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use indicatif::ProgressBar;
+use serde::Deserialize;
 use streamfleet::Shutdown;
 use streamfleet::job::{QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
 use utoipa_axum::routes;
 
-use super::asked::{Asked, wrong};
 use super::desk::{Work, within};
 use super::failure::failed;
 use super::job_stream;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::{PageParams, QueryParams, QueuesParams, wrong};
+use super::selection::Selection;
 use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -34,69 +36,19 @@ pub(super) fn routes() -> Routes {
         .describe(routes!(list_queue_jobs), Needs::Role(Role::Viewer))
 }
 
-/// The conditions that select jobs.
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-pub(super) struct FilterParams {
-    /// Only jobs of this type, or with `mail.*` of all types that begin like this.
-    r#type: Option<String>,
-    /// Only jobs whose payload or header fulfils a condition, such as `payload.customer=9`, `payload.total>100` or `h.tenant=9`.
-    /// May be repeated.
-    r#where: Option<Vec<String>>,
-    /// Only jobs with this header, such as `tenant=9`. May be repeated.
-    header: Option<Vec<String>>,
-    /// Only jobs whose payload or error contains this text.
-    text: Option<String>,
-    /// Only jobs whose last error contains this text.
-    error: Option<String>,
-    /// Only jobs whose id begins like this.
-    id_prefix: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, such as `2026-12-01T10:00:00Z`, or as long
-    /// ago as this at most, such as `90m`.
-    since: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, before this instant, or longer ago than this.
-    until: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, longer ago than this, such as `2h`.
-    older_than: Option<String>,
-    /// Only dead letters with this reason, such as `exhausted`.
-    reason: Option<String>,
-    /// Only dead letters whose last failure was of this kind, such as `timeout`.
-    kind: Option<String>,
-    /// Only dead letters with this fingerprint.
-    group: Option<String>,
-}
-
-/// Which page of a list.
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-pub(super) struct PageParams {
-    /// The most items of the page: 50 unless told otherwise.
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<u64>,
-    /// The `next` of an earlier page.
-    after: Option<String>,
-}
-
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct StateParams {
     /// Only jobs in these states, separated by commas: waiting, running, scheduled, retrying, dead, done, cancelled. Default: all
     /// but the last two. Of these, only jobs with a record are found, by a scan of all keys of the server.
-    state: Option<String>,
+    state: Vec<String>,
     /// Only running jobs, the longest first.
-    running: Option<bool>,
+    running: bool,
 }
 
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-struct QueueParams {
-    /// Only this queue; may be repeated.
-    queue: Option<Vec<String>>,
-}
+/// Which jobs a search is about.
+type SearchParams = (StateParams, Selection, PageParams);
 
 /// Finds jobs in all queues.
 ///
@@ -107,22 +59,17 @@ struct QueueParams {
 /// `limit` says fewer, and from time to time a line `{"progress": …}` that says how far the search has looked and where `next` goes
 /// on. It stops after 60 s. The last line is a progress, or `{"problem": …}` if something went wrong.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
-    params(QueueParams, StateParams, FilterParams, PageParams),
+    params(QueuesParams, StateParams, Selection, PageParams),
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
         (Page = "application/json"), (String = "application/x-ndjson")))))]
 async fn list_jobs(
     State(site): State<Site>,
     person: Person,
     headers: HeaderMap,
-    mut asked: Asked,
+    QueryParams((of, params)): QueryParams<(QueuesParams, SearchParams)>,
 ) -> Result<Response, Problem> {
-    let wanted = asked.queues()?;
-    for queue in &wanted {
-        person.check(Role::Viewer, Some(queue))?;
-    }
-    let mut names = names::visible(&site, &person).await?.queues;
-    names.retain(|name| wanted.is_empty() || wanted.contains(name));
-    answer((site, person), &headers, asked, names).await
+    let names = of.visible(&site, &person).await?;
+    answer((site, person), &headers, params, names).await
 }
 
 /// Finds jobs in one queue.
@@ -133,7 +80,7 @@ async fn list_jobs(
 /// With `Accept: application/x-ndjson`, the answer has a line for each job and lines about the progress, as that of
 /// `GET /api/v1/jobs` has.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs", tag = "jobs",
-    params(StateParams, FilterParams, PageParams),
+    params(StateParams, Selection, PageParams),
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
         (Page = "application/json"), (String = "application/x-ndjson")))))]
 async fn list_queue_jobs(
@@ -141,28 +88,29 @@ async fn list_queue_jobs(
     person: Person,
     place: Place,
     headers: HeaderMap,
-    asked: Asked,
+    QueryParams(params): QueryParams<SearchParams>,
 ) -> Result<Response, Problem> {
     let queue = place.get::<QueueName>("queue")?;
     names::must_have(&site, &queue).await?;
-    answer((site, person), &headers, asked, vec![queue]).await
+    answer((site, person), &headers, params, vec![queue]).await
 }
 
 /// Answers with a page, or line by line.
 async fn answer(
     (site, person): (Site, Person),
     headers: &HeaderMap,
-    mut asked: Asked,
+    params: SearchParams,
     names: Vec<QueueName>,
 ) -> Result<Response, Problem> {
+    let (_, _, page) = &params;
+    let (limit, given_limit) = (page.limit(), page.given_limit());
     if !job_stream::is_wanted(headers) {
-        let limit = asked.limit()?;
-        let search = search_of((&site, &person), asked, names, limit)?;
+        let search = search_of((&site, &person), params, names, limit)?;
         let page = found(&site, &search).await?;
         return Ok(View::of(&person, &site).json(&page)?.into_response());
     }
-    let limit = asked.given_limit()?.unwrap_or(job_stream::MOST);
-    let search = search_of((&site, &person), asked, names, limit)?;
+    let limit = given_limit.unwrap_or(job_stream::MOST);
+    let search = search_of((&site, &person), params, names, limit)?;
     if search.running {
         return Err(wrong("running", "it only works with a page, because the longest are known last"));
     }
@@ -172,17 +120,13 @@ async fn answer(
 /// Reads which jobs are wanted, if this person may know.
 fn search_of(
     (site, person): (&Site, &Person),
-    mut asked: Asked,
+    (StateParams { state, running }, selection, page): SearchParams,
     names: Vec<QueueName>,
     limit: u64,
 ) -> Result<Search, Problem> {
-    let running = asked.flag("running")?;
-    let after = asked.one("after", str::parse::<Start>)?;
-    let states = asked.many("state").join(",");
-    let conditions = asked.conditions()?;
-    asked.end()?;
-    View::of(person, site).check(&conditions)?;
-    let states = states_of(&states, running, &conditions)?;
+    let after = page.after::<Start>()?;
+    let conditions = selection.conditions_of_query(&View::of(person, site))?;
+    let states = states_of(&state.join(","), running, &conditions)?;
     let filter = filter_of(&conditions, site.mask(), "query")?;
     if running && after.is_some() {
         return Err(wrong("after", "the longest running jobs have only one page"));

@@ -14,7 +14,6 @@ use streamfleet_operations::dead::{self, Edited};
 use streamfleet_operations::{self as operations, Actor, Error};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::changes::encoded;
 use super::failure::done;
 use super::place::Place;
@@ -69,11 +68,9 @@ async fn edit_letter(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     based: IfMatch,
     Sent(sent): Sent<Edit>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
     let letter = match dead::find(&queue, &id).await {
         // What the change is based on is gone.

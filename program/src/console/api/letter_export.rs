@@ -8,19 +8,20 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
+use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet_engine::admin::DeadLetter;
 use streamfleet_operations as operations;
 use streamfleet_operations::dead::{self, Export};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::desk::{Held, Work};
-use super::jobs::{FilterParams, filter_of};
 use super::letters::shown;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::QueryParams;
+use super::selection::Selection;
 use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -39,12 +40,12 @@ pub(super) fn routes() -> Routes {
     Routes::default().operation(&operations::DEAD_EXPORT, routes!(export_letters))
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct AllParams {
     /// All dead letters, if there is no filter.
-    all: Option<bool>,
+    all: bool,
 }
 
 /// An export that is being sent.
@@ -62,20 +63,17 @@ struct Sending {
 ///
 /// Each line has one dead letter, as it is shown alone. The letters are those that exist when the export begins. Those whose
 /// payloads the filter cannot read are left out. If the export cannot be completed, the connection ends in the middle of it.
-#[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/export", tag = "dead letters", params(AllParams, FilterParams),
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/export", tag = "dead letters", params(AllParams, Selection),
     responses((status = 200, description = "The dead letters", body = String, content_type = "application/x-ndjson")))]
 async fn export_letters(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams((wanted, selection)): QueryParams<(AllParams, Selection)>,
 ) -> Result<Response, Problem> {
     let queue = place.queue(&site)?;
-    let (all, conditions) = (asked.flag("all")?, asked.conditions()?);
-    asked.end()?;
-    View::of(&person, &site).check(&conditions)?;
-    let filter = filter_of(&conditions, site.mask(), "query")?;
-    if filter.is_empty() && !all {
+    let filter = selection.filter_of_query(&View::of(&person, &site))?;
+    if filter.is_empty() && !wanted.all {
         return Err(Problem::field("query", "select dead letters by a filter, or set all to true"));
     }
     let permit = site.desk().begin(Work::Search)?;

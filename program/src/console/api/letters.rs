@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use streamfleet::job::{Encoding, EntryId, JobId};
 use streamfleet::{Queue, Shutdown};
@@ -14,15 +15,16 @@ use streamfleet_operations::dead::{
 use streamfleet_operations::{self as operations, Actor, Control, List};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::changes::Reason;
 use super::desk::{Work, within};
 use super::failure::done;
-use super::jobs::{FilterParams, PageParams, SEARCH_FOR, filter_of};
+use super::jobs::SEARCH_FOR;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::{self, PageParams, QueryParams};
 use super::revision::Revision;
+use super::selection::Selection;
 use super::sent::Sent;
 use super::weight::hold_decoded;
 use crate::console::access::{Mask, Person};
@@ -47,34 +49,29 @@ type LetterPage = List<Letter, LetterFacts>;
 
 type GroupPage = List<Group, GroupFacts>;
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct OrderParams {
     /// List the oldest dead letters first.
-    oldest_first: Option<bool>,
+    oldest_first: bool,
 }
 
 /// Lists dead letters, newest first.
 ///
 /// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead", tag = "dead letters",
-    params(OrderParams, FilterParams, PageParams),
+    params(OrderParams, Selection, PageParams),
     responses((status = 200, description = "A page of dead letters", body = LetterPage)))]
 async fn list_letters(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams((order, selection, page)): QueryParams<(OrderParams, Selection, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
-    let (limit, oldest_first) = (asked.limit()?, asked.flag("oldest_first")?);
-    let after = asked.one("after", str::parse::<EntryId>)?;
-    let conditions = asked.conditions()?;
-    asked.end()?;
-    View::of(&person, &site).check(&conditions)?;
-    let filter = filter_of(&conditions, site.mask(), "query")?;
-    let wanted = Listing { filter, limit, after, oldest_first };
+    let (queue, limit, after) = (place.queue(&site)?, page.limit(), page.after::<EntryId>()?);
+    let filter = selection.filter_of_query(&View::of(&person, &site))?;
+    let wanted = Listing { filter, limit, after, oldest_first: order.oldest_first };
     let _permit = site.desk().begin(Work::Search)?;
     let stop = Shutdown::new();
     let work = dead::list(&queue, &wanted, &stop);
@@ -92,22 +89,22 @@ async fn list_groups(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(GroupParams { limit }): QueryParams<GroupParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, limit) = (place.queue(&site)?, asked.limit()?);
-    asked.end()?;
-    let page = dead::groups(&queue, limit).await?;
+    let queue = place.queue(&site)?;
+    let page = dead::groups(&queue, limit.unwrap_or(query::USUAL)).await?;
     if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct GroupParams {
     /// The most groups: 50 unless told otherwise.
+    #[serde(deserialize_with = "query::some_limit")]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u64>,
 }
@@ -118,13 +115,7 @@ struct GroupParams {
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters",
     responses((status = 200, description = "The dead letter", body = LetterFields,
         headers(("ETag" = String, description = "The revision of the dead letter, for If-Match")))))]
-async fn get_letter(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    asked: Asked,
-) -> Result<Response, Problem> {
-    asked.end()?;
+async fn get_letter(State(site): State<Site>, person: Person, place: Place) -> Result<Response, Problem> {
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
     let letter = dead::find(&queue, &id).await?;
     hold(&site, &letter, person.sees_payloads() && !site.mask().is_empty())?;
@@ -179,12 +170,28 @@ fn mask(field: &mut Value, mask: &Mask, most: usize) {
     field["value"] = shown.unwrap_or_else(|| "***".to_owned()).into();
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct ReplayParams {
     /// Which steps to run: `failed` (the default), those that have not succeeded, or `all`, also those of the kind `once`.
-    steps: Option<String>,
+    #[serde(deserialize_with = "way")]
+    #[param(value_type = Option<String>)]
+    steps: Sweep,
+}
+
+impl Default for ReplayParams {
+    fn default() -> Self {
+        Self { steps: Sweep::Replay }
+    }
+}
+
+fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Sweep, D::Error> {
+    query::by(from, |text| match text {
+        "failed" => Ok(Sweep::Replay),
+        "all" => Ok(Sweep::ReplayAllSteps),
+        _ => Err("it must be failed or all"),
+    })
 }
 
 /// Runs the job of a dead letter again, with its counters at zero.
@@ -196,17 +203,10 @@ async fn replay_letter(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(ReplayParams { steps }): QueryParams<ReplayParams>,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let way = asked.one("steps", |value| match value {
-        "failed" => Ok(Sweep::Replay),
-        "all" => Ok(Sweep::ReplayAllSteps),
-        _ => Err("it must be failed or all"),
-    });
-    let way = way?.unwrap_or(Sweep::Replay);
-    asked.end()?;
-    sweep(&site, &person, &place, way, &reason).await
+    sweep(&site, &person, &place, steps, &reason).await
 }
 
 /// Replays or drops the one letter that a request names.
@@ -241,9 +241,7 @@ async fn drop_letter(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     sweep(&site, &person, &place, Sweep::Drop, &reason).await
 }

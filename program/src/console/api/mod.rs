@@ -1,11 +1,10 @@
 //! The API under `/api/v1`, for programs.
 //!
-//! A request is read by `place` (its path), `asked` (its query) and `sent` (its body), each of which names the field that is
-//! wrong. The handlers call the functions of the command line, and answer with its shapes, from which `privacy` hides what a person
-//! must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names` remembers
-//! the queues for a second. `feed` reads live events once for all clients. `document` describes all of it.
+//! A request is read by `place` (its path), `query` (its query) and `sent` (its body), each of which names the field that is wrong.
+//! The handlers call operations, or functions of the command line, and answer with their shapes, from which `privacy` hides what a
+//! person must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
+//! remembers the queues for a second. `feed` reads live events once for all clients. `document` describes all of it.
 
-mod asked;
 mod bulk;
 mod campaigns;
 mod changes;
@@ -29,6 +28,7 @@ mod names;
 mod pauses;
 mod place;
 mod privacy;
+mod query;
 mod queues;
 mod recurring;
 mod revision;
@@ -44,6 +44,7 @@ use std::time::Duration;
 use axum::http::Method;
 
 pub(super) use self::desk::{Desk, Work, asked_by, within};
+pub(super) use self::query::only_described;
 pub(super) use self::sent::announced;
 pub(super) use self::submit::check_own_id;
 pub(super) use self::weight::hold_decoded;

@@ -9,7 +9,6 @@ use streamfleet_operations::gates::{self, Paused, value_gate};
 use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::failure::done;
 use super::place::Place;
 use super::privacy::View;
@@ -85,10 +84,8 @@ async fn pause_queue(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Pause>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let queue = place.queue(&site)?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
     let time = sent.time.as_ref().map(Length::read).transpose().map_err(|why| Problem::field("/for", why))?;
@@ -104,10 +101,8 @@ async fn resume_queue(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Resume>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let queue = place.queue(&site)?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
     let resumed = gates::resume(&queue, &Actor::new(person.name(), &sent.reason), &gate).await;

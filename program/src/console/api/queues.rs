@@ -2,16 +2,16 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::desk::Work;
 use super::failure::redis;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::{QueryParams, QueuesParams};
 use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -60,53 +60,39 @@ struct TypeFacts {
     unserved_types: Vec<UnservedReport>,
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-struct ListParams {
-    /// Only this queue; may be repeated.
-    queue: Option<Vec<String>>,
+struct MemoryParams {
     /// Estimate how much memory each queue takes.
-    memory: Option<bool>,
+    memory: bool,
 }
 
 /// Counts the jobs of each queue.
-#[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(ListParams),
+#[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(QueuesParams, MemoryParams),
     responses((status = 200, description = "The queues that you may see", body = QueueList)))]
 async fn list_queues(
     State(site): State<Site>,
     person: Person,
-    mut asked: Asked,
+    QueryParams((wanted, memory)): QueryParams<(QueuesParams, MemoryParams)>,
 ) -> Result<Json<Value>, Problem> {
-    let (wanted, memory) = (asked.queues()?, asked.flag("memory")?);
-    asked.end()?;
     let found = names::visible(&site, &person).await?;
-    let is_wanted = |name: &_| wanted.is_empty() || wanted.contains(name);
-    let names = found.queues.into_iter().filter(is_wanted).collect();
-    let items = queues::reports(site.broker(), names, memory).await;
+    let names = found.queues.into_iter().filter(|name| wanted.has(name)).collect();
+    let items = queues::reports(site.broker(), names, memory.memory).await;
     let page = QueueList { items, next: None, facts: Facts { unread: found.unread }, former: None };
     View::of(&person, &site).json(&page)
 }
 
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-struct QueueParams {
-    /// Estimate how much memory the queue takes.
-    memory: Option<bool>,
-}
-
 /// Counts the jobs of one queue.
-#[utoipa::path(get, path = "/api/v1/queues/{queue}", tag = "queues", params(QueueParams),
+#[utoipa::path(get, path = "/api/v1/queues/{queue}", tag = "queues", params(MemoryParams),
     responses((status = 200, description = "The queue", body = Report)))]
 async fn get_queue(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(MemoryParams { memory }): QueryParams<MemoryParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, memory) = (place.queue(&site)?, asked.flag("memory")?);
-    asked.end()?;
+    let queue = place.queue(&site)?;
     let name = queue.name().clone();
     let report = queues::read_queue(queue, memory).await;
     if report.is_empty() {
@@ -118,13 +104,7 @@ async fn get_queue(
 /// Lists the types that the live workers of a queue know, and those that none of them knows.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/types", tag = "queues",
     responses((status = 200, description = "The types", body = TypeList)))]
-async fn list_types(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    asked: Asked,
-) -> Result<Json<Value>, Problem> {
-    asked.end()?;
+async fn list_types(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
     let _permit = site.desk().begin(Work::Search)?;
     let queue = place.queue(&site)?;
     let known = queue.known_types().await.map_err(redis("failed to ask which types are known"))?;

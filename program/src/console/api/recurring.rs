@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use streamfleet::Queue;
@@ -12,12 +12,12 @@ use streamfleet_operations::cron::{self, NewRecurringJob, RecurringAdded, Recurr
 use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::changes::{Reason, encoded};
 use super::failure::done;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
+use super::query::{self, QueryParams, ReasonParams};
 use super::sent::Sent;
 use crate::console::access::Person;
 use crate::console::problem::Problem;
@@ -39,13 +39,27 @@ pub(super) fn routes() -> Routes {
 
 type RecurringList = List<RecurringJob>;
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct TickParams {
     /// How many of the next ticks to show for each.
+    #[serde(deserialize_with = "ticks")]
     #[param(minimum = 1, maximum = 100, default = 1)]
-    next: Option<usize>,
+    next: usize,
+}
+
+impl Default for TickParams {
+    fn default() -> Self {
+        Self { next: 1 }
+    }
+}
+
+fn ticks<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    query::by(from, |text| {
+        let count = text.parse::<usize>().ok().filter(|count| (1..=MAX_TICKS).contains(count));
+        count.ok_or_else(|| format!("it must be a number from 1 to {MAX_TICKS}"))
+    })
 }
 
 /// Lists the recurring jobs of a queue, with their next ticks.
@@ -55,14 +69,8 @@ async fn list_recurring(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(TickParams { next }): QueryParams<TickParams>,
 ) -> Result<Json<Value>, Problem> {
-    let next = asked.one("next", |value| {
-        let count = value.parse::<usize>().ok().filter(|count| (1..=MAX_TICKS).contains(count));
-        count.ok_or_else(|| format!("it must be a number from 1 to {MAX_TICKS}"))
-    });
-    let next = next?.unwrap_or(1);
-    asked.end()?;
     let queue = place.queue(&site)?;
     let page = cron::list(&queue, next).await?;
     if page.items.is_empty() {
@@ -130,35 +138,23 @@ async fn put_recurring(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, name) = target(&site, &place)?;
     let actor = Actor::new(person.name(), &sent.reason);
     let added = cron::add(&queue, &actor, &sent.read(name)?, site.schemas()).await;
     View::of(&person, &site).json(&done(added)?)
 }
 
-#[derive(utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
-struct RemoveParams {
-    /// Why it is done, for the audit.
-    reason: Option<String>,
-}
-
 /// Removes a recurring job. Jobs that it has submitted stay.
-#[utoipa::path(delete, path = "/api/v1/queues/{queue}/cron/{name}", tag = "recurring jobs", params(RemoveParams),
+#[utoipa::path(delete, path = "/api/v1/queues/{queue}/cron/{name}", tag = "recurring jobs", params(ReasonParams),
     responses((status = 200, description = "What was removed", body = RecurringChanged)))]
 async fn remove_recurring(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>,
 ) -> Result<Json<Value>, Problem> {
-    let reason = asked.one("reason", |value| Ok::<_, String>(value.to_owned()))?.unwrap_or_default();
-    asked.end()?;
     let (queue, name) = target(&site, &place)?;
     let removed = cron::remove(&queue, &Actor::new(person.name(), &reason), &name).await;
     View::of(&person, &site).json(&done(removed)?)
@@ -171,10 +167,8 @@ async fn pause_recurring(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, name) = target(&site, &place)?;
     let paused = cron::pause(&queue, &Actor::new(person.name(), &reason), &name).await;
     View::of(&person, &site).json(&done(paused)?)
@@ -187,10 +181,8 @@ async fn resume_recurring(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, name) = target(&site, &place)?;
     let resumed = cron::resume(&queue, &Actor::new(person.name(), &reason), &name).await;
     View::of(&person, &site).json(&done(resumed)?)
@@ -203,10 +195,8 @@ async fn run_recurring(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, name) = target(&site, &place)?;
     let submitted = cron::run(&queue, &Actor::new(person.name(), &reason), &name).await;
     View::of(&person, &site).json(&done(submitted)?)

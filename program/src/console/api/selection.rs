@@ -1,4 +1,4 @@
-//! The conditions in a body that select jobs or letters.
+//! The conditions in a body or a query that select jobs or letters.
 
 use serde::Deserialize;
 
@@ -9,13 +9,15 @@ use crate::filter::Conditions;
 use streamfleet_engine::admin::Filter;
 
 /// Which jobs or dead letters are meant. All conditions must hold.
-#[derive(Debug, Clone, Default, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize, utoipa::IntoParams, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
 #[schema(as = Selection, examples(json!({"type": "mail.*", "where": ["payload.customer=9"], "older_than": "2h"})))]
 pub(super) struct Selection {
     /// Only jobs of this type, or with `mail.*` of all types that begin like this.
     r#type: Option<String>,
-    /// Only jobs whose payload or header fulfils these conditions, such as `payload.customer=9` or `h.tenant=9`.
+    /// Only jobs whose payload or header fulfils all of these conditions, such as `payload.customer=9`, `payload.total>100` or
+    /// `h.tenant=9`.
     #[schema(max_items = 20)]
     r#where: Vec<String>,
     /// Only jobs with these headers, such as `tenant=9`.
@@ -27,56 +29,68 @@ pub(super) struct Selection {
     error: Option<String>,
     /// Only jobs whose id begins like this.
     id_prefix: Option<String>,
-    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, or as long ago as this at most, such as `90m`.
+    /// Only jobs that were accepted, or dead jobs that died, at this instant or later, such as `2026-12-01T10:00:00Z`, or as long
+    /// ago as this at most, such as `90m`.
     since: Option<String>,
     /// Only jobs that were accepted, or dead jobs that died, before this instant, or longer ago than this.
     until: Option<String>,
     /// Only jobs that were accepted, or dead jobs that died, longer ago than this, such as `2h`.
     older_than: Option<String>,
-    /// Only dead letters with this reason.
+    /// Only dead letters with this reason, such as `exhausted`.
     reason: Option<String>,
-    /// Only dead letters whose last failure was of this kind.
+    /// Only dead letters whose last failure was of this kind, such as `timeout`.
     kind: Option<String>,
     /// Only dead letters with this fingerprint.
     group: Option<String>,
 }
 
 impl Selection {
-    /// Reads the conditions, if this person may use them.
+    /// Reads the conditions of a body, if this person may use them.
     ///
     /// # Errors
     ///
     /// [`Problem`] that names the condition.
     pub(super) fn conditions(&self, view: &View<'_>) -> Result<Conditions, Problem> {
-        let mut conditions = Conditions::default();
-        let texts = [
-            ("type", &self.r#type),
-            ("text", &self.text),
-            ("error", &self.error),
-            ("id_prefix", &self.id_prefix),
-            ("since", &self.since),
-            ("until", &self.until),
-            ("older_than", &self.older_than),
-            ("reason", &self.reason),
-            ("kind", &self.kind),
-            ("group", &self.group),
+        self.conditions_at("/filter/", view)
+    }
+
+    /// Reads the conditions of a query, if this person may use them.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] that names the condition.
+    pub(super) fn conditions_of_query(&self, view: &View<'_>) -> Result<Conditions, Problem> {
+        self.conditions_at("query.", view)
+    }
+
+    /// Reads the conditions, each of which is at this place and its name.
+    fn conditions_at(&self, at: &str, view: &View<'_>) -> Result<Conditions, Problem> {
+        let given = [
+            ("type", self.r#type.as_slice()),
+            ("where", self.r#where.as_slice()),
+            ("header", self.header.as_slice()),
+            ("text", self.text.as_slice()),
+            ("error", self.error.as_slice()),
+            ("id_prefix", self.id_prefix.as_slice()),
+            ("since", self.since.as_slice()),
+            ("until", self.until.as_slice()),
+            ("older_than", self.older_than.as_slice()),
+            ("reason", self.reason.as_slice()),
+            ("kind", self.kind.as_slice()),
+            ("group", self.group.as_slice()),
         ];
-        let wrong = |name: &str, why: String| Problem::field(format!("/filter/{name}"), why);
-        for (name, value) in texts {
-            if let Some(value) = value {
-                conditions.set(name, value).map_err(|why| wrong(name, why))?;
-            }
-        }
-        for (name, values) in [("where", &self.r#where), ("header", &self.header)] {
+        let mut conditions = Conditions::default();
+        for (name, values) in given {
             for value in values {
-                conditions.set(name, value).map_err(|why| wrong(name, why))?;
+                let set = conditions.set(name, value);
+                set.map_err(|why| Problem::field(format!("{at}{name}"), why))?;
             }
         }
         view.check(&conditions)?;
         Ok(conditions)
     }
 
-    /// Reads the conditions as a filter. An empty one is refused, unless `all` is meant.
+    /// Reads the conditions of a body as a filter. An empty one is refused, unless `all` is meant.
     ///
     /// # Errors
     ///
@@ -87,5 +101,14 @@ impl Selection {
             return Err(Problem::field("/filter", "select something by a filter, or set all to true"));
         }
         Ok(filter)
+    }
+
+    /// Reads the conditions of a query as a filter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Selection::conditions_of_query`].
+    pub(super) fn filter_of_query(&self, view: &View<'_>) -> Result<Filter, Problem> {
+        filter_of(&self.conditions_of_query(view)?, view.mask(), "query")
     }
 }

@@ -4,48 +4,60 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use streamfleet_operations as operations;
+use streamfleet_operations::stats::{self, Samples, TypeList};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
-use super::failure::failed;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
-use crate::console::access::{Needs, Person, Role};
+use super::query::{QueryParams, by};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::stats::{self, SamplePage, TypePage};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_samples), Needs::Role(Role::Viewer))
-        .describe(routes!(list_type_stats), Needs::Role(Role::Viewer))
+        .operation(&operations::STATS, routes!(list_samples))
+        .operation(&operations::STATS, routes!(list_type_stats))
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct SinceParams {
     /// How far back to look, such as `10m`: at most `24h`.
-    #[param(default = "1h")]
-    since: Option<String>,
+    #[serde(deserialize_with = "since")]
+    #[param(value_type = Option<String>, default = "1h")]
+    since: Duration,
+}
+
+impl Default for SinceParams {
+    fn default() -> Self {
+        Self { since: stats::USUAL }
+    }
+}
+
+fn since<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    by(from, stats::since)
 }
 
 /// Lists the samples of a queue, oldest first.
 ///
 /// Its leader takes one a minute. Counts of a sample cover the time since the sample before.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/stats", tag = "queues", params(SinceParams),
-    responses((status = 200, description = "The samples", body = SamplePage)))]
+    responses((status = 200, description = "The samples", body = Samples)))]
 async fn list_samples(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
+    QueryParams(SinceParams { since }): QueryParams<SinceParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, since) = (place.queue(&site)?, since(asked)?);
-    let page = stats::sample_page(&queue, since).await.map_err(failed)?;
+    let queue = place.queue(&site)?;
+    let page = stats::samples(&queue, since).await?;
     if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
@@ -54,24 +66,17 @@ async fn list_samples(
 
 /// Counts what the jobs of each type did, and how long they waited and ran; the types with the most attempts first.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/stats/types", tag = "queues", params(SinceParams),
-    responses((status = 200, description = "The types", body = TypePage)))]
+    responses((status = 200, description = "The types", body = TypeList)))]
 async fn list_type_stats(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
+    QueryParams(SinceParams { since }): QueryParams<SinceParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, since) = (place.queue(&site)?, since(asked)?);
-    let page = stats::type_page(&queue, since).await.map_err(failed)?;
+    let queue = place.queue(&site)?;
+    let page = stats::types(&queue, since).await?;
     if page.items.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
-}
-
-/// Reads how far back to look, the only parameter of a query.
-fn since(mut asked: Asked) -> Result<Duration, Problem> {
-    let since = asked.one("since", stats::since)?;
-    asked.end()?;
-    Ok(since.unwrap_or(stats::USUAL))
 }

@@ -9,7 +9,6 @@ use streamfleet_operations::steps::{Decision, JobSteps, StepDecided, decide, lis
 use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
-use super::asked::Asked;
 use super::failure::done;
 use super::place::Place;
 use super::privacy::View;
@@ -28,13 +27,7 @@ pub(super) fn routes() -> Routes {
 /// Shows the steps of a job.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/steps", tag = "jobs",
     responses((status = 200, description = "The steps", body = JobSteps)))]
-async fn get_steps(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    asked: Asked,
-) -> Result<Json<Value>, Problem> {
-    asked.end()?;
+async fn get_steps(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     View::of(&person, &site).json(&list(&queue, &id).await?)
 }
@@ -62,10 +55,8 @@ async fn decide_step(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    asked: Asked,
     Sent(sent): Sent<Sentence>,
 ) -> Result<Json<Value>, Problem> {
-    asked.end()?;
     let (queue, job, step) = (place.queue(&site)?, place.get::<JobId>("id")?, place.get::<StepName>("step")?);
     let verdict = sent.verdict.parse::<Verdict>();
     let verdict = verdict.map_err(|error| Problem::field("/verdict", error))?;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use streamfleet::job::QueueName;
 use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{Backlog, Cause, QueueSnapshot, Server, WorkerInfo};
+use streamfleet_operations::outlook::EmptyIn;
 
 use super::chart::{Chart, Minute};
 use super::frame::{Frame, bytes, grouped};
@@ -21,7 +22,6 @@ use super::{needs, samples, target};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::queues::EmptyIn;
 use crate::times::short;
 
 /// How many queues are read at once.

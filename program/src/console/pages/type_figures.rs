@@ -5,11 +5,12 @@ use std::time::Duration;
 use streamfleet::Queue;
 use streamfleet::job::QueueName;
 use streamfleet_engine::admin::{Distribution, TypeFigures, TypeStats};
+use streamfleet_operations::stats::busiest;
 
 use super::frame::{Frame, grouped};
 use super::table::{Cell, Table};
 use crate::console::link::Link;
-use crate::stats::{busiest, per_minute, percentile_shown};
+use crate::stats::{per_minute, percentile_shown};
 
 /// How far back the figures go.
 const SINCE: Duration = Duration::from_secs(3600);

@@ -12,6 +12,7 @@ use streamfleet_engine::admin::{
 };
 
 pub use self::report::{BulkCount, BulkReport, BulkSample};
+use crate::control::outcome;
 use crate::{Actor, CANCEL, Control, Error, MOVE, Operation, RUN_NOW, unserved};
 
 /// The most types about which the workers of another queue are asked.
@@ -134,16 +135,16 @@ pub async fn change(
     let action = target(actor.action(input.change.operation()), input, &planned.selection);
     let report = walk(queue, actor, input, planned, control).await;
     let count = report.changed + report.requested;
-    if count == 0 {
+    if count == 0 && !report.failure.as_ref().is_some_and(Error::may_have_run) {
         return Ok(Noted::of_nothing(report));
     }
-    let action = action.count(count).outcome(report.outcome());
+    let action = action.count(count).outcome(outcome(report.failure.as_ref(), report.interrupted));
     Ok(queue.audit().noted(&action, report).await)
 }
 
 /// Changes the jobs of a selection page by page, and notes nothing: for operations that change jobs among other things. The progress
 /// is how many were changed or are gone.
-pub async fn walk(
+pub(crate) async fn walk(
     queue: &Queue,
     actor: &Actor,
     input: &Bulk,

@@ -108,15 +108,6 @@ impl BulkReport {
         (self.undecided, self.unread) = (tally.undecided, tally.unread);
     }
 
-    /// How it ended, for the audit.
-    pub(super) fn outcome(&self) -> &'static str {
-        match (&self.failure, self.interrupted) {
-            (Some(_), _) => "ended early",
-            (None, true) => "interrupted",
-            (None, false) => "done",
-        }
-    }
-
     /// Returns true if nothing failed and nothing was left out by accident.
     pub fn is_complete(&self) -> bool {
         !self.interrupted && self.failure.is_none() && self.failed == 0 && self.unread.is_empty()

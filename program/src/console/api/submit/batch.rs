@@ -12,16 +12,16 @@ use serde::Serialize;
 use streamfleet::job::{Encoding, Lane, State, Timestamp};
 use streamfleet::schema::Schemas;
 use streamfleet::{Queue, RedisError, Submission, SubmitError, Submitted};
+use streamfleet_operations::submit::{Receipt, Target, read_draft};
 
 use super::key::{Marked, Origin, check_own_id};
 use super::lines::{Broken, Line, Lines, More};
-use super::{Target, is_decoded};
+use super::{is_decoded, target_of};
 use crate::console::api::desk::{Held, Work};
 use crate::console::api::failure::{invalid, redis, refused, refused_as};
 use crate::console::api::weight::weight;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::enqueue::{self, Report};
 
 /// How many jobs are sent at once …
 const GROUP: usize = 250;
@@ -42,7 +42,7 @@ struct Fate {
     line: u64,
     /// The job, if it is accepted.
     #[serde(flatten)]
-    job: Option<Report>,
+    job: Option<Receipt>,
     /// Why it is not, or why that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
@@ -74,7 +74,7 @@ pub(super) async fn submit(
     let place = site.desk().begin(Work::Batch)?;
     site.desk().hold(BATCH_BYTES)?;
     let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
-    let mut target = Target::new(site, queue);
+    let mut target = target_of(site, queue);
     // Each line is checked on its own, because one that does not fit must not stop the others of its group.
     target.producer = target.producer.schemas(Schemas::default());
     let batch = Batch {
@@ -224,7 +224,7 @@ impl Batch {
                 "the line has too many values to be checked among others: send it alone, as application/json";
             return Err(Problem::field("body", why).with_status(StatusCode::PAYLOAD_TOO_LARGE));
         }
-        let mut draft = enqueue::draft_of(text, now).map_err(invalid)?;
+        let mut draft = read_draft(text, now).map_err(invalid)?;
         check_own_id(draft.id.as_ref(), "/id")?;
         let marked = self.origin.as_ref().and_then(|origin| origin.mark(&mut draft, self.number));
         let (place, own) = (draft.place(), draft.job_type.clone());
@@ -260,7 +260,7 @@ impl Batch {
 }
 
 impl Summary {
-    fn count(&mut self, fate: &Result<Report, Problem>) {
+    fn count(&mut self, fate: &Result<Receipt, Problem>) {
         match fate {
             Ok(job) => {
                 self.accepted += 1;
@@ -279,7 +279,7 @@ async fn accepted(
     queue: &Queue,
     (place, marked): Read,
     answer: Result<Submitted, SubmitError>,
-) -> Result<Report, Problem> {
+) -> Result<Receipt, Problem> {
     let submitted = match answer {
         Ok(submitted) => submitted,
         Err(SubmitError::Broker(error @ RedisError::Unknown { .. })) => return Err(unknown(&error)),
@@ -288,7 +288,7 @@ async fn accepted(
     if let Some(marked) = marked {
         marked.check(queue, &submitted).await?;
     }
-    Ok(Report::of(&submitted, queue.name(), place))
+    Ok(Receipt::of(submitted, queue.name(), place))
 }
 
 /// The job of a line was not sent, because of an error about others.

@@ -10,11 +10,11 @@ use axum::http::request::Parts;
 use sha2::{Digest as _, Sha256};
 use streamfleet::job::{Envelope, JobId};
 use streamfleet::{Queue, Submitted};
+use streamfleet_operations::submit::Draft;
 
 use crate::console::access::CONTENT_HASH;
 use crate::console::api::failure::redis;
 use crate::console::problem::Problem;
-use crate::enqueue::Draft;
 
 /// How long a key counts, unless the job says otherwise.
 const WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -177,12 +177,12 @@ impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
 #[cfg(test)]
 mod tests {
     use streamfleet::job::Timestamp;
+    use streamfleet_operations::submit::read_draft;
 
     use super::*;
-    use crate::enqueue;
 
     fn draft(text: &str) -> Draft {
-        enqueue::draft_of(text.as_bytes(), Timestamp::default()).unwrap()
+        read_draft(text.as_bytes(), Timestamp::default()).unwrap()
     }
 
     fn id(key: &str, person: &str, text: &str, line: u64) -> String {

@@ -7,29 +7,33 @@ mod lines;
 
 use std::time::{Duration, Instant};
 
+use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use streamfleet::job::{Encoding, JobId, QueueName};
-use streamfleet::{Producer, Queue, WaitError};
+use serde::Deserialize;
+use serde_json::Value;
+use streamfleet::job::Encoding;
+use streamfleet::{Queue, WaitError};
+use streamfleet_operations as operations;
+use streamfleet_operations::submit::{self, Draft, NewJob, Receipt, Target, read_draft};
 use utoipa_axum::routes;
 
 pub(in crate::console) use self::key::check_own_id;
 use self::key::{IdempotencyKey, Origin};
-use super::MAX_WAIT;
-use super::asked::Asked;
 use super::desk::Work;
-use super::failure::{invalid, redis, refused, refused_as};
+use super::failure::{invalid, redis, refused_as};
 use super::place::Place;
 use super::privacy::View;
+use super::query::{self, QueryParams};
 use super::sent;
 use super::weight::hold_decoded;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::enqueue::{self, Draft, NewJob, Outcome, Report};
+use crate::enqueue::{self, Outcome};
 
 /// What the answer has: the job that was submitted, or, after a wait, how it ended.
 #[derive(utoipa::ToSchema)]
@@ -37,7 +41,7 @@ use crate::enqueue::{self, Draft, NewJob, Outcome, Report};
 #[serde(untagged)]
 #[expect(dead_code, reason = "it only describes answers")]
 enum Answered {
-    Submitted(Report),
+    Submitted(Receipt),
     Outcome(Outcome),
 }
 
@@ -45,15 +49,17 @@ enum Answered {
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) fn routes() -> Routes {
-    Routes::default().describe(routes!(submit_job), Needs::Role(Role::Submitter))
+    Routes::default().operation(&operations::ENQUEUE, routes!(submit_job))
 }
 
-#[derive(utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
 #[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "it only describes parameters")]
 struct SubmitParams {
     /// Wait for the job's end, at most this long, such as `30s`; at most `60s`. The job then leaves a record. Only for one job.
-    wait: Option<String>,
+    #[serde(deserialize_with = "query::wait")]
+    #[param(value_type = Option<String>)]
+    wait: Option<Duration>,
 }
 
 /// Submits a job, or many.
@@ -70,20 +76,18 @@ struct SubmitParams {
     responses(
         (status = 200, description = "The job existed already, or it has ended; or the fate of each line", content(
             (Answered = "application/json"), (String = "application/x-ndjson"))),
-        (status = 201, description = "The job is accepted", body = Report,
+        (status = 201, description = "The job is accepted", body = Receipt,
             headers(("Location" = String, description = "The job"))),
         (status = 202, description = "The job is accepted, and has not ended within the wait", body = Outcome)))]
 async fn submit_job(
     State(site): State<Site>,
     person: Person,
     place: Place,
-    mut asked: Asked,
+    QueryParams(SubmitParams { wait }): QueryParams<SubmitParams>,
     key: Option<IdempotencyKey>,
     request: Request,
 ) -> Result<Response, Problem> {
     let queue = place.queue(&site)?;
-    let wait = asked.duration("wait", MAX_WAIT)?;
-    asked.end()?;
     let origin = key.map(|key| key.origin(person.name()));
     if sent::media_type(request.headers()).is_some_and(|name| name == "application/x-ndjson") {
         if wait.is_some() {
@@ -113,19 +117,11 @@ fn may_name_msgpack(json: &[u8]) -> bool {
     json.windows(name.len()).any(|part| part == name || is_letter(part))
 }
 
-/// Where jobs go.
-struct Target {
-    queue: Queue,
-    producer: Producer,
-    max_payload: usize,
-}
-
-impl Target {
-    fn new(site: &Site, queue: Queue) -> Self {
-        let producer = site.producer(queue.clone()).confirm_within(CONFIRM_WITHIN);
-        let max_payload = enqueue::max_payload(queue.name(), site.effective());
-        Self { queue, producer, max_payload }
-    }
+/// Where the jobs of a request go.
+fn target_of(site: &Site, queue: Queue) -> Target {
+    let target = enqueue::target(queue, site.effective());
+    let producer = target.producer.schemas(site.schemas().clone()).confirm_within(CONFIRM_WITHIN);
+    Target { producer, ..target }
 }
 
 /// One job that is about to be submitted.
@@ -143,71 +139,65 @@ impl One {
         if is_decoded(body, site) {
             hold_decoded(site.desk(), (body, Encoding::Json), 1)?;
         }
-        let mut draft = enqueue::draft_of(body, now.after(read.elapsed())).map_err(invalid)?;
+        let mut draft = read_draft(body, now.after(read.elapsed())).map_err(invalid)?;
         check_own_id(draft.id.as_ref(), "/id")?;
         let marked = origin.and_then(|origin| origin.mark(&mut draft, 0));
-        Ok(Self { target: Target::new(site, queue), draft, marked })
+        Ok(Self { target: target_of(site, queue), draft, marked })
+    }
+
+    /// Submits the job, and keeps the mark of its key.
+    async fn submitted(self) -> Result<(Target, Receipt), Problem> {
+        let Self { target, draft, marked } = self;
+        let own = draft.job_type.clone();
+        let submitted = submit::submit(&target, draft).await;
+        let receipt = submitted.map_err(|error| refused_as(&own, &error))?;
+        if let Some(marked) = marked {
+            marked.check(&target.queue, &receipt.submitted).await?;
+            marked.note(&target.queue, &receipt.submitted).await;
+        }
+        Ok((target, receipt))
     }
 
     async fn submit(self, site: &Site, person: &Person) -> Result<Response, Problem> {
-        let Self { target, draft, marked } = self;
-        let own = draft.job_type.clone();
-        let (place, name) = (draft.place(), target.queue.name().clone());
-        let submission = draft.submission(target.max_payload).map_err(|error| refused(&error))?;
-        let submitted = target.producer.submit_or_find(submission).await;
-        let submitted = submitted.map_err(|error| refused_as(&own, &error))?;
-        if let Some(marked) = marked {
-            marked.check(&target.queue, &submitted).await?;
-            marked.note(&target.queue, &submitted).await;
-        }
-        let report = Report::of(&submitted, &name, place);
-        let status = if report.existing { StatusCode::OK } else { StatusCode::CREATED };
-        let mut response = (status, View::of(person, site).json(&report)?).into_response();
-        response.headers_mut().insert(header::LOCATION, address(&name, &submitted.id));
-        Ok(response)
+        let (_, receipt) = self.submitted().await?;
+        let status = if receipt.existing { StatusCode::OK } else { StatusCode::CREATED };
+        answer(status, View::of(person, site).json(&receipt)?, &receipt)
     }
 
     async fn submit_and_wait(
-        self,
+        mut self,
         site: &Site,
         person: &Person,
         longest: Duration,
     ) -> Result<Response, Problem> {
         let _permit = site.desk().begin(Work::Wait)?;
-        let Self { target, mut draft, marked } = self;
         // Without a record, nobody would learn the job's end.
-        draft.track = true;
-        let own = draft.job_type.clone();
-        let name = target.queue.name().clone();
-        let submission = draft.submission(target.max_payload).map_err(|error| refused(&error))?;
-        let submitted = target.producer.submit_or_find(submission).await;
-        let submitted = submitted.map_err(|error| refused_as(&own, &error))?;
-        if let Some(marked) = marked {
-            marked.check(&target.queue, &submitted).await?;
-            marked.note(&target.queue, &submitted).await;
-        }
-        let existing = submitted.existing().is_some();
-        let id = submitted.id;
-        let (status, outcome) = match target.producer.wait(&id, longest).await {
-            Ok(ended) => (StatusCode::OK, Outcome::ended(&ended, &name)),
+        self.draft.track = true;
+        let (target, receipt) = self.submitted().await?;
+        let (status, outcome) = match target.producer.wait(&receipt.submitted.id, longest).await {
+            Ok(ended) => (StatusCode::OK, Outcome::ended(&ended, &receipt)),
             Err(WaitError::TimedOut { state, .. }) => {
-                (StatusCode::ACCEPTED, Outcome::unfinished(&id, state, &name))
+                (StatusCode::ACCEPTED, Outcome::unfinished(&receipt, state))
             }
-            Err(WaitError::Broker { source, .. }) => {
-                return Err(Problem::redis(&format!("{id} is submitted, but cannot be looked up"), &source));
+            Err(WaitError::Broker { source, job }) => {
+                return Err(Problem::redis(&format!("{job} is submitted, but cannot be looked up"), &source));
             }
             Err(error) => return Err(Problem::not_found(error.to_string())),
         };
-        let outcome = outcome.existing(existing);
-        let mut response = (status, View::of(person, site).json(&outcome)?).into_response();
-        response.headers_mut().insert(header::LOCATION, address(&name, &id));
-        Ok(response)
+        answer(status, View::of(person, site).json(&outcome)?, &receipt)
     }
 }
 
+/// An answer about a job that was submitted.
+fn answer(status: StatusCode, body: Json<Value>, receipt: &Receipt) -> Result<Response, Problem> {
+    let mut response = (status, body).into_response();
+    response.headers_mut().insert(header::LOCATION, address(receipt));
+    Ok(response)
+}
+
 /// The address of a job.
-fn address(queue: &QueueName, id: &JobId) -> HeaderValue {
-    let address = Link::to(&["api", "v1", "queues", queue.as_str(), "jobs", &id.to_string()]);
+fn address(Receipt { queue, id, .. }: &Receipt) -> HeaderValue {
+    let address = Link::to(&["api", "v1", "queues", queue.as_str(), "jobs", id.as_str()]);
     HeaderValue::try_from(address.as_str()).expect("encoded bytes are allowed in headers")
 }
 

@@ -6,6 +6,7 @@ mod cron;
 mod dead;
 mod gates;
 mod jobs;
+mod queues;
 mod steps;
 
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use hyper::Method;
 use serde_json::{Value, json};
-use streamfleet_operations::{Effect, OPERATIONS, Operation};
+use streamfleet_operations::{OPERATIONS, Operation};
 
 use super::client::{Console, SOON, send};
 use crate::console::trouble;
@@ -36,6 +37,9 @@ const STATE: [&str; 6] = [
 
 /// What people did about incidents, which the API does not show.
 const ALERTS_AUDIT: &str = "audit --alerts";
+
+/// Who deleted queues.
+const DELETIONS: &str = "audit --deletions";
 
 /// Both doors, on one server.
 struct Doors {
@@ -75,7 +79,15 @@ enum Prepare {
 const LETTER: &str = "1700000000000-0";
 
 fn cases() -> Vec<Case> {
-    let all = [alerts::cases(), cron::cases(), dead::cases(), gates::cases(), jobs::cases(), steps::cases()];
+    let all = [
+        alerts::cases(),
+        cron::cases(),
+        dead::cases(),
+        gates::cases(),
+        jobs::cases(),
+        queues::cases(),
+        steps::cases(),
+    ];
     all.into_iter().flatten().collect()
 }
 
@@ -150,26 +162,28 @@ impl Doors {
         answer.json()
     }
 
-    /// What people did about the incident of a queue.
-    fn acknowledgments(&self, queue: &str) -> Value {
-        let mut audit = desk::json(&self.server, &["audit", "--alerts"]);
-        let target = format!("incident {}", incident_of(queue));
+    /// What people noted in one of the audits of all queues about this target.
+    fn notes(&self, audit: &str, target: &str) -> Value {
+        let mut audit = desk::json(&self.server, &["audit", audit]);
         let notes = audit["items"].as_array_mut().expect("an audit is a list");
         notes.retain(|note| note["target"] == target);
         audit
     }
 
-    /// What is in a queue, as the API shows it.
+    /// What is in a queue, as the API shows it, and what people did. Lists without items are left out: for some seconds, a console
+    /// still knows a queue that was deleted.
     async fn state(&self, queue: &str) -> Value {
         let mut state = serde_json::Map::new();
         for path in STATE {
             let answer = self.console.get(&path.replace("{queue}", queue)).await;
-            let page = if answer.status == 404 { Value::Null } else { answer.ok(200) };
-            // A console that has not listed the queues lately says that there is no such queue.
-            let is_empty = page["items"].as_array().is_none_or(Vec::is_empty);
-            state.insert(path.to_owned(), if is_empty { Value::Null } else { page });
+            let list = if answer.status == 404 { Value::Null } else { answer.ok(200) };
+            if list["items"].as_array().is_some_and(|items| !items.is_empty()) {
+                state.insert(path.to_owned(), list);
+            }
         }
-        state.insert(ALERTS_AUDIT.to_owned(), self.acknowledgments(queue));
+        let incident = format!("incident {}", incident_of(queue));
+        state.insert(ALERTS_AUDIT.to_owned(), self.notes("--alerts", &incident));
+        state.insert(DELETIONS.to_owned(), self.notes("--deletions", queue));
         Value::Object(state)
     }
 }
@@ -199,7 +213,8 @@ fn body_filled(body: &Value, queue: &str) -> Value {
 /// keeps only what is about this one.
 fn comparable(value: Value, queue: &str) -> Value {
     const ENDS: [&str; 2] = ["_ms", "_since"];
-    const NAMES: [&str; 11] = [
+    const NAMES: [&str; 12] = [
+        "from",
         "until",
         "at",
         "since",
@@ -212,8 +227,8 @@ fn comparable(value: Value, queue: &str) -> Value {
         "letter",
         "expires_at",
     ];
-    // Older programs read this key, which only the command line has beside `items`.
-    const FORMER: &str = "letters";
+    // Older programs read these keys, which only the command line has beside `items`.
+    const FORMER: [&str; 2] = ["events", "letters"];
     match value {
         Value::String(text) => {
             let text = text.replace(queue, "{queue}").replace(&incident_of(queue), "{id}");
@@ -225,7 +240,8 @@ fn comparable(value: Value, queue: &str) -> Value {
             items.into_iter().filter(is_own).map(|item| comparable(item, queue)).collect()
         }
         Value::Object(fields) => {
-            let fields = fields.into_iter().filter(|(name, _)| name != FORMER).map(|(name, value)| {
+            let fields = fields.into_iter().filter(|(name, _)| !FORMER.contains(&name.as_str()));
+            let fields = fields.map(|(name, value)| {
                 let is_fleeting = ENDS.iter().any(|end| name.ends_with(end)) || NAMES.contains(&&*name);
                 let is_shown = value.is_null() || !is_fleeting;
                 let value = if is_shown { comparable(value, queue) } else { json!("…") };
@@ -259,8 +275,9 @@ async fn both_doors_do_the_same() {
         let states = [&typed, &asked].map(async |queue| comparable(doors.state(queue).await, queue));
         let states = join_all(states).await;
         assert_eq!(states[0], states[1], "{name}: the state");
-        let notes = ["queues/{queue}/audit", ALERTS_AUDIT].map(|audit| states[0][audit]["items"].as_array());
+        let audits = ["queues/{queue}/audit", ALERTS_AUDIT, DELETIONS];
+        let notes = audits.map(|audit| states[0][audit]["items"].as_array());
         let is_noted = notes.into_iter().flatten().flatten().any(|note| note["what"] == name);
-        assert_eq!(is_noted, case.operation.effect != Effect::None, "{name}: the audit");
+        assert_eq!(is_noted, case.operation.effect.is_noted(), "{name}: the audit");
     }
 }

@@ -1,4 +1,4 @@
-//! One line of `enqueue --bulk`: a JSON object that describes a job.
+//! A job as JSON: what the API takes, and one line of `enqueue --bulk`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ use super::draft::{Draft, Follow, When, chain, encode, mode, scope, timeout_in_b
 use crate::times;
 
 /// A job to be submitted: a line of `enqueue --bulk`, and what the API takes.
-pub(crate) type NewJob = Line<'static>;
+pub type NewJob = Line<'static>;
 
-/// The keys of a line.
+/// A job as JSON.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, expecting = "a JSON object with a type, as in {\"type\":\"mail.send\"}")]
 #[schema(as = NewJob, examples(json!({"type": "mail.send", "payload": {"to": "ann@example.com"}, "id": "order-7"})))]
-pub(crate) struct Line<'a> {
+pub struct Line<'a> {
     /// The job's type, which selects the handler.
     #[serde(rename = "type", borrow)]
     job_type: Cow<'a, str>,
@@ -91,13 +91,14 @@ pub(crate) struct Line<'a> {
 /// What is wrong with a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub(crate) struct Invalid {
+#[non_exhaustive]
+pub struct Invalid {
     /// The key; none if the line as a whole is wrong.
-    pub(crate) key: Option<String>,
+    pub key: Option<String>,
     /// What is wrong. It also names the key.
-    pub(crate) why: String,
+    pub why: String,
     /// False if it cannot be read as JSON at all.
-    pub(crate) is_json: bool,
+    pub is_json: bool,
 }
 
 impl Invalid {
@@ -153,7 +154,7 @@ fn plain(error: &serde_json::Error) -> String {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[schema(as = Length)]
 #[serde(untagged, expecting = "a duration must be a number of milliseconds, or text such as \"10s\"")]
-pub(crate) enum Length {
+pub enum Length {
     /// Milliseconds.
     Ms(u64),
     /// A number with a unit, such as `10s` or `1h30m`.
@@ -166,7 +167,7 @@ impl Length {
     /// # Errors
     ///
     /// Says what a valid text looks like.
-    pub(crate) fn read(&self) -> Result<Duration, String> {
+    pub fn read(&self) -> Result<Duration, String> {
         match self {
             Self::Ms(ms) => Ok(Duration::from_millis(*ms)),
             Self::Text(text) => times::duration(text),
@@ -179,12 +180,8 @@ impl Length {
 /// # Errors
 ///
 /// If the line is not a valid job; the error names the key.
-pub(crate) fn parse(
-    text: &[u8],
-    max_payload: usize,
-    now: Timestamp,
-) -> Result<(JobType, Submission), Invalid> {
-    let draft = draft(text, now)?;
+pub fn parse(text: &[u8], max_payload: usize, now: Timestamp) -> Result<(JobType, Submission), Invalid> {
+    let draft = read_draft(text, now)?;
     let job_type = draft.job_type.parse().map_err(|error: InvalidName| Invalid::key("type", error))?;
     let submission = draft.submission(max_payload).map_err(|error| Invalid::job(&error))?;
     Ok((job_type, submission))
@@ -195,7 +192,7 @@ pub(crate) fn parse(
 /// # Errors
 ///
 /// As [`parse`].
-pub(crate) fn draft(text: &[u8], now: Timestamp) -> Result<Draft, Invalid> {
+pub fn read_draft(text: &[u8], now: Timestamp) -> Result<Draft, Invalid> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let line: Line<'_> = serde_path_to_error::deserialize(&mut json).map_err(Invalid::shape)?;
     json.end().map_err(|error| Invalid::no_json(&error))?;

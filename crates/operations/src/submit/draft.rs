@@ -3,19 +3,18 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use anyhow::anyhow;
 use serde::de::IgnoredAny;
 use streamfleet::job::{
     ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, State, Timestamp, Tracking, UniqueKey,
 };
-use streamfleet::{Durability, RedisError, Submission, SubmitError, UniqueMode, UniqueScope};
+use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 use streamfleet_engine::admin::unpacked;
 
-use crate::{Wrong, times};
+use crate::times;
 
 /// When a job is to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
+pub enum When {
     /// As soon as a worker is free.
     Now,
     /// After this long.
@@ -25,25 +24,26 @@ pub(super) enum When {
 }
 
 /// The jobs that follow when a job ends.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct Follow {
+#[derive(Debug, Clone, Default)]
+pub struct Follow {
     /// The type of a job to submit if this one succeeds.
-    #[arg(long, value_name = "TYPE")]
-    pub(super) on_success: Option<String>,
+    pub on_success: Option<String>,
     /// The type of a job to submit if this one dies.
-    #[arg(long, value_name = "TYPE")]
-    pub(super) on_failure: Option<String>,
-    /// Jobs to run one after the other if this one succeeds: [{"type": …, "payload": …}, …].
-    #[arg(long, value_name = "JSON", value_parser = chain)]
-    pub(super) then: Option<Chain>,
+    pub on_failure: Option<String>,
+    /// Jobs to run one after the other if this one succeeds.
+    pub then: Option<Chain>,
 }
 
 /// Jobs that run one after the other.
 #[derive(Debug, Clone)]
-pub(super) struct Chain(Vec<ChainedJob>);
+pub struct Chain(Vec<ChainedJob>);
 
-/// Parses a chain of jobs.
-pub(super) fn chain(text: &str) -> Result<Chain, String> {
+/// Parses a chain of jobs: a JSON array of objects with a `type` and a `payload`.
+///
+/// # Errors
+///
+/// Says what is wrong with the text.
+pub fn chain(text: &str) -> Result<Chain, String> {
     ChainedJob::list(text.as_bytes()).map(Chain).map_err(|error| error.to_string())
 }
 
@@ -64,37 +64,54 @@ impl Follow {
 
 /// A job to be submitted.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
-    pub(crate) job_type: String,
+pub struct Draft {
+    /// The job's type.
+    pub job_type: String,
     /// The payload's bytes in their encoding.
-    pub(crate) payload: Option<Vec<u8>>,
-    pub(crate) encoding: Encoding,
-    pub(crate) id: Option<JobId>,
+    pub payload: Option<Vec<u8>>,
+    /// The encoding of the payload.
+    pub encoding: Encoding,
+    /// An id of somebody's choice.
+    pub id: Option<JobId>,
     /// For how long the id is remembered.
-    pub(crate) window: Option<Duration>,
-    pub(super) lane: Lane,
+    pub window: Option<Duration>,
+    /// The lane.
+    pub lane: Lane,
     /// Replaces the lane.
-    pub(super) priority: Option<Priority>,
-    pub(super) when: When,
-    pub(super) max_attempts: Option<NonZeroU32>,
-    pub(super) timeout: Option<Duration>,
-    pub(super) expires_at: Option<Timestamp>,
-    pub(super) unique: Option<(UniqueKey, UniqueScope, UniqueMode)>,
-    pub(super) durability: Durability,
-    pub(super) follow: Follow,
-    pub(crate) track: bool,
-    pub(crate) headers: Vec<(String, String)>,
+    pub priority: Option<Priority>,
+    /// When it is to run.
+    pub when: When,
+    /// After how many failures it dies, in place of its type's limit.
+    pub max_attempts: Option<NonZeroU32>,
+    /// How long one attempt may run, in place of its type's limit.
+    pub timeout: Option<Duration>,
+    /// It does not start at or after this time.
+    pub expires_at: Option<Timestamp>,
+    /// Its unique key, for how long it holds it, and what happens if another job has it.
+    pub unique: Option<(UniqueKey, UniqueScope, UniqueMode)>,
+    /// Where it must be stored before it counts as submitted.
+    pub durability: Durability,
+    /// The jobs that follow it.
+    pub follow: Follow,
+    /// Whether it leaves a record even if it never fails.
+    pub track: bool,
+    /// The headers, by name.
+    pub headers: Vec<(String, String)>,
 }
 
 impl Draft {
     /// The lane of the job, and its state once it is accepted.
-    pub(crate) fn place(&self) -> (Lane, State) {
+    pub fn place(&self) -> (Lane, State) {
         let state = if self.when == When::Now { State::Waiting } else { State::Scheduled };
         (self.priority.map_or(self.lane, Priority::lane), state)
     }
 
     /// Returns the submission of this job. Its payload may have at most `max_payload` bytes.
-    pub(crate) fn submission(self, max_payload: usize) -> Result<Submission, SubmitError> {
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError`] that says what about the job is not valid.
+    pub fn submission(self, max_payload: usize) -> Result<Submission, SubmitError> {
         let mut submission = Submission::new(&self.job_type)?.lane(self.lane);
         if let Some(priority) = self.priority {
             submission = submission.priority(priority);
@@ -146,7 +163,11 @@ impl Draft {
 
 /// Returns a payload's bytes as they are sent: JSON is checked and, for MessagePack, converted. Bytes that are already
 /// MessagePack are sent as they are.
-pub(crate) fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+///
+/// Says how the bytes break the encoding.
+pub fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, String> {
     match encoding {
         Encoding::Raw => Ok(bytes),
         Encoding::Json => match serde_json::from_slice::<IgnoredAny>(&bytes) {
@@ -163,8 +184,12 @@ pub(crate) fn encode(bytes: Vec<u8>, encoding: Encoding) -> Result<Vec<u8>, Stri
     }
 }
 
-/// How long a unique key excludes other jobs.
-pub(super) fn scope(text: &str) -> Result<UniqueScope, String> {
+/// Reads how long a unique key excludes other jobs: `waiting`, `running` or the length of a window.
+///
+/// # Errors
+///
+/// Says what a valid text looks like.
+pub fn scope(text: &str) -> Result<UniqueScope, String> {
     match text {
         "waiting" => Ok(UniqueScope::Waiting),
         "running" => Ok(UniqueScope::Running),
@@ -174,8 +199,12 @@ pub(super) fn scope(text: &str) -> Result<UniqueScope, String> {
     }
 }
 
-/// What happens to a job whose key another job holds.
-pub(super) fn mode(text: &str) -> Result<UniqueMode, String> {
+/// Reads what happens to a job whose key another job holds: `reject`, `replace` or `debounce`.
+///
+/// # Errors
+///
+/// Says what a valid text looks like.
+pub fn mode(text: &str) -> Result<UniqueMode, String> {
     match text {
         "reject" => Ok(UniqueMode::Reject),
         "replace" => Ok(UniqueMode::Replace),
@@ -185,42 +214,13 @@ pub(super) fn mode(text: &str) -> Result<UniqueMode, String> {
 }
 
 /// Checks that a job may have this timeout.
-pub(super) fn timeout_in_bounds(timeout: Duration) -> Result<Duration, String> {
+///
+/// # Errors
+///
+/// Says what the bounds are.
+pub fn timeout_in_bounds(timeout: Duration) -> Result<Duration, String> {
     let fits = (Duration::from_millis(1)..=JobSpec::LONGEST_TIMEOUT).contains(&timeout);
     fits.then_some(timeout).ok_or_else(|| "a timeout must be between 1ms and 7d".to_owned())
-}
-
-/// Converts the error of a submission, so that the exit code tells what kind of error it is.
-#[expect(clippy::wildcard_enum_match_arm, reason = "every other error is reported as it is")]
-pub(crate) fn refused(error: SubmitError) -> anyhow::Error {
-    match error {
-        SubmitError::Broker(error) => error.into(),
-        SubmitError::Payload(_)
-        | SubmitError::InvalidPayload { .. }
-        | SubmitError::TooLarge { .. }
-        | SubmitError::TooManyFields { .. }
-        | SubmitError::Header(_)
-        | SubmitError::NotOffered(_)
-        | SubmitError::DerivedId { .. }
-        | SubmitError::Name(_) => Wrong(error.to_string()).into(),
-        other => anyhow!(other),
-    }
-}
-
-/// Says whether a job was submitted whose submission ended with this error.
-pub(crate) fn outcome(error: &SubmitError) -> &'static str {
-    let is_unknown = matches!(error, SubmitError::Broker(RedisError::Unknown { .. }));
-    if is_unknown { "it is unknown whether the job was submitted" } else { "the job was not submitted" }
-}
-
-/// Adds to an error of a submission what is known about its job.
-pub(super) fn not_submitted(error: SubmitError) -> anyhow::Error {
-    // This error already says that the job is accepted.
-    if matches!(error, SubmitError::Unconfirmed { .. }) {
-        return error.into();
-    }
-    let what = outcome(&error);
-    refused(error).context(what)
 }
 
 #[cfg(test)]

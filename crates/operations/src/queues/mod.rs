@@ -1,0 +1,7 @@
+//! Emptying and deleting a queue.
+
+mod delete;
+mod purge;
+
+pub use delete::{Delete, Deleted, delete};
+pub use purge::{Parts, Purge, Purged, purge};
