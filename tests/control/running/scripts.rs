@@ -28,8 +28,8 @@ impl Scripts {
     }
 
     fn call(&self, source: &str, keys: &[&str], args: &[&str]) -> i64 {
-        let count = keys.len().to_string();
-        let command = [&["EVAL", source, &count], keys, args].concat();
+        let (sent, count) = (as_sent(source), keys.len().to_string());
+        let command = [&["EVAL", &*sent, &count], keys, args].concat();
         match self.server.cmd(&command) {
             Value::Array(items) => redis::from_redis_value(items[0].clone()).unwrap(),
             other => panic!("the answer is {other:?}"),

@@ -302,8 +302,7 @@ fn a_full_server_accepts_step_results_and_refuses_decisions_whole() {
     let before = scripts.digest();
     let version = field(&scripts, "v");
     let args = decide(&version, &letter, "a", "replay");
-    let sha: String =
-        redis::from_redis_value(scripts.server.cmd(&["SCRIPT", "LOAD", source("decide")])).unwrap();
+    let sha = sha(&scripts.server, source("decide"));
     let head = ["EVALSHA", &sha, "12"].into_iter().chain(DECIDE_KEYS);
     let refused = scripts.server.try_cmd(&head.chain(args).collect::<Vec<_>>());
     assert!(format!("{refused:?}").contains("OOM"), "{refused:?}");

@@ -68,7 +68,7 @@ for at = 1, page and #page[2] or 0, 2 do
     if kind == 'fair' and length > most then longest, most = page[2][at], length end
   end
 end
-if type(lasting ~= '' and redis.pcall('XLEN', gate_key(KEYS[9], 'room', lasting))) ~= 'number' then lasting = '' end
+if type(lasting ~= '' and redis.pcall('XLEN', room_key(KEYS[9], lasting))) ~= 'number' then lasting = '' end
 -- Gates that somebody has closed, and open breakers, for a leader. The number of rules is bounded; see rule_put.
 local shut_gates, tripped = 0, 0
 local function count_tripped(name)

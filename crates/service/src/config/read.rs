@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn a_name_with_a_dot_that_is_not_quoted_is_explained() {
-        let told_of_type = told("[types.mail.send]\nhandler = \"noop\"\n");
+        let of_type = told("[types.mail.send]\nhandler = \"noop\"\n");
         let want = "types.mail.send: unknown key; a name with a dot is quoted: [types.\"mail.send\"] (";
-        assert!(told_of_type.starts_with(want), "{told_of_type}");
-        let told_of_step = told("[types.mail.setps.a]\nkind = \"auto\"\n");
-        assert!(told_of_step.contains("did you mean \"steps\"?"), "{told_of_step}");
+        assert!(of_type.starts_with(want), "{of_type}");
+        let of_step = told("[types.mail.setps.a]\nkind = \"auto\"\n");
+        assert!(of_step.contains("did you mean \"steps\"?"), "{of_step}");
     }
 
     #[test]

@@ -23,11 +23,6 @@ impl Done {
         Self { text: text.into(), is_good: false }
     }
 
-    /// Whether it was done.
-    pub(super) fn is_good(&self) -> bool {
-        self.is_good
-    }
-
     /// Says that the audit does not have it, if that is so.
     pub(super) fn unnoted(mut self, frame: &Frame, why: Option<String>) -> Self {
         if let Some(why) = why {
