@@ -680,6 +680,10 @@ class Errors(unittest.TestCase):
                     self.assertNotIn("classes", answer)
             answer = program.ask("raise", "drop")
             self.assertEqual((answer["outcome"], answer["reason"]), ("drop", "Declined: gone"))
+            # The class does not say how far the handler came.
+            answer = program.result(program.job("raise", "drop", step="charge", step_kind="once"))
+            self.assertEqual((answer["outcome"], answer.get("classes")), ("retry", None))
+            self.assertTrue(answer["error"].startswith("Declined: gone"), answer)
 
     def test_an_exception_without_a_rule_has_its_classes_for_the_configuration(self):
         for kind in KINDS:

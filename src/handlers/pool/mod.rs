@@ -310,7 +310,7 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
             context.result_is_not_kept(&why);
             Ok(Value::Null)
         }
-        Verdict::Retry { error, delay, classes } => match errors.decide(&classes) {
+        Verdict::Retry { error, delay, classes } => match ruled(errors, &classes, context) {
             Some((_, RuleAction::Retry)) | None => Err(match delay {
                 Some(delay) => JobError::retry_after(delay, error),
                 None => JobError::retry(error),
@@ -339,6 +339,13 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
             Err(JobError::snooze(delay))
         }
     }
+}
+
+/// Returns the rule that decides about an error of these classes, and what follows. A rule that means that nothing was done does
+/// not hold for a step that must not run twice: who wrote it knows the class, and not how far the handler came.
+fn ruled<'a>(errors: &'a ErrorRules, classes: &[String], context: &JobContext) -> Option<(&'a str, RuleAction)> {
+    let is_doubtful = |then: RuleAction| context.is_once() && matches!(then, RuleAction::Snooze(_) | RuleAction::Drop);
+    errors.decide(classes).filter(|(_, then)| !is_doubtful(*then))
 }
 
 /// Says in the job's log why it is snoozed, because no attempt in its record does.
