@@ -263,9 +263,13 @@ class Done extends Outcome {
 
 /** The attempt failed. The next one is due by the type's policy, and no sooner than after the delay. */
 class Retry extends Outcome {
-  constructor(error, { delay } = {}) {
+  constructor(error, options = {}) {
     super(describe(error));
-    this.delayMs = delay === undefined ? undefined : lengthMs(delay, 'delay');
+    const names = typeof options === 'object' && options !== null ? Object.keys(options) : undefined;
+    if (names === undefined || names.some((name) => name !== 'delay')) {
+      throw new TypeError(`the options of Retry must be an object such as { delay: '30s' }, not ${inspect(options)}`);
+    }
+    this.delayMs = options.delay === undefined ? undefined : lengthMs(options.delay, 'delay');
     caused(this, error);
   }
 
@@ -1438,6 +1442,9 @@ class Job {
 
   /** Reports progress: 0 to 100, and a short text. */
   progress(percent, message) {
+    if (percent !== undefined && percent !== null && typeof percent !== 'number') {
+      throw new TypeError(`the percent of progress must be a number from 0 to 100, not ${inspect(percent)}`);
+    }
     const line = { type: 'progress', ref: this.ref };
     if (Number.isFinite(percent)) line.percent = Math.round(Math.min(100, Math.max(0, percent)) * 100) / 100;
     if (message !== undefined) line.message = cut(String(message), MOST_TEXT_BYTES);

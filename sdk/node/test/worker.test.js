@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
-const { Drop, Job, Snooze } = require('..');
+const { Drop, Job, Retry, Snooze } = require('..');
 const { Program, withProgram, SDK } = require('./program.js');
 
 test('the greeting names the types, the lower inflight and the package', async () => {
@@ -1004,4 +1004,15 @@ test('wrong uses are refused', () => {
     assert.rejects(worker.run({ inflight: 0 }), /at least 1/),
     assert.rejects(worker.run({ maxJobs: 1.5 }), /at least 1/),
   ]);
+});
+
+test('what is given as something else than it is meant to be is refused', () => {
+  for (const options of [1000, '10m', null, { after: 1000 }]) {
+    assert.throws(() => new Retry('soon', options), { name: 'TypeError', message: /the options of Retry must be an object such as \{ delay: '30s' \}, not / });
+  }
+  assert.equal(new Retry('soon', { delay: undefined }).delayMs, undefined);
+  for (const percent of ['50%', '50', true, {}]) {
+    assert.throws(() => new Job('a').progress(percent), { name: 'TypeError', message: /the percent of progress must be a number/ });
+  }
+  new Job('a').progress(undefined, 'half');
 });

@@ -165,6 +165,8 @@ class Job(Generic[P]):
         """Reports progress: 0 to 100, and a short text, both of which ``streamfleet status`` shows."""
         fields: Dict[str, Any] = {"type": "progress", "ref": self.ref}
         if percent is not None:
+            if isinstance(percent, str) or not hasattr(percent, "__float__"):
+                raise TypeError(f"the progress must be a number from 0 to 100, not {percent!r}")
             if not math.isfinite(percent):
                 raise ValueError(f"the progress must be finite, not {percent}")
             fields["percent"] = min(100.0, max(0.0, float(percent)))

@@ -811,6 +811,12 @@ class Errors(unittest.TestCase):
                     if "no answer" not in said and said not in ("never", "gone"):
                         self.assertIn("in child", text)
 
+    def test_a_progress_that_is_no_number_is_refused_by_its_name(self):
+        for percent in ("50%", b"5", [50], object()):
+            with self.subTest(percent=percent), self.assertRaisesRegex(TypeError, "the progress must be a number from 0 to 100"):
+                streamfleet.Job("a").progress(percent)
+        streamfleet.Job("a").progress(message="half")
+
     def test_rules_that_cannot_be_meant_are_refused_with_their_class(self):
         worker = streamfleet.Worker()
         for rules, error, text in (
