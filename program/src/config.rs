@@ -110,7 +110,8 @@ pub(super) fn check(
 
 /// Whether the configuration is meant for a worker, which refuses to start if any of its types lacks a handler.
 fn has_handlers(config: &Config) -> bool {
-    !config.pools.is_empty() || config.types.values().any(|section| section.handler.is_some() || section.steps.is_some())
+    !config.pools.is_empty()
+        || config.types.values().any(|section| section.handler.is_some() || section.steps.is_some())
 }
 
 /// Says which recurring jobs have a type that is not among those of the configuration, if it has types at all. A worker with

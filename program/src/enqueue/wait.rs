@@ -51,7 +51,7 @@ impl Report {
     }
 }
 
-/// Waits for the end of a job that was submitted, at most for this long. Whoever stops waiting learns which job it is.
+/// Waits for the end of a job that was submitted, at most for this long. However the wait ends, it names the job.
 pub(super) async fn run(
     target: &Target,
     receipt: &Receipt,
@@ -93,12 +93,7 @@ pub(super) async fn run(
 }
 
 /// Says how to go on waiting.
-fn unfinished(
-    receipt: &Receipt,
-    state: Option<State>,
-    what: &str,
-    output: Output,
-) -> anyhow::Result<Exit> {
+fn unfinished(receipt: &Receipt, state: Option<State>, what: &str, output: Output) -> anyhow::Result<Exit> {
     if output.is_json() {
         output.print(&Report::unfinished(receipt, state), |_| String::new())?;
     }

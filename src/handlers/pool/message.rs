@@ -488,7 +488,8 @@ mod tests {
         let first = json!({"type": "ready", "protocol": 1});
         let want = Ready { protocol: 1, types: None, inflight: 1, ahead: 0, sdk: String::new() };
         assert_eq!(parsed(&first), Ok(Message::Ready(want)), "what the first programs said");
-        for (line, crash) in [(json!({"type": "bye"}), false), (json!({"type": "bye", "crash": true}), true)] {
+        for (line, crash) in [(json!({"type": "bye"}), false), (json!({"type": "bye", "crash": true}), true)]
+        {
             assert_eq!(parsed(&line), Ok(Message::Bye { crash }));
         }
     }

@@ -310,7 +310,10 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
             context.result_is_not_kept(&why);
             Ok(Value::Null)
         }
-        Verdict::Retry { error, delay, classes } => match ruled(errors, &classes, context) {
+        Verdict::Retry { error, delay, classes } => match errors
+            .decide(&classes)
+            .filter(|(_, then)| holds(*then, context))
+        {
             Some((_, RuleAction::Retry)) | None => Err(match delay {
                 Some(delay) => JobError::retry_after(delay, error),
                 None => JobError::retry(error),
@@ -341,11 +344,10 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
     }
 }
 
-/// Returns the rule that decides about an error of these classes, and what follows. A rule that means that nothing was done does
-/// not hold for a step that must not run twice: who wrote it knows the class, and not how far the handler came.
-fn ruled<'a>(errors: &'a ErrorRules, classes: &[String], context: &JobContext) -> Option<(&'a str, RuleAction)> {
-    let is_doubtful = |then: RuleAction| context.is_once() && matches!(then, RuleAction::Snooze(_) | RuleAction::Drop);
-    errors.decide(classes).filter(|(_, then)| !is_doubtful(*then))
+/// Returns false for a rule that means that nothing was done, if a step runs that must not run twice: who wrote the rule knows the
+/// class, and not how far the handler came.
+fn holds(then: RuleAction, context: &JobContext) -> bool {
+    !(context.is_once() && matches!(then, RuleAction::Snooze(_) | RuleAction::Drop))
 }
 
 /// Says in the job's log why it is snoozed, because no attempt in its record does.

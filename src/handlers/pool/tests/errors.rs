@@ -92,7 +92,13 @@ fn no_class_means_that_a_step_that_must_not_run_twice_did_nothing() {
     assert_eq!(failure(ended(once(), "Never")).retry, Retry::Never);
     assert_eq!(ended(context(&[]), "Closed"), Err(Outcome::Snoozed(minute)));
     let by_itself = Verdict::Snooze { delay: minute, reason: String::new() };
-    assert_eq!(said(by_itself, &once(), &rules).map_err(JobError::into_outcome), Err(Outcome::Snoozed(minute)));
+    assert_eq!(
+        said(by_itself, &once(), &rules).map_err(JobError::into_outcome),
+        Err(Outcome::Snoozed(minute))
+    );
     let dropped = Verdict::Drop { reason: "unwanted".to_owned() };
-    assert_eq!(said(dropped, &once(), &rules).map_err(JobError::into_outcome), Err(Outcome::Dropped("unwanted".to_owned())));
+    assert_eq!(
+        said(dropped, &once(), &rules).map_err(JobError::into_outcome),
+        Err(Outcome::Dropped("unwanted".to_owned()))
+    );
 }

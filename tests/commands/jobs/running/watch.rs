@@ -116,7 +116,10 @@ fn a_wait_that_redis_does_not_answer_names_its_job_and_exits_with_3() {
     server.stop_gracefully();
     assert_eq!(waiting.wait_exit(SOON).code(), Some(3));
     let said = waiting.stderr();
-    assert!(said.contains("redis does not answer, so the state of mine is unknown; waiting for redis ("), "{said}");
+    assert!(
+        said.contains("redis does not answer, so the state of mine is unknown; waiting for redis ("),
+        "{said}"
+    );
     assert!(said.contains("error: the job mine cannot be looked up: "), "{said}");
 }
 

@@ -119,7 +119,8 @@ fn a_replay_says_that_a_person_must_decide_first() {
     stage.run(&["enqueue", "gift.send", "--id", "g-1"]);
     stage.until_state("dead");
     let replayed = stage.run(&["dead", "replay", "g-1"]);
-    let told = "1 of them cannot succeed before a person has decided about a step: streamfleet steps JOB, and";
+    let told =
+        "1 of them cannot succeed before a person has decided about a step: streamfleet steps JOB, and";
     assert!(replayed.stdout.starts_with(&format!("1 replayed\n{told}")), "{replayed:?}");
     stage.until_state("dead");
     assert_eq!(stage.json(&["dead", "replay", "--all", "--yes"])["needs_decision"], 1);
