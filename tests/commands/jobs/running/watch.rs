@@ -111,7 +111,7 @@ fn a_wait_that_times_out_prints_how_to_continue() {
 #[test]
 fn a_wait_that_redis_does_not_answer_names_its_job_and_exits_with_3() {
     let server = RedisServer::start();
-    let waiting = launch(&server, &["enqueue", "slow", "--id", "mine", "--delay", "1h", "--wait=3s"]).start();
+    let waiting = launch(&server, &["enqueue", "slow", "--id", "mine", "--delay", "1h", "--wait=6s"]).start();
     until("the job", SOON, || sf(&server, &["status", "mine"]).code == Some(0));
     server.stop_gracefully();
     assert_eq!(waiting.wait_exit(SOON).code(), Some(3));
