@@ -21,7 +21,8 @@ pub(crate) struct Args {
 pub(crate) enum What {
     /// Find all mistakes, and programs that this machine does not have, without a connection to Redis.
     ///
-    /// It starts one program of each pool, which must serve the types of its pool. Exit code 0: the configuration is valid.
+    /// It starts one program of each pool, which must serve the types of its pool. Exit code 0: the configuration is valid, and a
+    /// worker starts with it, unless no type has a handler: then it is for programs that only submit jobs.
     /// 2: it has mistakes.
     #[command(
         after_help = "Examples:\n  streamfleet config check\n  streamfleet config check --config /etc/streamfleet/mail.toml"
@@ -59,14 +60,14 @@ impl From<&Problem> for Line {
     }
 }
 
-/// Reports all mistakes, and programs that this machine does not have. Types without a handler only cause a remark,
+/// Reports all mistakes, and programs that this machine does not have. If no type has a handler, that only causes a remark,
 /// because producers need no handlers.
 pub(super) fn check(
     read: Result<Effective, Invalid>,
     without_pools: bool,
     output: Output,
 ) -> anyhow::Result<Exit> {
-    let (mut unused, mut other) = (Vec::new(), Vec::new());
+    let (mut unused, mut other, mut is_for_worker) = (Vec::new(), Vec::new(), true);
     let (problems, remarks) = match read {
         Err(invalid) => (invalid.problems, Vec::new()),
         Ok(effective) => {
@@ -74,6 +75,7 @@ pub(super) fn check(
             found.extend(effective.alerts().err().into_iter().flat_map(|invalid| invalid.problems));
             found.extend(console::problem_with_accounts(&effective));
             other.extend(strange_types(&effective.config));
+            is_for_worker = has_handlers(&effective.config);
             if effective.config.types.is_empty() {
                 other.push("types: there are none: a worker would refuse to start".to_owned());
             }
@@ -85,7 +87,7 @@ pub(super) fn check(
                 unused = remarks;
             }
             found.extend(missing);
-            found.into_iter().partition(|problem| !problem.is_missing_handler())
+            found.into_iter().partition(|problem| is_for_worker || !problem.is_missing_handler())
         }
     };
     for remark in &remarks {
@@ -100,9 +102,16 @@ pub(super) fn check(
     let found = Found { valid: problems.is_empty(), problems: problems.iter().map(Line::from).collect() };
     output.print(&found, |_| match Invalid::from_problems(problems) {
         Some(invalid) => invalid.to_string(),
-        None => "the configuration is valid".to_owned(),
+        None if is_for_worker => "the configuration is valid".to_owned(),
+        None => "the configuration is valid, but no worker starts with it".to_owned(),
     })?;
     Ok(if found.valid { Exit::Done } else { Exit::Usage })
+}
+
+/// Whether the configuration is meant for a worker, which refuses to start if any of its types lacks a handler.
+fn has_handlers(config: &Config) -> bool {
+    !config.pools.is_empty()
+        || config.types.values().any(|section| section.handler.is_some() || section.steps.is_some())
 }
 
 /// Says which recurring jobs have a type that is not among those of the configuration, if it has types at all. A worker with

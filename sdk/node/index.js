@@ -263,9 +263,13 @@ class Done extends Outcome {
 
 /** The attempt failed. The next one is due by the type's policy, and no sooner than after the delay. */
 class Retry extends Outcome {
-  constructor(error, { delay } = {}) {
+  constructor(error, options = {}) {
     super(describe(error));
-    this.delayMs = delay === undefined ? undefined : lengthMs(delay, 'delay');
+    const names = typeof options === 'object' && options !== null ? Object.keys(options) : undefined;
+    if (names === undefined || names.some((name) => name !== 'delay')) {
+      throw new TypeError(`the options of Retry must be an object such as { delay: '30s' }, not ${inspect(options)}`);
+    }
+    this.delayMs = options.delay === undefined ? undefined : lengthMs(options.delay, 'delay');
     caused(this, error);
   }
 
@@ -453,8 +457,16 @@ function ruled(kind, rule) {
   }
 }
 
-/** The outcome of an attempt that threw this, by the rules of the program. The note follows the text of the error. */
-function decided(rules, error, note = '') {
+/** Returns whether a step runs that must not run twice. */
+function isOnce(job) {
+  return job?.message.step_kind === 'once';
+}
+
+/**
+ * The outcome of an attempt that threw this, by the rules of the program. The note follows the text of the error. 'drop' does not hold
+ * for a step that must not run twice: the class does not say how far the handler came.
+ */
+function decided(rules, job, error, note = '') {
   let kinds = [];
   try {
     kinds = kindsOf(error);
@@ -463,7 +475,7 @@ function decided(rules, error, note = '') {
   }
   const kind = kinds.find((each) => rules.has(each));
   const rule = rules.get(kind);
-  if (rule === 'drop') return new Drop(headOf(error));
+  if (rule === 'drop' && !isOnce(job)) return new Drop(headOf(error));
   const text = `${describe(error)}${note}`;
   const made = { fatal: Fatal, unknown: Unknown }[rule];
   const outcome = made === undefined ? new Retry(text, typeof rule === 'number' ? { delay: rule } : {}) : new made(text);
@@ -1430,6 +1442,9 @@ class Job {
 
   /** Reports progress: 0 to 100, and a short text. */
   progress(percent, message) {
+    if (percent !== undefined && percent !== null && typeof percent !== 'number') {
+      throw new TypeError(`the percent of progress must be a number from 0 to 100, not ${inspect(percent)}`);
+    }
     const line = { type: 'progress', ref: this.ref };
     if (Number.isFinite(percent)) line.percent = Math.round(Math.min(100, Math.max(0, percent)) * 100) / 100;
     if (message !== undefined) line.message = cut(String(message), MOST_TEXT_BYTES);
@@ -1694,7 +1709,7 @@ class Worker {
 
   #outcomeOf(error, job) {
     if (typeof error?.[FIELDS] === 'function') return error;
-    if (job.cancelled === undefined) return decided(this.#rules, error);
+    if (job.cancelled === undefined) return decided(this.#rules, job, error);
     // What is thrown because of an interruption says nothing about the job.
     const outcome = new Retry(`${new Cancelled(job.cancelled).message}\n${describe(error)}`);
     caused(outcome, error);
@@ -1751,7 +1766,7 @@ class Worker {
     const { outcome: what } = outcome[FIELDS]();
     const isFailure = what === 'fatal' || (what === 'retry' && !NO_FAILURE.includes(job.cancelled));
     // An `auto` step has a limit of its own, which the worker does not tell. A `once` step is never retried.
-    const hasNoneLeft = job.step === undefined ? job.attempt >= job.maxAttempts : job.message.step_kind === 'once';
+    const hasNoneLeft = job.step === undefined ? job.attempt >= job.maxAttempts : isOnce(job);
     const isLast = what === 'fatal' || hasNoneLeft;
     return this.#tell(!isFailure ? 'after' : isLast ? 'failed' : 'retry', job, outcome);
   }
@@ -1806,22 +1821,28 @@ class Worker {
       return;
     }
     const how = howOf('unhandledRejection');
-    process.stderr.write(`${how} in the job ${attempt.id} (${attempt.type}): ${error?.stack ?? inspect(error)}\n`);
     const { job } = attempt;
     if (job === undefined || attempt.line !== undefined || attempt.failure !== undefined) {
-      const message = cut(`${how}; it belongs to ${attempt.id} (${attempt.type}), which had ended: ${describe(error)}`, MOST_TEXT_BYTES);
-      this.#output.sendLog(lineOf({ type: 'log', level: 'error', message }));
+      this.#reportLate(attempt, how, `: ${describe(error)}`);
       return;
     }
+    process.stderr.write(`${how} in the job ${attempt.id} (${attempt.type}): ${error?.stack ?? inspect(error)}\n`);
     attempt.failure = this.#brokenOff(job, error, `\n(${how})`);
     job.cancel('failed');
     attempt.timer = setTimeout(() => this.#end(attempt, attempt.failure), SETTLE_MS);
   }
 
+  /** Reports what a job that has ended still does: not on standard error, which may become part of the error of a job that runs. */
+  #reportLate(attempt, how, error) {
+    const message = cut(`${how}; it belongs to ${attempt.id} (${attempt.type}), which had ended${error}`, MOST_TEXT_BYTES);
+    if (this.#isOver) process.stderr.write(`${message}\n`);
+    else this.#output.sendLog(lineOf({ type: 'log', level: 'error', message }));
+  }
+
   /** What follows an error that the handler has not thrown: of a `once` step, nobody knows how far it came. */
   #brokenOff(job, error, note) {
-    const outcome = decided(this.#rules, error, note);
-    if (job?.message.step_kind !== 'once' || !(outcome instanceof Retry)) return outcome;
+    const outcome = decided(this.#rules, job, error, note);
+    if (!isOnce(job) || !(outcome instanceof Retry)) return outcome;
     const unknown = new Unknown(outcome.message);
     caused(unknown, error);
     return unknown;
@@ -1830,12 +1851,12 @@ class Worker {
   /** Ends the program after an error that nobody caught: nobody knows in what state it is. */
   #crash(error, origin) {
     const how = howOf(origin);
-    process.stderr.write(`${how}: ${error?.stack ?? inspect(error)}\n`);
-    if (this.#isOver) process.exit(1);
     // If only one job ran, it is to blame, unless the error belongs to another one, which has ended.
     const guilty = CONTEXT.getStore() ?? (this.#running.size === 1 ? [...this.#running.values()][0] : undefined);
-    const blamed = this.#running.has(guilty?.job?.ref) ? [guilty] : [];
-    this.#giveUp(blamed, this.#brokenOff(guilty?.job, error, `\n(${how}; the program ended)`), (lines) => {
+    if (hasEnded(guilty)) this.#reportLate(guilty, how, `: ${describe(error)}`);
+    else process.stderr.write(`${how}: ${error?.stack ?? inspect(error)}\n`);
+    if (this.#isOver) process.exit(1);
+    this.#giveUp(guilty === undefined ? [] : [guilty], this.#brokenOff(guilty?.job, error, `\n(${how}; the program ended)`), (lines) => {
       this.#output.send(lines);
       this.#output.end(() => process.exit(1));
       setTimeout(() => process.exit(1), CRASH_GRACE_MS);
@@ -1846,6 +1867,7 @@ class Worker {
   #onExit(code) {
     if (this.#isOver || !this.#isGreeted) return;
     const guilty = CONTEXT.getStore();
+    if (hasEnded(guilty)) this.#reportLate(guilty, `process.exit(${code ?? 0}) was called`, '');
     const error = `the handler called process.exit(${code ?? 0}), or nothing kept the program alive`;
     // If no job has called it, none of them would ever end.
     const blamed = guilty === undefined ? [...this.#running.values()] : [guilty];
@@ -1853,7 +1875,10 @@ class Worker {
     this.#giveUp(blamed, new Unknown(error), (lines) => this.#output.writeNow(lines));
   }
 
-  /** Answers the jobs that are to blame, those that have failed before, and those that have not begun. The worker counts others as lost. */
+  /**
+   * Answers the jobs that are to blame, those that have failed before, and those that have not begun. The worker counts others as lost,
+   * and has to know if the one to blame has been answered before.
+   */
   #giveUp(blamed, outcome, write) {
     let lines = '';
     const ended = [];
@@ -1877,10 +1902,16 @@ class Worker {
     this.#isOver = true;
     // It says that what has no answer was not started.
     if (this.#running.size === 0) lines += lineOf({ type: 'bye' });
+    else if (blamed.some(hasEnded)) lines += lineOf({ type: 'bye', crash: true });
     this.#running.clear();
     write(lines);
     for (const [job, own] of ended) this.#tellEnd(job, own);
   }
+}
+
+/** Returns whether this is an attempt that has been answered. */
+function hasEnded(attempt) {
+  return attempt !== undefined && attempt.job === undefined;
 }
 
 function howOf(origin) {

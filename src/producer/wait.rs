@@ -58,7 +58,7 @@ pub enum WaitError {
     /// The job was not submitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
-    /// Redis refuses the lookup.
+    /// Redis refuses the lookup, or could not be reached when the time was up.
     #[error("the job {job} cannot be looked up")]
     Broker {
         /// The job.
@@ -125,29 +125,53 @@ impl Producer {
     ///
     /// [`WaitError`].
     pub async fn wait(&self, job: &JobId, timeout: Duration) -> Result<Ended, WaitError> {
+        self.wait_telling(job, timeout, |_| {}).await
+    }
+
+    /// Does the same as [`Self::wait`], and tells of each lookup that Redis did not answer.
+    #[doc(hidden)]
+    pub async fn wait_telling(
+        &self,
+        job: &JobId,
+        timeout: Duration,
+        mut unanswered: impl FnMut(&broker::Error),
+    ) -> Result<Ended, WaitError> {
         let begun = Instant::now();
         let (mut pause, mut seen) = (SHORTEST, LastSeen::default());
         loop {
-            match self.queue.status_without_log(job).await {
-                Ok(Some(status)) if status.state.is_final() => return Ok(Ended::of(status)),
-                Ok(found) => seen.note(found.map(|status| status.state)),
-                Err(error) if error.is_transient() => {}
-                Err(source) => return Err(WaitError::Broker { job: job.clone(), source }),
-            }
-            if seen.is_missing() {
-                match self.queue.seek(job, SEARCHED).await {
-                    Ok(None) => return Err(WaitError::Gone { job: job.clone() }),
-                    Ok(found) => seen.note(found.map(|status| status.state)),
-                    Err(error) if error.is_transient() => {}
-                    Err(source) => return Err(WaitError::Broker { job: job.clone(), source }),
-                }
+            let unreached = match self.look(job, &mut seen).await {
+                Ok(Some(ended)) => return Ok(ended),
+                Ok(None) => None,
+                Err(WaitError::Broker { source, .. }) if source.is_transient() => Some(source),
+                Err(error) => return Err(error),
+            };
+            if let Some(error) = &unreached {
+                unanswered(error);
             }
             let Some(left) = timeout.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) else {
-                return Err(WaitError::TimedOut { job: job.clone(), state: seen.state, waited: timeout });
+                return Err(match unreached {
+                    Some(source) => WaitError::Broker { job: job.clone(), source },
+                    None => WaitError::TimedOut { job: job.clone(), state: seen.state, waited: timeout },
+                });
             };
             tokio::time::sleep(pause.min(left)).await;
             pause = (pause * 3 / 2).min(LONGEST);
         }
+    }
+
+    /// Looks a job up, and searches for one that was known and has been missing for a while. Returns how it ended, if it has.
+    async fn look(&self, job: &JobId, seen: &mut LastSeen) -> Result<Option<Ended>, WaitError> {
+        let broken = |source| WaitError::Broker { job: job.clone(), source };
+        match self.queue.status_without_log(job).await.map_err(broken)? {
+            Some(status) if status.state.is_final() => return Ok(Some(Ended::of(status))),
+            found => seen.note(found.map(|status| status.state)),
+        }
+        if seen.is_missing() {
+            let found = self.queue.seek(job, SEARCHED).await.map_err(broken)?;
+            let Some(status) = found else { return Err(WaitError::Gone { job: job.clone() }) };
+            seen.note(Some(status.state));
+        }
+        Ok(None)
     }
 }
 

@@ -197,6 +197,15 @@ impl JobContext {
         self.with_step_after(name, &[], &[])
     }
 
+    /// Creates the same context as if a step ran that must not run twice.
+    #[cfg(test)]
+    pub(crate) fn with_once_step(self, name: &str) -> Self {
+        let mut context = self.with_step(name);
+        let view = context.step.as_mut().and_then(Arc::get_mut).expect("its own step");
+        view.kind = StepKind::Once;
+        context
+    }
+
     /// Creates the same context as if a step ran after others with these results.
     #[cfg(test)]
     pub(crate) fn with_step_after(self, name: &str, results: &[(&str, &str)], after: &[&str]) -> Self {

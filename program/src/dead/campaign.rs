@@ -98,7 +98,7 @@ pub(super) async fn start(
     let target = if selection.filter.is_empty() { "--all".to_owned() } else { selection.filter.to_string() };
     let mut action = super::actor(&args.actor)?.action(&DEAD_REPLAY).target(target);
     if !args.yes {
-        let planned = plan::show(&queue, &selection, context).await?;
+        let planned = plan::show(&queue, &selection, Sweep::Replay, context).await?;
         if planned > 0 {
             plan::confirm("Begin a campaign that replays", planned, &queue, context).await?;
         }

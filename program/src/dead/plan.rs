@@ -2,8 +2,9 @@
 
 use anyhow::Context as _;
 use streamfleet::Queue;
+use streamfleet::job::DeadReason;
 use streamfleet_engine::admin::{DeadGroup, Selection, SelectionPlan};
-use streamfleet_operations::dead::OTHER;
+use streamfleet_operations::dead::{OTHER, Sweep};
 
 use crate::Context;
 use crate::{confirm, output};
@@ -11,12 +12,21 @@ use crate::{confirm, output};
 /// How many groups a plan shows.
 const SHOWN: usize = 10;
 
+/// What holds for letters whose jobs have a step that waits for a decision.
+pub(super) const DECIDE: &str = "cannot succeed before a person has decided about a step: streamfleet steps JOB, and then streamfleet \
+                                 steps decide JOB STEP VERDICT";
+
 /// Shows which letters are selected, on stderr, and returns how many.
 ///
 /// # Errors
 ///
 /// Another error than those of Redis if a signal comes first.
-pub(super) async fn show(queue: &Queue, selection: &Selection, context: &Context) -> anyhow::Result<u64> {
+pub(super) async fn show(
+    queue: &Queue,
+    selection: &Selection,
+    way: Sweep,
+    context: &Context,
+) -> anyhow::Result<u64> {
     let bar = output::progress(context.output, Some(selection.total), "dead letters");
     let plan = tokio::select! {
         biased;
@@ -25,7 +35,7 @@ pub(super) async fn show(queue: &Queue, selection: &Selection, context: &Context
     };
     bar.finish_and_clear();
     let plan = plan.ok_or_else(cancelled)?.context("failed to read the dead letters")?;
-    output::print_stderr(&text(&plan, selection));
+    output::print_stderr(&text(&plan, selection, way));
     Ok(plan.letters)
 }
 
@@ -50,7 +60,7 @@ fn cancelled() -> anyhow::Error {
     anyhow::anyhow!("cancelled: nothing was changed")
 }
 
-fn text(plan: &SelectionPlan, selection: &Selection) -> String {
+fn text(plan: &SelectionPlan, selection: &Selection, way: Sweep) -> String {
     let filter = match selection.filter.to_string() {
         filter if filter.is_empty() => "all of them".to_owned(),
         filter => filter,
@@ -61,6 +71,11 @@ fn text(plan: &SelectionPlan, selection: &Selection) -> String {
     }
     if plan.groups.len() > SHOWN {
         lines.push(format!("and {} more groups", plan.groups.len() - SHOWN));
+    }
+    let deciding = plan.groups.iter().filter(|group| group.reason == Some(DeadReason::NeedsDecision));
+    let deciding: u64 = deciding.map(|group| group.count).sum();
+    if deciding > 0 && way == Sweep::Replay {
+        lines.push(format!("{deciding} of them {DECIDE}"));
     }
     if plan.undecided > 0 {
         lines.push(format!(

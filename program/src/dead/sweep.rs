@@ -110,7 +110,7 @@ impl Args {
         let selected = queue.dead_letters().select(filter).await;
         let selection = selected.context("failed to read the dead letters")?;
         if !self.yes {
-            let planned = plan::show(queue, &selection, context).await?;
+            let planned = plan::show(queue, &selection, way, context).await?;
             let planned = planned.min(self.limit.unwrap_or(u64::MAX));
             if planned > 0 {
                 plan::confirm(question(way), planned, queue, context).await?;
@@ -156,6 +156,10 @@ fn show(swept: &Swept, way: Sweep) -> String {
         Sweep::ReplayAllSteps => format!("{} replayed with all their steps", swept.replayed),
         Sweep::Drop => format!("{} dropped", swept.dropped),
     };
+    let deciding = match swept.needs_decision {
+        0 => String::new(),
+        count => format!("\n{count} of them {}", plan::DECIDE),
+    };
     let gone = if swept.gone > 0 { format!(", {} gone or unknown", swept.gone) } else { String::new() };
     let undecided = match swept.undecided {
         0 => String::new(),
@@ -163,5 +167,5 @@ fn show(swept: &Swept, way: Sweep) -> String {
     };
     let failed = if swept.failed > 0 { format!(", {} failed", swept.failed) } else { String::new() };
     let more = if swept.interrupted { "\ninterrupted; to continue, give the same command again" } else { "" };
-    format!("{done}{gone}{undecided}{failed}{more}")
+    format!("{done}{gone}{undecided}{failed}{deciding}{more}")
 }

@@ -111,7 +111,8 @@ pub(crate) struct Args {
     #[arg(long)]
     track: bool,
     /// Wait for the job's end and print its result; --wait=30s waits for at most 30 s. The job leaves a record. Exit code
-    /// 0: it is done; 1: it is dead or cancelled; 6: the wait timed out, and the job continues.
+    /// 0: it is done; 1: it is dead or cancelled; 3: Redis could not be reached when the time was up; 6: the wait timed out or was
+    /// interrupted, and the job continues.
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, value_parser = times::duration)]
     wait: Option<Option<Duration>>,
     /// The type of a job to submit if this one succeeds.

@@ -1,17 +1,23 @@
 //! `enqueue --wait`: waits for one job, and reports how it ended.
 
-use std::time::Duration;
+use std::io::{IsTerminal as _, stderr};
+use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use serde::Serialize;
 use streamfleet::job::State;
-use streamfleet::{Ended, WaitError};
+use streamfleet::{Ended, RedisError, WaitError};
 use streamfleet_operations::jobs::results;
 use streamfleet_operations::submit::{Receipt, Target};
+use streamfleet_service::Signals;
 
 use crate::exit::Exit;
 use crate::output::{self, Output, harmless};
 use crate::times::short;
 use crate::watch;
+
+/// How often a wait says that Redis still does not answer.
+const SILENT_EVERY: Duration = Duration::from_secs(10);
 
 /// A job and how it ended, for JSON output.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -45,29 +51,57 @@ impl Report {
     }
 }
 
-/// Waits for the end of a job that was submitted, at most for this long.
+/// Waits for the end of a job that was submitted, at most for this long. However the wait ends, it names the job.
 pub(super) async fn run(
     target: &Target,
     receipt: &Receipt,
     longest: Duration,
     output: Output,
 ) -> anyhow::Result<Exit> {
-    match target.producer.wait(&receipt.submitted.id, longest).await {
+    let job = &receipt.submitted.id;
+    let interrupt = Signals::shutdown().context("failed to watch for signals")?;
+    if stderr().is_terminal() {
+        output::print_stderr(&format!("{job} is submitted; waiting for its end"));
+    }
+    let mut told: Option<Instant> = None;
+    let silence = |error: &RedisError| {
+        if told.is_none_or(|at| at.elapsed() >= SILENT_EVERY) {
+            told = Some(Instant::now());
+            output::print_stderr(&format!(
+                "redis does not answer, so the state of {job} is unknown; waiting for redis ({error})"
+            ));
+        }
+    };
+    let ended = tokio::select! {
+        biased;
+        ended = target.producer.wait_telling(job, longest, silence) => ended,
+        () = interrupt.requested() => return unfinished(receipt, None, &format!("{job} is submitted"), output),
+    };
+    match ended {
         Ok(ended) => print_end(&ended, receipt, output),
         Err(WaitError::TimedOut { job, state, waited }) => {
-            if output.is_json() {
-                output.print(&Report::unfinished(receipt, state), |_| String::new())?;
-            }
             let is = state.map_or("waiting", State::as_str);
-            output::print_stderr(&format!(
-                "{job} is still {is} after {} and continues; to wait for its end: streamfleet status {job} --queue {} --watch",
-                short(waited),
-                receipt.queue
-            ));
-            Ok(Exit::Unfinished)
+            unfinished(receipt, state, &format!("{job} is still {is} after {}", short(waited)), output)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            if output.is_json() {
+                output.print(&Report::unfinished(receipt, None), |_| String::new())?;
+            }
+            Err(error.into())
+        }
     }
+}
+
+/// Says how to go on waiting.
+fn unfinished(receipt: &Receipt, state: Option<State>, what: &str, output: Output) -> anyhow::Result<Exit> {
+    if output.is_json() {
+        output.print(&Report::unfinished(receipt, state), |_| String::new())?;
+    }
+    let (job, queue) = (&receipt.id, &receipt.queue);
+    output::print_stderr(&format!(
+        "{what} and continues; to wait for its end: streamfleet status {job} --queue {queue} --watch"
+    ));
+    Ok(Exit::Unfinished)
 }
 
 fn print_end(ended: &Ended, receipt: &Receipt, output: Output) -> anyhow::Result<Exit> {

@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
-const { Drop, Job, Snooze } = require('..');
+const { Drop, Job, Retry, Snooze } = require('..');
 const { Program, withProgram, SDK } = require('./program.js');
 
 test('the greeting names the types, the lower inflight and the package', async () => {
@@ -462,6 +462,40 @@ test('a rejection of a job that has ended is logged, and fails nothing', async (
   });
 });
 
+test('an error or an exit of a job that has ended costs the job that runs nothing, and has no part in its error', async () => {
+  const code = `const worker = new Worker();
+    let waiting = 0;
+    worker.on('late', (job) => {
+      const [how, others] = job.payload;
+      setInterval(() => {
+        if (waiting < others) return;
+        if (how === 'throw') throw new Error('card 4242');
+        process.exit(0);
+      }, 5);
+    });
+    worker.on('wait', (job) => { waiting += 1; job.log('waiting'); return new Promise((go) => setTimeout(go, 60_000)); });
+    worker.run();`;
+  for (const [how, status, said] of [['throw', '1', /^an error was thrown, and nobody caught it; .*: Error: card 4242/], ['exit', '0', /^process\.exit\(0\) was called; /]]) {
+    for (const inflight of [1, 3]) {
+      await withProgram(code, async (program) => {
+        await program.hello(inflight);
+        assert.equal((await program.ask('late', [how, inflight])).outcome, 'done');
+        for (let count = 0; count < inflight; count += 1) {
+          program.job('wait');
+          assert.equal((await program.next()).message, 'waiting');
+        }
+        const { lines: [log, bye, ...more], code: exit } = await program.end();
+        assert.deepEqual([log.type, log.level, log.ref], ['log', 'error', undefined]);
+        assert.match(log.message, said);
+        assert.match(log.message, /it belongs to job-1 \(late\), which had ended/);
+        assert.deepEqual([bye, more], [{ type: 'bye', crash: true }, []]);
+        assert.equal(String(exit), status);
+        assert.doesNotMatch(program.errors, /4242/);
+      });
+    }
+  }
+});
+
 /** Sends two jobs, ends the program by the second one, or by a signal, and returns what was written and said. */
 async function crashed(last, { payload, signal } = {}) {
   const program = new Program(CRASHES);
@@ -604,6 +638,10 @@ test('the nearest class, name or code of an error decides what follows', async (
       if (name !== 'foreign') assert.equal(answer.classes, undefined, name);
     }
     assert.deepEqual(await program.ask('throw', 'drop'), { outcome: 'drop', reason: 'Declined: gone' });
+    // The class does not say how far the handler came.
+    const once = await program.ask('throw', 'drop', { step: 'charge', step_kind: 'once' });
+    assert.deepEqual([once.outcome, once.classes], ['retry', undefined]);
+    assert.match(once.error, /^Declined: gone/);
     const { error, ...lost } = await program.ask('throw', 'lost');
     assert.deepEqual(lost, { outcome: 'retry', unknown: true });
     assert.match(error, /^Error: slow \(ETIMEDOUT\)\n/);
@@ -966,4 +1004,15 @@ test('wrong uses are refused', () => {
     assert.rejects(worker.run({ inflight: 0 }), /at least 1/),
     assert.rejects(worker.run({ maxJobs: 1.5 }), /at least 1/),
   ]);
+});
+
+test('what is given as something else than it is meant to be is refused', () => {
+  for (const options of [1000, '10m', null, { after: 1000 }]) {
+    assert.throws(() => new Retry('soon', options), { name: 'TypeError', message: /the options of Retry must be an object such as \{ delay: '30s' \}, not / });
+  }
+  assert.equal(new Retry('soon', { delay: undefined }).delayMs, undefined);
+  for (const percent of ['50%', '50', true, {}]) {
+    assert.throws(() => new Job('a').progress(percent), { name: 'TypeError', message: /the percent of progress must be a number/ });
+  }
+  new Job('a').progress(undefined, 'half');
 });

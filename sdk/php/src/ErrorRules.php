@@ -33,8 +33,11 @@ final class ErrorRules
         }
     }
 
-    /** What follows from an exception with this text; null if no class has a rule. */
-    public function outcome(\Throwable $error, string $text): ?Outcome
+    /**
+     * What follows from an exception with this text; null if no class has a rule. 'drop' does not hold for a step that must not run
+     * twice: the class does not say how far the handler came.
+     */
+    public function outcome(\Throwable $error, string $text, bool $isOnce = false): ?Outcome
     {
         foreach ($this->rules === [] ? [] : self::ruled($error) as $class) {
             if (isset($this->rules[$class])) {
@@ -42,7 +45,7 @@ final class ErrorRules
                     'fatal' => new Fatal($text),
                     'retry' => new Retry($text),
                     'unknown' => new Unknown($text),
-                    'drop' => new Drop($text),
+                    'drop' => $isOnce ? new Retry($text) : new Drop($text),
                     default => new Retry($text, $this->rules[$class]),
                 };
             }

@@ -163,7 +163,7 @@ final class Worker
 
     /**
      * Says what follows from exceptions, by their classes: `'fatal'` (dead at once), `'retry'`, `'unknown'` (as Unknown),
-     * `'drop'` (ends as cancelled), or after how many seconds to retry. It counts for subclasses and for classes that implement
+     * `'drop'` (ends as cancelled; a `once` step fails), or after how many seconds to retry. It counts for subclasses and for classes that implement
      * an interface: the nearest class of the exception that is named decides, parents before interfaces. FatalError and
      * UnknownError keep their meaning unless they or classes below them are named. Rules are asked after onError. What they
      * leave open, the configuration may decide: `[types."…".errors]`.
@@ -465,7 +465,7 @@ final class Worker
         fwrite(STDERR, "{$job->type} {$job->id}: $error\n");
         // The name of an anonymous class goes on with the path of its file.
         $text = strstr($error::class . "\0", "\0", true) . ": {$error->getMessage()} ({$this->place($error->getFile(), $error->getLine())})";
-        return $this->errors->outcome($error, $text)
+        return $this->errors->outcome($error, $text, self::isOnce($job))
             ?? match (true) {
                 $error instanceof FatalError => new Fatal($error->getMessage()),
                 $error instanceof UnknownError => new Unknown($error->getMessage()),
@@ -496,13 +496,19 @@ final class Worker
     private static function ended(Job $job, Outcome $outcome, ?\Throwable $error, float $seconds): object
     {
         // An `auto` step has limits of its own, which this program does not know. A `once` step is never retried.
-        $isLast = $job->step === null ? $job->maxAttempts !== null && $job->attempt >= $job->maxAttempts : $job->field('step_kind') === 'once';
+        $isLast = $job->step === null ? $job->maxAttempts !== null && $job->attempt >= $job->maxAttempts : self::isOnce($job);
         $isFailure = $outcome instanceof Retry || $outcome instanceof Unknown;
         return match (true) {
             $isFailure && !$isLast => new Event\Retrying($job, $outcome, $error, $seconds),
             $isFailure, $outcome instanceof Fatal => new Event\Failed($job, $outcome, $error, $seconds),
             default => new Event\After($job, $outcome, $seconds),
         };
+    }
+
+    /** Whether a step runs that must not run twice. */
+    private static function isOnce(Job $job): bool
+    {
+        return $job->field('step_kind') === 'once';
     }
 
     /**

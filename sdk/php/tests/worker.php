@@ -112,6 +112,9 @@ test('the_nearest_class_of_an_exception_decides_what_follows', function (): void
     same(['snooze', 5000, false], $then('Gone', 'judged'), 'a judge before a rule');
     same('fatal', $program->answer('anonymous')['outcome']);
     contains('Gone: no (program.php:', $program->answer('throws', ['Gone', 'no'])['reason']);
+    $once = $program->answer('throws', ['Gone', 'no'], ['step' => 'charge', 'step_kind' => 'once']);
+    same(['retry', false], [$once['outcome'], isset($once['classes'])], 'a class does not say that a once step did nothing');
+    contains('Gone: no (program.php:', $once['error']);
 });
 
 test('a_rule_for_what_is_more_general_does_not_mean_a_fatal_or_an_unknown_error', function (): void {

@@ -22,11 +22,15 @@ class Rules:
             _check(class_, rule)
         self._rules.update(rules)
 
-    def outcome(self, error: BaseException, text: str) -> Outcome:
-        """The outcome of an attempt with this exception, which the text describes."""
+    def outcome(self, error: BaseException, text: str, *, is_once: bool = False) -> Outcome:
+        """The outcome of an attempt with this exception, which the text describes.
+
+        ``"drop"`` does not hold for a step that must not run twice: the class does not say how far the handler came.
+        """
         for class_ in type(error).__mro__:
             if class_ in self._rules:
-                return _outcome(self._rules[class_], error, text)
+                rule = self._rules[class_]
+                return _outcome("retry" if rule == "drop" and is_once else rule, error, text)
         # The configuration of the worker may have a rule.
         undecided = Retry(text)
         undecided._classes = class_names(error)

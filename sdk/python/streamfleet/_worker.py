@@ -165,6 +165,8 @@ class Job(Generic[P]):
         """Reports progress: 0 to 100, and a short text, both of which ``streamfleet status`` shows."""
         fields: Dict[str, Any] = {"type": "progress", "ref": self.ref}
         if percent is not None:
+            if isinstance(percent, str) or not hasattr(percent, "__float__"):
+                raise TypeError(f"the progress must be a number from 0 to 100, not {percent!r}")
             if not math.isfinite(percent):
                 raise ValueError(f"the progress must be finite, not {percent}")
             fields["percent"] = min(100.0, max(0.0, float(percent)))
@@ -488,8 +490,8 @@ class Worker:
         """Says what follows exceptions of these classes and of their subclasses, if a handler raises them.
 
         ``"fatal"``: a dead letter at once. ``"retry"``: another attempt by the type's policy, whatever the configuration of
-        the worker says. ``"unknown"``: the same as :class:`Unknown`. ``"drop"``: the job is no longer wanted. A number of
-        seconds: another attempt, no sooner than that. The nearest class decides. The configuration decides about exceptions
+        the worker says. ``"unknown"``: the same as :class:`Unknown`. ``"drop"``: the job is no longer wanted, but a ``once``
+        step fails. A number of seconds: another attempt, no sooner than that. The nearest class decides. The configuration decides about exceptions
         without a rule.
         """
         self.rules.add(rules)
@@ -688,17 +690,22 @@ class _Loop:
         if isinstance(error, SystemExit):
             text = f"the handler called sys.exit({error.code!r})\n{text}"
         # What is raised because of an interruption says nothing about the job.
-        outcome = Retry(text) if job_._reason is not None else self.worker.rules.outcome(error, text)
+        rules = self.worker.rules
+        outcome = Retry(text) if job_._reason is not None else rules.outcome(error, text, is_once=self._is_once(job_))
         outcome.__cause__ = error
         return outcome
 
     @staticmethod
-    def end_of(job_: Job[Any], outcome: Outcome) -> str:
+    def _is_once(job_: Job[Any]) -> bool:
+        return job_.message.get("step_kind") == "once"
+
+    @classmethod
+    def end_of(cls, job_: Job[Any], outcome: Outcome) -> str:
         if job_.step is None:
             is_last = job_.max_attempts is not None and job_.attempt >= job_.max_attempts
         else:
             # An ``auto`` step has a limit of its own, which the worker does not tell. A ``once`` step is never retried.
-            is_last = job_.message.get("step_kind") == "once"
+            is_last = cls._is_once(job_)
         return end_of(outcome, is_last=is_last, interrupted=job_._reason)
 
 

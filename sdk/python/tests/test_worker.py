@@ -680,6 +680,10 @@ class Errors(unittest.TestCase):
                     self.assertNotIn("classes", answer)
             answer = program.ask("raise", "drop")
             self.assertEqual((answer["outcome"], answer["reason"]), ("drop", "Declined: gone"))
+            # The class does not say how far the handler came.
+            answer = program.result(program.job("raise", "drop", step="charge", step_kind="once"))
+            self.assertEqual((answer["outcome"], answer.get("classes")), ("retry", None))
+            self.assertTrue(answer["error"].startswith("Declined: gone"), answer)
 
     def test_an_exception_without_a_rule_has_its_classes_for_the_configuration(self):
         for kind in KINDS:
@@ -806,6 +810,12 @@ class Errors(unittest.TestCase):
                     self.assertEqual(answer.get("classes", [None])[0], "OSError" if names == ["os"] else None)
                     if "no answer" not in said and said not in ("never", "gone"):
                         self.assertIn("in child", text)
+
+    def test_a_progress_that_is_no_number_is_refused_by_its_name(self):
+        for percent in ("50%", b"5", [50], object()):
+            with self.subTest(percent=percent), self.assertRaisesRegex(TypeError, "the progress must be a number from 0 to 100"):
+                streamfleet.Job("a").progress(percent)
+        streamfleet.Job("a").progress(message="half")
 
     def test_rules_that_cannot_be_meant_are_refused_with_their_class(self):
         worker = streamfleet.Worker()

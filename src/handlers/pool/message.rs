@@ -56,7 +56,10 @@ pub(super) enum Message {
         crash: bool,
         begun: bool,
     },
-    Bye,
+    /// `crash` says that the program ends because of a job that has ended before: those that it has not answered have begun.
+    Bye {
+        crash: bool,
+    },
 }
 
 /// The first line of a program.
@@ -185,7 +188,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Message, String> {
             let (crash, begun) = (fields.crash.unwrap_or(false), fields.begun.unwrap_or(true));
             Ok(Message::Result { reference, verdict: verdict(&fields)?, crash, begun })
         }
-        "bye" => Ok(Message::Bye),
+        "bye" => Ok(Message::Bye { crash: fields.crash.unwrap_or(false) }),
         other => Err(format!("the unknown type {:?} in {}", excerpt(other.as_bytes()), excerpt(line))),
     }
 }
@@ -485,7 +488,10 @@ mod tests {
         let first = json!({"type": "ready", "protocol": 1});
         let want = Ready { protocol: 1, types: None, inflight: 1, ahead: 0, sdk: String::new() };
         assert_eq!(parsed(&first), Ok(Message::Ready(want)), "what the first programs said");
-        assert_eq!(parsed(&json!({"type": "bye"})), Ok(Message::Bye));
+        for (line, crash) in [(json!({"type": "bye"}), false), (json!({"type": "bye", "crash": true}), true)]
+        {
+            assert_eq!(parsed(&line), Ok(Message::Bye { crash }));
+        }
     }
 
     #[test]

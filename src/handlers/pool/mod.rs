@@ -310,7 +310,10 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
             context.result_is_not_kept(&why);
             Ok(Value::Null)
         }
-        Verdict::Retry { error, delay, classes } => match errors.decide(&classes) {
+        Verdict::Retry { error, delay, classes } => match errors
+            .decide(&classes)
+            .filter(|(_, then)| holds(*then, context))
+        {
             Some((_, RuleAction::Retry)) | None => Err(match delay {
                 Some(delay) => JobError::retry_after(delay, error),
                 None => JobError::retry(error),
@@ -339,6 +342,12 @@ fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<V
             Err(JobError::snooze(delay))
         }
     }
+}
+
+/// Returns false for a rule that means that nothing was done, if a step runs that must not run twice: who wrote the rule knows the
+/// class, and not how far the handler came.
+fn holds(then: RuleAction, context: &JobContext) -> bool {
+    !(context.is_once() && matches!(then, RuleAction::Snooze(_) | RuleAction::Drop))
 }
 
 /// Says in the job's log why it is snoozed, because no attempt in its record does.

@@ -63,7 +63,7 @@ pub(super) struct Session<'a> {
     exited: bool,
     output_ended: bool,
     pub(super) said_bye: bool,
-    /// Whether the program said which job it ends because of.
+    /// Whether the program said that it ends because of a job that it has answered.
     pub(super) is_blamed: bool,
 }
 
@@ -396,10 +396,16 @@ impl<'a> Session<'a> {
 
     fn on_message(&mut self, line: &[u8], now: Instant) -> Result<(), String> {
         let message = message::parse(line)?;
-        self.said_bye = message == Message::Bye;
+        self.said_bye = message == Message::Bye { crash: false };
         match message {
             Message::Ready(_) => return Err(format!("a second greeting: {}", excerpt(line))),
-            Message::Bye => self.expect_exit(),
+            Message::Bye { crash } => {
+                if crash {
+                    self.jobs.begin_no_more();
+                    self.is_blamed = true;
+                }
+                self.expect_exit();
+            }
             Message::Progress { reference, percent, note } => {
                 if let Some(running) = reference.and_then(|job| self.jobs.get(job)) {
                     running.heard = true;

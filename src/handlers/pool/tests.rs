@@ -150,6 +150,7 @@ for job in jobs():
     if what == 'named':
         answer(job, 'retry', error='it was me', crash=True)
         os._exit(7)
+    if what == 'late': say(type='bye', crash=True); os._exit(0)
     answer(job, result=what)";
 
 #[tokio::test]
@@ -194,6 +195,15 @@ async fn a_job_that_ends_its_program_fails_and_its_only_neighbor_is_lost() {
     assert_eq!((failed.kind, failed.error.as_str()), (FailureKind::Error, "it was me"));
     let why = "the program ended because of another job (exit status: 7)";
     assert_eq!(other, Err(Outcome::Lost(why.to_owned())));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_whose_program_ends_because_of_one_that_has_ended_is_lost_and_has_no_words_of_it() {
+    let stage = Stage::new(CHATTY);
+    let why = "the program ended because of another job (exit status: 0)";
+    assert_eq!(stage.run("\"late\"").await, Err(Outcome::Lost(why.to_owned())));
+    assert_eq!(stage.run("\"fine\"").await, Ok(json!("fine")));
     stage.stop().await;
 }
 

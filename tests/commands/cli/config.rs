@@ -39,10 +39,16 @@ fn problems_are_available_as_json() {
 }
 
 #[test]
-fn a_missing_handler_is_a_warning_and_an_invalid_one_an_error() {
+fn a_missing_handler_is_a_warning_without_any_other_and_an_invalid_one_an_error() {
     let output = config(&["check"], "[types.a]\n");
-    assert_eq!((output.code, output.stdout.as_str()), (Some(0), "the configuration is valid\n"));
+    let idle = "the configuration is valid, but no worker starts with it\n";
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), idle));
     assert!(output.stderr.contains("types.a: has no handler"), "{output:?}");
+    for more in ["[types.b]\nhandler = \"noop\"\n", "[pools.p]\ncommand = [\"sh\"]\n"] {
+        let output = config(&["check", "--without-pools"], &format!("[types.a]\n{more}"));
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stdout.contains("types.a: has no handler"), "{output:?}");
+    }
     let toml = "[types.a]\nhandler = { http = { url = \"http://h/\", bearer_file = \"/no/such\" } }\n";
     let output = config(&["check"], toml);
     assert_eq!(output.code, Some(2), "{output:?}");
@@ -73,7 +79,7 @@ fn a_wrong_file_of_accounts_is_named_with_the_line_in_it() {
     let output = checked();
     assert_eq!(
         (output.code, output.stdout.as_str()),
-        (Some(0), "the configuration is valid\n"),
+        (Some(0), "the configuration is valid, but no worker starts with it\n"),
         "{output:?}"
     );
 }

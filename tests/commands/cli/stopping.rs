@@ -33,18 +33,10 @@ fn launch(url: &str) -> Launch {
     Launch::new(&["--config", "{config}", "--redis", url, "worker"]).config(TOML)
 }
 
-/// Whether the process catches SIGTERM yet.
-fn catches(worker: &Worker) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap_or_default();
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    caught >> (SIGTERM - 1) & 1 == 1
-}
-
 /// Waits without pauses, because the exact moment counts.
 fn until_caught(worker: &Worker) {
     let started = Instant::now();
-    while !catches(worker) {
+    while !worker.catches(SIGTERM) {
         assert!(started.elapsed() < SOON, "signals are not caught");
     }
 }

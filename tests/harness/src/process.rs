@@ -208,6 +208,14 @@ impl Worker {
         self.signal(Signal::TERM);
     }
 
+    /// Whether it catches the signal of this number yet.
+    pub fn catches(&self, signal: i32) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        caught >> (signal - 1) & 1 == 1
+    }
+
     /// Does what Ctrl-C in a terminal does to it.
     pub fn interrupt(&self) {
         self.signal(Signal::INT);

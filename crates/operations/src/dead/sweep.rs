@@ -4,7 +4,7 @@
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
-use streamfleet::job::JobId;
+use streamfleet::job::{DeadReason, JobId};
 use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{Action, DeadLetter, Noted, Replayed, Selection};
 
@@ -57,6 +57,8 @@ pub struct Swept {
     pub queue: String,
     /// How many were replayed.
     pub replayed: u64,
+    /// Those of the replayed with a step that waits for a decision of a person: until then, their jobs die again.
+    pub needs_decision: u64,
     /// How many were dropped.
     pub dropped: u64,
     /// Letters that somebody else replayed or dropped meanwhile, and ids without a letter.
@@ -239,7 +241,10 @@ impl Sweeper<'_> {
             match done {
                 Ok(Some(remark)) => self.swept.miss(remark),
                 Ok(None) if way == Sweep::Drop => self.swept.dropped += 1,
-                Ok(None) => self.swept.replayed += 1,
+                Ok(None) => {
+                    self.swept.replayed += 1;
+                    self.swept.needs_decision += u64::from(way == Sweep::Replay && needs_decision(letter));
+                }
                 Err(error) => {
                     let named = format!("the dead letter {} of the job {}", letter.entry, letter.job());
                     let goes_on = is_of_one(&error);
@@ -264,6 +269,11 @@ impl Sweeper<'_> {
 /// Returns true if Redis may refuse this letter alone, for example because the record of its job has another type.
 fn is_of_one(error: &RedisError) -> bool {
     matches!(error, RedisError::Refused { .. }) && !error.is_transient()
+}
+
+/// Whether somebody has to decide about a step of the job before a replay can finish it.
+fn needs_decision(letter: &DeadLetter) -> bool {
+    letter.text("dead_reason") == DeadReason::NeedsDecision.as_str()
 }
 
 /// Does it. Returns what became of the letter if it no longer existed.

@@ -67,3 +67,38 @@ fn a_snooze_says_why_in_the_log_of_its_job() {
     assert_eq!(logged(by_rule), ["snoozed: Closed: until 8"]);
     assert!(logged(by_program("")).is_empty());
 }
+
+#[test]
+fn no_class_means_that_a_step_that_must_not_run_twice_did_nothing() {
+    let minute = Duration::from_secs(60);
+    let rules = ErrorRules::new([
+        ("Closed", RuleAction::Snooze(minute)),
+        ("Gone", RuleAction::Drop),
+        ("Lost", RuleAction::Unknown),
+        ("Never", RuleAction::Fatal),
+    ]);
+    let ended = |context: JobContext, class: &str| {
+        let classes = vec![class.to_owned(), "Exception".to_owned()];
+        let verdict = Verdict::Retry { error: "no answer".to_owned(), delay: None, classes };
+        said(verdict, &context, &rules).map_err(JobError::into_outcome)
+    };
+    let once = || context(&[]).with_once_step("charge");
+    for class in ["Closed", "Gone"] {
+        let failed = failure(ended(once(), class));
+        assert_eq!((failed.kind, failed.retry), (FailureKind::Error, Retry::Policy), "{class}");
+        assert_eq!(failed.error, "no answer", "{class}");
+    }
+    assert_eq!(failure(ended(once(), "Lost")).kind, FailureKind::Unknown);
+    assert_eq!(failure(ended(once(), "Never")).retry, Retry::Never);
+    assert_eq!(ended(context(&[]), "Closed"), Err(Outcome::Snoozed(minute)));
+    let by_itself = Verdict::Snooze { delay: minute, reason: String::new() };
+    assert_eq!(
+        said(by_itself, &once(), &rules).map_err(JobError::into_outcome),
+        Err(Outcome::Snoozed(minute))
+    );
+    let dropped = Verdict::Drop { reason: "unwanted".to_owned() };
+    assert_eq!(
+        said(dropped, &once(), &rules).map_err(JobError::into_outcome),
+        Err(Outcome::Dropped("unwanted".to_owned()))
+    );
+}

@@ -11,6 +11,7 @@ use harness::redis_server::RedisServer;
 use harness::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
+const SIGINT: i32 = 2;
 
 /// A worker that runs programs: `ok` prints a result, `bad` fails permanently, `slow` reports progress and waits for a file.
 fn worker(server: &RedisServer, gate: &std::path::Path) -> Worker {
@@ -105,4 +106,30 @@ fn a_wait_that_times_out_prints_how_to_continue() {
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((output.code, &report["state"]), (Some(6), &"waiting".into()));
     drop(dir);
+}
+
+#[test]
+fn a_wait_that_redis_does_not_answer_names_its_job_and_exits_with_3() {
+    let server = RedisServer::start();
+    let waiting = launch(&server, &["enqueue", "slow", "--id", "mine", "--delay", "1h", "--wait=6s"]).start();
+    until("the job", SOON, || sf(&server, &["status", "mine"]).code == Some(0));
+    server.stop_gracefully();
+    assert_eq!(waiting.wait_exit(SOON).code(), Some(3));
+    let said = waiting.stderr();
+    assert!(
+        said.contains("redis does not answer, so the state of mine is unknown; waiting for redis ("),
+        "{said}"
+    );
+    assert!(said.contains("error: the job mine cannot be looked up: "), "{said}");
+}
+
+#[test]
+fn a_wait_that_is_interrupted_prints_how_to_continue() {
+    let server = RedisServer::start();
+    let waiting = launch(&server, &["enqueue", "slow", "--id", "mine", "--wait"]).start();
+    until("the wait", SOON, || waiting.catches(SIGINT));
+    waiting.interrupt();
+    assert_eq!(waiting.wait_exit(SOON).code(), Some(6));
+    let want = "mine is submitted and continues; to wait for its end: streamfleet status mine --queue default --watch\n";
+    assert_eq!(waiting.stderr(), want);
 }

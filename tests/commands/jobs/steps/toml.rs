@@ -114,6 +114,22 @@ fn configured_steps_run_wait_for_a_decision_and_continue() {
 }
 
 #[test]
+fn a_replay_says_that_a_person_must_decide_first() {
+    let stage = Stage::new();
+    stage.run(&["enqueue", "gift.send", "--id", "g-1"]);
+    stage.until_state("dead");
+    let replayed = stage.run(&["dead", "replay", "g-1"]);
+    let told =
+        "1 of them cannot succeed before a person has decided about a step: streamfleet steps JOB, and";
+    assert!(replayed.stdout.starts_with(&format!("1 replayed\n{told}")), "{replayed:?}");
+    stage.until_state("dead");
+    assert_eq!(stage.json(&["dead", "replay", "--all", "--yes"])["needs_decision"], 1);
+    stage.until_state("dead");
+    let dropped = stage.json(&["dead", "drop", "g-1"]);
+    assert_eq!((&dropped["dropped"], &dropped["needs_decision"]), (&1.into(), &0.into()));
+}
+
+#[test]
 fn a_replay_of_all_steps_warns_and_asks_for_confirmation() {
     let stage = Stage::new();
     stage.run(&["enqueue", "gift.send", "--id", "g-1"]);
