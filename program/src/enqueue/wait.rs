@@ -12,7 +12,7 @@ use streamfleet_operations::submit::{Receipt, Target};
 use streamfleet_service::Signals;
 
 use crate::exit::Exit;
-use crate::output::{self, Output, harmless};
+use crate::output::{self, Output};
 use crate::times::short;
 use crate::watch;
 
@@ -111,7 +111,7 @@ fn print_end(ended: &Ended, receipt: &Receipt, output: Output) -> anyhow::Result
         output.print_named(&report, |report| vec![report.id.clone()], result)?;
     }
     if ended.state != State::Done {
-        let error = ended.error.as_deref().map(|error| format!(": {}", harmless(error))).unwrap_or_default();
+        let error = ended.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
         output::print_stderr(&format!("{} is {}{error}", ended.job, ended.state));
     }
     Ok(watch::exit_code(ended.state))

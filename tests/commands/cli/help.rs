@@ -22,7 +22,7 @@ fn the_usage_shows_every_way_to_use_a_command() {
         (&["dead", "drop"], "dead drop [OPTIONS] <ID>...", "dead drop [OPTIONS] --all"),
         (&["dead", "export"], "dead export [OPTIONS] --all", "dead export [OPTIONS] <FILTER>"),
         (&["cancel"], "cancel [OPTIONS] <ID>", "cancel [OPTIONS] --all"),
-        (&["run-now"], "run-now [OPTIONS] --all", "run-now [OPTIONS] <FILTER>"),
+        (&["run-now"], "run-now [OPTIONS] <ID>", "run-now [OPTIONS] --all"),
         (&["move"], "move [OPTIONS] --to <QUEUE> --all", "move [OPTIONS] --to <QUEUE> <FILTER>"),
     ];
     for (command, one, other) in ways {

@@ -124,7 +124,8 @@ fn a_full_server_refuses_reports_and_a_bad_record_blocks_no_other() {
     assert_eq!(scripts.call(source("report"), &keys, &args), 1);
     scripts.server.cmd(&["DEL", RECORD]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    let count = ["EVAL", source("report"), "2", STREAM, RECORD];
+    let sent = as_sent(source("report"));
+    let count = ["EVAL", &*sent, "2", STREAM, RECORD];
     let refused = scripts.server.try_cmd(&[&count[..], &one[..]].concat());
     assert!(format!("{refused:?}").contains("OOM"), "{refused:?}");
     assert_eq!(scripts.int(&["EXISTS", RECORD]), 0);
