@@ -4,6 +4,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Console, send, values};
+use harness::fleet::{Acts, Running, quick};
 use harness::redis_server::RedisServer;
 
 const SECRET: &str = "ann@example.com";
@@ -89,6 +90,28 @@ async fn masked_fields_are_told_to_nobody() {
         let payload = send(console.ask(Method::GET, &format!("{path}/payload"))).await;
         assert!(payload.status == 200 && !payload.text.contains("card-4711"), "{payload:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_cannot_be_decoded_is_hidden_wherever_it_is_told() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    let handler = Acts::new(|_, payload| match payload {
+        // MessagePack with a card in it.
+        b"\"bytes\"" => Ok(json!({"encoding": "base64", "data": "gaRjYXJkpDQ3MTE="})),
+        b"\"text\"" => Ok(json!("paid by card 4711")),
+        _ => Ok(json!({"card": "4711", "rows": 3})),
+    });
+    let fleet = Running::start(&server.url(), quick(1), handler);
+    let value = json!({"card": "***", "rows": 3});
+    for (id, seen) in [("bytes", json!("***")), ("text", json!("***")), ("value", value)] {
+        let job = json!({"type": "test", "id": id, "payload": id});
+        assert_eq!(console.post("queues/default/jobs?wait=60s", &job).await.ok(200)["result"], seen, "{id}");
+        let path = format!("queues/default/jobs/{id}");
+        assert_eq!(console.get(&path).await.ok(200)["result"], seen, "{id}");
+        assert_eq!(console.get(&format!("{path}/result")).await.ok(200), seen, "{id}");
+    }
+    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -158,3 +158,21 @@ async fn nobody_sees_the_values_of_masked_fields_on_any_page() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_cannot_be_decoded_is_on_no_page_if_anything_is_masked() {
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let handler = Acts::new(|_, _| Ok(json!(format!("paid by {SECRET}"))));
+    let fleet = Running::start(&server.url(), quick(1), handler);
+    enqueue(&server, "text", "{}", &[]);
+    let queue = queue(&server).await;
+    until_state(&queue, &"text".parse().unwrap(), State::Done).await;
+    fleet.stop().await;
+    for (mask, is_shown) in [("", true), ("mask = [\"card\"]\n", false)] {
+        let console = Console::start(&server, &format!("{}{mask}", tokens(folder.path())));
+        for form in ["json", "text", "hex"] {
+            let page = console.get_as("admin", &format!("/queues/default/jobs/text?tab=result&form={form}"));
+            assert_eq!((page.status, has_secret(&page.body)), (200, is_shown), "{form}: {page:?}");
+        }
+    }
+}
