@@ -87,6 +87,12 @@ impl Mask {
         mask_text(&self.names, text)
     }
 
+    /// The value of a field of a job, such as the header `h.card`, as everybody may see it. `name` may also be the header's own.
+    pub(in crate::console) fn field<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
+        let is_hidden = self.hides(name) || name.strip_prefix("h.").is_some_and(|header| self.hides(header));
+        if is_hidden { HIDDEN.into() } else { self.text(value) }
+    }
+
     /// A payload or a result as everybody may see its bytes; `None` if they are hidden as a whole, because nobody can find its
     /// fields, or it is too large to look for them. What is written again has only what was decoded: of members with the same
     /// name, the last one.
@@ -237,6 +243,21 @@ mod tests {
         let mut shown = job.clone();
         Mask::default().apply(&mut shown);
         assert_eq!(shown, job);
+    }
+
+    #[test]
+    fn a_field_is_hidden_by_its_name_with_and_without_the_prefix_of_headers() {
+        let mask = Mask::new(["card"]);
+        for (name, value, shown) in [
+            ("h.Card", "4711", "***"),
+            ("card", "4711", "***"),
+            ("h.note", "card=4711 x", "card=*** x"),
+            ("traceparent", "card: 4711", "card: ***"),
+            ("h.discard", "4711", "4711"),
+        ] {
+            assert_eq!(mask.field(name, value), shown, "{name}");
+            assert_eq!(Mask::default().field(name, value), value);
+        }
     }
 
     #[test]

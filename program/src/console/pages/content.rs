@@ -168,7 +168,7 @@ fn headers(site: &Site, fields: &Envelope) -> Vec<(String, String)> {
     let headers =
         fields.fields().filter_map(|(name, value)| Some((owned(name.strip_prefix(b"h.")?), owned(value))));
     let hidden = |(name, value): (String, String)| {
-        let value = if site.mask().hides(&name) { "***".to_owned() } else { value };
+        let value = site.mask().field(&name, &value).into_owned();
         (name, value)
     };
     headers.map(hidden).collect()

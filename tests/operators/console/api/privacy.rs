@@ -115,6 +115,36 @@ async fn a_result_that_cannot_be_decoded_is_hidden_wherever_it_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_tells_no_masked_value_in_any_of_its_fields() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    let letter = "1700000000000-0";
+    let payload = r#"{"card":{"n":"no-4711"},"card":4711,"to":"ann"}"#;
+    let fields = [
+        ("payload", payload, r#"{"card":"***","to":"ann"}"#),
+        ("card", "no-4711", "***"),
+        ("h.card", "no-4711", "***"),
+        ("h.note", "card=no-4711 x", "card=*** x"),
+        ("traceparent", "card: no-4711", "card: ***"),
+        ("dead_reason", "fatal", "fatal"),
+        ("then", r#"[{"type":"next","payload":"no-4711"}]"#, r#"[{"payload":"***","type":"next"}]"#),
+    ];
+    let mut add = vec!["XADD", "sf:{default}:dead", letter, "type", "test", "id", "ill"];
+    add.extend(fields.iter().flat_map(|(name, value, _)| [*name, *value]));
+    server.cmd(&add);
+    let shown = console.get(&format!("queues/default/dead/{letter}")).await;
+    let told = shown.ok(200)["fields"].clone();
+    for (name, _, seen) in fields {
+        let field = told.as_array().unwrap().iter().find(|field| field["name"] == name).unwrap();
+        assert_eq!(field["value"], seen, "{name}");
+    }
+    let exported = console.get("queues/default/dead/export?all=true").await;
+    for answer in [shown, exported] {
+        assert!(answer.status == 200 && !answer.text.contains("no-4711"), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_found_by_what_is_masked_in_a_text() {
     let server = RedisServer::start();
     let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
