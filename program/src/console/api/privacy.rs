@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use streamfleet_engine::admin::Filter;
+use streamfleet_engine::admin::{Filter, Patch};
 
 use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
 use crate::console::problem::Problem;
@@ -105,14 +105,21 @@ impl<'a> View<'a> {
         if self.person.sees_payloads() { Ok(()) } else { Err(forbidden("this shows a payload or a result")) }
     }
 
-    /// Refuses a change of a single value in a payload: whether it has such a place tells what is in it.
+    /// Refuses changes of single values in a payload that this person must not see: whether it has such a place tells what is in
+    /// it.
     ///
     /// # Errors
     ///
     /// [`Problem`].
-    pub(super) fn check_places(&self) -> Result<(), Problem> {
-        let why = "set changes single values in a payload";
-        if self.person.sees_payloads() { Ok(()) } else { Err(forbidden(why)) }
+    pub(super) fn check_places(&self, patches: &[Patch]) -> Result<(), Problem> {
+        if !patches.is_empty() && !self.person.sees_payloads() {
+            return Err(forbidden("set changes single values in a payload"));
+        }
+        if patches.iter().any(|patch| patch.looks_at(|name| self.mask().hides(name))) {
+            let why = "set changes a value that is masked for everybody: replace the payload as a whole";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why));
+        }
+        Ok(())
     }
 }
 

@@ -201,16 +201,21 @@ async fn an_edit_of_a_letter_tells_nobody_that_a_hidden_value_was_guessed() {
             (json!({"set": [format!("payload.card={guess}")]}), json!({"payload": {"card": guess}}));
         // It is malformed whatever the card is.
         let ill = bury(&format!("ill-{guess}"), &["max_attempts", "leaked"]);
-        for body in [&one, &whole] {
-            patch(&masked, "admin", &ill, body).await.problem(422);
-        }
-        patch(&masked, "admin", &bury(&format!("one-{guess}"), &[]), &one).await.ok(200);
+        patch(&masked, "admin", &ill, &whole).await.problem(422);
+        patch(&masked, "admin", &bury(&format!("masked-{guess}"), &[]), &whole).await.ok(200);
         let refused = patch(&open, "blind", &ill, &whole).await;
         refused.problem(422);
         assert!(!refused.text.contains("leaked"), "{refused:?}");
         patch(&open, "blind", &bury(&format!("whole-{guess}"), &[]), &whole).await.ok(200);
         patch(&open, "blind", &ill, &one).await.problem(403);
     }
+    // Whether a value can be set tells what the present one is like.
+    let letter = bury("set", &[]);
+    for place in ["card=4711", "Card[0]=1", "card.n=1", "lines[0].card=1"] {
+        let body = json!({"set": ["payload.to=bob", format!("payload.{place}")]});
+        patch(&masked, "admin", &letter, &body).await.problem(403);
+    }
+    patch(&masked, "admin", &letter, &json!({"set": ["payload.to=bob"]})).await.ok(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
