@@ -83,7 +83,7 @@ pub(super) struct Shown {
     pub(super) is_other: bool,
 }
 
-/// Shows bytes in a form, without what is masked in them already: it could be read in another form.
+/// Shows bytes in a form. What is masked must not be in them any more: some form would show it.
 pub(super) fn shown(bytes: &[u8], form: Form) -> Shown {
     let decoded = match form {
         Form::Json => value(bytes, Encoding::Json),
