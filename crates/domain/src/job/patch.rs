@@ -90,6 +90,15 @@ impl FromStr for Patch {
 }
 
 impl Patch {
+    /// Returns true if the value is at or below a member with one of these names. `is_name` decides about one name.
+    ///
+    /// A program that hides such values from a person must refuse the change too: whether it can be made tells what the present
+    /// value is like.
+    #[doc(hidden)]
+    pub fn looks_at(&self, is_name: impl Fn(&str) -> bool) -> bool {
+        self.path.names().any(is_name)
+    }
+
     /// Returns the payload with the new value.
     ///
     /// # Errors
@@ -374,6 +383,19 @@ mod tests {
         let packed = rmp_serde::to_vec_named(payload).unwrap();
         let patched = patch.parse::<Patch>()?.apply(&packed, Encoding::Msgpack)?;
         Ok(rmp_serde::from_slice(&patched).unwrap())
+    }
+
+    #[test]
+    fn a_change_names_every_member_on_its_path() {
+        for (patch, looks) in [
+            ("payload.card=1", true),
+            ("payload.card[7].n=1", true),
+            (r#"payload.lines[0]["card"]=1"#, true),
+            ("payload.cards.n=card", false),
+        ] {
+            let patch: Patch = patch.parse().unwrap();
+            assert_eq!(patch.looks_at(|name| name == "card"), looks, "{patch:?}");
+        }
     }
 
     #[test]

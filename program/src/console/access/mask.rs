@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
-use streamfleet::job::FairShare;
-use streamfleet_engine::admin::Filter;
+use streamfleet::job::{Encoding, FairShare};
+use streamfleet_engine::admin::{Filter, unpacked};
 use streamfleet_service::mask_text;
 
 /// What replaces a value.
@@ -21,6 +21,9 @@ pub(in crate::console) const ABOUT_JOBS: [&str; 3] = ["gate", "filter", "target"
 
 /// The keys of why jobs of a queue wait. Its text may name a gate.
 pub(in crate::console) const CAUSES: [&str; 2] = ["cause", "queue_cause"];
+
+/// The keys of payloads and results.
+const BODIES: [&str; 2] = ["payload", "result"];
 
 /// The name of a gate, a filter, or what an action was about, without the values of jobs in it.
 pub(in crate::console) fn without_values(text: &str) -> Cow<'_, str> {
@@ -84,6 +87,46 @@ impl Mask {
         mask_text(&self.names, text)
     }
 
+    /// The value of a field of a job, such as the header `h.card`, as everybody may see it. `name` may also be the header's own.
+    pub(in crate::console) fn field<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
+        let is_hidden = self.hides(name) || name.strip_prefix("h.").is_some_and(|header| self.hides(header));
+        if is_hidden { HIDDEN.into() } else { self.text(value) }
+    }
+
+    /// A payload or a result as everybody may see its bytes; `None` if they are hidden as a whole, because nobody can find its
+    /// fields, or it is too large to look for them. What is written again has only what was decoded: of members with the same
+    /// name, the last one.
+    pub(in crate::console) fn bytes<'a>(
+        &self,
+        bytes: &'a [u8],
+        encoding: Option<Encoding>,
+    ) -> Option<Cow<'a, [u8]>> {
+        if self.is_empty() || bytes.is_empty() {
+            return Some(bytes.into());
+        }
+        // A value takes many times the memory of its bytes.
+        if bytes.len() > Filter::MAX_PAYLOAD_BYTES {
+            return None;
+        }
+        let is_packed = encoding == Some(Encoding::Msgpack);
+        let value: Option<Value> =
+            if is_packed { unpacked(bytes) } else { serde_json::from_slice(bytes).ok() };
+        let mut value = value.filter(|value| !is_undecoded(value))?;
+        self.apply(&mut value);
+        let written =
+            if is_packed { rmp_serde::to_vec_named(&value).ok()? } else { value.to_string().into_bytes() };
+        Some(written.into())
+    }
+
+    /// Hides the fields in a payload or a result, or all of it if it was not decoded.
+    pub(in crate::console) fn apply_to_body(&self, body: &mut Value) {
+        if !self.is_empty() && is_undecoded(body) {
+            *body = HIDDEN.into();
+        } else {
+            self.apply(body);
+        }
+    }
+
     /// A filter that finds nothing by what is hidden in texts, either.
     pub(in crate::console) fn blind(&self, filter: Filter) -> Filter {
         filter.masked(&self.names)
@@ -94,13 +137,18 @@ impl Mask {
         self.names.is_empty()
     }
 
-    /// Hides the fields in a value, and in the texts in it.
+    /// Hides the fields in a value, and in the texts in it. Payloads and results that were not decoded are hidden as a whole.
     pub(in crate::console) fn apply(&self, value: &mut Value) {
+        if self.is_empty() {
+            return;
+        }
         match value {
             Value::Object(fields) => {
                 for (name, value) in fields {
                     if self.hides(name) {
                         *value = HIDDEN.into();
+                    } else if BODIES.contains(&name.as_str()) {
+                        self.apply_to_body(value);
                     } else if let (true, Value::String(text)) = (ABOUT_JOBS.contains(&name.as_str()), &*value)
                     {
                         *value = self.about(text).into();
@@ -131,10 +179,86 @@ impl Mask {
     }
 }
 
+/// Whether a payload or a result is text or bytes, in which nobody can find fields.
+fn is_undecoded(body: &Value) -> bool {
+    body.is_string() || body.get("encoding").is_some_and(|encoding| encoding == "base64")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// What is shown of bytes if cards are hidden.
+    fn seen(bytes: &[u8], encoding: Encoding) -> Option<Vec<u8>> {
+        Mask::new(["card"]).bytes(bytes, Some(encoding)).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn of_members_with_the_same_name_only_what_was_masked_is_written_again() {
+        for (bytes, shown) in [
+            (r#"{ "card": {"n": 4111}, "card": "***" }"#, r#"{"card":"***"}"#),
+            (r#"{"a": {"card": 4111}, "a": 1}"#, r#"{"a":1}"#),
+            (r#"{"\u0063ard": 4111, "card": "***"}"#, r#"{"card":"***"}"#),
+            (r#"{"to": "card=4111 x"}"#, r#"{"to":"card=*** x"}"#),
+        ] {
+            assert_eq!(seen(bytes.as_bytes(), Encoding::Json), Some(shown.as_bytes().to_vec()), "{bytes}");
+            assert_eq!(Mask::default().bytes(bytes.as_bytes(), None), Some(bytes.as_bytes().into()));
+        }
+        let twice = [&[0x82, 0xa4][..], b"card", &[0x07, 0xa4], b"card", &[0xa3], b"***"].concat();
+        let once = rmp_serde::to_vec_named(&json!({"card": "***"})).unwrap();
+        assert_eq!(seen(&twice, Encoding::Msgpack), Some(once));
+    }
+
+    #[test]
+    fn bytes_that_cannot_be_decoded_are_hidden_as_a_whole() {
+        // A member that JSON cannot express.
+        let binary = [&[0x81, 0xa4][..], b"card", &[0xc4, 0x01, 0xff]].concat();
+        let large = [&b"["[..], &b" ".repeat(Filter::MAX_PAYLOAD_BYTES)[..], b"]"].concat();
+        for bytes in [&br#"{"card":"4111""#[..], b"4111 x", b"\"4111\"", &binary, &large] {
+            assert_eq!(seen(bytes, Encoding::Json), None);
+        }
+        assert_eq!(seen(&binary, Encoding::Msgpack), None);
+        assert_eq!(seen(b"", Encoding::Raw), Some(Vec::new()));
+        let mut body = json!({"encoding": "base64", "data": "gaRjYXJk"});
+        Mask::default().apply_to_body(&mut body);
+        assert!(body.is_object());
+        Mask::new(["card"]).apply_to_body(&mut body);
+        assert_eq!(body, "***");
+    }
+
+    #[test]
+    fn what_was_not_decoded_is_hidden_if_anything_is_masked() {
+        let job = json!({
+            "payload": "{\"card\":\"4111\"", "result": {"encoding": "base64", "data": "gaRjYXJk"}, "error": "no",
+            "items": [{"payload": {"card": "4111", "to": "ann"}}],
+        });
+        let mut masked = job.clone();
+        Mask::new(["card"]).apply(&mut masked);
+        let want = json!({
+            "payload": "***", "result": "***", "error": "no",
+            "items": [{"payload": {"card": "***", "to": "ann"}}],
+        });
+        assert_eq!(masked, want);
+        let mut shown = job.clone();
+        Mask::default().apply(&mut shown);
+        assert_eq!(shown, job);
+    }
+
+    #[test]
+    fn a_field_is_hidden_by_its_name_with_and_without_the_prefix_of_headers() {
+        let mask = Mask::new(["card"]);
+        for (name, value, shown) in [
+            ("h.Card", "4711", "***"),
+            ("card", "4711", "***"),
+            ("h.note", "card=4711 x", "card=*** x"),
+            ("traceparent", "card: 4711", "card: ***"),
+            ("h.discard", "4711", "4711"),
+        ] {
+            assert_eq!(mask.field(name, value), shown, "{name}");
+            assert_eq!(Mask::default().field(name, value), value);
+        }
+    }
 
     #[test]
     fn names_and_filters_are_shown_without_values() {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{Encoding, Envelope, JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
-use streamfleet_engine::admin::{Filter, Status, unpacked};
+use streamfleet_engine::admin::Status;
 use streamfleet_operations as operations;
 use streamfleet_operations::jobs::{self, Job, encoding, results};
 use utoipa_axum::routes;
@@ -155,29 +155,11 @@ fn masked(fields: &Envelope, mask: &Mask) -> Result<(Vec<u8>, &'static str), Pro
         Some(Encoding::Msgpack) => "application/msgpack",
         Some(Encoding::Raw) | None => "application/octet-stream",
     };
-    if mask.is_empty() || payload.is_empty() {
-        return Ok((payload.to_vec(), media_type));
-    }
     let hidden = || {
         let why = "fields are masked, and this payload cannot be read to find them, or is too large for that";
         Problem::new(StatusCode::FORBIDDEN, "not allowed", why)
     };
-    // A value takes many times the memory of its payload.
-    if payload.len() > Filter::MAX_PAYLOAD_BYTES {
-        return Err(hidden());
-    }
-    let mut value: Value = match encoding {
-        Some(Encoding::Msgpack) => unpacked(payload).ok_or_else(hidden)?,
-        Some(Encoding::Json | Encoding::Raw) | None => {
-            serde_json::from_slice(payload).map_err(|_| hidden())?
-        }
-    };
-    mask.apply(&mut value);
-    let written = match encoding {
-        Some(Encoding::Msgpack) => rmp_serde::to_vec_named(&value).map_err(|_| hidden())?,
-        Some(Encoding::Json | Encoding::Raw) | None => value.to_string().into_bytes(),
-    };
-    Ok((written, media_type))
+    Ok((mask.bytes(payload, encoding).ok_or_else(hidden)?.into_owned(), media_type))
 }
 
 /// Bytes that a browser saves and does not show.
@@ -210,7 +192,7 @@ async fn get_result(
         return Err(Problem::conflict(format!("the job {id} is {}: it has no result", status.state)));
     }
     let mut value = status.result.as_ref().map_or(Value::Null, |result| results::value(result.as_bytes()));
-    site.mask().apply(&mut value);
+    site.mask().apply_to_body(&mut value);
     Ok(Json(value))
 }
 
@@ -226,6 +208,8 @@ struct WaitParams {
 
 #[cfg(test)]
 mod tests {
+    use streamfleet_engine::admin::Filter;
+
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ use streamfleet::job::{Encoding, EntryId, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::DeadLetter;
 use streamfleet_operations::dead::{
-    self, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Sweep, Swept,
+    self, Field, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Sweep, Swept,
 };
 use streamfleet_operations::{self as operations, Actor, Control, List};
 use utoipa_axum::routes;
@@ -134,11 +134,11 @@ pub(super) fn shown(
     most: usize,
 ) -> Result<Value, Problem> {
     let limits = limits(queue.name(), site.effective());
-    let mut shown = view.value(&LetterFields::of(letter, queue, limits))?;
-    for field in shown["fields"].as_array_mut().into_iter().flatten() {
+    let mut shown = LetterFields::of(letter, queue, limits);
+    for field in &mut shown.fields {
         mask(field, site.mask(), most);
     }
-    Ok(shown)
+    view.value(&shown)
 }
 
 /// Notes the memory that it takes to show a letter, whose payload is decoded if anything in it is masked.
@@ -149,25 +149,21 @@ fn hold(site: &Site, letter: &DeadLetter, is_decoded: bool) -> Result<(), Proble
 }
 
 /// Hides what is masked in a field of a letter. What cannot be read to find masked members is hidden as a whole.
-fn mask(field: &mut Value, mask: &Mask, most: usize) {
+fn mask(field: &mut Field, mask: &Mask, most: usize) {
     if mask.is_empty() {
         return;
     }
-    let name = field["name"].as_str().unwrap_or_default();
-    let is_masked_header = name.strip_prefix("h.").is_some_and(|header| mask.hides(header));
-    let shown = match name {
-        "payload" | "then" if field["form"] == "utf8" => {
-            let text = field["value"].as_str().filter(|text| text.len() <= most);
-            text.and_then(|text| serde_json::from_str(text).ok()).map(|mut payload: Value| {
-                mask.apply(&mut payload);
-                payload.to_string()
-            })
+    let text = Some(&*field.value).filter(|_| field.form == "utf8");
+    let shown = match &*field.name {
+        "payload" | "then" => {
+            let json = text.filter(|text| text.len() <= most);
+            let seen = json.and_then(|json| mask.bytes(json.as_bytes(), Some(Encoding::Json)));
+            seen.map(|seen| String::from_utf8_lossy(&seen).into_owned())
         }
-        "payload" | "then" | "raw" | "dead_before" => None,
-        _ if is_masked_header => None,
-        _ => return,
+        "raw" | "dead_before" => None,
+        name => text.map(|text| mask.field(name, text).into_owned()),
     };
-    field["value"] = shown.unwrap_or_else(|| "***".to_owned()).into();
+    field.value = shown.unwrap_or_else(|| "***".to_owned());
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

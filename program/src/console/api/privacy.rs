@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use streamfleet_engine::admin::Filter;
+use streamfleet_engine::admin::{Filter, Patch};
 
 use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
 use crate::console::problem::Problem;
@@ -58,7 +58,7 @@ impl<'a> View<'a> {
         if !self.person.sees_payloads() {
             hide(value);
         }
-        mask(value, self.site.mask());
+        self.mask().apply(value);
     }
 
     /// What this person sees of what an action was about.
@@ -105,41 +105,21 @@ impl<'a> View<'a> {
         if self.person.sees_payloads() { Ok(()) } else { Err(forbidden("this shows a payload or a result")) }
     }
 
-    /// Refuses a change of a single value in a payload: whether it has such a place tells what is in it.
+    /// Refuses changes of single values in a payload that this person must not see: whether it has such a place tells what is in
+    /// it.
     ///
     /// # Errors
     ///
     /// [`Problem`].
-    pub(super) fn check_places(&self) -> Result<(), Problem> {
-        let why = "set changes single values in a payload";
-        if self.person.sees_payloads() { Ok(()) } else { Err(forbidden(why)) }
-    }
-}
-
-/// Hides masked fields. A payload or a result that is text or bytes was not decoded, so nobody can find its fields: it is hidden
-/// as a whole.
-fn mask(value: &mut Value, by: &Mask) {
-    if by.is_empty() {
-        return;
-    }
-    by.apply(value);
-    hide_undecoded(value);
-}
-
-fn hide_undecoded(value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(hide_undecoded),
-        Value::Object(members) => {
-            for (name, value) in members {
-                let is_bytes = value.get("encoding").is_some_and(|encoding| encoding == "base64");
-                if (name == "payload" || name == "result") && (value.is_string() || is_bytes) {
-                    *value = HIDDEN.into();
-                } else {
-                    hide_undecoded(value);
-                }
-            }
+    pub(super) fn check_places(&self, patches: &[Patch]) -> Result<(), Problem> {
+        if !patches.is_empty() && !self.person.sees_payloads() {
+            return Err(forbidden("set changes single values in a payload"));
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        if patches.iter().any(|patch| patch.looks_at(|name| self.mask().hides(name))) {
+            let why = "set changes a value that is masked for everybody: replace the payload as a whole";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why));
+        }
+        Ok(())
     }
 }
 
@@ -212,24 +192,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_decoded_is_hidden_if_anything_is_masked() {
-        let job = json!({
-            "payload": "{\"card\":\"4111\"", "result": {"encoding": "base64", "data": "gaRjYXJk"}, "error": "no",
-            "items": [{"payload": {"card": "4111", "to": "ann"}}],
-        });
-        let mut masked = job.clone();
-        mask(&mut masked, &Mask::new(["card"]));
-        let want = json!({
-            "payload": "***", "result": "***", "error": "no",
-            "items": [{"payload": {"card": "***", "to": "ann"}}],
-        });
-        assert_eq!(masked, want);
-        let mut shown = job.clone();
-        mask(&mut shown, &Mask::default());
-        assert_eq!(shown, job);
-    }
-
-    #[test]
     fn why_jobs_wait_is_shown_without_values_and_words_of_programs() {
         let text = "5 held by key:h.email=ann (2/s): 2s";
         let held = json!({"kind": "held", "text": text, "gate": "key:h.email=ann"});
@@ -244,7 +206,7 @@ mod tests {
         ]);
         assert_eq!(queues, want);
         let mut masked = json!({"cause": held});
-        mask(&mut masked, &Mask::new(["email"]));
+        Mask::new(["email"]).apply(&mut masked);
         assert_eq!(masked["cause"]["text"], "5 held by key:h.email=***");
     }
 

@@ -93,19 +93,17 @@ pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, w
     let form = wanted.form.as_deref().and_then(Form::of_name).unwrap_or(Form::of_encoding(encoding, &bytes));
     let link = |one: Form| here.clone().with("tab", tab).with("form", one.as_str()).to_string();
     content.forms = Form::ALL.map(|one| (one.key(), link(one), one == form)).into();
-    // In what cannot be decoded, nobody can find the fields that are masked.
-    let is_opaque = !site.mask().is_empty() && !bytes.is_empty() && !payload::is_decodable(&bytes);
-    let shown = payload::shown(&bytes, form, |value| site.mask().apply(value));
-    content.note = match (&shown, is_opaque) {
-        (_, true) => Some(frame.t("job.masked").to_owned()),
-        (Shown { text, is_other: true, .. }, _) if text.is_empty() && !bytes.is_empty() => {
-            Some(frame.t("job.masked").to_owned())
-        }
-        (Shown { is_other: true, .. }, _) => Some(frame.t("job.other_form").to_owned()),
-        (Shown { is_cut: true, .. }, _) => Some(frame.t("job.cut").to_owned()),
-        _ => None,
+    let Some(bytes) = site.mask().bytes(&bytes, encoding) else {
+        content.note = Some(frame.t("job.masked").to_owned());
+        return content;
     };
-    content.shown = Some(shown).filter(|_| !is_opaque);
+    let shown = payload::shown(&bytes, form);
+    content.note = match &shown {
+        Shown { is_other: true, .. } => Some(frame.t("job.other_form").to_owned()),
+        Shown { is_cut: true, .. } => Some(frame.t("job.cut").to_owned()),
+        Shown { .. } => None,
+    };
+    content.shown = Some(shown);
     content
 }
 
@@ -170,7 +168,7 @@ fn headers(site: &Site, fields: &Envelope) -> Vec<(String, String)> {
     let headers =
         fields.fields().filter_map(|(name, value)| Some((owned(name.strip_prefix(b"h.")?), owned(value))));
     let hidden = |(name, value): (String, String)| {
-        let value = if site.mask().hides(&name) { "***".to_owned() } else { value };
+        let value = site.mask().field(&name, &value).into_owned();
         (name, value)
     };
     headers.map(hidden).collect()

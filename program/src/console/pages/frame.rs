@@ -184,6 +184,11 @@ impl Frame {
         self.mask.text(text)
     }
 
+    /// The value of a field of a job for everybody, without masked values.
+    pub(super) fn field<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
+        self.mask.field(name, value)
+    }
+
     /// The name of a gate, a filter, or what an action was about. It may have values of jobs.
     pub(super) fn about<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.sees_payloads() { self.mask.about(text) } else { without_values(text) }

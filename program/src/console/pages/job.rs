@@ -190,7 +190,8 @@ fn span(status: &Status, began: Option<Timestamp>) -> Span<'_> {
 fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Envelope>) -> Vec<Fact> {
     let name = queue.name().as_str();
     let plain = |key, text: Option<String>| {
-        text.filter(|text| !text.is_empty()).map(|text| Fact { key, text, link: None })
+        let text = text.filter(|text| !text.is_empty())?;
+        Some(Fact { key, text: frame.written(&text).into_owned(), link: None })
     };
     let linked = |key, text: Option<String>, link: Link| {
         text.filter(|text| !text.is_empty()).map(|text| Fact { key, text, link: Some(link.to_string()) })
@@ -198,7 +199,8 @@ fn facts(frame: &Frame, (queue, status): (&Queue, &Status), fields: Option<&Enve
     let time = |time: Timestamp| format!("{} · {}", utc(time), frame.distance(time, status.now));
     let field = |name: &str| {
         let value = fields.and_then(|fields| fields.get(name.as_bytes()))?;
-        Some(String::from_utf8_lossy(value).into_owned())
+        // The links are built from what is shown.
+        Some(frame.field(name, &String::from_utf8_lossy(value)).into_owned())
     };
     let letter = status.dead.map(|letter| letter.to_string());
     let letters = Link::queue(name, &["dead", letter.as_deref().unwrap_or_default()]);
@@ -246,7 +248,8 @@ async fn of_batch(frame: &Frame, queue: &Queue, name: &str) -> Fact {
         let values = [grouped(batch.size.saturating_sub(batch.left)), grouped(batch.size)];
         frame.fill("job.batch_progress", &[("done", &values[0]), ("size", &values[1])])
     });
-    let text = [Some(name.to_owned()), progress].into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    let shown = frame.field("batch", name).into_owned();
+    let text = [Some(shown), progress].into_iter().flatten().collect::<Vec<_>>().join(" · ");
     Fact { key: "job.batch", text, link: None }
 }
 

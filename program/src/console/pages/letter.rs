@@ -83,7 +83,7 @@ fn facts(frame: &Frame, queue: &Queue, (letter, kept): (&DeadLetter, &Kept)) -> 
     let fact = |key, text: String, link: Option<Link>| {
         (!text.is_empty()).then(|| Fact { key, text, link: link.map(|link| link.to_string()) })
     };
-    let text = |field: &str| letter.text(field);
+    let text = |field: &str| frame.field(field, &letter.text(field)).into_owned();
     let group = text("dead_fingerprint");
     let in_group = Link::queue(name, &["dead"]).with("group", &group);
     let jobs = Link::to(&["jobs"]).with("queue", name).with("type", &text("type"));

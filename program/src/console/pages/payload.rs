@@ -22,7 +22,7 @@ const MAX_HEX: usize = 2048;
 const PER_LINE: usize = 16;
 
 /// The largest payload that a page decodes.
-pub(super) const MAX_DECODED: usize = 1024 * 1024;
+const MAX_DECODED: usize = 1024 * 1024;
 
 /// How bytes are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,21 +83,16 @@ pub(super) struct Shown {
     pub(super) is_other: bool,
 }
 
-/// Shows bytes in a form. `mask` hides fields of what has fields.
-pub(super) fn shown(bytes: &[u8], form: Form, mask: impl Fn(&mut Value)) -> Shown {
+/// Shows bytes in a form. What is masked must not be in them any more: some form would show it.
+pub(super) fn shown(bytes: &[u8], form: Form) -> Shown {
     let decoded = match form {
         Form::Json => value(bytes, Encoding::Json),
         Form::Msgpack => value(bytes, Encoding::Msgpack),
         Form::Text | Form::Hex => None,
     };
-    if let Some(mut value) = decoded {
-        mask(&mut value);
+    if let Some(value) = decoded {
         let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string());
         return cut(&pretty, false);
-    }
-    // What is masked must not be readable in another form.
-    if is_masked(bytes, mask) {
-        return Shown { text: String::new(), is_cut: true, is_other: true };
     }
     match std::str::from_utf8(bytes) {
         Ok(text) if form != Form::Hex => cut(text, form != Form::Text),
@@ -107,23 +102,6 @@ pub(super) fn shown(bytes: &[u8], form: Form, mask: impl Fn(&mut Value)) -> Show
             is_other: form != Form::Hex,
         },
     }
-}
-
-/// Whether masking would hide something of what these bytes say, in whatever encoding. Of what is too large to be decoded,
-/// nobody knows, so that counts as masked if anything is masked at all.
-fn is_masked(bytes: &[u8], mask: impl Fn(&mut Value)) -> bool {
-    [Encoding::Json, Encoding::Msgpack].into_iter().any(|encoding| {
-        value(bytes, encoding).is_some_and(|before| {
-            let mut after = before.clone();
-            mask(&mut after);
-            after != before
-        })
-    })
-}
-
-/// Whether bytes have fields or values that can be found, whatever encoding they are said to have.
-pub(super) fn is_decodable(bytes: &[u8]) -> bool {
-    [Encoding::Json, Encoding::Msgpack].into_iter().any(|encoding| value(bytes, encoding).is_some())
 }
 
 /// Decodes bytes, if they are in this encoding and not too large.
@@ -174,59 +152,29 @@ mod tests {
 
     use super::*;
 
-    fn unmasked(_: &mut Value) {}
-
-    fn masking(value: &mut Value) {
-        if let Some(field) = value.get_mut("card") {
-            *field = json!("***");
-        }
-    }
-
     #[test]
     fn bytes_are_shown_in_every_form() {
         let json = br#"{"a":[1,"x"]}"#;
         let pretty = "{\n  \"a\": [\n    1,\n    \"x\"\n  ]\n}";
-        assert_eq!(shown(json, Form::Json, unmasked).text, pretty);
+        assert_eq!(shown(json, Form::Json).text, pretty);
         let packed = rmp_serde::to_vec_named(&json!({"a": [1, "x"]})).unwrap();
-        assert_eq!(shown(&packed, Form::Msgpack, unmasked).text, pretty);
-        assert_eq!(shown(json, Form::Text, unmasked).text, r#"{"a":[1,"x"]}"#);
-        assert_eq!(shown(b"a\xff", Form::Hex, unmasked).text, format!("00000000  {:<48} a.\n", "61 ff "));
-        let other = shown(b"\xff", Form::Json, unmasked);
+        assert_eq!(shown(&packed, Form::Msgpack).text, pretty);
+        assert_eq!(shown(json, Form::Text).text, r#"{"a":[1,"x"]}"#);
+        assert_eq!(shown(b"a\xff", Form::Hex).text, format!("00000000  {:<48} a.\n", "61 ff "));
+        let other = shown(b"\xff", Form::Json);
         assert!(other.is_other && other.text.starts_with("00000000  ff"), "{other:?}");
-        assert!(shown(b"plain", Form::Json, unmasked).is_other);
+        assert!(shown(b"plain", Form::Json).is_other);
     }
 
     #[test]
     fn long_ones_are_cut() {
         let long = "é".repeat(MAX_TEXT);
-        let cut = shown(long.as_bytes(), Form::Text, unmasked);
+        let cut = shown(long.as_bytes(), Form::Text);
         assert!(cut.is_cut && cut.text.len() == MAX_TEXT);
-        let quotes = shown("\"".repeat(MAX_TEXT).as_bytes(), Form::Text, unmasked);
+        let quotes = shown("\"".repeat(MAX_TEXT).as_bytes(), Form::Text);
         assert!(quotes.is_cut && quotes.text.len() == MAX_HTML / 5);
-        assert!(shown(&[0; MAX_HEX + 1], Form::Hex, unmasked).is_cut);
-        assert!(!shown(&vec![b'1'; MAX_DECODED + 1], Form::Json, unmasked).text.is_empty());
-    }
-
-    #[test]
-    fn what_is_masked_cannot_be_read_in_another_form() {
-        let json = br#"{"card":"4111"}"#;
-        let packed = rmp_serde::to_vec_named(&json!({"card": "4111"})).unwrap();
-        for form in Form::ALL {
-            for bytes in [&json[..], &packed] {
-                let text = shown(bytes, form, masking).text;
-                assert!(!text.contains("4111") && !text.contains("34 31 31 31"), "{form:?}: {text}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_has_fields_can_be_decoded() {
-        assert!(
-            is_decodable(br#"{"card":"4111"}"#) && is_decodable(&rmp_serde::to_vec(&json!([1])).unwrap())
-        );
-        // A member that JSON cannot express.
-        let binary = [&[0x81, 0xa4][..], b"card", &[0xc4, 0x01, 0xff]].concat();
-        assert!(!is_decodable(br#"{"card":"4111""#) && !is_decodable(&binary));
+        assert!(shown(&[0; MAX_HEX + 1], Form::Hex).is_cut);
+        assert!(!shown(&vec![b'1'; MAX_DECODED + 1], Form::Json).text.is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Console, send, values};
+use harness::fleet::{Acts, Running, quick};
 use harness::redis_server::RedisServer;
 
 const SECRET: &str = "ann@example.com";
@@ -92,6 +93,58 @@ async fn masked_fields_are_told_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_cannot_be_decoded_is_hidden_wherever_it_is_told() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    let handler = Acts::new(|_, payload| match payload {
+        // MessagePack with a card in it.
+        b"\"bytes\"" => Ok(json!({"encoding": "base64", "data": "gaRjYXJkpDQ3MTE="})),
+        b"\"text\"" => Ok(json!("paid by card 4711")),
+        _ => Ok(json!({"card": "4711", "rows": 3})),
+    });
+    let fleet = Running::start(&server.url(), quick(1), handler);
+    let value = json!({"card": "***", "rows": 3});
+    for (id, seen) in [("bytes", json!("***")), ("text", json!("***")), ("value", value)] {
+        let job = json!({"type": "test", "id": id, "payload": id});
+        assert_eq!(console.post("queues/default/jobs?wait=60s", &job).await.ok(200)["result"], seen, "{id}");
+        let path = format!("queues/default/jobs/{id}");
+        assert_eq!(console.get(&path).await.ok(200)["result"], seen, "{id}");
+        assert_eq!(console.get(&format!("{path}/result")).await.ok(200), seen, "{id}");
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_tells_no_masked_value_in_any_of_its_fields() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    let letter = "1700000000000-0";
+    let payload = r#"{"card":{"n":"no-4711"},"card":4711,"to":"ann"}"#;
+    let fields = [
+        ("payload", payload, r#"{"card":"***","to":"ann"}"#),
+        ("card", "no-4711", "***"),
+        ("h.card", "no-4711", "***"),
+        ("h.note", "card=no-4711 x", "card=*** x"),
+        ("traceparent", "card: no-4711", "card: ***"),
+        ("dead_reason", "fatal", "fatal"),
+        ("then", r#"[{"type":"next","payload":"no-4711"}]"#, r#"[{"payload":"***","type":"next"}]"#),
+    ];
+    let mut add = vec!["XADD", "sf:{default}:dead", letter, "type", "test", "id", "ill"];
+    add.extend(fields.iter().flat_map(|(name, value, _)| [*name, *value]));
+    server.cmd(&add);
+    let shown = console.get(&format!("queues/default/dead/{letter}")).await;
+    let told = shown.ok(200)["fields"].clone();
+    for (name, _, seen) in fields {
+        let field = told.as_array().unwrap().iter().find(|field| field["name"] == name).unwrap();
+        assert_eq!(field["value"], seen, "{name}");
+    }
+    let exported = console.get("queues/default/dead/export?all=true").await;
+    for answer in [shown, exported] {
+        assert!(answer.status == 200 && !answer.text.contains("no-4711"), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_found_by_what_is_masked_in_a_text() {
     let server = RedisServer::start();
     let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
@@ -148,16 +201,21 @@ async fn an_edit_of_a_letter_tells_nobody_that_a_hidden_value_was_guessed() {
             (json!({"set": [format!("payload.card={guess}")]}), json!({"payload": {"card": guess}}));
         // It is malformed whatever the card is.
         let ill = bury(&format!("ill-{guess}"), &["max_attempts", "leaked"]);
-        for body in [&one, &whole] {
-            patch(&masked, "admin", &ill, body).await.problem(422);
-        }
-        patch(&masked, "admin", &bury(&format!("one-{guess}"), &[]), &one).await.ok(200);
+        patch(&masked, "admin", &ill, &whole).await.problem(422);
+        patch(&masked, "admin", &bury(&format!("masked-{guess}"), &[]), &whole).await.ok(200);
         let refused = patch(&open, "blind", &ill, &whole).await;
         refused.problem(422);
         assert!(!refused.text.contains("leaked"), "{refused:?}");
         patch(&open, "blind", &bury(&format!("whole-{guess}"), &[]), &whole).await.ok(200);
         patch(&open, "blind", &ill, &one).await.problem(403);
     }
+    // Whether a value can be set tells what the present one is like.
+    let letter = bury("set", &[]);
+    for place in ["card=4711", "Card[0]=1", "card.n=1", "lines[0].card=1"] {
+        let body = json!({"set": ["payload.to=bob", format!("payload.{place}")]});
+        patch(&masked, "admin", &letter, &body).await.problem(403);
+    }
+    patch(&masked, "admin", &letter, &json!({"set": ["payload.to=bob"]})).await.ok(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -158,3 +158,44 @@ async fn nobody_sees_the_values_of_masked_fields_on_any_page() {
         }
     }
 }
+
+#[test]
+fn a_masked_value_is_on_no_page_in_a_text_or_in_a_member_that_comes_twice() {
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let twice = format!("{{\"card\":{{\"n\":\"{SECRET}\"}},\"card\":\"***\"}}");
+    let (note, trace) = (format!("card={SECRET} x"), format!("card: {SECRET}"));
+    let fields = ["type", "test", "payload", &*twice, "h.note", &*note, "traceparent", &*trace];
+    let entry = "1700000000000-0";
+    server.cmd(&[&["XADD", "sf:{default}:jobs", entry, "id", "waits"][..], &fields].concat());
+    let died = ["id", "died", "dead_reason", "fatal"];
+    server.cmd(&[&["XADD", "sf:{default}:dead", entry][..], &died, &fields].concat());
+    let forms = ["form=text", "form=hex", "form=msgpack", "tab=headers"];
+    let mut paths: Vec<String> = forms.map(|form| format!("/queues/default/dead/{entry}?{form}")).into();
+    // The facts of a job have its trace.
+    paths.push("/queues/default/jobs/waits".to_owned());
+    for (mask, is_shown) in [("", true), ("mask = [\"card\"]\n", false)] {
+        let console = Console::start(&server, &format!("{}{mask}", tokens(folder.path())));
+        for path in &paths {
+            let page = console.get_as("admin", path);
+            assert_eq!((page.status, has_secret(&page.body)), (200, is_shown), "{path}: {page:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_cannot_be_decoded_is_on_no_page_if_anything_is_masked() {
+    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
+    let handler = Acts::new(|_, _| Ok(json!(format!("paid by {SECRET}"))));
+    let fleet = Running::start(&server.url(), quick(1), handler);
+    enqueue(&server, "text", "{}", &[]);
+    let queue = queue(&server).await;
+    until_state(&queue, &"text".parse().unwrap(), State::Done).await;
+    fleet.stop().await;
+    for (mask, is_shown) in [("", true), ("mask = [\"card\"]\n", false)] {
+        let console = Console::start(&server, &format!("{}{mask}", tokens(folder.path())));
+        for form in ["json", "text", "hex"] {
+            let page = console.get_as("admin", &format!("/queues/default/jobs/text?tab=result&form={form}"));
+            assert_eq!((page.status, has_secret(&page.body)), (200, is_shown), "{form}: {page:?}");
+        }
+    }
+}

@@ -77,7 +77,7 @@ impl Path {
     }
 
     /// The names on the path.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(in crate::job) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|step| if let Step::Name(name) = step { Some(name.as_str()) } else { None })
     }
 
