@@ -443,11 +443,12 @@ impl<'a> Session<'a> {
         self.program.words.forget_job();
         self.program.words.set_job(|| self.jobs.only());
         let Running { request, cut, taken_back, .. } = running;
-        // What an attempt answers counts, although the job was taken back.
-        if taken_back && !begun && matches!(verdict, Verdict::Snooze { .. }) {
+        let was_asked = cut.is_some_and(|cut| cut.asked);
+        // What an attempt answers counts, although the job was taken back. What has not begun is no attempt, whoever cut it short.
+        if (taken_back || was_asked) && !begun && matches!(verdict, Verdict::Snooze { .. }) {
             self.pool.slots.put_back(request);
         } else {
-            let by_itself = cut.is_none_or(|cut| !cut.asked);
+            let by_itself = !was_asked;
             // Nobody may wait for it any more.
             request.answer.send(Answer::Said { verdict, by_itself }).ok();
         }
