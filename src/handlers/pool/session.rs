@@ -234,6 +234,7 @@ impl<'a> Session<'a> {
     /// Takes no more jobs, for this reason unless there is one already. Without jobs, the program ends.
     fn close(&mut self, why: PoolEnding) {
         self.closing.get_or_insert(why);
+        self.seat.leave();
         self.jobs.close();
         self.end_if_idle();
     }
@@ -385,6 +386,7 @@ impl<'a> Session<'a> {
     /// Ends a program that does not follow the protocol. Nothing that it writes after that counts.
     fn on_nonsense(&mut self, why: String) {
         self.closing = Some(PoolEnding::Nonsense);
+        self.seat.leave();
         self.jobs.close();
         self.nonsense = Some(why);
         self.output_ended = true;
@@ -453,7 +455,8 @@ impl<'a> Session<'a> {
             request.answer.send(Answer::Said { verdict, by_itself }).ok();
         }
         self.answered += 1;
-        if self.answered == 1 {
+        // What a program that was replaced answers says nothing about those that start now.
+        if self.answered == 1 && !matches!(self.closing, Some(PoolEnding::Reload)) {
             self.pool.restarts().succeeded();
         }
         if self.jobs.is_empty() {
