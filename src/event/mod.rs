@@ -77,12 +77,14 @@ pub enum Event<'a> {
     PoolPrograms {
         /// The pool.
         pool: &'a PoolName,
-        /// How many have a job.
+        /// How many have a job, and take others after it.
         busy: usize,
         /// How many are ready and have none.
         idle: usize,
         /// How many are being started.
         starting: usize,
+        /// How many take no more jobs, and end when they have none.
+        leaving: usize,
         /// How many bytes of RAM they use together.
         memory: u64,
     },

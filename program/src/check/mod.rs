@@ -146,6 +146,7 @@ async fn examine(broker: &Broker) -> Vec<Finding> {
         of_server.extend(one_command(broker, server).await);
         of_server.extend(unblock(broker, server).await);
         of_server.extend(arguments(broker, server).await);
+        of_server.extend(bounds(broker, server).await);
         findings
             .extend(of_server.into_iter().map(|finding| Finding { node: server.node.clone(), ..finding }));
     }
@@ -225,6 +226,20 @@ async fn arguments(broker: &Broker, server: &Server) -> Option<Finding> {
         "the server refuses a call with 4000 arguments, so it refuses many jobs that are submitted at once";
     let remedy = "submit fewer jobs at a time: 100 jobs of 15 fields each have about 3000 arguments";
     broker.is_refused_many_arguments(server).await.then(|| Finding::warning("arguments", found, remedy))
+}
+
+/// Warns if the server cuts connections that send what a fleet may have to send. Only few logins may ask for that.
+async fn bounds(broker: &Broker, server: &Server) -> Option<Finding> {
+    let low = broker.low_bounds(server).await;
+    let settings: Vec<&str> = low.iter().map(|(setting, _)| *setting).collect();
+    let remedies: Vec<String> =
+        low.iter().map(|(setting, least)| format!("CONFIG SET {setting} {least}")).collect();
+    let found = format!(
+        "{} is too low: Redis cuts the connection of a worker that moves a large job",
+        settings.join(", ")
+    );
+    let remedy = format!("{}, and the same in redis.conf", remedies.join("; "));
+    (!low.is_empty()).then(|| Finding::warning("bounds", found, remedy))
 }
 
 /// Derives the login's rights from the rehearsal of a job's life.

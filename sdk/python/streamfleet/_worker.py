@@ -37,6 +37,7 @@ from typing import (
     Mapping,
     Optional,
     Sequence,
+    Set,
     Tuple,
     Type,
     Union,
@@ -844,6 +845,8 @@ class _AsyncLoop(_Loop):
         self.most = 1
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="streamfleet")
         self.error: Optional[BaseException] = None
+        #: The tasks of jobs that were answered before their listeners ended. asyncio itself keeps no task alive.
+        self.telling: "Set[asyncio.Task[None]]" = set()
         #: The answers that are fixed, while listeners are told.
         self.fixed: Dict[Optional[str], bytes] = {}
         #: Done once no job may begin or be answered any more. asyncio cancels it if the program ends because of one of its tasks,
@@ -949,6 +952,10 @@ class _AsyncLoop(_Loop):
             line = self.fixed.pop(job_.ref, None)
             if line is not None:
                 self.answer(line)
+                # The worker gives its place to another job now, and its listeners may never end.
+                del self.tasks[str(ref)]
+                self.telling.add(task)
+                task.add_done_callback(self.telling.discard)
                 return
             handler = self.worker.handlers.get(job_.type)
             # A thread cannot be interrupted. It may ask, and if it goes on, the attempt goes on. A task that was

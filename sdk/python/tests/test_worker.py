@@ -1168,6 +1168,32 @@ class Async(unittest.TestCase):
         answers = [(line["ref"], line["outcome"], line["result"]) for line in lines if "outcome" in line]
         self.assertEqual((answers, code != 0), ([(ref, "done", "R-7")], True))
 
+    def test_a_job_with_a_listener_that_hangs_gives_its_place_to_the_next_one_when_it_is_cut_short(self):
+        tail = """
+        @streamfleet.on("after")
+        async def tell(job, outcome):
+            if job.payload == "hang":
+                job.progress(2)
+                await asyncio.sleep(10**6)
+
+        @job("pay")
+        async def pay(job):
+            return "R-7"
+
+        streamfleet.run()
+        """
+        program = self.started(tail, inflight=1)
+        for _ in range(3):
+            ref = program.job("pay", "hang")
+            self.assertEqual(program.read()["type"], "progress")
+            waiting = program.job("pay")
+            program.send({"type": "cancel", "ref": ref, "reason": "timeout"})
+            self.assertEqual(program.result(ref)["result"], "R-7")
+            self.assertEqual(program.result(waiting)["result"], "R-7")
+        program.close()
+        lines, code = program.end()
+        self.assertEqual((lines, code), ([{"type": "bye"}], 0))
+
     def test_sigterm_finishes_jobs_and_snoozes_what_comes_after(self):
         program = self.started()
         first = program.job("sleep", 1)

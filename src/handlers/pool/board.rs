@@ -1,6 +1,6 @@
 //! What the programs of a pool are doing now, for the metrics.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::lock;
@@ -12,6 +12,7 @@ const BUSY: u8 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Seat {
     state: AtomicU8,
+    leaves: AtomicBool,
     memory: AtomicU64,
 }
 
@@ -27,12 +28,19 @@ pub(super) struct Tally {
     pub(super) busy: usize,
     pub(super) idle: usize,
     pub(super) starting: usize,
+    /// They take no more jobs, and end when they have none.
+    pub(super) leaving: usize,
     pub(super) memory: u64,
 }
 
 impl Seat {
     pub(super) fn set_busy(&self, busy: bool) {
         self.state.store(if busy { BUSY } else { IDLE }, Ordering::Relaxed);
+    }
+
+    /// Notes that it takes no more jobs.
+    pub(super) fn leave(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn set_memory(&self, bytes: u64) {
@@ -50,7 +58,7 @@ impl Board {
         seat
     }
 
-    /// Returns true if a program serves, with a job or without.
+    /// Returns true if a program takes jobs, whether it has one or not.
     pub(super) fn serves(&self) -> bool {
         let Tally { busy, idle, .. } = self.tally();
         busy + idle > 0
@@ -61,6 +69,7 @@ impl Board {
         for seat in lock(&self.seats).iter().filter_map(Weak::upgrade) {
             tally.memory += seat.memory.load(Ordering::Relaxed);
             match seat.state.load(Ordering::Relaxed) {
+                _ if seat.leaves.load(Ordering::Relaxed) => tally.leaving += 1,
                 IDLE => tally.idle += 1,
                 BUSY => tally.busy += 1,
                 _ => tally.starting += 1,
@@ -82,9 +91,13 @@ mod tests {
         busy.set_memory(5);
         idle.set_busy(false);
         idle.set_memory(7);
-        assert_eq!(board.tally(), Tally { busy: 1, idle: 1, starting: 1, memory: 12 });
+        assert_eq!(board.tally(), Tally { busy: 1, idle: 1, starting: 1, leaving: 0, memory: 12 });
         drop(busy);
-        assert_eq!(board.tally(), Tally { busy: 0, idle: 1, starting: 1, memory: 7 });
+        assert_eq!(board.tally(), Tally { busy: 0, idle: 1, starting: 1, leaving: 0, memory: 7 });
+        idle.leave();
+        idle.set_busy(true);
+        assert_eq!(board.tally(), Tally { busy: 0, idle: 0, starting: 1, leaving: 1, memory: 7 });
+        assert!(!board.serves());
         drop(board.add());
         let _another = board.add();
         assert_eq!(lock(&board.seats).len(), 3);

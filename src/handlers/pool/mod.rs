@@ -401,8 +401,8 @@ impl Shared {
     }
 
     fn report(&self, events: &Events) {
-        let Tally { busy, idle, starting, memory } = self.board.tally();
-        events.emit(&Event::PoolPrograms { pool: &self.name, busy, idle, starting, memory });
+        let Tally { busy, idle, starting, leaving, memory } = self.board.tally();
+        events.emit(&Event::PoolPrograms { pool: &self.name, busy, idle, starting, leaving, memory });
     }
 }
 

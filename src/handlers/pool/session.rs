@@ -234,6 +234,7 @@ impl<'a> Session<'a> {
     /// Takes no more jobs, for this reason unless there is one already. Without jobs, the program ends.
     fn close(&mut self, why: PoolEnding) {
         self.closing.get_or_insert(why);
+        self.seat.leave();
         self.jobs.close();
         self.end_if_idle();
     }
@@ -385,6 +386,7 @@ impl<'a> Session<'a> {
     /// Ends a program that does not follow the protocol. Nothing that it writes after that counts.
     fn on_nonsense(&mut self, why: String) {
         self.closing = Some(PoolEnding::Nonsense);
+        self.seat.leave();
         self.jobs.close();
         self.nonsense = Some(why);
         self.output_ended = true;
@@ -443,16 +445,18 @@ impl<'a> Session<'a> {
         self.program.words.forget_job();
         self.program.words.set_job(|| self.jobs.only());
         let Running { request, cut, taken_back, .. } = running;
-        // What an attempt answers counts, although the job was taken back.
-        if taken_back && !begun && matches!(verdict, Verdict::Snooze { .. }) {
+        let was_asked = cut.is_some_and(|cut| cut.asked);
+        // What an attempt answers counts, although the job was taken back. What has not begun is no attempt, whoever cut it short.
+        if (taken_back || was_asked) && !begun && matches!(verdict, Verdict::Snooze { .. }) {
             self.pool.slots.put_back(request);
         } else {
-            let by_itself = cut.is_none_or(|cut| !cut.asked);
+            let by_itself = !was_asked;
             // Nobody may wait for it any more.
             request.answer.send(Answer::Said { verdict, by_itself }).ok();
         }
         self.answered += 1;
-        if self.answered == 1 {
+        // What a program that was replaced answers says nothing about those that start now.
+        if self.answered == 1 && !matches!(self.closing, Some(PoolEnding::Reload)) {
             self.pool.restarts().succeeded();
         }
         if self.jobs.is_empty() {

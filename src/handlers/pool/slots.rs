@@ -267,7 +267,8 @@ impl Slots {
         number
     }
 
-    /// Lets a job wait again, before the others: its program could not take it.
+    /// Lets a job wait again, before the others: its program could not take it. If it was cut short, it ends as one that no program
+    /// has begun.
     pub(super) fn put_back(&self, mut request: Request) {
         request.until = Instant::now() + request.patience;
         let mut state = self.lock();

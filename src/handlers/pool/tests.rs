@@ -393,6 +393,44 @@ for job in jobs(): answer(job)";
 }
 
 #[tokio::test]
+async fn a_pool_is_down_although_a_program_that_was_replaced_ends_its_last_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let script = "os.chdir(os.environ['FOLDER'])
+if os.path.exists('broken'): sys.exit('DB_HOST is not set')
+ready()
+for job in jobs():
+    if job['payload'] == 'crash': os._exit(3)
+    if job['payload'] == 'wait':
+        open('waits', 'w').close()
+        while not os.path.exists('gate'): time.sleep(0.01)
+    answer(job)";
+    let stage = Stage::with(script, |config| PoolConfig {
+        start: PoolStart::Eager,
+        ..config.env([("FOLDER", dir.path().to_str().unwrap())])
+    });
+    let (pool, board) = (stage.pool.clone(), &stage.pool.shared.board);
+    let breaks = async {
+        until("the first job", || file("waits").exists().then_some(())).await;
+        stage.reload.request();
+        until("a new program beside the old one", || {
+            let tally = board.tally();
+            ((tally.idle, tally.leaving) == (1, 1)).then_some(())
+        })
+        .await;
+        std::fs::write(file("broken"), "").unwrap();
+        failure(stage.run("\"crash\"").await);
+        let down = until("the pool to be down", || pool.down()).await;
+        assert!(down.why.contains("DB_HOST is not set"), "{down:?}");
+        std::fs::write(file("gate"), "").unwrap();
+    };
+    let (waited, ()) = tokio::join!(stage.run("\"wait\""), breaks);
+    assert_eq!(waited, Ok(Value::Null));
+    assert!(stage.pool.down().is_some(), "the answer of the old program changes nothing");
+    stage.stop().await;
+}
+
+#[tokio::test]
 async fn reports_reach_the_record() {
     let stage = Stage::new(
         "ready()

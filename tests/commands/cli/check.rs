@@ -132,6 +132,22 @@ fn what_managed_services_refuse_is_a_warning() {
 }
 
 #[test]
+fn bounds_that_cut_connections_of_workers_are_a_warning() {
+    let conf = include_str!("../../../deploy/redis/redis.conf");
+    let bound = |name: &str| conf.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+    let server = RedisServer::start();
+    for name in ["proto-max-bulk-len", "client-query-buffer-limit"] {
+        server.cmd(&["CONFIG", "SET", name, bound(name)]);
+    }
+    let check = || sf(&server, &["check", "--json"]);
+    assert!(!check().stdout.contains("\"bounds\""), "redis.conf is enough");
+    server.cmd(&["CONFIG", "SET", "proto-max-bulk-len", "8mb"]);
+    let output = check();
+    assert_eq!((output.code, level(&output, "bounds").as_str()), (Some(0), "warning"), "{output:?}");
+    assert!(output.stdout.contains("CONFIG SET proto-max-bulk-len 16777216"), "{}", output.stdout);
+}
+
+#[test]
 fn the_rights_that_the_remedy_lists_are_enough() {
     let server = RedisServer::builder().users_acl("user fleet on >pw -@all +@connection").start();
     let check = || run(&["--redis", &as_user(&server, "fleet:pw"), "check", "--json"], b"");

@@ -216,3 +216,31 @@ fn a_pause_is_followed_by_jobs_ahead_which_use_up_no_attempt() {
     }
     assert_eq!(started(&stage), JOBS, "each ran once");
 }
+
+#[test]
+fn a_job_whose_time_is_up_before_its_program_begins_it_uses_up_no_attempt() {
+    // A program with all its places taken: it begins no job before it has been asked to end the first one.
+    const WEDGED: &str = r#"
+import json, os, sys
+def say(**line):
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+def note(file, text):
+    with open(file, "a") as notes: notes.write(f"{text}\n")
+json.loads(sys.stdin.readline())
+say(type="ready", protocol=1)
+for line in map(json.loads, sys.stdin):
+    if line["type"] == "cancel":
+        note("withdrawn", line["reason"])
+        say(type="result", ref=line["ref"], outcome="snooze", delay_ms=1000, begun=False)
+    elif line["type"] == "job" and os.path.exists("withdrawn"):
+        note("ran", line["id"])
+        say(type="result", ref=line["ref"], outcome="done")
+"#;
+    let stage = Stage::acting("processes = 1", "max_attempts = 1\ntimeout = \"1s\"");
+    fs::write(stage.dir.path().join("worker.py"), WEDGED).unwrap();
+    let _worker = stage.start();
+    let status = stage.run("late", "null");
+    assert_eq!((status["state"].as_str(), stage.runs("late")), (Some("done"), 1), "{status}");
+    assert_eq!(stage.lines("withdrawn"), ["timeout"]);
+}

@@ -114,6 +114,8 @@ impl Class {
             {
                 Self::Configuration
             }
+            // Of a value that is written in parts; see `submit/offload.rs`.
+            _ if detail.contains("string exceeds maximum allowed size") => Self::Configuration,
             _ if detail.contains("NOGROUP") => Self::NoGroup,
             _ if detail.contains("OOM command not allowed") => Self::Full,
             _ if detail.contains("MISCONF") => Self::Busy,
@@ -282,6 +284,7 @@ mod tests {
             ("BUSYGROUP Consumer Group name already exists", Class::Other),
             ("ERR unknown command 'XREADGROUP'", Class::Configuration),
             ("ERR user_script:1: boom", Class::Other),
+            ("ERR string exceeds maximum allowed size (proto-max-bulk-len)", Class::Configuration),
             ("ERR The user executing the script can't run this command or subcommand", Class::Configuration),
             ("ERR The user executing the script can't access at least one of the keys", Class::Configuration),
             (

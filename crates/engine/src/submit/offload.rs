@@ -22,6 +22,16 @@ use crate::{Entry, Queue};
 /// How long a key is kept that no script has confirmed.
 const UNCONFIRMED: Duration = Duration::from_secs(24 * 3600);
 
+/// The most bytes of one argument of a command. Redis cuts the connection of a client that sends more than its
+/// `proto-max-bulk-len`, which must be at least this much.
+pub(crate) const MAX_ARGUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// A script carries at most so many bytes of large fields: what stays in the entry is packed into the same argument.
+const MAX_CARRIED_BYTES: usize = MAX_ARGUMENT_BYTES - 1024 * 1024;
+
+/// How many bytes at once are written of fields that are too large for one argument.
+const PART_BYTES: usize = 8 * 1024 * 1024;
+
 /// Fields in the form that scripts carry.
 #[derive(Debug)]
 pub(crate) struct ScriptFields {
@@ -33,7 +43,7 @@ pub(crate) struct ScriptFields {
 
 impl Queue {
     /// Offloads the large fields of an entry, if it has any. If Redis has no room for a copy or refuses it, the script
-    /// carries them: that takes longer, but needs no extra memory.
+    /// carries them, unless they are too large for it: that takes longer, but needs no extra memory.
     pub(crate) async fn offload_large(&self, envelope: Envelope, life: &Life) -> Result<ScriptFields, Error> {
         self.offload_beyond(Envelope::LARGE_BYTES, envelope, life).await
     }
@@ -49,8 +59,9 @@ impl Queue {
         let Some(light) = envelope.lighter_than(most, life) else {
             return Ok(ScriptFields { envelope, offloaded });
         };
+        let is_carriable = light.fields.len() <= MAX_CARRIED_BYTES;
         match self.offload(light).await {
-            Err(Error::Refused { class: Class::Full | Class::Configuration, .. }) => {
+            Err(Error::Refused { class: Class::Full | Class::Configuration, .. }) if is_carriable => {
                 Ok(ScriptFields { envelope, offloaded })
             }
             carried => carried,
@@ -59,19 +70,41 @@ impl Queue {
 
     /// Writes the large fields of an entry into their key.
     pub(crate) async fn offload(&self, light: LightEnvelope) -> Result<ScriptFields, Error> {
-        let key = self.keys.offloaded(&light.offloaded.token);
+        let LightEnvelope { envelope, offloaded, fields } = light;
+        let (offloaded, fields) = (self.keys.offloaded(&offloaded.token), Bytes::from(fields));
+        let is_one_argument = fields.len() <= MAX_ARGUMENT_BYTES;
+        let first = if is_one_argument { fields.clone() } else { fields.slice(..1) };
         let (client, day) = (self.link.client(), i64::try_from(UNCONFIRMED.as_secs()).unwrap_or(i64::MAX));
-        let fields = Value::Bytes(light.fields.into());
         // An existing key has the same fields, and may have lost its TTL.
         let set = client.set::<Value, _, _>(
-            key.clone(),
-            fields,
+            offloaded.clone(),
+            Value::Bytes(first),
             Some(Expiration::EX(day)),
             Some(SetOptions::NX),
             false,
         );
         self.link.ask("set", set).await?;
-        Ok(ScriptFields { envelope: light.envelope, offloaded: key })
+        if !is_one_argument {
+            self.write_parts(&offloaded, &fields).await.map_err(|error| error.of_key(&offloaded))?;
+        }
+        Ok(ScriptFields { envelope, offloaded })
+    }
+
+    /// Writes fields into their existing key in parts. The last part comes first: Redis refuses it if the whole value is
+    /// longer than its `proto-max-bulk-len`. Whoever else writes the same key writes the same bytes.
+    async fn write_parts(&self, key: &Key, fields: &Bytes) -> Result<(), Error> {
+        for at in (0..fields.len()).step_by(PART_BYTES).rev() {
+            let part = fields.slice(at..fields.len().min(at + PART_BYTES));
+            let client = self.link.client();
+            let offset = u32::try_from(at).unwrap_or(u32::MAX);
+            let set = client.setrange::<u64, _, _>(key.clone(), offset, Value::Bytes(part));
+            let written = self.link.ask("setrange", set).await?;
+            if usize::try_from(written).ok() != Some(fields.len()) {
+                let why = "TRYAGAIN the key was deleted while it was written".to_owned();
+                return Err(Error::refused("setrange", why));
+            }
+        }
+        Ok(())
     }
 
     /// Offloads the large fields of a job that is being submitted. Returns the rest of the job, and the token of the

@@ -124,8 +124,8 @@ impl Metrics {
             }
             Event::Lost { queue, job_type } => self.with(queue, |series| series.of(Some(job_type)).lose()),
             Event::ChildEnded { job_type, ending } => children.ended(job_type, ending),
-            Event::PoolPrograms { pool, busy, idle, starting, memory } => {
-                pools.set(pool, [busy, idle, starting], memory);
+            Event::PoolPrograms { pool, busy, idle, starting, leaving, memory } => {
+                pools.set(pool, [busy, idle, starting, leaving], memory);
             }
             Event::PoolProgramEnded { pool, ending, why: _ } => pools.ended(pool, ending),
             Event::RedisError { kind, error: _ } => redis.error(kind),

@@ -77,7 +77,7 @@ pub(super) const CHILD: Label = closed("outcome", &CHILDREN);
 pub(super) const POOL: Label = given("pool", "the pools of the process");
 
 /// What programs of pools are doing.
-pub(in super::super) const PROGRAMS: [&str; 3] = ["busy", "idle", "starting"];
+pub(in super::super) const PROGRAMS: [&str; 4] = ["busy", "idle", "starting", "leaving"];
 pub(super) const PROGRAM: Label = closed("state", &PROGRAMS);
 
 /// How programs of pools end, in the order of [`PoolEnding::ALL`].

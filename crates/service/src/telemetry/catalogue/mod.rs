@@ -87,7 +87,7 @@ catalogue! {
     }
     "Pools" {
         POOL_PROCESSES = gauge("streamfleet_pool_processes", &[POOL, PROGRAM],
-            "Programs of the pool in this process, by what they are doing.");
+            "Programs of the pool in this process, by what they are doing; leaving: they take no more jobs, and end after those that they have.");
         POOL_RESTARTS = counter("streamfleet_pool_restarts_total", &[POOL, POOL_ENDING],
             "Programs of the pool that ended or failed to start, by reason; cut: the program did not end an attempt that was cut short.");
         POOL_MEMORY = gauge("streamfleet_pool_memory_bytes", &[POOL],

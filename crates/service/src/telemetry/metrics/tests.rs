@@ -313,13 +313,21 @@ fn pools_show_their_programs_and_how_these_end() {
         let series = format!("{name}{{pool=\"php\",reason=\"{}\"}}", ending.as_str());
         assert_eq!(value(&rendered, &series), Some(0.0), "{series} in\n{rendered}");
     }
-    metrics.record(&Event::PoolPrograms { pool: &pool, busy: 3, idle: 2, starting: 1, memory: 4096 });
+    metrics.record(&Event::PoolPrograms {
+        pool: &pool,
+        busy: 3,
+        idle: 2,
+        starting: 1,
+        leaving: 4,
+        memory: 4096,
+    });
     metrics.record(&Event::PoolProgramEnded { pool: &pool, ending: PoolEnding::Cut, why: "canary" });
     let rendered = metrics.render();
     for (series, want) in [
         (r#"streamfleet_pool_processes{pool="php",state="busy"}"#, 3.0),
         (r#"streamfleet_pool_processes{pool="php",state="idle"}"#, 2.0),
         (r#"streamfleet_pool_processes{pool="php",state="starting"}"#, 1.0),
+        (r#"streamfleet_pool_processes{pool="php",state="leaving"}"#, 4.0),
         (r#"streamfleet_pool_memory_bytes{pool="php"}"#, 4096.0),
         (r#"streamfleet_pool_restarts_total{pool="php",reason="cut"}"#, 1.0),
     ] {

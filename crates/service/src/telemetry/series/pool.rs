@@ -34,7 +34,7 @@ impl PoolSeries {
         Self { by_pool: pools.iter().map(series).collect() }
     }
 
-    /// Sets how many programs of a pool are busy, idle and starting, and their memory.
+    /// Sets how many programs of a pool are busy, idle, starting and leaving, and their memory.
     pub(in super::super) fn set(&self, pool: &PoolName, programs: [usize; PROGRAMS.len()], memory: u64) {
         let Some(series) = self.by_pool.get(pool) else { return };
         for (gauge, count) in series.programs.iter().zip(programs) {
