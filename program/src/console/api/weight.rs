@@ -9,13 +9,19 @@ use streamfleet_engine::admin::read_msgpack;
 use super::desk::Desk;
 use crate::console::problem::Problem;
 
-/// What a value takes, …
+/// What a value takes in the array or object that has it, …
 const VALUE_BYTES: usize = 32;
 
-/// … a text besides its bytes, …
-const TEXT_BYTES: usize = 16;
+/// … the places of an array that has any value: it doubles them whenever they are full, …
+const LEAST_PLACES: usize = 4;
 
-/// … and the members of an object besides theirs: a node of a B-tree has room for eleven, and is at least as full as this.
+/// … what the allocator adds to what an array or a text takes, …
+const ALLOCATED_BYTES: usize = 16;
+
+/// … a text besides its bytes, …
+const TEXT_BYTES: usize = 24 + ALLOCATED_BYTES;
+
+/// … and the members of an object, besides their texts: a node of a B-tree has room for eleven, and is at least as full as this.
 const NODE_BYTES: usize = 656;
 const NODE_MEMBERS: usize = 5;
 
@@ -34,17 +40,17 @@ pub(in crate::console) fn hold_decoded(
 
 /// The bytes that a payload takes once it is decoded. Of what cannot be read, the part before that counts.
 pub(super) fn weight(payload: &[u8], encoding: Encoding) -> usize {
-    let mut bytes = 0;
+    let mut bytes = VALUE_BYTES;
     let weigh = Weigh(&mut bytes);
     match encoding {
         Encoding::Json => weigh.deserialize(&mut serde_json::Deserializer::from_slice(payload)).ok(),
         Encoding::Msgpack => read_msgpack(payload, weigh).ok().map(|((), _)| ()),
-        Encoding::Raw => None,
+        Encoding::Raw => return 0,
     };
     bytes
 }
 
-/// Adds up what values take.
+/// Adds up what values take, besides their places in the arrays and objects that have them.
 struct Weigh<'a>(&'a mut usize);
 
 impl Weigh<'_> {
@@ -68,8 +74,7 @@ impl<'de> Visitor<'de> for Weigh<'_> {
         out.write_str("a value")
     }
 
-    fn visit_unit<E: Error>(mut self) -> Result<(), E> {
-        self.add(VALUE_BYTES);
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
         Ok(())
     }
 
@@ -94,18 +99,26 @@ impl<'de> Visitor<'de> for Weigh<'_> {
     }
 
     fn visit_bytes<E: Error>(mut self, bytes: &[u8]) -> Result<(), E> {
-        self.add(VALUE_BYTES + TEXT_BYTES + bytes.len());
+        self.add(TEXT_BYTES + bytes.len());
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
-        self.add(VALUE_BYTES);
-        while items.next_element_seed(Weigh(self.0))?.is_some() {}
+        let (mut known, mut places) = (0_usize, 0_usize);
+        while items.next_element_seed(Weigh(self.0))?.is_some() {
+            known += 1;
+            if places == 0 {
+                places = LEAST_PLACES;
+                self.add(LEAST_PLACES * VALUE_BYTES + ALLOCATED_BYTES);
+            } else if known > places {
+                self.add(places * VALUE_BYTES);
+                places *= 2;
+            }
+        }
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
-        self.add(VALUE_BYTES);
         let mut known = 0_usize;
         while members.next_key_seed(Weigh(self.0))?.is_some() {
             if known.is_multiple_of(NODE_MEMBERS) {
@@ -120,14 +133,14 @@ impl<'de> Visitor<'de> for Weigh<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn many_small_values_take_much_more_than_their_bytes() {
         let ones = format!("[{}1]", "1,".repeat(999));
-        assert_eq!(weight(ones.as_bytes(), Encoding::Json), 1001 * VALUE_BYTES);
+        assert_eq!(weight(ones.as_bytes(), Encoding::Json), (1 + 1024) * VALUE_BYTES + ALLOCATED_BYTES);
         let objects = format!("[{}{{}}]", "{\"\":1},".repeat(999));
         assert!(weight(objects.as_bytes(), Encoding::Json) > 80 * objects.len());
         let text = format!("\"{}\"", "x".repeat(1000));
@@ -135,6 +148,36 @@ mod tests {
         let packed = rmp_serde::to_vec_named(&json!([1, {"a": "b"}, null])).unwrap();
         let same = weight(br#"[1, {"a": "b"}, null]"#, Encoding::Json);
         assert_eq!((weight(&packed, Encoding::Msgpack), weight(&packed, Encoding::Raw)), (same, 0));
-        assert_eq!(weight(b"[1, 2, oh", Encoding::Json), 3 * VALUE_BYTES, "what was read before the error");
+        let two = (1 + LEAST_PLACES) * VALUE_BYTES + ALLOCATED_BYTES;
+        assert_eq!(weight(b"[1, 2, oh", Encoding::Json), two, "what was read before the error");
+        assert_eq!([weight(b"[]", Encoding::Json), weight(b"7", Encoding::Json)], [VALUE_BYTES; 2]);
+    }
+
+    /// What a value takes, by the capacities of its parts. The nodes of objects are left out.
+    fn taken(value: &Value) -> usize {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.capacity(),
+            Value::Array(items) => {
+                items.capacity() * size_of::<Value>() + items.iter().map(taken).sum::<usize>()
+            }
+            Value::Object(members) => {
+                members.iter().map(|(name, value)| name.capacity() + taken(value)).sum()
+            }
+        }
+    }
+
+    #[test]
+    fn arrays_of_short_arrays_weigh_what_they_take() {
+        let nested = format!("[{}1]", "[[[1]]],".repeat(10_000));
+        let mixed = format!("[{}1]", r#"[1,2,3,4,5],{"a":[1]},"text","#.repeat(5000));
+        for text in [nested, mixed] {
+            let value: Value = serde_json::from_str(&text).unwrap();
+            let weight = weight(text.as_bytes(), Encoding::Json);
+            assert!(weight >= taken(&value), "{weight} of {}", taken(&value));
+        }
+        // 8 MiB.
+        let body = format!("[{}1]", "[[[1]]],".repeat(1 << 20));
+        assert!(weight(body.as_bytes(), Encoding::Json) > 400 << 20);
     }
 }
