@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use streamfleet::job::Encoding;
+use streamfleet::job::{Encoding, Envelope};
 use streamfleet_engine::admin::read_msgpack;
 
 use super::desk::Desk;
@@ -24,6 +24,51 @@ const TEXT_BYTES: usize = 24 + ALLOCATED_BYTES;
 /// … and the members of an object, besides their texts: a node of a B-tree has room for eleven, and is at least as full as this.
 const NODE_BYTES: usize = 656;
 const NODE_MEMBERS: usize = 5;
+
+/// How many copies of a field are in memory while it is shown: as it came, as text, and as a value.
+const COPIES: usize = 3;
+
+/// How many copies of an answer there are: a buffer that is full moves to one of twice the size.
+const ANSWERS: usize = 3;
+
+/// What a field takes besides its bytes: it is an object in the answer.
+const FIELD_BYTES: usize = 1024;
+
+/// Notes that this request reads these fields of a job or a letter, has those in its answer that `is_shown` selects, and decodes the
+/// payload this many times. The encoding that a job names may be wrong, so the heavier one counts.
+///
+/// # Errors
+///
+/// [`Problem`] with the status 413 or 429 if the memory for that is not to be had; see [`Desk::hold`].
+pub(in crate::console) fn hold_fields(
+    desk: &Desk,
+    fields: &Envelope,
+    is_shown: impl Fn(&[u8]) -> bool,
+    times: usize,
+) -> Result<(), Problem> {
+    let taken = fields.fields().map(|(name, value)| {
+        let answer = if is_shown(name) { written(name) + written(value) } else { 0 };
+        FIELD_BYTES + COPIES * (name.len() + value.len()) + ANSWERS * answer
+    });
+    desk.hold(taken.sum())?;
+    let payload = fields.get(b"payload").filter(|_| times > 0);
+    desk.hold(heaviest(payload.unwrap_or_default()).saturating_mul(times))
+}
+
+/// How many bytes a field has in an answer: those of a text with what escapes them, or else twice as many in hexadecimal.
+fn written(field: &[u8]) -> usize {
+    let in_text = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\t' | b'\n' | b'\r' | 0x08 | 0x0c => 2,
+        0x00..=0x1f => 6,
+        _ => 1,
+    };
+    if std::str::from_utf8(field).is_ok() { field.iter().map(in_text).sum() } else { 2 * field.len() }
+}
+
+/// The bytes that a payload takes once it is decoded, whatever encoding it has.
+pub(in crate::console) fn heaviest(payload: &[u8]) -> usize {
+    weight(payload, Encoding::Json).max(weight(payload, Encoding::Msgpack))
+}
 
 /// Notes that this request decodes a payload, this many times at once.
 ///
@@ -151,6 +196,34 @@ mod tests {
         let two = (1 + LEAST_PLACES) * VALUE_BYTES + ALLOCATED_BYTES;
         assert_eq!(weight(b"[1, 2, oh", Encoding::Json), two, "what was read before the error");
         assert_eq!([weight(b"[]", Encoding::Json), weight(b"7", Encoding::Json)], [VALUE_BYTES; 2]);
+    }
+
+    #[test]
+    fn fields_weigh_as_they_are_written() {
+        for text in ["plain", "\u{1}\u{2}\t\n\r\u{8}\u{c}\"\\é\u{7f}"] {
+            assert_eq!(written(text.as_bytes()) + 2, json!(text).to_string().len(), "{text:?}");
+        }
+        assert_eq!(written(b"\xff\x00"), 4);
+    }
+
+    #[test]
+    fn all_fields_of_a_letter_weigh() {
+        let held = |field: &[u8], value: &[u8], shown: bool| {
+            let (desk, fields) = (Desk::default(), Envelope::new([(field, value)].into_iter()));
+            hold_fields(&desk, &fields, |_| shown, 1).map_err(|problem| problem.status().as_u16())
+        };
+        let control = vec![1; 9 << 20];
+        for field in [&b"payload"[..], b"then", b"h.big"] {
+            assert_eq!(held(field, &control, true), Err(413), "six times as many bytes in the answer");
+            assert_eq!(held(field, &control, false), Ok(()));
+        }
+        assert_eq!(held(b"h.big", &vec![b'x'; 60 << 20], false), Err(413));
+        let objects = format!("[{}1]", "{\"\":1},".repeat(300_000));
+        assert_eq!(held(b"payload", objects.as_bytes(), false), Err(413));
+        assert_eq!(held(b"then", objects.as_bytes(), false), Ok(()), "it is not decoded");
+        let many = vec![(&b"a"[..], &b""[..]); 200_000];
+        let many = hold_fields(&Desk::default(), &Envelope::new(many.into_iter()), |_| true, 0);
+        assert_eq!(many.map_err(|problem| problem.status().as_u16()), Err(413));
     }
 
     /// What a value takes, by the capacities of its parts. The nodes of objects are left out.
