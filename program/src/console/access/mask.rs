@@ -94,40 +94,43 @@ impl Mask {
         self.names.is_empty()
     }
 
-    /// Hides the fields in a value, and in the texts in it.
-    pub(in crate::console) fn apply(&self, value: &mut Value) {
+    /// Hides the fields in a value, and in the texts in it. Returns whether it hid anything.
+    pub(in crate::console) fn apply(&self, value: &mut Value) -> bool {
         match value {
             Value::Object(fields) => {
-                for (name, value) in fields {
-                    if self.hides(name) {
-                        *value = HIDDEN.into();
-                    } else if let (true, Value::String(text)) = (ABOUT_JOBS.contains(&name.as_str()), &*value)
-                    {
-                        *value = self.about(text).into();
-                    } else {
-                        self.apply(value);
-                        self.apply_to_cause(name, value);
-                    }
-                }
+                fields.iter_mut().fold(false, |hid, (name, value)| self.apply_to_field(name, value) || hid)
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item)),
-            Value::String(text) => {
-                if let Cow::Owned(shown) = self.text(text) {
-                    *text = shown;
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Array(items) => items.iter_mut().fold(false, |hid, item| self.apply(item) || hid),
+            Value::String(text) => replaced(self.text(text)).map(|shown| *text = shown).is_some(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
 
-    /// Hides the value of a gate in the text of a cause.
-    fn apply_to_cause(&self, name: &str, value: &mut Value) {
-        let text = value.get_mut("text").filter(|_| CAUSES.contains(&name));
-        if let Some(Value::String(text)) = text
-            && let Cow::Owned(shown) = self.about(text)
-        {
-            *text = shown;
+    fn apply_to_field(&self, name: &str, value: &mut Value) -> bool {
+        if self.hides(name) {
+            *value = HIDDEN.into();
+            return true;
         }
+        if let (true, Value::String(text)) = (ABOUT_JOBS.contains(&name), &mut *value) {
+            return replaced(self.about(text)).map(|shown| *text = shown).is_some();
+        }
+        self.apply(value) | self.apply_to_cause(name, value)
+    }
+
+    /// Hides the value of a gate in the text of a cause. Returns whether it hid anything.
+    fn apply_to_cause(&self, name: &str, value: &mut Value) -> bool {
+        match value.get_mut("text").filter(|_| CAUSES.contains(&name)) {
+            Some(Value::String(text)) => replaced(self.about(text)).map(|shown| *text = shown).is_some(),
+            Some(_) | None => false,
+        }
+    }
+}
+
+/// What replaces a text, if anything in it is hidden.
+fn replaced(shown: Cow<'_, str>) -> Option<String> {
+    match shown {
+        Cow::Owned(shown) => Some(shown),
+        Cow::Borrowed(_) => None,
     }
 }
 
@@ -200,9 +203,9 @@ mod tests {
     #[test]
     fn named_fields_are_hidden_at_any_depth() {
         let mut value = json!({"to": "ann", "Card": {"number": 4}, "lines": [{"card": 1, "sku": 2}]});
-        Mask::new(["card"]).apply(&mut value);
+        assert!(Mask::new(["card"]).apply(&mut value));
         assert_eq!(value, json!({"to": "ann", "Card": "***", "lines": [{"card": "***", "sku": 2}]}));
-        Mask::default().apply(&mut value);
+        assert!(!Mask::default().apply(&mut value) && !Mask::new(["iban"]).apply(&mut value));
         let mut attempt =
             json!({"error": "refused {\"card\":\"4711\"}", "errors": ["card=4711"], "worker": "w"});
         Mask::new(["Card"]).apply(&mut attempt);

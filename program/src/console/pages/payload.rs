@@ -1,6 +1,7 @@
 //! A payload, a result or a header as people read it: as JSON, MessagePack, text or bytes. Long ones are cut.
 
 use std::fmt::Write as _;
+use std::io;
 
 use serde_json::Value;
 use streamfleet::job::Encoding;
@@ -8,6 +9,8 @@ use streamfleet_engine::admin::unpacked;
 use streamfleet_operations::jobs::results;
 
 use super::excerpt::end_within;
+use crate::console::access::Mask;
+use crate::console::api::heaviest;
 
 /// The most bytes of a text that a page shows …
 const MAX_TEXT: usize = 24 * 1024;
@@ -21,8 +24,11 @@ const MAX_HEX: usize = 2048;
 /// How many bytes a line in hexadecimal has.
 const PER_LINE: usize = 16;
 
-/// The largest payload that a page decodes.
-pub(super) const MAX_DECODED: usize = 1024 * 1024;
+/// The largest payload that a page decodes, …
+const MAX_DECODED: usize = 1024 * 1024;
+
+/// … and the most bytes that its values may take.
+const MAX_WEIGHT: usize = 64 * 1024 * 1024;
 
 /// How bytes are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,58 +89,78 @@ pub(super) struct Shown {
     pub(super) is_other: bool,
 }
 
-/// Shows bytes in a form. `mask` hides fields of what has fields.
-pub(super) fn shown(bytes: &[u8], form: Form, mask: impl Fn(&mut Value)) -> Shown {
+/// How much memory the values in these bytes take while they are shown: 0 if they take too much, because then they are not decoded.
+pub(super) fn weight(bytes: &[u8]) -> usize {
+    let weight = if bytes.len() > MAX_DECODED { 0 } else { heaviest(bytes) };
+    if weight > MAX_WEIGHT { 0 } else { weight }
+}
+
+/// Shows bytes in a form, without what is masked; `None` if something may be masked in them, but they cannot be decoded to find it.
+pub(super) fn shown(bytes: &[u8], form: Form, mask: &Mask) -> Option<Shown> {
     let decoded = match form {
         Form::Json => value(bytes, Encoding::Json),
         Form::Msgpack => value(bytes, Encoding::Msgpack),
         Form::Text | Form::Hex => None,
     };
     if let Some(mut value) = decoded {
-        mask(&mut value);
-        let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string());
-        return cut(&pretty, false);
+        mask.apply(&mut value);
+        return Some(cut(&pretty(&value), false));
     }
     // What is masked must not be readable in another form.
-    if is_masked(bytes, mask) {
-        return Shown { text: String::new(), is_cut: true, is_other: true };
+    if !mask.is_empty() && !bytes.is_empty() && is_masked(bytes, mask)? {
+        return Some(Shown { text: String::new(), is_cut: true, is_other: true });
     }
-    match std::str::from_utf8(bytes) {
+    Some(match std::str::from_utf8(bytes) {
         Ok(text) if form != Form::Hex => cut(text, form != Form::Text),
         Ok(_) | Err(_) => Shown {
             text: hex(&bytes[..bytes.len().min(MAX_HEX)]),
             is_cut: bytes.len() > MAX_HEX,
             is_other: form != Form::Hex,
         },
-    }
-}
-
-/// Whether masking would hide something of what these bytes say, in whatever encoding. Of what is too large to be decoded,
-/// nobody knows, so that counts as masked if anything is masked at all.
-fn is_masked(bytes: &[u8], mask: impl Fn(&mut Value)) -> bool {
-    [Encoding::Json, Encoding::Msgpack].into_iter().any(|encoding| {
-        value(bytes, encoding).is_some_and(|before| {
-            let mut after = before.clone();
-            mask(&mut after);
-            after != before
-        })
     })
 }
 
-/// Whether bytes have fields or values that can be found, whatever encoding they are said to have.
-pub(super) fn is_decodable(bytes: &[u8]) -> bool {
-    [Encoding::Json, Encoding::Msgpack].into_iter().any(|encoding| value(bytes, encoding).is_some())
+/// Whether masking hides something of what these bytes say, in whatever encoding; `None` if they can be decoded in none.
+fn is_masked(bytes: &[u8], mask: &Mask) -> Option<bool> {
+    let hides = |encoding| value(bytes, encoding).map(|mut value| mask.apply(&mut value));
+    let (in_json, packed) = (hides(Encoding::Json), hides(Encoding::Msgpack));
+    in_json.or(packed)?;
+    Some(in_json == Some(true) || packed == Some(true))
 }
 
 /// Decodes bytes, if they are in this encoding and not too large.
 pub(super) fn value(bytes: &[u8], encoding: Encoding) -> Option<Value> {
-    if bytes.len() > MAX_DECODED {
+    if weight(bytes) == 0 {
         return None;
     }
     match encoding {
         Encoding::Json => serde_json::from_slice(bytes).ok(),
         Encoding::Msgpack => unpacked(bytes),
         Encoding::Raw => None,
+    }
+}
+
+/// The beginning of a value in lines. Deep ones are mostly spaces, so that all of it may take hundreds of times as many bytes.
+fn pretty(value: &Value) -> String {
+    let mut text = Beginning(Vec::new());
+    // It fails where the beginning ends.
+    let is_whole = serde_json::to_writer_pretty(&mut text, value).is_ok();
+    debug_assert!(is_whole || text.0.len() > MAX_TEXT);
+    String::from_utf8_lossy(&text.0).into_owned()
+}
+
+/// Takes what is written, up to a bit more than is shown.
+struct Beginning(Vec<u8>);
+
+impl io::Write for Beginning {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min((MAX_TEXT + 1).saturating_sub(self.0.len()));
+        self.0.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -174,37 +200,33 @@ mod tests {
 
     use super::*;
 
-    fn unmasked(_: &mut Value) {}
-
-    fn masking(value: &mut Value) {
-        if let Some(field) = value.get_mut("card") {
-            *field = json!("***");
-        }
+    fn unmasked(bytes: &[u8], form: Form) -> Shown {
+        shown(bytes, form, &Mask::default()).unwrap()
     }
 
     #[test]
     fn bytes_are_shown_in_every_form() {
         let json = br#"{"a":[1,"x"]}"#;
         let pretty = "{\n  \"a\": [\n    1,\n    \"x\"\n  ]\n}";
-        assert_eq!(shown(json, Form::Json, unmasked).text, pretty);
+        assert_eq!(unmasked(json, Form::Json).text, pretty);
         let packed = rmp_serde::to_vec_named(&json!({"a": [1, "x"]})).unwrap();
-        assert_eq!(shown(&packed, Form::Msgpack, unmasked).text, pretty);
-        assert_eq!(shown(json, Form::Text, unmasked).text, r#"{"a":[1,"x"]}"#);
-        assert_eq!(shown(b"a\xff", Form::Hex, unmasked).text, format!("00000000  {:<48} a.\n", "61 ff "));
-        let other = shown(b"\xff", Form::Json, unmasked);
+        assert_eq!(unmasked(&packed, Form::Msgpack).text, pretty);
+        assert_eq!(unmasked(json, Form::Text).text, r#"{"a":[1,"x"]}"#);
+        assert_eq!(unmasked(b"a\xff", Form::Hex).text, format!("00000000  {:<48} a.\n", "61 ff "));
+        let other = unmasked(b"\xff", Form::Json);
         assert!(other.is_other && other.text.starts_with("00000000  ff"), "{other:?}");
-        assert!(shown(b"plain", Form::Json, unmasked).is_other);
+        assert!(unmasked(b"plain", Form::Json).is_other);
     }
 
     #[test]
     fn long_ones_are_cut() {
         let long = "é".repeat(MAX_TEXT);
-        let cut = shown(long.as_bytes(), Form::Text, unmasked);
+        let cut = unmasked(long.as_bytes(), Form::Text);
         assert!(cut.is_cut && cut.text.len() == MAX_TEXT);
-        let quotes = shown("\"".repeat(MAX_TEXT).as_bytes(), Form::Text, unmasked);
+        let quotes = unmasked("\"".repeat(MAX_TEXT).as_bytes(), Form::Text);
         assert!(quotes.is_cut && quotes.text.len() == MAX_HTML / 5);
-        assert!(shown(&[0; MAX_HEX + 1], Form::Hex, unmasked).is_cut);
-        assert!(!shown(&vec![b'1'; MAX_DECODED + 1], Form::Json, unmasked).text.is_empty());
+        assert!(unmasked(&[0; MAX_HEX + 1], Form::Hex).is_cut);
+        assert!(!unmasked(&vec![b'1'; MAX_DECODED + 1], Form::Json).text.is_empty());
     }
 
     #[test]
@@ -213,20 +235,48 @@ mod tests {
         let packed = rmp_serde::to_vec_named(&json!({"card": "4111"})).unwrap();
         for form in Form::ALL {
             for bytes in [&json[..], &packed] {
-                let text = shown(bytes, form, masking).text;
+                let text = shown(bytes, form, &Mask::new(["card"])).unwrap().text;
                 assert!(!text.contains("4111") && !text.contains("34 31 31 31"), "{form:?}: {text}");
             }
         }
     }
 
     #[test]
-    fn what_has_fields_can_be_decoded() {
-        assert!(
-            is_decodable(br#"{"card":"4111"}"#) && is_decodable(&rmp_serde::to_vec(&json!([1])).unwrap())
-        );
+    fn what_cannot_be_decoded_is_shown_only_if_nothing_is_masked() {
         // A member that JSON cannot express.
         let binary = [&[0x81, 0xa4][..], b"card", &[0xc4, 0x01, 0xff]].concat();
-        assert!(!is_decodable(br#"{"card":"4111""#) && !is_decodable(&binary));
+        for form in Form::ALL {
+            for bytes in [&br#"{"card":"4111""#[..], &binary, &many_objects()] {
+                assert_eq!(shown(bytes, form, &Mask::new(["iban"])), None);
+                assert!(!unmasked(bytes, form).text.is_empty());
+            }
+            for bytes in [&br#"{"card":"4111"}"#[..], &rmp_serde::to_vec(&json!([1])).unwrap(), b""] {
+                assert!(shown(bytes, form, &Mask::new(["iban"])).is_some());
+            }
+        }
+    }
+
+    /// A payload that is not large, with values that are.
+    fn many_objects() -> Vec<u8> {
+        format!("[{}1]", "{\"\":1},".repeat(140_000)).into_bytes()
+    }
+
+    #[test]
+    fn what_takes_much_memory_is_not_decoded() {
+        let large = many_objects();
+        assert!(large.len() < MAX_DECODED && weight(&large) == 0);
+        let shown = unmasked(&large, Form::Json);
+        assert!(shown.is_other && shown.is_cut && shown.text.starts_with("[{\"\":1},{"), "{}", shown.text);
+        assert!(weight(&vec![b'1'; MAX_DECODED + 1]) == 0 && weight(b"[1]") > 0);
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_deep_value_is_written() {
+        let deep = format!("{}{}1{}", "[".repeat(100), "1,".repeat(400_000), "]".repeat(100));
+        let value = value(deep.as_bytes(), Encoding::Json).unwrap();
+        assert_eq!(pretty(&value).len(), MAX_TEXT + 1);
+        let shown = unmasked(deep.as_bytes(), Form::Json);
+        assert!(shown.is_cut && !shown.is_other && shown.text.len() == MAX_TEXT);
     }
 
     #[test]
