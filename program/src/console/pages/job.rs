@@ -18,12 +18,12 @@ use super::table::{Cell, Table, state_class, state_key};
 use super::target;
 use super::timeline::{Span, Timeline};
 use crate::console::access::Role;
-use crate::console::api::hold_fields;
+use crate::console::api::{found, hold_fields};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::times::rfc3339;
-use streamfleet_operations::{jobs, unserved};
+use streamfleet_operations::unserved;
 
 /// The most log lines of a page, and the most bytes that they take in it.
 const MAX_LINES: usize = 100;
@@ -80,7 +80,7 @@ pub(super) async fn show(
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let status = find(&queue, &id).await?;
+    let status = find(&site, &queue, &id).await?;
     let job_type = status.job_type.parse::<JobType>().ok();
     let waits = matches!(status.state, State::Waiting | State::Scheduled | State::Retrying);
     let remark = async {
@@ -117,13 +117,9 @@ pub(super) async fn show(
 ///
 /// # Errors
 ///
-/// [`Problem`] if the queue does not know it.
-pub(super) async fn find(queue: &Queue, id: &str) -> Result<Status, Problem> {
-    let id = target::job(id)?;
-    match jobs::find(queue, &id).await? {
-        Some(status) => Ok(status),
-        None => Err(jobs::unknown(queue, &id).await.into()),
-    }
+/// [`Problem`] if the queue does not know it, or too many searches run.
+pub(super) async fn find(site: &Site, queue: &Queue, id: &str) -> Result<Status, Problem> {
+    found(site, queue, &target::job(id)?).await
 }
 
 fn page<'a>(

@@ -50,7 +50,7 @@ pub(super) async fn ask(
     Path((name, id, action)): Path<(String, String, String)>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let status = job::find(&queue, &id).await?;
+    let status = job::find(&site, &queue, &id).await?;
     let id = status.id.to_string();
     let (to, back) = (Link::queue(&name, &["jobs", &id, &action]), Link::job(&name, &id));
     let form = |title: &str| {
@@ -118,7 +118,7 @@ pub(super) async fn act(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let id = job::find(&queue, &id).await?.id;
+    let id = job::find(&site, &queue, &id).await?.id;
     let actor = Actor::new(person.name(), &reason(&order.reason));
     let done = match action.as_str() {
         "cancel" => {

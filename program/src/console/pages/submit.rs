@@ -126,7 +126,7 @@ impl Draft {
             let why = format!("the queue {} is not yours to see", queue.name());
             return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why));
         }
-        let status = job::find(&queue, &self.job).await?;
+        let status = job::find(site, &queue, &self.job).await?;
         let fields = site.desk().read(queue.fields(&status)).await?;
         let fields =
             fields.map_err(|error| target::redis("the payload could not be read", &queue, &error))?;
