@@ -90,7 +90,11 @@ async fn get_job(
     Ok(response)
 }
 
-/// What a job got, as far as this person may see it, and the memory for it can be had.
+/// What a job got, as far as this person may see it.
+///
+/// # Errors
+///
+/// [`Problem`] if there is no memory for it.
 fn input_of(site: &Site, view: &View<'_>, fields: &Envelope, is_full: bool) -> Result<Input, Problem> {
     if !view.sees_payloads() {
         hold_fields(site.desk(), fields, |_| false, 0)?;

@@ -1,4 +1,5 @@
-//! How much memory a payload takes once it is decoded: up to eighty times its bytes. This is estimated without decoding it.
+//! How much memory fields take while they are shown, and a payload once it is decoded: up to a hundred times its bytes. This is
+//! estimated without decoding it.
 
 use std::fmt;
 
